@@ -1,0 +1,101 @@
+"""`python -m bench`: one page of products, on the gateway and on its peers, side by side on this machine."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pymongo import MongoClient
+from rich.console import Console
+
+from bench import dataset, loader, measure, mongo, report, servers
+from bench.measure import Samples, Settings
+from bench.peerlist import BIN, Peer, choose
+from bench.processes import Cores, share_out
+from bench.servers import Server
+
+DATABASE = "bench"
+RESULTS = Path(__file__).parent / "results" / "page.json"
+
+console = Console()
+
+
+def environment(uri: str) -> dict[str, str]:
+    """Where every server finds the data."""
+    return {"PORTICO_MONGODB_URI": uri, "PORTICO_DATABASE": DATABASE}
+
+
+def load(uri: str, folder: Path, *, own_loader: bool) -> dict[str, Any]:
+    """Fill the database. Return what the report says of the data."""
+    files = dataset.make(folder)
+    portico = BIN / "portico"
+    if own_loader or not portico.exists():
+        loader.load(uri, DATABASE, files)
+    else:
+        for kind, file in (("categories", files.categories), ("products", files.products)):
+            subprocess.run(
+                [portico, "import", kind, file],
+                env=os.environ | environment(uri),
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+    with MongoClient[dict[str, Any]](uri) as client:
+        count = client[DATABASE]["products"].count_documents({})
+        return {"products": count, "origin": files.origin, "mongodb": client.server_info()["version"]}
+
+
+def start(peers: list[Peer], cores: Cores, uri: str, logs: Path, stack: ExitStack) -> list[Server]:
+    """Start all peers; they stay until the stack is closed. Idle ones take next to no processor time."""
+    env = environment(uri)
+    started = [stack.enter_context(servers.running(peer, cores.server, env, logs)) for peer in peers]
+    if differences := servers.differing(started):
+        raise RuntimeError("\n".join(differences))
+    return started
+
+
+def run(peers: list[Peer], settings: Settings, *, own_loader: bool) -> tuple[Samples, dict[str, Any]]:
+    """Start everything, measure, stop everything."""
+    cores = share_out()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="portico-bench-")))
+        uri = stack.enter_context(mongo.running(cores.rest))
+        page = load(uri, folder, own_loader=own_loader)
+        started = start(peers, cores, uri, folder, stack)
+        page["bytes"] = len(started[0].body)
+        with console.status("measuring") as status:
+            return measure.rounds(started, settings, cores.rest, status.update), page
+
+
+def main(
+    rounds: Annotated[int, typer.Option(min=1, help="How often every peer is measured.")] = 3,
+    requests: Annotated[int, typer.Option(min=1, help="A run at 1 connection; twice as many at 16.")] = 2_000,
+    peers: Annotated[str, typer.Option(help="Names, with commas between. The floor is always in.")] = "",
+    json: Annotated[Path | None, typer.Option(help="Where the figures go. Default: bench/results/page.json.")] = None,
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="One short round, to see that all runs; not kept.")] = False,
+    own_loader: Annotated[bool, typer.Option("--own-loader", help="Load without `portico import`.")] = False,
+) -> None:
+    """Measure one page of products on the gateway and on its peers."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the children are stopped
+    settings = Settings(1, 200, 50, 100) if quick else Settings(rounds, requests, 300, 1_000)
+    try:
+        chosen = choose(peers)
+        skipped = {peer.name: reason for peer in chosen if (reason := peer.missing())}
+        present = [peer for peer in chosen if peer.name not in skipped]
+        samples, page = run(present, settings, own_loader=own_loader)
+    except (RuntimeError, ValueError, subprocess.SubprocessError) as error:
+        console.print(f"{error}", style="red", markup=False, highlight=False)
+        raise typer.Exit(1) from error
+    result = report.figures(present, samples, settings, page, skipped)
+    if target := json or (None if quick else RESULTS):
+        report.write(target, result)
+    report.show(console, result)
+
+
+if __name__ == "__main__":
+    typer.run(main)

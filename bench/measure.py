@@ -1,0 +1,74 @@
+"""Rounds of measurement: every peer in turn, at every number of connections."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from statistics import median
+
+import orjson
+
+from bench.load import Job, Sample
+from bench.peerlist import ROOT
+from bench.processes import spawn
+from bench.servers import Server
+
+SECONDS_FOR_A_RUN = 600
+
+Samples = dict[str, dict[int, list[Sample]]]  # by peer, by connections, one a round
+
+
+@dataclass(frozen=True)
+class Settings:
+    rounds: int
+    requests: int  # a run, at one connection
+    warmup: int  # requests before every run
+    first_warmup: int  # requests before the first round, once for every server
+    connections: tuple[int, ...] = (1, 16)
+
+    def requests_at(self, connections: int) -> int:
+        """Twice as many when several are under way at once."""
+        return self.requests if connections == 1 else 2 * self.requests
+
+
+def run(server: Server, settings: Settings, connections: int, core: int | None, *, warmup: int) -> Sample:
+    """One run of the load generator."""
+    job = Job(
+        port=server.port,
+        path=server.peer.path,
+        pid=server.pid,
+        length=len(server.body),
+        connections=connections,
+        warmup=warmup,
+        requests=settings.requests_at(connections),
+    )
+    command = [sys.executable, "-m", "bench.load", orjson.dumps(asdict(job)).decode()]
+    process = spawn(command, core, cwd=ROOT, stdout=subprocess.PIPE)
+    try:
+        output, _ = process.communicate(timeout=SECONDS_FOR_A_RUN)
+    finally:
+        process.kill()
+    if process.returncode:
+        message = f"the load generator failed on {server.peer.name}"
+        raise RuntimeError(message)
+    return Sample(**orjson.loads(output))
+
+
+def rounds(servers: list[Server], settings: Settings, core: int | None, say: Callable[[str], None]) -> Samples:
+    """All samples. Each round begins with another peer, so that none always follows the same one."""
+    samples: Samples = {server.peer.name: {count: [] for count in settings.connections} for server in servers}
+    for number in range(settings.rounds):
+        shift = number % len(servers)
+        for server in servers[shift:] + servers[:shift]:
+            warmup = settings.first_warmup if number == 0 else settings.warmup
+            for count in settings.connections:
+                sample = run(server, settings, count, core, warmup=warmup)
+                samples[server.peer.name][count].append(sample)
+                warmup = settings.warmup
+                say(f"round {number + 1}: {server.peer.name}, {count} at once: {sample.cpu_ms:.2f} ms a request")
+    return samples
+
+
+def middle(samples: list[Sample]) -> Sample:
+    """The median of every figure over the rounds."""
+    return Sample(**{one.name: median(getattr(sample, one.name) for sample in samples) for one in fields(Sample)})

@@ -1,0 +1,1 @@
+"""The servers that Portico is measured against, one file each."""

@@ -1,0 +1,85 @@
+"""Starting the peers, and comparing their answers."""
+
+import http.client
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import page
+from bench.peerlist import ROOT, Peer
+from bench.processes import HOST, free_port, spawn, stop
+
+SECONDS_TO_START = 60
+SECONDS_TO_ANSWER = 30
+
+
+@dataclass(frozen=True)
+class Server:
+    """A peer that runs, with the body of its first answer."""
+
+    peer: Peer
+    port: int
+    pid: int
+    body: bytes
+
+
+def ask(port: int, path: str) -> bytes:
+    """The body of one answer, unchanged. Raises RuntimeError for any other status than 200."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=SECONDS_TO_ANSWER)
+    try:
+        connection.request("POST", path, page.body(), page.HEADERS)
+        response = connection.getresponse()
+        content = response.read()
+    finally:
+        connection.close()
+    if response.status != http.client.OK:
+        message = f"status {response.status}: {content[:300]!r}"
+        raise RuntimeError(message)
+    return content
+
+
+@contextmanager
+def running(peer: Peer, core: int | None, env: dict[str, str], logs: Path) -> Iterator[Server]:
+    """Start a peer on that core, yield it when it has answered, stop it at the end."""
+    port = free_port()
+    command = [part.format(port=port) for part in peer.command]
+    log = logs / f"{peer.name}.log"
+    with log.open("wb") as output:
+        process = spawn(command, core, env=env | dict(peer.env), cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + SECONDS_TO_START
+        while True:
+            try:
+                body = ask(port, peer.path)
+                break
+            except ConnectionRefusedError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    message = f"{peer.name} did not start:\n{log.read_text(errors='replace')[-2_000:]}"
+                    raise RuntimeError(message) from None
+                time.sleep(0.05)
+        yield Server(peer, port, process.pid, body)
+    finally:
+        stop(process)
+
+
+def difference(expected: bytes, found: bytes, around: int = 60) -> str | None:
+    """Where two bodies part, with what stands around it; None when they are equal."""
+    if expected == found:
+        return None
+    pairs = zip(expected, found, strict=False)
+    at = next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(expected), len(found)))
+    cut = slice(max(at - around, 0), at + around)
+    return f"at byte {at} of {len(expected)} and {len(found)}: {expected[cut]!r} against {found[cut]!r}"
+
+
+def differing(servers: list[Server]) -> list[str]:
+    """A line for every server whose answer is not the first one's, byte by byte."""
+    first, *others = servers
+    return [
+        f"{server.peer.name} differs from {first.peer.name} {where}"
+        for server in others
+        if (where := difference(first.body, server.body))
+    ]

@@ -1,0 +1,136 @@
+"""The ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+
+from pymongo.errors import PyMongoError
+from pymongo.monitoring import CommandListener
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from resolvers.indexes import create_indexes
+from schema import create_schema
+
+from . import embedded, explorer
+from .auth import Authenticator
+from .clock import Clock, SystemClock
+from .driver import Connection, connect
+from .execution import Executor
+from .http import GraphQLEndpoint
+from .jobs import Worker
+from .logs import configure, logger
+from .settings import Settings
+from .state import State
+
+
+def create_app(
+    settings: Settings | None = None, *, clock: Clock | None = None, listeners: Sequence[CommandListener] = ()
+) -> Starlette:
+    """The gateway. It connects, creates its indexes and begins its jobs when it is started.
+
+    The running gateway is `app.state.gateway`. `listeners` are told of every command that is sent to MongoDB.
+
+    Raises:   SettingsError (at once); EmbeddedError or a driver's error (at start).
+    """
+    settings = settings or Settings.from_env()
+    configure(settings)
+    gateway = Gateway(settings, clock or SystemClock(), listeners)
+    app = Starlette(routes=gateway.routes(), lifespan=lambda _app: gateway.running())
+    app.state.gateway = gateway
+    return app
+
+
+class Gateway:
+    """One process's worth of Portico."""
+
+    def __init__(self, settings: Settings, clock: Clock, listeners: Sequence[CommandListener]) -> None:
+        self._settings = settings
+        self._listeners = listeners
+        self._clock = clock
+        self._state: State | None = None
+        self._authenticator = Authenticator(settings)
+        self._executor = Executor(create_schema(), settings)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Connected, indexed, and with its jobs under way."""
+        with contextlib.ExitStack() as held:
+            uri = self._settings.mongodb_uri
+            if uri is None:
+                hold = await asyncio.to_thread(embedded.attach, self._settings)
+                held.callback(hold.close)
+                uri = hold.uri
+            connection = connect(self._settings, uri, self._listeners)
+            try:
+                async with self._serving(connection):
+                    yield
+            finally:
+                await connection.close()
+
+    @contextlib.asynccontextmanager
+    async def _serving(self, connection: Connection) -> AsyncIterator[None]:
+        async for _ in create_indexes(connection.database):
+            pass
+        self._state = State(
+            settings=self._settings,
+            clock=self._clock,
+            authenticator=self._authenticator,
+            executor=self._executor,
+            database=connection.database,
+            reading=connection.reading,
+        )
+        worker = asyncio.create_task(Worker(connection.database, self._clock, self._settings.job_seconds).run())
+        logger().info("started", database=self._settings.database, driver=self._settings.driver)
+        try:
+            yield
+        finally:
+            worker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await worker
+            logger().info("stopped")
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            Route("/graphql", _Graphql(self)),
+            Route("/livez", self._live),
+            Route("/readyz", self._ready),
+            *explorer.routes(self._settings),
+        ]
+
+    @property
+    def state(self) -> State:
+        assert self._state is not None, "the gateway has not been started"
+        return self._state
+
+    async def _live(self, _request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def _ready(self, _request: Request) -> Response:
+        try:
+            async with asyncio.timeout(2):
+                await self.state.database.command("ping")
+        except (PyMongoError, TimeoutError):
+            return JSONResponse({"status": "unavailable", "mongodb": "unreachable"}, 503)
+        return JSONResponse({"status": "ok"})
+
+
+class _Graphql:
+    """`/graphql`: GraphiQL for a browser that looks at it, GraphQL for everything else."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._endpoint: GraphQLEndpoint | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "GET" and explorer.wants_page(scope):
+            await explorer.page(self._gateway.state.settings)(scope, receive, send)
+            return
+        if self._endpoint is None:
+            self._endpoint = GraphQLEndpoint(self._gateway.state)
+        await self._endpoint(scope, receive, send)

@@ -1,0 +1,162 @@
+"""Who calls: bearer tokens, checked by rules that are the settings' and never the token's."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+import jwt
+from jwt.types import Options
+
+from schema.context import Caller
+from schema.roles import Role
+
+from .settings import Secret, Settings
+
+_ASYMMETRIC = ["RS256", "ES256"]
+_LEEWAY_SECONDS = 10
+_KEPT_TOKENS = 1_000
+_JWKS_SECONDS = 300.0
+# An unknown key id makes the keys be read again, but not more often than this.
+_JWKS_PAUSE = 10.0
+
+
+class InvalidToken(Exception):
+    """The token proves nothing. The text says why, in words for its sender."""
+
+
+class KeysUnavailable(Exception):
+    """The public keys cannot be read, so no token can be checked just now."""
+
+
+class Authenticator:
+    """Checks tokens: signature, expiry, audience and issuer. Tokens found good are remembered until they expire."""
+
+    def __init__(self, settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._settings = settings
+        self._secret: Secret | None = settings.signing_secret()
+        self._jwks = None if settings.jwks_url is None else _Jwks(settings.jwks_url, transport)
+        self._good: OrderedDict[str, tuple[float, Caller]] = OrderedDict()
+
+    async def authenticate(self, authorization: str | None) -> Caller | None:
+        """The caller of a request with this `Authorization` header; None where there is none.
+
+        Raises:   InvalidToken, KeysUnavailable.
+        """
+        if authorization is None:
+            return None
+        scheme, _, token = authorization.strip().partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            raise InvalidToken("The Authorization header must be `Bearer` and a token.")
+        known = self._good.get(token)
+        if known is not None and known[0] > time.time():
+            return known[1]
+        caller, expires = await self._check(token)
+        self._good[token] = (expires, caller)
+        if len(self._good) > _KEPT_TOKENS:
+            self._good.popitem(last=False)
+        return caller
+
+    def check_own(self, token: str) -> Caller:
+        """The caller of a token signed with the secret. Raises InvalidToken."""
+        return self._decode(token, self._secret, ["HS256"])[0]
+
+    async def _check(self, token: str) -> tuple[Caller, float]:
+        try:
+            key, algorithms = await self._key_for(token)
+        except jwt.PyJWTError as error:
+            raise InvalidToken(_reason(error)) from None
+        return self._decode(token, key, algorithms)
+
+    def _decode(self, token: str, key: Any, algorithms: list[str]) -> tuple[Caller, float]:
+        try:
+            options: Options = {"require": ["exp", "sub", "aud"]}
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=algorithms,
+                audience=self._settings.jwt_audience,
+                issuer=self._settings.jwt_issuer,
+                leeway=_LEEWAY_SECONDS,
+                options=options,
+            )
+        except jwt.PyJWTError as error:
+            raise InvalidToken(_reason(error)) from None
+        roles = claims.get("roles", [])
+        names = roles if isinstance(roles, list) else []
+        known = frozenset(role for role in Role if role.value in names)
+        return Caller(claims["sub"], known), float(claims["exp"])
+
+    async def _key_for(self, token: str) -> tuple[Any, list[str]]:
+        """The key for a token, with the algorithms that this key is for."""
+        header = jwt.get_unverified_header(token)
+        if self._jwks is not None and (self._secret is None or header.get("kid")):
+            return await self._jwks.key(header.get("kid")), _ASYMMETRIC
+        return self._secret, ["HS256"]
+
+    def issue(self, subject: str, roles: list[Role], *, now: datetime, lasts: timedelta) -> str:
+        """A token for development, signed with the secret. Raises InvalidToken where there is no secret."""
+        if self._secret is None:
+            raise InvalidToken("Tokens come from the issuer of PORTICO_JWKS_URL; there is no secret to sign one with.")
+        issued = int((now - datetime(1970, 1, 1)).total_seconds())  # noqa: DTZ001 - UTC, as all times here
+        claims: dict[str, Any] = {
+            "sub": subject,
+            "roles": [role.value for role in roles],
+            "aud": self._settings.jwt_audience,
+            "iat": issued,
+            "exp": issued + int(lasts.total_seconds()),
+        }
+        if self._settings.jwt_issuer is not None:
+            claims["iss"] = self._settings.jwt_issuer
+        return jwt.encode(claims, self._secret, algorithm="HS256")
+
+
+def _reason(error: jwt.PyJWTError) -> str:
+    return _REASONS.get(type(error), "The token is not valid.")
+
+
+_REASONS: dict[type[jwt.PyJWTError], str] = {
+    jwt.ExpiredSignatureError: "The token has expired.",
+    jwt.InvalidAudienceError: "The token is for another audience.",
+    jwt.InvalidIssuerError: "The token is from another issuer.",
+    jwt.InvalidSignatureError: "The token's signature does not match.",
+    jwt.InvalidAlgorithmError: "The token's algorithm is not accepted.",
+    jwt.MissingRequiredClaimError: "The token lacks a claim: exp, sub and aud are required.",
+    jwt.ImmatureSignatureError: "The token is not valid yet.",
+    jwt.DecodeError: "The token cannot be read.",
+}
+
+
+class _Jwks:
+    """The public keys of an issuer, by key id."""
+
+    def __init__(self, url: str, transport: httpx.AsyncBaseTransport | None) -> None:
+        self._url = url
+        self._transport = transport
+        self._keys: dict[str | None, jwt.PyJWK] = {}
+        self._read_at = -_JWKS_SECONDS
+
+    async def key(self, key_id: str | None) -> jwt.PyJWK:
+        age = time.monotonic() - self._read_at
+        if age > _JWKS_SECONDS or (key_id not in self._keys and age > _JWKS_PAUSE):
+            await self._read()
+        if key_id not in self._keys:
+            raise jwt.InvalidSignatureError
+        return self._keys[key_id]
+
+    async def _read(self) -> None:
+        try:
+            async with httpx.AsyncClient(transport=self._transport, timeout=5.0) as client:
+                answer = await client.get(self._url)
+            keys = jwt.PyJWKSet.from_dict(answer.raise_for_status().json()).keys
+        except (httpx.HTTPError, ValueError, jwt.PyJWTError) as error:
+            if self._keys:
+                self._read_at = time.monotonic() - _JWKS_SECONDS + _JWKS_PAUSE
+                return
+            raise KeysUnavailable from error
+        self._keys = {key.key_id: key for key in keys}
+        self._read_at = time.monotonic()

@@ -1,0 +1,211 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Coroutine
+from datetime import timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from pymongo.errors import PyMongoError
+from rich.console import Console
+from rich.table import Table
+
+from schema.roles import Role
+
+from . import cli_data, demo_token, schema_check, server
+from .auth import Authenticator, InvalidToken
+from .clock import SystemClock
+from .embedded import EmbeddedError
+from .logs import configure
+from .settings import Settings, SettingsError
+
+T = TypeVar("T")
+Subject = Enum("Subject", {"categories": "categories", "products": "products"}, type=str)
+
+app = typer.Typer(
+    name="portico",
+    help="A GraphQL API gateway over MongoDB. Settings come from the environment: see docs/configuration.md.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
+out = Console(highlight=False)
+
+Host = Annotated[str, typer.Option(help="The address to listen on.")]
+Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes any that is free.", min=0, max=65535)]
+Workers = Annotated[int, typer.Option(help="How many processes serve.", min=1)]
+
+
+class Failure(Exception):
+    """The command cannot do what it was asked. The text is one line for people."""
+
+
+def main() -> None:
+    """Runs a command; what can go wrong in the world ends in one line and status 1."""
+    try:
+        app()
+    except (Failure, SettingsError, EmbeddedError, server.PortTaken, InvalidToken) as error:
+        _fail(str(error))
+    except PyMongoError as error:
+        _fail(f"MongoDB: {_one_line(str(error))}")
+    except OSError as error:
+        _fail(f"{error.filename or 'the system'}: {error.strerror}")
+
+
+def _fail(text: str) -> None:
+    errors.print(f"portico: {text}", style="red", markup=False)
+    sys.exit(1)
+
+
+def _one_line(text: str) -> str:
+    # The driver tells of every server and time-out at length; the first clause says what is the matter.
+    return re.split(r", full error|, Timeout:|\(configured timeouts", text)[0].strip()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+def settings() -> Settings:
+    found = Settings.from_env()
+    configure(found)
+    return found
+
+
+@app.command()
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    workers: Workers = 1,
+    reload: Annotated[bool, typer.Option("--reload", help="Start again when a source file changes.")] = False,
+) -> None:
+    """Serve the API until Ctrl-C: GraphQL at /graphql, GraphiQL at /."""
+    chosen = settings()
+    with cli_data.held(chosen):
+        run(cli_data.check_database(chosen))
+        _listen(chosen, host, port, workers, reload=reload)
+
+
+@app.command()
+def demo(
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    workers: Workers = 1,
+    size: Annotated[int, typer.Option(help="Multiplies the demo data, for load.", min=1, max=10_000)] = 1,
+) -> None:
+    """Load a record and film shop, print a token, and serve."""
+    os.environ["PORTICO_DEMO"] = "true"
+    chosen = settings()
+    with cli_data.held(chosen):
+        run(cli_data.load_demo(chosen, size, out))
+        if chosen.jwks_url is None:
+            token = demo_token.make(chosen)
+            out.print("\nA token that may do everything (GraphiQL has it already):")
+            out.print(f"  Authorization: Bearer {token}\n", soft_wrap=True)
+        _listen(chosen, host, port, workers, reload=False)
+
+
+def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: bool) -> None:
+    listening = server.bind(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listening.getsockname()[1]}"
+    out.print(f"Portico is at [bold]{address}[/bold] (GraphiQL) and {address}/graphql. Ctrl-C stops it.")
+    server.serve(chosen, listening, workers=workers, reload=reload)
+
+
+@app.command()
+def schema(
+    check: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="List the changes since this older schema. Exit status: 0 safe, 1 dangerous, 2 breaking."),
+    ] = None,
+) -> None:
+    """Print the schema in the definition language, or compare it with an older one."""
+    if check is None:
+        sys.stdout.write(schema_check.print_sdl())
+        return
+    try:
+        changes = schema_check.check(check.read_text())
+    except (ValueError, UnicodeError) as error:
+        raise Failure(f"{check} is not a schema: {error}") from None
+    table = Table("severity", "change")
+    for change in changes:
+        table.add_row(change.severity.name.lower(), change.description)
+    out.print(table if changes else "No changes.")
+    raise typer.Exit(max((change.severity for change in changes), default=0))
+
+
+@app.command()
+def indexes() -> None:
+    """Create the indexes that are missing."""
+    run(cli_data.show_indexes(settings(), out))
+
+
+@app.command()
+def shard() -> None:
+    """Shard the collections that have a shard key. Needs a sharded cluster."""
+    run(cli_data.shard(settings(), out))
+
+
+@app.command(name="import")
+def import_(
+    subject: Annotated[Subject, typer.Argument(help="What the files hold.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="JSON Lines, plain or gzipped.")],
+) -> None:
+    """Import JSON Lines: every good record is kept, every bad one is named. Safe to run again.
+
+    The form is that of the schema's Create…Input, with slugs for ids: see docs/importing.md.
+    Exit status 1 where a record was bad.
+    """
+    for file in files:
+        if not file.is_file():
+            raise Failure(f"{file}: there is no such file.")
+    if not run(cli_data.import_files(settings(), subject.value, files, out, errors)):
+        raise typer.Exit(1)
+
+
+@app.command()
+def token(
+    sub: Annotated[str, typer.Option(help="The subject: who the token is for.")],
+    role: Annotated[list[Role] | None, typer.Option(help="A role; may be given several times.", case_sensitive=False)] = None,
+    hours: Annotated[float, typer.Option(help="How long it lasts.", min=0.01)] = 24.0,
+) -> None:
+    """Print a token for development, and nothing else."""
+    lasts = timedelta(hours=hours)
+    issued = Authenticator(settings()).issue(sub, role or [], now=SystemClock().now(), lasts=lasts)
+    sys.stdout.write(issued + "\n")
+
+
+@app.command()
+def doctor(
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended safely.")] = False,
+) -> None:
+    """Check what must hold on the whole database. Exit status 1 where something does not."""
+    if run(cli_data.examine(settings(), out, repair=repair)):
+        raise typer.Exit(1)
+
+
+@app.command()
+def migrate() -> None:
+    """Bring old documents up to date, 100 at a time, while the gateway runs."""
+    run(cli_data.migrate_documents(settings(), out))
+
+
+@app.command()
+def worker() -> None:
+    """Run the jobs without serving, until Ctrl-C."""
+    out.print("The jobs are running. Ctrl-C stops them.")
+    run(cli_data.work(settings()))
+
+
+if __name__ == "__main__":
+    main()

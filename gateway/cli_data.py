@@ -1,0 +1,164 @@
+"""What the commands do with the database."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from resolvers.documents import Database
+from resolvers.indexes import create_indexes, migrate, shard_collections
+
+from . import demo, embedded
+from .clock import SystemClock
+from .doctor import INVARIANTS
+from .driver import connect
+from .imports import IMPORTERS, BadRecord, Import, Summary
+from .jobs import Worker
+from .settings import Settings
+
+_SHOWN = 50
+
+
+@contextlib.contextmanager
+def held(settings: Settings) -> Iterator[None]:
+    """Holds the embedded MongoDB, where there is one, so that it stays from the first step to the last."""
+    if settings.mongodb_uri is not None:
+        yield
+        return
+    hold = embedded.attach(settings)
+    try:
+        yield
+    finally:
+        hold.close()
+
+
+@contextlib.asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Database]:
+    """The database, which answers. Raises a driver's error where it does not."""
+    uri = settings.mongodb_uri
+    with contextlib.ExitStack() as stack:
+        if uri is None:
+            hold = await asyncio.to_thread(embedded.attach, settings)
+            stack.callback(hold.close)
+            uri = hold.uri
+        connection = connect(settings, uri)
+        try:
+            await connection.database.command("ping")
+            yield connection.database
+        finally:
+            await connection.close()
+
+
+async def check_database(settings: Settings) -> None:
+    """Raises a driver's error where the database does not answer."""
+    async with opened(settings):
+        pass
+
+
+async def load_demo(settings: Settings, size: int, out: Console) -> None:
+    """Loads the shop. What is there already stays as it is, or is brought back to what it was."""
+    async with opened(settings) as db:
+        async for _ in create_indexes(db):
+            pass
+        with tempfile.TemporaryDirectory() as folder:
+            for subject, files in (
+                ("categories", [demo.CATEGORIES]),
+                ("products", demo.multiplied(size, Path(folder))),
+            ):
+                summary = await _import(db, subject, files, out, out)
+                out.print(_counts(subject, summary))
+
+
+async def import_files(
+    settings: Settings, subject: str, files: Sequence[Path], out: Console, errors: Console
+) -> bool:
+    """Whether every record was good."""
+    async with opened(settings) as db:
+        async for _ in create_indexes(db):
+            pass
+        summary = await _import(db, subject, files, out, errors)
+    out.print(_counts(subject, summary))
+    return not summary.counts["failed"]
+
+
+async def _import(
+    db: Database, subject: str, files: Sequence[Path], out: Console, errors: Console
+) -> Summary:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=out, transient=not out.is_terminal) as progress:
+        task = progress.add_task(subject, total=sum(file.stat().st_size for file in files))
+
+        def on_bad(bad: BadRecord) -> None:
+            errors.print(f"{bad.file}:{bad.line}: {bad.reason}", markup=False, highlight=False, soft_wrap=True)
+
+        work = Import(db, IMPORTERS[subject], SystemClock(), on_bad, lambda read: progress.advance(task, read))
+        return await work.run(files)
+
+
+def _counts(subject: str, summary: Summary) -> str:
+    names = ("created", "changed", "unchanged", "failed")
+    found = [f"{summary.counts[name]:,} {name}" for name in names if summary.counts[name]]
+    return f"{subject}: {', '.join(found) or 'nothing to do'}"
+
+
+async def show_indexes(settings: Settings, out: Console) -> None:
+    table = Table("collection", "index")
+    async with opened(settings) as db:
+        async for collection, names in create_indexes(db):
+            for name in names:
+                table.add_row(collection, name)
+    out.print(table)
+
+
+async def shard(settings: Settings, out: Console) -> None:
+    async with opened(settings) as db:
+        async for collection, key in shard_collections(db):
+            out.print(f"{collection} is sharded by {key}")
+
+
+async def examine(settings: Settings, out: Console, *, repair: bool) -> int:
+    """Reports each invariant. Returns how many problems are left."""
+    left = 0
+    async with opened(settings) as db:
+        for invariant in INVARIANTS:
+            found = mended = 0
+            async for problem in invariant.check(db):
+                found += 1
+                if repair and problem.repair is not None:
+                    await problem.repair()
+                    mended += 1
+                if found <= _SHOWN:
+                    out.print(f"  {problem.subject}: {problem.text}", markup=False)
+            left += found - mended
+            verdict = "holds" if not found else f"{found:,} wrong" + (f", {mended:,} mended" if mended else "")
+            out.print(f"{'ok  ' if found == mended else 'FAIL'} {invariant.name} {verdict}.", markup=False)
+    return left
+
+
+async def migrate_documents(settings: Settings, out: Console) -> None:
+    total = 0
+    async with opened(settings) as db:
+        async for collection, count in migrate(db):
+            total += count
+            out.print(f"{collection}: {count}")
+    out.print(f"{total:,} documents were brought up to date.")
+
+
+async def work(settings: Settings) -> None:
+    async with opened(settings) as db:
+        async for _ in create_indexes(db):
+            pass
+        running = asyncio.create_task(Worker(db, SystemClock(), settings.job_seconds).run())
+        loop = asyncio.get_running_loop()
+        for ending in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(ending, running.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await running

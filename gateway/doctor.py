@@ -1,0 +1,48 @@
+"""Checks what must hold on a live database, and mends what can be mended safely."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from resolvers import category_jobs, product_jobs
+from resolvers.category_lineage import refresh_subtree
+from resolvers.documents import Database
+
+Repair = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that does not hold. `repair` mends it; None where nobody can know what is right."""
+
+    subject: str
+    text: str
+    repair: Repair | None = None
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """What must hold, and how to find where it does not."""
+
+    name: str
+    check: Callable[[Database], AsyncIterator[Problem]]
+
+
+async def _categories(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in category_jobs.find_wrong_lineages(db):
+        mendable = wrong["problem"] == category_jobs.OUT_OF_DATE
+        repair = partial(refresh_subtree, db, wrong["_id"]) if mendable else None
+        yield Problem(f"category {wrong['slug']}", wrong["problem"], repair)
+
+
+async def _products(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in product_jobs.find_wrong_products(db):
+        yield Problem(f"product {wrong['sku']}", wrong["problem"], partial(product_jobs.mend_product, db, wrong))
+
+
+INVARIANTS: tuple[Invariant, ...] = (
+    Invariant("Every stored ancestor list equals the chain of parents, with their present names and slugs.", _categories),
+    Invariant("Every product's terms and savings follow from its fields, and its categories exist.", _products),
+)

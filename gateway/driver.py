@@ -1,0 +1,137 @@
+"""Connecting to MongoDB by either driver: PyMongo's own asynchronous client, or Motor.
+
+Everything else is written against PyMongo's asynchronous interface. Motor differs in a few calls that answer a cursor
+at once where PyMongo's are awaited; they are adapted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+from pymongo import AsyncMongoClient, ReadPreference
+from pymongo.monitoring import CommandListener
+from pymongo.read_preferences import read_pref_mode_from_name
+from pymongo.write_concern import WriteConcern
+
+from resolvers.documents import Database, Document
+
+from .settings import Settings, SettingsError
+
+SELECTION_TIMEOUT_MS = 5_000
+
+
+class Connection(Protocol):
+    """A client with its database. `reading` is the same database under the read preference of the settings."""
+
+    database: Database
+    reading: Database
+
+    async def close(self) -> None: ...
+
+
+def connect(settings: Settings, uri: str, listeners: Sequence[CommandListener] = ()) -> Connection:
+    """Opens the client; nothing is sent yet. Raises SettingsError for a URI or driver that cannot be used."""
+    options: dict[str, Any] = {
+        "w": "majority",
+        "retryWrites": True,
+        "serverSelectionTimeoutMS": SELECTION_TIMEOUT_MS,
+        "appname": "portico",
+        "event_listeners": list(listeners),
+    }
+    try:
+        if settings.driver == "motor":
+            return _MotorConnection(settings, uri, options)
+        return _PyMongoConnection(settings, uri, options)
+    except (ValueError, TypeError) as error:
+        raise SettingsError(f"PORTICO_MONGODB_URI cannot be used: {error}") from None
+
+
+class _PyMongoConnection:
+    def __init__(self, settings: Settings, uri: str, options: dict[str, Any]) -> None:
+        self._client: AsyncMongoClient[Document] = AsyncMongoClient(uri, **options)
+        self.database = self._client[settings.database]
+        self.reading = self.database.with_options(read_preference=_preference(settings))
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+class _MotorConnection:
+    def __init__(self, settings: Settings, uri: str, options: dict[str, Any]) -> None:
+        try:
+            from motor.motor_asyncio import AsyncIOMotorClient  # noqa: PLC0415 - an optional extra
+        except ImportError:
+            raise SettingsError("PORTICO_DRIVER is motor: install the extra `portico[motor]`.") from None
+        self._client = AsyncIOMotorClient(uri, **options)
+        plain = self._client[settings.database]
+        self.database = cast("Database", MotorDatabase(plain))
+        self.reading = cast("Database", MotorDatabase(plain.with_options(read_preference=_preference(settings))))
+
+    async def close(self) -> None:
+        self._client.close()
+
+
+def _preference(settings: Settings) -> Any:
+    mode = read_pref_mode_from_name(settings.read_preference)
+    return next(p for p in vars(ReadPreference).values() if getattr(p, "mode", None) == mode)
+
+
+class MotorDatabase:
+    """A Motor database with PyMongo's asynchronous interface."""
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def __getitem__(self, name: str) -> MotorCollection:
+        return MotorCollection(self._database[name])
+
+    def with_options(self, **options: Any) -> MotorDatabase:
+        return MotorDatabase(self._database.with_options(**options))
+
+
+class MotorCollection:
+    """A Motor collection with PyMongo's asynchronous interface."""
+
+    def __init__(self, collection: Any) -> None:
+        self._collection = collection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._collection, name)
+
+    async def aggregate(self, *args: Any, **kwargs: Any) -> Any:
+        return MotorCursor(self._collection.aggregate(*args, **kwargs))
+
+    def find(self, *args: Any, **kwargs: Any) -> Any:
+        return MotorCursor(self._collection.find(*args, **kwargs))
+
+    async def list_indexes(self) -> Any:
+        return MotorCursor(self._collection.list_indexes())
+
+
+class MotorCursor:
+    """A Motor cursor whose `to_list` takes all there is."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cursor, name)
+
+    def __aiter__(self) -> Any:
+        return self._cursor.__aiter__()
+
+    def limit(self, count: int) -> MotorCursor:
+        self._cursor = self._cursor.limit(count)
+        return self
+
+    async def to_list(self) -> list[Document]:
+        return cast("list[Document]", await self._cursor.to_list(None))
+
+
+def with_majority(database: Database) -> Database:
+    """The database with writes on a majority, whatever the URI says."""
+    return database.with_options(write_concern=WriteConcern("majority"))

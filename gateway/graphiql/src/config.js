@@ -1,0 +1,42 @@
+const CONFIG_URL = `${import.meta.env.BASE_URL}config.json`;
+
+// FNV-1a. Web Crypto is missing on plain http, and this only has to tell
+// one configuration from another.
+function hash(text) {
+  let value = 0x811c9dc5;
+  for (let i = 0; i < text.length; i += 1) {
+    value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);
+  }
+  return (value >>> 0).toString(16).padStart(8, '0');
+}
+
+export async function loadConfig() {
+  let response;
+  try {
+    response = await fetch(CONFIG_URL, { cache: 'no-store' });
+  } catch {
+    throw new Error(`${CONFIG_URL} could not be loaded. The server did not answer.`);
+  }
+  if (!response.ok) {
+    throw new Error(`${CONFIG_URL} could not be loaded. The server answered with status ${response.status}.`);
+  }
+  const text = await response.text();
+  let config;
+  try {
+    config = JSON.parse(text);
+  } catch {
+    throw new Error(`${CONFIG_URL} is not valid JSON.`);
+  }
+  if (typeof config?.endpoint !== 'string') {
+    throw new Error(`${CONFIG_URL} names no endpoint.`);
+  }
+  const headers = Object.keys(config.headers ?? {}).length
+    ? JSON.stringify(config.headers, null, 2)
+    : undefined;
+  const tabs = (config.tabs ?? []).map(({ query, variables }) => ({
+    query,
+    variables: variables ?? null,
+    headers: headers ?? null,
+  }));
+  return { id: hash(text), endpoint: config.endpoint, headers, tabs };
+}

@@ -1,0 +1,235 @@
+"""GraphQL over HTTP: POST and GET, both media types, a JSON body for every error.
+
+Source: the GraphQL-over-HTTP specification, draft of 2025.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+from uuid import uuid4
+
+import orjson
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from schema.context import Context
+
+from .auth import InvalidToken, KeysUnavailable
+from .encoding import encode
+from .execution import MutationRefused, Response
+from .state import State
+
+RESPONSE_TYPE = "application/graphql-response+json"
+JSON_TYPE = "application/json"
+_OFFERED = (RESPONSE_TYPE, JSON_TYPE)
+_SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
+
+
+class Refused(Exception):
+    """The request is refused before it is run."""
+
+    def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.headers = status, code, message, dict(headers or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A GraphQL request, checked."""
+
+    query: str
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    operation_name: str | None = None
+
+
+class GraphQLEndpoint:
+    """The ASGI application of `/graphql`."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        request_id = uuid4().hex
+        media_type = JSON_TYPE
+        try:
+            media_type = negotiate(headers.get("accept"))
+            response = await self._answer(scope, headers, receive, request_id)
+            status = 200 if media_type == JSON_TYPE else _status(response)
+            await _send(send, status, media_type, response.payload, request_id)
+        except Refused as refused:
+            payload = {"errors": [{"message": refused.message, "extensions": {"code": refused.code}}]}
+            await _send(send, refused.status, media_type, payload, request_id, refused.headers)
+
+    async def _answer(self, scope: Scope, headers: Headers, receive: Receive, request_id: str) -> Response:
+        method = scope["method"]
+        if method not in {"POST", "GET", "HEAD"}:
+            raise Refused(405, "METHOD_NOT_ALLOWED", "Use POST, or GET for queries.", {"Allow": "GET, POST"})
+        if method == "POST":
+            request = parse_body(headers, await read_body(receive, headers, self._state.settings.max_body_bytes))
+        else:
+            request = parse_query(scope["query_string"])
+        context = await self._context(headers, request_id)
+        try:
+            return await self._state.executor.execute(
+                request.query,
+                variables=request.variables,
+                name=request.operation_name,
+                context=context,
+                may_write=method == "POST",
+            )
+        except MutationRefused:
+            raise Refused(405, "METHOD_NOT_ALLOWED", "A mutation must be sent by POST.", {"Allow": "POST"}) from None
+
+    async def _context(self, headers: Headers, request_id: str) -> Context:
+        state = self._state
+        try:
+            caller = await state.authenticator.authenticate(headers.get("authorization"))
+        except InvalidToken as error:
+            challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+            raise Refused(401, "UNAUTHENTICATED", str(error), challenge) from None
+        except KeysUnavailable:
+            raise Refused(503, "UNAVAILABLE", "The keys that check tokens cannot be read just now.") from None
+        return Context(
+            db=state.database,
+            reading=state.reading if caller is None else state.database,
+            caller=caller,
+            now=state.clock.now(),
+            request_id=request_id,
+            selections={},
+        )
+
+
+def _status(response: Response) -> int:
+    if response.has_begun:
+        return 200
+    return next((status for code, status in _SERVER_CODES.items() if code in response.codes), 400)
+
+
+def negotiate(accept: str | None) -> str:
+    """The media type of the answer, by an `Accept` header. Raises Refused (406) where none of ours will do."""
+    if not accept or accept == RESPONSE_TYPE:
+        return RESPONSE_TYPE
+    if accept == JSON_TYPE:
+        return JSON_TYPE
+    best: tuple[float, str] | None = None
+    for part in accept.split(","):
+        media_range, _, parameters = part.strip().partition(";")
+        weight = _weight(parameters)
+        for offered in _OFFERED:
+            if weight > 0 and _matches(media_range.strip().lower(), offered) and (best is None or weight > best[0]):
+                best = (weight, offered)
+    if best is None:
+        raise Refused(406, "NOT_ACCEPTABLE", f"Answers are {RESPONSE_TYPE} or {JSON_TYPE}.")
+    return best[1]
+
+
+def _weight(parameters: str) -> float:
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.strip().partition("=")
+        if name.strip().lower() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+def _matches(media_range: str, offered: str) -> bool:
+    return media_range in {"*/*", "application/*", offered}
+
+
+async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
+    """The whole body. Raises Refused (413) as soon as it is known to be larger than the limit."""
+    # The connection is closed, for the rest of the body is not going to be read.
+    too_large = Refused(413, "BODY_TOO_LARGE", f"The body has more than {limit:,} bytes.", {"Connection": "close"})
+    declared = headers.get("content-length", "")
+    if declared.isdigit() and int(declared[:20]) > limit:
+        raise too_large
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refused(400, "BAD_REQUEST", "The body ended early.")
+        body = message.get("body", b"")
+        size += len(body)
+        if size > limit:
+            raise too_large
+        parts.append(body)
+        if not message.get("more_body", False):
+            return b"".join(parts) if len(parts) > 1 else parts[0]
+
+
+def parse_body(headers: Headers, body: bytes) -> Request:
+    """The request in a body. Raises Refused."""
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refused(
+            415, "UNSUPPORTED_ENCODING", "Bodies must not be compressed.", {"Accept-Encoding": "identity"}
+        )
+    media_type, _, parameters = headers.get("content-type", "").partition(";")
+    charset = parameters.strip().lower().removeprefix("charset=").strip('" ')
+    if media_type.strip().lower() != JSON_TYPE or (charset and charset not in {"utf-8", "utf8"}):
+        raise Refused(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8.")
+    try:
+        given = orjson.loads(body)
+    except (orjson.JSONDecodeError, RecursionError):
+        raise Refused(400, "BAD_REQUEST", "The body is not JSON in UTF-8.") from None
+    if not isinstance(given, dict):
+        raise Refused(400, "BAD_REQUEST", "The body must be a JSON object with a `query`.")
+    return _request(given)
+
+
+def parse_query(query_string: bytes) -> Request:
+    """The request in the parameters of a URL. Raises Refused."""
+    try:
+        pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=20)
+        given: dict[str, Any] = dict(pairs)
+        for name in ("variables", "extensions"):
+            if given.get(name):
+                given[name] = orjson.loads(given[name])
+            else:
+                given.pop(name, None)
+    except (ValueError, RecursionError):
+        raise Refused(400, "BAD_REQUEST", "The parameters cannot be read.") from None
+    if given.get("operationName") == "":
+        del given["operationName"]
+    return _request(given)
+
+
+def _request(given: Mapping[str, Any]) -> Request:
+    query = given.get("query")
+    variables, name, extensions = (given.get(key) for key in ("variables", "operationName", "extensions"))
+    if not isinstance(query, str) or not query.strip():
+        raise Refused(400, "BAD_REQUEST", "`query` must be the text of an operation.")
+    if variables is not None and not isinstance(variables, dict):
+        raise Refused(400, "BAD_REQUEST", "`variables` must be an object.")
+    if name is not None and not isinstance(name, str):
+        raise Refused(400, "BAD_REQUEST", "`operationName` must be a text.")
+    if extensions is not None and not isinstance(extensions, dict):
+        raise Refused(400, "BAD_REQUEST", "`extensions` must be an object.")
+    return Request(query, variables or {}, name)
+
+
+async def _send(
+    send: Send,
+    status: int,
+    media_type: str,
+    payload: Mapping[str, Any],
+    request_id: str,
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    body = encode(payload)
+    sent = [
+        (b"content-type", f"{media_type}; charset=utf-8".encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"x-request-id", request_id.encode()),
+        *((name.lower().encode(), value.encode()) for name, value in (headers or {}).items()),
+    ]
+    if "errors" in payload or status != 200:  # noqa: PLR2004 - the plain answer needs none of it
+        sent.append((b"cache-control", b"no-store"))
+    await send({"type": "http.response.start", "status": status, "headers": sent})
+    await send({"type": "http.response.body", "body": body})

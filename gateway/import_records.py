@@ -1,0 +1,138 @@
+"""The form of imported records: the fields of the schema's `Create…Input`, with natural keys where those have ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from graphql import GraphQLError
+
+from resolvers.category_imports import CategoryRecord
+from resolvers.errors import InvalidInput
+from resolvers.product_imports import ProductRecord
+from resolvers.product_rules import Price, ProductFields
+from schema.scalars import check_big_int, parse_instant
+
+Record = Mapping[str, Any]
+
+
+def category_record(given: Any) -> CategoryRecord:
+    """{"slug", "name", "parent"?: a slug}. Raises InvalidInput."""
+    record = _object(given, {"slug", "name", "parent"})
+    return CategoryRecord(
+        slug=_text(record, "slug"), name=_text(record, "name"), parent=_optional(record, "parent", _as_text)
+    )
+
+
+def product_record(given: Any) -> ProductRecord:
+    """The fields of `CreateProductInput`, with `categories`: slugs, for `categoryIds`. Raises InvalidInput."""
+    record = _object(given, _PRODUCT)
+    pricing = _object(record.get("pricing"), {"list", "retail"}, "pricing")
+    shipping = _optional(record, "shipping", _shipping)
+    weight, dimensions = shipping or (None, None)
+    fields = ProductFields(
+        sku=_text(record, "sku"),
+        type=_text(record, "type"),
+        title=_text(record, "title"),
+        list_price=_price(pricing, "list"),
+        retail_price=_price(pricing, "retail"),
+        description=_optional(record, "description", _as_text),
+        asin=_optional(record, "asin", _as_text),
+        weight=weight,
+        dimensions=dimensions,
+        properties=_optional(record, "properties", _properties) or (),
+        issue_date=_optional(record, "issueDate", _instant),
+        details=record.get("details") or {},
+    )
+    return ProductRecord(fields, _optional(record, "categories", _texts) or ())
+
+
+_PRODUCT = {
+    "sku",
+    "type",
+    "title",
+    "description",
+    "asin",
+    "pricing",
+    "shipping",
+    "categories",
+    "properties",
+    "issueDate",
+    "details",
+}
+
+
+def _object(value: Any, known: set[str], *path: str) -> Record:
+    if not isinstance(value, dict):
+        raise InvalidInput("an object is wanted", *path)
+    for name in value:
+        if name not in known:
+            raise InvalidInput("there is no such field", *path, name)
+    return value
+
+
+def _text(record: Record, *path: str) -> str:
+    if record.get(path[-1]) is None:
+        raise InvalidInput("it is missing", *path)
+    return _as_text(record[path[-1]], *path)
+
+
+def _as_text(value: Any, *path: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput("a text is wanted", *path)
+    return value
+
+
+def _optional(record: Record, name: str, read: Callable[..., Any], *path: str) -> Any:
+    return None if record.get(name) is None else read(record[name], *path, name)
+
+
+def _list(value: Any, *path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise InvalidInput("a list is wanted", *path)
+    return value
+
+
+def _texts(value: Any, *path: str) -> list[str]:
+    return [_as_text(item, *path, str(number)) for number, item in enumerate(_list(value, *path))]
+
+
+def _price(pricing: Record, name: str) -> Price:
+    price = _object(pricing.get(name), {"amount", "currency"}, "pricing", name)
+    try:
+        amount = check_big_int(price.get("amount"))
+    except GraphQLError as error:
+        raise InvalidInput(error.message, "pricing", name, "amount") from None
+    return Price(amount, _as_text(price.get("currency", "USD"), "pricing", name, "currency"))
+
+
+def _properties(value: Any, *path: str) -> list[tuple[str, str]]:
+    pairs = []
+    for number, item in enumerate(_list(value, *path)):
+        pair = _object(item, {"name", "value"}, *path, str(number))
+        pairs.append((_text(pair, *path, str(number), "name"), _text(pair, *path, str(number), "value")))
+    return pairs
+
+
+def _shipping(value: Any, *path: str) -> tuple[float | None, tuple[float, float, float] | None]:
+    shipping = _object(value, {"weight", "dimensions"}, *path)
+    return _optional(shipping, "weight", _number, *path), _optional(shipping, "dimensions", _dimensions, *path)
+
+
+def _dimensions(value: Any, *path: str) -> tuple[float, float, float]:
+    size = _object(value, {"width", "height", "depth"}, *path)
+    width, height, depth = (_number(size.get(name), *path, name) for name in ("width", "height", "depth"))
+    return width, height, depth
+
+
+def _number(value: Any, *path: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput("a number is wanted", *path)
+    return float(value)
+
+
+def _instant(value: Any, *path: str) -> Any:
+    try:
+        return parse_instant(value)
+    except GraphQLError as error:
+        raise InvalidInput(error.message, *path) from None

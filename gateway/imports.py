@@ -1,0 +1,152 @@
+"""Importing JSON Lines, plain or gzipped: in batches, every good record kept, every bad one named, safe to repeat."""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal, cast
+
+import orjson
+
+from resolvers.category_imports import put_categories
+from resolvers.documents import Database
+from resolvers.errors import DomainError, InvalidInput
+from resolvers.product_imports import put_products
+
+from .clock import Clock
+from .import_records import category_record, product_record
+
+BATCH = 500
+# A record that waits for its parent is kept in memory; a file with more of them has lost its order, or its parents.
+MAX_WAITING = 200_000
+MAX_LINE = 16 * 1024 * 1024
+_GZIP = b"\x1f\x8b"
+
+Outcome = Literal["created", "changed", "unchanged", "waiting"] | DomainError
+
+
+@dataclass(frozen=True)
+class Importer:
+    """How one kind of record is read and stored. `key` is the natural key: a batch holds each once."""
+
+    read: Callable[[Any], Any]
+    key: Callable[[Any], str]
+    put: Callable[..., Awaitable[Sequence[Outcome]]]
+
+
+IMPORTERS: dict[str, Importer] = {
+    "categories": Importer(category_record, lambda record: record.slug, put_categories),
+    "products": Importer(product_record, lambda record: record.fields.sku, put_products),
+}
+
+
+@dataclass
+class Summary:
+    """What became of the records; `failed` is among the counts."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class BadRecord:
+    """A record that was not taken. `line` counts from 1."""
+
+    file: str
+    line: int
+    reason: str
+
+
+@dataclass
+class Import:
+    """One run over some files. `on_bad` is told each bad record, `on_progress` the bytes that have been read."""
+
+    db: Database
+    importer: Importer
+    clock: Clock
+    on_bad: Callable[[BadRecord], None]
+    on_progress: Callable[[int], None]
+    summary: Summary = field(default_factory=Summary)
+    _waiting: list[tuple[str, int, Any]] = field(default_factory=list)
+
+    async def run(self, files: Sequence[Path]) -> Summary:
+        """Imports the files in order. Raises OSError for one that cannot be read."""
+        for file in files:
+            for batch in self._batches(file):
+                await self._put(batch)
+        await self._put_waiting()
+        return self.summary
+
+    def _batches(self, file: Path) -> Iterator[list[tuple[str, int, Any]]]:
+        batch: list[tuple[str, int, Any]] = []
+        keys: set[str] = set()
+        for line, record in self._records(file):
+            key = self.importer.key(record)
+            if len(batch) == BATCH or key in keys:
+                yield batch
+                batch, keys = [], set()
+            batch.append((str(file), line, record))
+            keys.add(key)
+        if batch:
+            yield batch
+
+    def _records(self, file: Path) -> Iterator[tuple[int, Any]]:
+        for line, text in enumerate(_lines(file, self.on_progress), start=1):
+            if not text.strip():
+                continue
+            try:
+                yield line, self.importer.read(orjson.loads(text))
+            except orjson.JSONDecodeError as error:
+                self._bad(str(file), line, f"not JSON: {error}")
+            except InvalidInput as error:
+                self._bad(str(file), line, _reason(error))
+
+    async def _put(self, batch: list[tuple[str, int, Any]]) -> bool:
+        """Stores a batch. Returns whether anything in it could be stored, so that what waits may be tried again."""
+        outcomes = await self.importer.put(self.db, [record for _, _, record in batch], now=self.clock.now())
+        for (file, line, record), outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, DomainError):
+                self._bad(file, line, _reason(outcome))
+            elif outcome == "waiting" and len(self._waiting) < MAX_WAITING:
+                self._waiting.append((file, line, record))
+            elif outcome == "waiting":
+                self._bad(file, line, "its parent does not stand before it")
+            else:
+                self.summary.counts[outcome] += 1
+        return any(outcome != "waiting" for outcome in outcomes)
+
+    async def _put_waiting(self) -> None:
+        """Tries what waited for its parent until nothing more finds one."""
+        moved = True
+        while self._waiting and moved:
+            waiting, self._waiting, moved = self._waiting, [], False
+            for start in range(0, len(waiting), BATCH):
+                moved = await self._put(waiting[start : start + BATCH]) or moved
+        for file, line, record in self._waiting:
+            self._bad(file, line, f"parent: there is no category {record.parent!r}")
+        self._waiting = []
+
+    def _bad(self, file: str, line: int, reason: str) -> None:
+        self.summary.counts["failed"] += 1
+        self.on_bad(BadRecord(file, line, reason))
+
+
+def _lines(file: Path, on_progress: Callable[[int], None]) -> Iterator[bytes]:
+    """The lines of a file, unpacked where it is gzipped; tells the bytes that were read of the file itself."""
+    with file.open("rb") as raw:
+        packed = raw.peek(2)[:2] == _GZIP
+        stream = cast("IO[bytes]", gzip.open(raw) if packed else raw)
+        told = 0
+        # A line without an end would be read whole; it is cut at the bound, and then is not JSON.
+        while text := stream.readline(MAX_LINE):
+            yield text
+            position = raw.tell()
+            on_progress(position - told)
+            told = position
+
+
+def _reason(error: DomainError) -> str:
+    path = ".".join(getattr(error, "path", ()))
+    return f"{path}: {error.message}" if path else error.message

@@ -1,0 +1,89 @@
+"""Work that nobody waits for: leased, so that one worker at a time does each; every job may be repeated."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from pymongo.errors import PyMongoError
+
+from resolvers import category_jobs, leases, product_jobs
+from resolvers.documents import Database, upgrade_batch
+from resolvers.indexes import COLLECTIONS
+
+from .clock import Clock
+from .logs import logger
+
+LEASE = timedelta(seconds=60)
+
+
+@dataclass(frozen=True)
+class Job:
+    """`run` takes the database and the time, does some of what is to be done, and returns how much."""
+
+    name: str
+    run: Callable[[Database, datetime], Awaitable[int]]
+
+
+async def _finish_categories(db: Database, now: datetime) -> int:
+    return await category_jobs.finish_changes(db, now=now)
+
+
+async def _finish_products(db: Database, now: datetime) -> int:
+    return await product_jobs.finish_changes(db, now=now)
+
+
+async def _upgrade_documents(db: Database, _now: datetime) -> int:
+    return sum([await upgrade_batch(db, spec) for spec in COLLECTIONS])
+
+
+JOBS: tuple[Job, ...] = (
+    Job("finish-categories", _finish_categories),
+    Job("finish-products", _finish_products),
+    Job("upgrade-documents", _upgrade_documents),
+)
+
+
+class Worker:
+    """Runs the jobs again and again. A job that fails is logged, and tried again in its next turn."""
+
+    def __init__(self, db: Database, clock: Clock, pause_seconds: float) -> None:
+        self._db = db
+        self._clock = clock
+        self._pause = pause_seconds
+        self._owner = uuid4().hex
+
+    async def run(self) -> None:
+        """Until it is cancelled; the leases it holds are given back then."""
+        try:
+            while True:
+                worked = await self.run_once()
+                await asyncio.sleep(0 if worked else self._pause)
+        finally:
+            for job in JOBS:
+                try:
+                    await leases.release(self._db, job.name, owner=self._owner)
+                except PyMongoError:
+                    break
+
+    async def run_once(self) -> int:
+        """One turn of every job that nobody else has leased. Returns how much was done."""
+        done = 0
+        for job in JOBS:
+            try:
+                done += await self._run_job(job)
+            except Exception:  # noqa: BLE001 - one job's fault must not stop the others
+                logger().exception("job failed", job=job.name)
+        return done
+
+    async def _run_job(self, job: Job) -> int:
+        now = self._clock.now()
+        if not await leases.acquire(self._db, job.name, owner=self._owner, now=now, duration=LEASE):
+            return 0
+        done = await job.run(self._db, now)
+        if done:
+            logger().info("job done", job=job.name, count=done)
+        return done

@@ -1,0 +1,65 @@
+"""Keeps the `mongod` of a data folder: starts it, and stops it when nobody uses it any more.
+
+    python -m gateway.keeper FOLDER MONGOD PORT
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO
+
+_POLL_SECONDS = 0.25
+_STOP_SECONDS = 30
+_PR_SET_PDEATHSIG = 1
+# A gateway shares its machine with what it serves; half a gigabyte is enough for development.
+_CACHE_GB = "0.5"
+
+
+def _die_with_keeper() -> None:
+    """Runs in the child before it becomes `mongod`. Linux alone can do it; elsewhere a killed keeper leaves it behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def keep(folder: Path, mongod: str, port: int) -> int:
+    command = [
+        mongod,
+        *("--dbpath", str(folder / "mongo")),
+        *("--port", str(port)),
+        *("--bind_ip", "127.0.0.1"),
+        *("--replSet", "portico"),
+        *("--wiredTigerCacheSizeGB", _CACHE_GB),
+        *("--logpath", str(folder / "mongod.log")),
+    ]
+    state = folder / "mongod.json"
+    with (folder / "mongod.users").open("a") as lock:
+        child = subprocess.Popen(command, preexec_fn=_die_with_keeper)  # noqa: S603, PLW1509 - before any thread
+        state.write_text(json.dumps({"port": port, "pid": child.pid}))
+        while child.poll() is None and not _is_unused(lock):
+            time.sleep(_POLL_SECONDS)
+        child.terminate()
+        try:
+            return child.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            return child.wait()
+
+
+def _is_unused(lock: IO[str]) -> bool:
+    """Whether nobody else holds the lock. If so it is held from here on: who comes now waits until this one ends."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(keep(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

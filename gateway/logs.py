@@ -1,0 +1,37 @@
+"""Structured logs: for people on a terminal, or a JSON object a line."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+
+from .settings import Settings
+
+
+def configure(settings: Settings) -> None:
+    """Sets the form and level of the logs. They go to standard error; standard output is for answers."""
+    level = logging.getLevelNamesMapping().get(settings.log_level.upper(), logging.INFO)
+    renderer: Any = (
+        structlog.processors.JSONRenderer()
+        if settings.log_format == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def logger() -> Any:
+    return structlog.get_logger("portico")

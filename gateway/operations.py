@@ -1,0 +1,127 @@
+"""Parsed and validated operations, kept by their text."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphql import (
+    DocumentNode,
+    GraphQLError,
+    GraphQLSchema,
+    GraphQLSyntaxError,
+    OperationDefinitionNode,
+    get_operation_ast,
+    parse,
+    specified_rules,
+    validate,
+)
+from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRule
+from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
+
+from .limits import check_complexity, too_complex
+from .settings import Settings
+
+_RULES = (*specified_rules, MaybeNullValidationRule, OneOfInputValidationRule)
+# A text longer than this is not kept: it would push many others out.
+_LONGEST_KEPT = 20_000
+_COSTS_KEPT = 64
+_MAX_COMMENTS = 1_000
+MAX_ERRORS = 20
+
+
+class InvalidOperation(Exception):
+    """The text is no operation that this schema can run. `errors` say why, each with a code."""
+
+    def __init__(self, errors: list[GraphQLError]) -> None:
+        super().__init__(errors[0].message)
+        self.errors = errors
+
+
+@dataclass(slots=True)
+class Operation:
+    """A document that is valid, with what has been worked out about it. Shared by all its requests."""
+
+    document: DocumentNode
+    selections: dict[Hashable, Any] = field(default_factory=dict)
+    accepted: set[Hashable] = field(default_factory=set)
+
+    def definition(self, name: str | None) -> OperationDefinitionNode:
+        """The operation of this name. Raises InvalidOperation where there is none, or more than one and no name."""
+        found = get_operation_ast(self.document, name)
+        if found is None:
+            wanted = "The document has several operations; name one." if name is None else f"No operation {name!r}."
+            raise InvalidOperation([GraphQLError(wanted, extensions={"code": "BAD_USER_INPUT"})])
+        return found
+
+
+class Operations:
+    """Turns texts into operations; the latest used are kept, up to a bound."""
+
+    def __init__(self, schema: GraphQLSchema, settings: Settings) -> None:
+        self._schema = schema
+        self._settings = settings
+        self._kept: OrderedDict[str, Operation] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, text: str) -> Operation:
+        """The operation with this text. Raises InvalidOperation."""
+        operation = self._kept.get(text)
+        if operation is not None:
+            self._kept.move_to_end(text)
+            return operation
+        operation = Operation(self._parse(text))
+        if len(text) <= _LONGEST_KEPT:
+            self._kept[text] = operation
+            if len(self._kept) > self._settings.cached_operations:
+                self._kept.popitem(last=False)
+        return operation
+
+    def _parse(self, text: str) -> DocumentNode:
+        try:
+            document = parse(text, max_lexical_tokens=self._settings.max_tokens, max_comments=_MAX_COMMENTS)
+            errors = validate(self._schema, document, _RULES, max_errors=MAX_ERRORS)
+        except GraphQLSyntaxError as error:
+            raise InvalidOperation([_syntax_error(error)]) from None
+        except RecursionError:
+            raise InvalidOperation([too_complex("The operation is nested too deeply.")]) from None
+        if errors:
+            for error in errors:
+                error.extensions = {"code": "GRAPHQL_VALIDATION_FAILED", **(error.extensions or {})}
+            raise InvalidOperation(errors)
+        return document
+
+    def check(self, operation: Operation, name: str | None, variables: Mapping[str, Any]) -> OperationDefinitionNode:
+        """The definition to run. Raises InvalidOperation where it is missing, or over a limit with these variables."""
+        definition = operation.definition(name)
+        numbers = tuple(
+            (key, value) for key, value in variables.items() if isinstance(value, int) and not isinstance(value, bool)
+        )
+        key = (name, numbers)
+        if key in operation.accepted:
+            return definition
+        try:
+            check_complexity(
+                self._schema,
+                operation.document,
+                definition,
+                variables,
+                max_depth=self._settings.max_depth,
+                max_cost=self._settings.max_cost,
+            )
+        except GraphQLError as error:
+            raise InvalidOperation([error]) from None
+        if len(operation.accepted) < _COSTS_KEPT:
+            operation.accepted.add(key)
+        return definition
+
+
+def _syntax_error(error: GraphQLSyntaxError) -> GraphQLError:
+    if "Parsing aborted" in error.message:
+        return too_complex(error.message.removeprefix("Syntax Error: "))
+    error.extensions = {"code": "GRAPHQL_PARSE_FAILED"}
+    return error

@@ -1,0 +1,55 @@
+"""The schema as text, and what changed in it since an older text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from graphql import (
+    GraphQLError,
+    build_schema,
+    find_breaking_changes,
+    find_dangerous_changes,
+    lexicographic_sort_schema,
+    print_schema,
+)
+from graphql.utilities.find_schema_changes import find_schema_changes
+
+from schema import create_schema
+
+
+class Severity(IntEnum):
+    """How a change meets clients; its value is the exit status."""
+
+    SAFE = 0
+    DANGEROUS = 1
+    BREAKING = 2
+
+
+@dataclass(frozen=True)
+class Change:
+    severity: Severity
+    description: str
+
+
+def print_sdl() -> str:
+    """The schema in the definition language, in alphabetical order, so that it changes only where the schema does."""
+    return print_schema(lexicographic_sort_schema(create_schema()._schema)) + "\n"  # noqa: SLF001 - no public way
+
+
+def check(old_sdl: str) -> list[Change]:
+    """The changes from an older schema to the present one, worst first. Raises ValueError for a text that is none."""
+    try:
+        old, new = build_schema(old_sdl), build_schema(print_sdl())
+    except GraphQLError as error:
+        raise ValueError(error.message) from None
+    breaking = {change.description for change in find_breaking_changes(old, new)}
+    dangerous = {change.description for change in find_dangerous_changes(old, new)}
+    found = []
+    for change in find_schema_changes(old, new):
+        text = change.description
+        severity = (
+            Severity.BREAKING if text in breaking else Severity.DANGEROUS if text in dangerous else Severity.SAFE
+        )
+        found.append(Change(severity, text))
+    return sorted(found, key=lambda change: (-change.severity, change.description))

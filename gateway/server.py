@@ -1,0 +1,61 @@
+"""Serving over HTTP, with one worker or several."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import uvicorn
+from uvicorn.supervisors import ChangeReload, Multiprocess
+
+from .settings import Settings
+
+_BACKLOG = 2048
+
+
+class PortTaken(Exception):
+    """The address cannot be listened on. The text says why."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 takes any that is free. Raises PortTaken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise PortTaken(f"{host}:{port} cannot be listened on: {reason}.") from None
+    listening.listen(_BACKLOG)
+    listening.set_inheritable(True)
+    return listening
+
+
+def serve(settings: Settings, listening: socket.socket, *, workers: int, reload: bool) -> None:
+    """Serves until it is told to stop. Requests under way then have `stop_seconds` to finish."""
+    config = uvicorn.Config(
+        "gateway.app:create_app",
+        factory=True,
+        workers=workers,
+        reload=reload,
+        reload_dirs=["gateway", "schema", "loaders", "resolvers"] if reload else None,
+        loop="uvloop" if os.name == "posix" else "auto",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=settings.stop_seconds,
+        timeout_keep_alive=65,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    server = uvicorn.Server(config)
+    if reload:
+        ChangeReload(config, target=server.run, sockets=[listening]).run()
+    elif workers > 1:
+        Multiprocess(config, target=server.run, sockets=[listening]).run()
+    else:
+        server.run(sockets=[listening])

@@ -1,0 +1,156 @@
+"""Every setting, read once from the environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+PREFIX = "PORTICO_"
+
+
+class SettingsError(Exception):
+    """A setting has a value that cannot be used. The text names the variable."""
+
+
+class Secret(str):
+    """A text that does not print itself."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'…'"
+
+
+def _setting(default: Any, doc: str) -> Any:
+    return field(default=default, metadata={"doc": doc})
+
+
+Driver = Literal["pymongo", "motor"]
+ReadPreference = Literal["primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest"]
+Explorer = Literal["on", "cdn", "off"]
+LogFormat = Literal["console", "json"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The variable of a field is its name in capitals after `PORTICO_`. `docs/configuration.md` lists them."""
+
+    mongodb_uri: Secret | None = _setting(None, "Where MongoDB is. Unset: the gateway starts one of its own.")
+    database: str = _setting("portico", "The name of the database.")
+    data_dir: Path = _setting(Path(".portico"), "Where the embedded MongoDB and the development secret are kept.")
+    mongod: str | None = _setting(
+        None, "The `mongod` to start. Unset: the one on the PATH, else that of the extra `embedded`."
+    )
+    driver: Driver = _setting("pymongo", "`pymongo` or `motor`.")
+    read_preference: ReadPreference = _setting(
+        "primary", "Where anonymous callers' reads may go: a MongoDB read preference. Signed-in callers read the primary."
+    )
+
+    jwt_secret: Secret | None = _setting(
+        None, "The key of HS256 tokens, 32 bytes or more. Unset, and no JWKS either: made once, kept in the data folder."
+    )
+    jwks_url: str | None = _setting(None, "Where the public keys of RS256 and ES256 tokens are published.")
+    jwt_issuer: str | None = _setting(None, "The `iss` that tokens must have. Unset: not checked.")
+    jwt_audience: str = _setting("portico", "The `aud` that tokens must have.")
+
+    max_body_bytes: int = _setting(1_000_000, "The largest body of a request, in bytes.")
+    max_tokens: int = _setting(4_000, "The most lexical tokens of an operation's text.")
+    max_depth: int = _setting(20, "The most levels of fields of an operation.")
+    max_cost: int = _setting(50_000, "The most fields that an operation may come to answer, by its page sizes.")
+    cached_operations: int = _setting(1_000, "How many parsed operations a worker keeps.")
+    stop_seconds: int = _setting(10, "How long requests under way may take to finish once the gateway stops.")
+    job_seconds: float = _setting(5.0, "The pause between two runs of the jobs.")
+
+    graphiql: Explorer = _setting(
+        "on", "`on`: GraphiQL from the gateway's own files; `cdn`: from a public CDN; `off`: none, as in production."
+    )
+    demo: bool = _setting(False, "Whether GraphiQL comes with a token that may do everything. For a demo alone.")
+    log_level: str = _setting("info", "`debug`, `info`, `warning` or `error`.")
+    log_format: LogFormat = _setting("console", "`console` for people, `json` for machines.")
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] = os.environ) -> Settings:
+        """The settings in the environment. Raises SettingsError, which names the variable."""
+        values = {}
+        for setting in dataclasses.fields(cls):
+            name = PREFIX + setting.name.upper()
+            if environ.get(name):
+                values[setting.name] = _parse(name, environ[name], str(setting.type))
+        known = {PREFIX + setting.name.upper() for setting in dataclasses.fields(cls)}
+        unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
+        if unknown:
+            raise SettingsError(f"There is no setting {unknown[0]}.")
+        return cls(**values)
+
+    def signing_secret(self) -> Secret | None:
+        """The HS256 key; in development one that is made once and kept. None where only a JWKS is used.
+
+        Raises SettingsError for a key that is too short to be safe (RFC 7518, section 3.2).
+        """
+        if self.jwt_secret is None:
+            return None if self.jwks_url is not None else kept_secret(self.data_dir / "jwt-secret")
+        if len(self.jwt_secret.encode()) < 32:  # noqa: PLR2004
+            raise SettingsError(f"{PREFIX}JWT_SECRET must have 32 bytes or more.")
+        return self.jwt_secret
+
+
+def kept_secret(path: Path) -> Secret:
+    """The secret in the file, which is made where there is none. Safe to call from several processes at once."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        if not path.exists():
+            made.touch(mode=0o600)
+            made.write_text(secrets.token_urlsafe(48))
+            try:
+                # A link is made whole or not at all, and never over another's.
+                os.link(made, path)
+            except FileExistsError:
+                pass
+            finally:
+                made.unlink()
+        return Secret(path.read_text().strip())
+    except OSError as error:
+        raise SettingsError(f"{PREFIX}DATA_DIR: the secret cannot be kept in {path}: {error.strerror}.") from None
+
+
+_TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_CHOICES: dict[str, Any] = {
+    "Driver": Driver,
+    "ReadPreference": ReadPreference,
+    "Explorer": Explorer,
+    "LogFormat": LogFormat,
+}
+
+
+def _parse(name: str, text: str, kind: str) -> Any:
+    try:
+        if kind == "int":
+            return _positive(int(text))
+        if kind == "float":
+            return _positive(float(text))
+    except ValueError:
+        raise SettingsError(f"{name} must be a number above zero, and is {text!r}.") from None
+    if kind == "bool":
+        if text.lower() not in _TRUTH:
+            raise SettingsError(f"{name} must be true or false, and is {text!r}.")
+        return _TRUTH[text.lower()]
+    if kind in _CHOICES:
+        choices = get_args(_CHOICES[kind])
+        if text not in choices:
+            raise SettingsError(f"{name} must be one of {', '.join(choices)}, and is {text!r}.")
+        return text
+    if kind == "Path":
+        return Path(text)
+    return Secret(text) if kind.startswith("Secret") else text
+
+
+def _positive(number: float) -> float:
+    if not number > 0:
+        raise ValueError(number)
+    return number

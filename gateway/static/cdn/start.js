@@ -1,0 +1,17 @@
+// Starts the GraphiQL that the page has loaded from a CDN, with the gateway's configuration.
+(async () => {
+  const place = document.getElementById("graphiql");
+  try {
+    const config = await (await fetch("/graphiql/config.json")).json();
+    const headers = JSON.stringify(config.headers, null, 2);
+    ReactDOM.createRoot(place).render(
+      React.createElement(GraphiQL, {
+        fetcher: GraphiQL.createFetcher({ url: config.endpoint }),
+        defaultHeaders: headers,
+        defaultTabs: config.tabs.map(({ query, variables }) => ({ query, variables, headers })),
+      }),
+    );
+  } catch {
+    place.textContent = "GraphiQL cannot be loaded. The CDN or the gateway does not answer.";
+  }
+})();

@@ -1,0 +1,37 @@
+"""Categories by id, and pages of them for many parents at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bson import ObjectId
+
+from resolvers import categories
+from resolvers.documents import Database, Document, Projection
+from resolvers.paging import Key, Listing, Page
+
+from .batching import BatchRead
+
+
+def by_id(db: Database, projection: Projection | None) -> BatchRead[ObjectId, Document]:
+    async def read(ids: Sequence[ObjectId]) -> Mapping[ObjectId, Document]:
+        return await categories.find_by_ids(db, ids, projection)
+
+    return read
+
+
+def descendant_ids(db: Database) -> BatchRead[ObjectId, list[ObjectId]]:
+    async def read(ids: Sequence[ObjectId]) -> Mapping[ObjectId, list[ObjectId]]:
+        return await categories.find_descendant_ids(db, ids)
+
+    return read
+
+
+def pages(
+    db: Database, *, first: int, after: Key | None, projection: Projection | None
+) -> BatchRead[Listing, Page]:
+    async def read(listings: Sequence[Listing]) -> Mapping[Listing, Page]:
+        found = await categories.find_category_pages(db, listings, first=first, after=after, projection=projection)
+        return dict(zip(listings, found, strict=True))
+
+    return read

@@ -1,0 +1,28 @@
+"""Products by SKU, and pages of them for many categories at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from resolvers import products
+from resolvers.documents import Database, Document, Projection
+from resolvers.paging import Key, Listing, Page
+
+from .batching import BatchRead
+
+
+def by_sku(db: Database, projection: Projection | None) -> BatchRead[str, Document]:
+    async def read(skus: Sequence[str]) -> Mapping[str, Document]:
+        return await products.find_by_skus(db, skus, projection)
+
+    return read
+
+
+def pages(
+    db: Database, *, first: int, after: Key | None, projection: Projection | None
+) -> BatchRead[Listing, Page]:
+    async def read(listings: Sequence[Listing]) -> Mapping[Listing, Page]:
+        found = await products.find_product_pages(db, listings, first=first, after=after, projection=projection)
+        return dict(zip(listings, found, strict=True))
+
+    return read

@@ -1,0 +1,125 @@
+"""The product hierarchy: each category holds the way from the root down to it. Reads, and the collection itself.
+
+A document:
+
+    _id        ObjectId
+    slug       unique over the whole hierarchy
+    name
+    parent     the parent's _id; None for a root
+    ancestors  [{_id, slug, name}], root first, without the category itself
+    pending    {op, at}      created, and its parent not yet confirmed
+    refresh    [{op, at}]    renamed or moved, and its subtree not yet brought up to date
+    moving     {op, at, to}  about to go below another parent
+    deleting   {op, at}      about to be deleted, unless something stands below it
+    applied    ids of the latest repeatable operations on it
+
+The last five are records of intent: whatever a crash leaves of them, `category_jobs.finish_changes` finishes or undoes.
+
+Source: MongoDB Applied Design Patterns, ch. 5, "Category Hierarchy".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+from bson import ObjectId
+from pymongo import ASCENDING, IndexModel
+
+from .documents import CollectionSpec, Database, Document, Projection
+from .errors import NotFound
+from .paging import Key, Listing, Page, Sort, find_pages
+
+# Few and small, so the collection stays on one shard; a unique slug could not span several.
+CATEGORIES = CollectionSpec(
+    "categories",
+    indexes=[
+        IndexModel([("slug", ASCENDING)], unique=True),
+        IndexModel([("parent", ASCENDING), ("name", ASCENDING), ("_id", ASCENDING)]),
+        IndexModel([("ancestors._id", ASCENDING), ("name", ASCENDING), ("_id", ASCENDING)]),
+        IndexModel([("moving.to", ASCENDING)], sparse=True),
+        IndexModel([("pending.at", ASCENDING)], sparse=True),
+        IndexModel([("refresh.at", ASCENDING)], sparse=True),
+        IndexModel([("moving.at", ASCENDING)], sparse=True),
+        IndexModel([("deleting.at", ASCENDING)], sparse=True),
+    ],
+)
+
+BY_NAME = Sort((("name", 1),))
+# Another caller's intent on a category is waited for: it is settled within milliseconds, or by a job.
+_SETTLING_SECONDS = 2.0
+_SETTLING_PAUSE = 0.02
+
+
+async def find_by_slug(db: Database, slug: str, projection: Projection | None = None) -> Document | None:
+    return await db[CATEGORIES.name].find_one({"slug": slug}, projection)
+
+
+async def find_by_ids(
+    db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
+) -> dict[ObjectId, Document]:
+    found = await db[CATEGORIES.name].find({"_id": {"$in": list(ids)}}, projection).to_list()
+    return {category["_id"]: category for category in found}
+
+
+def children_of(category_id: ObjectId | None) -> Listing:
+    """The categories right below this one, by name; with None the roots."""
+    return Listing({"parent": category_id}, BY_NAME)
+
+
+def descendants_of(category_id: ObjectId) -> Listing:
+    """The categories below this one at any depth, by name."""
+    return Listing({"ancestors._id": category_id}, BY_NAME)
+
+
+async def find_category_pages(
+    db: Database, listings: Sequence[Listing], *, first: int, after: Key | None, projection: Projection | None
+) -> list[Page]:
+    return await find_pages(db[CATEGORIES.name], listings, first=first, after=after, projection=projection)
+
+
+async def find_descendant_ids(db: Database, ids: Sequence[ObjectId]) -> dict[ObjectId, list[ObjectId]]:
+    """The ids of everything below each of the categories, by one command out of one index."""
+    below: dict[ObjectId, list[ObjectId]] = {category_id: [] for category_id in ids}
+    query = {"ancestors._id": {"$in": list(ids)}}
+    async for category in db[CATEGORIES.name].find(query, {"ancestors._id": 1}):
+        for ancestor in category["ancestors"]:
+            if ancestor["_id"] in below:
+                below[ancestor["_id"]].append(category["_id"])
+    return below
+
+
+def lineage_below(category: Mapping[str, object] | None) -> list[Document]:
+    """What the ancestors of this category's children are; of roots, with None."""
+    if category is None:
+        return []
+    ancestors = category["ancestors"]
+    assert isinstance(ancestors, list)
+    return [*ancestors, {"_id": category["_id"], "slug": category["slug"], "name": category["name"]}]
+
+
+async def find_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, Document]:
+    """Those of the categories that things may be put below, whole.
+
+    One that is just being created or deleted is waited for, until it is clear which of the two. One that stays
+    unclear, because a crash left it so, is not usable until a job has settled it.
+    """
+    wanted = list(dict.fromkeys(ids))
+    attempts = int(_SETTLING_SECONDS / _SETTLING_PAUSE)
+    for attempt in range(attempts):
+        found = await find_by_ids(db, wanted)
+        unclear = [key for key, category in found.items() if "deleting" in category or "pending" in category]
+        if not unclear or attempt == attempts - 1:
+            return {key: category for key, category in found.items() if key not in unclear}
+        await asyncio.sleep(_SETTLING_PAUSE)
+    return {}
+
+
+async def require_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, Document]:
+    """As `find_usable`. Raises NotFound where one of them is missing."""
+    wanted = list(dict.fromkeys(ids))
+    found = await find_usable(db, wanted) if wanted else {}
+    for category_id in wanted:
+        if category_id not in found:
+            raise NotFound("Category", str(category_id))
+    return found

@@ -1,0 +1,72 @@
+"""Finishes or undoes what a crash has left of writes to the hierarchy, and checks it whole."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+
+from . import category_edits
+from .categories import CATEGORIES, find_by_ids, lineage_below
+from .category_lineage import LineageUnsettled, refresh_subtree
+from .documents import Database, Document
+from .errors import CategoryNotEmpty, NotFound
+
+# A mark is removed by the call that left it within milliseconds. One that is older was left by a crash, or by a call
+# that sleeps: both may go on, for every step is guarded by its own mark.
+STALE_AFTER = timedelta(seconds=5)
+OUT_OF_DATE = "its ancestors are out of date"
+_BATCH = 500
+
+
+async def finish_changes(db: Database, *, now: datetime) -> int:
+    """Settles every mark that is older than five seconds. Returns how many."""
+    before = now - STALE_AFTER
+    settled = 0
+    for mark in ("pending", "moving", "deleting", "refresh"):
+        async for category in db[CATEGORIES.name].find({f"{mark}.at": {"$lte": before}}):
+            with contextlib.suppress(NotFound, CategoryNotEmpty, LineageUnsettled):
+                settled += 1
+                await _settle(db, category, mark, before)
+    return settled
+
+
+async def _settle(db: Database, category: Document, mark: str, before: datetime) -> None:
+    categories = db[CATEGORIES.name]
+    if mark == "pending":
+        await category_edits.confirm_created(db, category)
+    elif mark == "moving":
+        guard = {"_id": category["_id"], "moving.op": category["moving"]["op"]}
+        await categories.update_one(guard, {"$unset": {"moving": ""}})
+    elif mark == "deleting":
+        await category_edits.finish_delete(db, category["_id"], category["deleting"]["op"])
+    else:
+        await refresh_subtree(db, category["_id"])
+        await categories.update_one({"_id": category["_id"]}, {"$pull": {"refresh": {"at": {"$lte": before}}}})
+
+
+async def find_wrong_lineages(db: Database) -> AsyncIterator[Document]:
+    """The categories whose stored ancestors are not their parent's with the parent itself, or whose parent is missing.
+
+    If it holds for each category and its parent, it holds for the whole chain. Yields {_id, slug, problem}.
+    """
+    batch: list[Document] = []
+    async for category in db[CATEGORIES.name].find({}, {"slug": 1, "parent": 1, "ancestors": 1}):
+        batch.append(category)
+        if len(batch) == _BATCH:
+            async for wrong in _wrong_in(db, batch):
+                yield wrong
+            batch = []
+    async for wrong in _wrong_in(db, batch):
+        yield wrong
+
+
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+    ids = list({category["parent"] for category in batch if category["parent"] is not None})
+    parents = await find_by_ids(db, ids, {"slug": 1, "name": 1, "ancestors": 1})
+    for category in batch:
+        parent = parents.get(category["parent"])
+        if category["parent"] is not None and parent is None:
+            yield {"_id": category["_id"], "slug": category["slug"], "problem": "its parent does not exist"}
+        elif category["ancestors"] != lineage_below(parent):
+            yield {"_id": category["_id"], "slug": category["slug"], "problem": OUT_OF_DATE}

@@ -1,0 +1,89 @@
+"""Documents as the driver gives them, and how old ones become new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pymongo import IndexModel, UpdateOne
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.asynchronous.database import AsyncDatabase
+
+Document = dict[str, Any]
+Database = AsyncDatabase[Document]
+Collection = AsyncCollection[Document]
+Projection = Mapping[str, int]
+
+SCHEMA_VERSION = "schema_version"
+UPGRADE_BATCH = 100
+
+
+@dataclass(frozen=True)
+class CollectionSpec:
+    """What the project promises about one collection.
+
+    `shard_key` is None where the collection is small and stays on one shard. `version` is that of the newest
+    documents; `upgrade` takes a whole document of any older version to the newest, without touching the database.
+    """
+
+    name: str
+    indexes: Sequence[IndexModel] = ()
+    shard_key: Mapping[str, int | str] | None = None
+    version: int = 1
+    upgrade: Callable[[Document], Document] | None = None
+
+
+def with_version(projection: Projection | None) -> Projection | None:
+    """The projection, with the path that tells whether the document is an old one."""
+    return None if projection is None else {**projection, SCHEMA_VERSION: 1}
+
+
+async def upgrade_read(
+    db: Database, spec: CollectionSpec, documents: list[Document], projection: Projection | None
+) -> list[Document]:
+    """Brings those among the documents up to date that are of an older version, and stores them so.
+
+    Returns:  the same documents in the same order; upgraded ones whole.
+    Writes:   one guarded update for each old document, in one command; a document that somebody else has changed or
+              upgraded meanwhile is left to them.
+    """
+    old = [document["_id"] for document in documents if document.get(SCHEMA_VERSION, 1) < spec.version]
+    if not old or spec.upgrade is None:
+        return documents
+    whole = documents if projection is None else await db[spec.name].find({"_id": {"$in": old}}).to_list()
+    upgraded = await _store_upgrades(db, spec, [d for d in whole if d.get(SCHEMA_VERSION, 1) < spec.version])
+    by_id = {document["_id"]: document for document in (*whole, *upgraded)}
+    return [by_id.get(document["_id"], document) for document in documents]
+
+
+async def upgrade_batch(db: Database, spec: CollectionSpec) -> int:
+    """Upgrades up to 100 old documents of the collection. Returns how many were looked at; 0 when none is left."""
+    if spec.upgrade is None:
+        return 0
+    query = {"$or": [{SCHEMA_VERSION: None}, {SCHEMA_VERSION: {"$lt": spec.version}}]}
+    documents = await db[spec.name].find(query).limit(UPGRADE_BATCH).to_list()
+    await _store_upgrades(db, spec, documents)
+    return len(documents)
+
+
+async def _store_upgrades(db: Database, spec: CollectionSpec, documents: Iterable[Document]) -> list[Document]:
+    assert spec.upgrade is not None
+    upgraded: list[Document] = []
+    updates: list[UpdateOne] = []
+    for document in documents:
+        new = spec.upgrade(document) | {SCHEMA_VERSION: spec.version}
+        # The old values of everything that changes are the guard: an edit made meanwhile by an older gateway wins.
+        changed = {key: value for key, value in new.items() if key not in document or document[key] != value}
+        gone = {key: "" for key in document if key not in new}
+        guard: Document = {key: document.get(key) for key in changed}
+        if spec.shard_key:
+            guard |= {key: document[key] for key in spec.shard_key if key != "_id"}
+        update: Document = {"$set": changed}
+        if gone:
+            update["$unset"] = gone
+        updates.append(UpdateOne({"_id": document["_id"], **guard}, update))
+        upgraded.append(new)
+    if updates:
+        await db[spec.name].bulk_write(updates, ordered=False)
+    return upgraded

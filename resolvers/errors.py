@@ -1,0 +1,103 @@
+"""What a caller can act on. Each error names a cause; its attributes are public facts, its text is for people."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from .documents import Document
+
+
+class DomainError(Exception):
+    """The root of the family. A subclass lists its public facts, so that an answer can be kept and given again."""
+
+    facts: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def to_record(self) -> dict[str, Any]:
+        """The facts as plain values; `from_record` makes the same error of them."""
+        return {"message": self.message, **{name: getattr(self, name) for name in self.facts}}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> DomainError:
+        error = cls.__new__(cls)
+        Exception.__init__(error, record["message"])
+        for name, value in record.items():
+            setattr(error, name, value)
+        return error
+
+
+class NotFound(DomainError):
+    """There is no such object, or the viewer may not know of it. `kind` and `key` make up its global id."""
+
+    facts = ("kind", "key")
+
+    def __init__(self, kind: str, key: str | None = None, message: str | None = None) -> None:
+        super().__init__(message or f"There is no such {kind.lower()}.")
+        self.kind = kind
+        self.key = key
+
+
+class InvalidInput(DomainError):
+    """A value that no retry will make acceptable. `path` leads to it, in the words of the caller's function."""
+
+    facts = ("path",)
+
+    def __init__(self, message: str, *path: str) -> None:
+        super().__init__(message)
+        self.path = list(path)
+
+
+class Conflict(DomainError):
+    """Somebody else changed the object first. Nothing was written."""
+
+
+class SlugTaken(DomainError):
+    facts = ("slug",)
+
+    def __init__(self, slug: str) -> None:
+        super().__init__(f"The slug {slug!r} is taken.")
+        self.slug = slug
+
+
+class SkuTaken(DomainError):
+    facts = ("sku",)
+
+    def __init__(self, sku: str) -> None:
+        super().__init__(f"The SKU {sku!r} is taken.")
+        self.sku = sku
+
+
+class CategoryCycle(DomainError):
+    def __init__(self) -> None:
+        super().__init__("A category cannot be moved below itself.")
+
+
+class CategoryNotEmpty(DomainError):
+    def __init__(self) -> None:
+        super().__init__("The category still has children or products.")
+
+
+class ProductEditConflict(DomainError):
+    """The nonce is not the present one. `current` is the whole document as it is now."""
+
+    facts = ("current",)
+
+    def __init__(self, current: Document) -> None:
+        super().__init__("The product has changed since it was read.")
+        self.current = current
+
+
+class ProductInUse(DomainError):
+    def __init__(self) -> None:
+        super().__init__("Carts still hold some of this product.")
+
+
+class OperationKeyReused(Exception):
+    """The idempotency key belongs to an operation with another input. Nothing was written."""
+
+
+class OperationUnderWay(Exception):
+    """An operation with this idempotency key has been running for longer than a caller waits."""

@@ -1,0 +1,42 @@
+"""Every collection of the project, and what is to be done for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from .categories import CATEGORIES
+from .documents import CollectionSpec, Database, upgrade_batch
+from .leases import LEASES
+from .operations import OPERATIONS
+from .products import PRODUCTS
+
+COLLECTIONS: tuple[CollectionSpec, ...] = (CATEGORIES, PRODUCTS, OPERATIONS, LEASES)
+
+
+async def create_indexes(db: Database) -> AsyncIterator[tuple[str, list[str]]]:
+    """Creates what is missing. Yields each collection with the names of its indexes. May be repeated."""
+    for spec in COLLECTIONS:
+        names = await db[spec.name].create_indexes(list(spec.indexes)) if spec.indexes else []
+        yield spec.name, names
+
+
+async def shard_collections(db: Database) -> AsyncIterator[tuple[str, str]]:
+    """Shards the collections that have a shard key. Needs a sharded cluster. Yields collection and key. May be repeated."""
+    for spec in COLLECTIONS:
+        if spec.shard_key is not None:
+            unique = any(
+                index.document.get("unique") and list(index.document["key"]) == list(spec.shard_key)
+                for index in spec.indexes
+            )
+            key = dict(spec.shard_key)
+            await db.client.admin.command(
+                {"shardCollection": f"{db.name}.{spec.name}", "key": key, **({"unique": True} if unique else {})}
+            )
+            yield spec.name, ", ".join(f"{path}: {kind}" for path, kind in key.items())
+
+
+async def migrate(db: Database) -> AsyncIterator[tuple[str, int]]:
+    """Upgrades every old document, 100 at a time. Yields each collection with the size of each batch."""
+    for spec in COLLECTIONS:
+        while count := await upgrade_batch(db, spec):
+            yield spec.name, count

@@ -1,0 +1,166 @@
+"""Operation ids, and the record that gives a repeated mutation one effect and one answer.
+
+Every mutation has an operation id. Where the caller gave an idempotency key, the id is derived from the caller and
+the key, and a record of the operation is kept for a day. A crash leaves the record `running`; the next call with the
+key takes it over when its lease has run out, and repeats the steps under the same id. Each step is written so that
+the same id has no second effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from bson import ObjectId
+from pymongo import ASCENDING, IndexModel
+from pymongo.errors import DuplicateKeyError
+
+from .documents import CollectionSpec, Database, Document
+from .errors import OperationKeyReused, OperationUnderWay
+
+OPERATIONS = CollectionSpec(
+    "operations",
+    indexes=[IndexModel([("expires_at", ASCENDING)], expireAfterSeconds=0)],
+    shard_key={"_id": "hashed"},
+)
+
+KEPT = timedelta(days=1)
+LEASE = timedelta(seconds=30)
+# A caller waits for a twin at most so long; the twin's lease has run out by then.
+_PATIENCE = 40.0
+_KEYED = "k-"
+# Marks of operations on a document are kept for so many of its latest repeatable writes.
+_APPLIED_KEPT = 64
+
+
+def random_operation_id() -> str:
+    """The id of an operation that nobody can repeat."""
+    return f"r-{uuid4().hex}"
+
+
+def keyed_operation_id(subject: str | None, key: str) -> str:
+    """The id of the operation that this caller calls by this key."""
+    caller = "anonymous" if subject is None else f"subject:{subject}"
+    return _KEYED + hashlib.blake2b(f"{caller}\0{key}".encode(), digest_size=20).hexdigest()
+
+
+def is_repeatable(operation_id: str) -> bool:
+    return operation_id.startswith(_KEYED)
+
+
+def derived_id(operation_id: str, purpose: str) -> ObjectId:
+    """The `_id` that this operation gives to what it creates: the same, however often it is repeated."""
+    return ObjectId(hashlib.blake2b(f"{operation_id}/{purpose}".encode(), digest_size=12).digest())
+
+
+def derived_nonce(operation_id: str, *parts: str) -> str:
+    return hashlib.blake2b("\0".join((operation_id, *parts)).encode(), digest_size=12).hexdigest()
+
+
+def not_applied(operation_id: str) -> Document:
+    """A guard: the document does not carry the mark of this operation. Only repeatable operations leave one."""
+    return {"applied": {"$ne": operation_id}} if is_repeatable(operation_id) else {}
+
+
+def mark_applied(operation_id: str) -> Document:
+    """The update that goes with `not_applied`."""
+    if not is_repeatable(operation_id):
+        return {}
+    return {"$push": {"applied": {"$each": [operation_id], "$slice": -_APPLIED_KEPT}}}
+
+
+def was_applied(document: Document, operation_id: str) -> bool:
+    return operation_id in document.get("applied", ())
+
+
+async def begin(
+    db: Database, operation_id: str, *, field: str, fingerprint: str, now: datetime, owner: str
+) -> Document | None:
+    """Takes the operation on, or waits for the call that has it.
+
+    Returns:  None where the caller is to carry it out; the finished record where it has been carried out.
+    Raises:   OperationKeyReused (the key was used with another field or input), OperationUnderWay.
+    Writes:   operations; one insert or one guarded update.
+    """
+    waited = 0.0
+    delay = 0.01
+    while True:
+        at = now + timedelta(seconds=waited)
+        record = await _claim(db, operation_id, field=field, fingerprint=fingerprint, at=at, owner=owner)
+        if record is None:
+            return None
+        if record["fingerprint"] != fingerprint or record["field"] != field:
+            raise OperationKeyReused
+        if record["state"] == "done":
+            return record
+        if waited > _PATIENCE:
+            raise OperationUnderWay
+        pause = delay * random.uniform(0.5, 1.5)  # noqa: S311 - spreads callers, guards nothing
+        await asyncio.sleep(pause)
+        waited += pause
+        delay = min(delay * 1.6, 1.0)
+
+
+async def _claim(
+    db: Database, operation_id: str, *, field: str, fingerprint: str, at: datetime, owner: str
+) -> Document | None:
+    """None where `owner` has the operation now, else the record as it stands."""
+    operations = db[OPERATIONS.name]
+    lease = {"owner": owner, "lease_until": at + LEASE}
+    record = await operations.find_one({"_id": operation_id})
+    if record is None:
+        fresh = {
+            "_id": operation_id,
+            "field": field,
+            "fingerprint": fingerprint,
+            "state": "running",
+            "started": at,
+            "expires_at": at + KEPT,
+            **lease,
+        }
+        try:
+            await operations.insert_one(fresh)
+        except DuplicateKeyError:
+            return await operations.find_one({"_id": operation_id}) or fresh
+        return None
+    if record["fingerprint"] == fingerprint and record["state"] == "running" and record["lease_until"] <= at:
+        guard = {"_id": operation_id, "state": "running", "lease_until": record["lease_until"]}
+        taken = await operations.update_one(guard, {"$set": lease})
+        return None if taken.matched_count else record
+    return record
+
+
+async def finish(db: Database, operation_id: str, *, outcome: Document) -> Document:
+    """Keeps the outcome. Where another call with the id finished first, its outcome stands and is returned."""
+    operations = db[OPERATIONS.name]
+    guard = {"_id": operation_id, "state": "running"}
+    kept = await operations.update_one(guard, {"$set": {"state": "done", "outcome": outcome}})
+    if kept.matched_count:
+        return outcome
+    record = await operations.find_one({"_id": operation_id})
+    return outcome if record is None else dict(record["outcome"])
+
+
+async def release(db: Database, operation_id: str, *, owner: str, now: datetime) -> None:
+    """Lets the next call with the key begin at once. For a call that failed and can be repeated."""
+    guard = {"_id": operation_id, "state": "running", "owner": owner}
+    await db[OPERATIONS.name].update_one(guard, {"$set": {"lease_until": now}})
+
+
+async def note(db: Database, operation_id: str, **facts: Any) -> None:
+    """Notes in the record what a repeated call could not see any more, e.g. that it is about to delete something."""
+    if is_repeatable(operation_id):
+        changes = {f"notes.{name}": value for name, value in facts.items()}
+        await db[OPERATIONS.name].update_one({"_id": operation_id}, {"$set": changes})
+
+
+async def notes(db: Database, operation_id: str) -> Document:
+    """What an earlier call with this id noted."""
+    if not is_repeatable(operation_id):
+        return {}
+    record = await db[OPERATIONS.name].find_one({"_id": operation_id}, {"notes": 1})
+    return {} if record is None else dict(record.get("notes", {}))

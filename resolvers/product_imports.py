@@ -1,0 +1,153 @@
+"""Products in bulk, by natural keys, safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from bson import ObjectId
+from pymongo import UpdateOne
+from pymongo.errors import BulkWriteError
+
+from . import operations
+from .categories import CATEGORIES, find_usable
+from .documents import Database, Document
+from .errors import DomainError, InvalidInput, SkuTaken
+from .product_edits import confirm_created, update_product
+from .product_rules import ProductFields, document_of
+from .products import PRODUCTS, find_by_skus
+
+Outcome = Literal["created", "changed", "unchanged"] | DomainError
+
+
+@dataclass(frozen=True)
+class ProductRecord:
+    """A product as an import describes it: `fields` without category ids, and the categories' slugs."""
+
+    fields: ProductFields
+    categories: Sequence[str] = ()
+
+
+async def put_products(db: Database, records: Sequence[ProductRecord], *, now: datetime) -> list[Outcome]:
+    """Creates and changes products so that they are as the records say. Each SKU may occur once.
+
+    Returns:  what became of each record.
+    Writes:   products; one insert of all new ones, confirmed as in `product_edits`, one update of all changed ones.
+    """
+    outcomes: dict[int, Outcome] = {}
+    categories = await _find_categories(db, records)
+    described: dict[int, Document] = {}
+    for number, record in enumerate(records):
+        try:
+            described[number] = document_of(replace(record.fields, category_ids=_ids(record, categories)))
+        except InvalidInput as error:
+            outcomes[number] = error
+    known = await find_by_skus(db, [document["sku"] for document in described.values()]) if described else {}
+    new: dict[int, Document] = {}
+    changed: dict[int, Document] = {}
+    for number, document in described.items():
+        present = known.get(document["sku"])
+        if present is None:
+            new[number] = document
+        elif all(present.get(key) == value for key, value in document.items()):
+            outcomes[number] = "unchanged"
+        else:
+            changed[number] = document
+    outcomes |= await _insert(db, records, new, now)
+    outcomes |= await _change(db, known, changed, now)
+    return [outcomes[number] for number in range(len(records))]
+
+
+async def _find_categories(db: Database, records: Sequence[ProductRecord]) -> dict[str, ObjectId]:
+    slugs = list({slug for record in records for slug in record.categories})
+    found = db[CATEGORIES.name].find({"slug": {"$in": slugs}}, {"slug": 1})
+    return {category["slug"]: category["_id"] async for category in found}
+
+
+def _ids(record: ProductRecord, categories: dict[str, ObjectId]) -> list[ObjectId]:
+    for slug in record.categories:
+        if slug not in categories:
+            raise InvalidInput(f"There is no category {slug!r}.", "categories")
+    return [categories[slug] for slug in record.categories]
+
+
+async def _insert(
+    db: Database, records: Sequence[ProductRecord], new: dict[int, Document], now: datetime
+) -> dict[int, Outcome]:
+    if not new:
+        return {}
+    operation_id = operations.random_operation_id()
+    numbers = list(new)
+    documents: list[Document] = []
+    for described in new.values():
+        product_id = operations.derived_id(operation_id, described["sku"])
+        document = {"_id": product_id, **described, "nonce": operations.derived_nonce(operation_id, described["sku"])}
+        document["schema_version"] = PRODUCTS.version
+        if described["category_ids"]:
+            document["pending"] = {"op": operation_id, "at": now}
+        documents.append(document)
+    outcomes: dict[int, Outcome] = dict.fromkeys(numbers, "created")
+    try:
+        await db[PRODUCTS.name].insert_many(documents, ordered=False)
+    except BulkWriteError as error:
+        for row in error.details["writeErrors"]:
+            outcomes[numbers[row["index"]]] = SkuTaken(documents[row["index"]]["sku"])
+    return outcomes | await _confirm(db, dict(zip(numbers, documents, strict=True)), operation_id)
+
+
+async def _confirm(db: Database, inserted: dict[int, Document], operation_id: str) -> dict[int, Outcome]:
+    wanted = list({category_id for document in inserted.values() for category_id in document["category_ids"]})
+    if not wanted:
+        return {}
+    if len(await find_usable(db, wanted)) == len(wanted):
+        skus = [document["sku"] for document in inserted.values()]
+        mine = {"sku": {"$in": skus}, "pending.op": operation_id}
+        await db[PRODUCTS.name].update_many(mine, {"$unset": {"pending": ""}})
+        return {}
+    failed: dict[int, Outcome] = {}
+    for number, document in inserted.items():
+        if "pending" in document:
+            try:
+                await confirm_created(db, document)
+            except DomainError as error:
+                failed[number] = error
+    return failed
+
+
+async def _change(
+    db: Database, known: dict[str, Document], changed: dict[int, Document], now: datetime
+) -> dict[int, Outcome]:
+    outcomes: dict[int, Outcome] = {}
+    updates: list[UpdateOne] = []
+    for number, document in changed.items():
+        present = known[document["sku"]]
+        operation_id = operations.random_operation_id()
+        outcomes[number] = "changed"
+        if any(category_id not in present["category_ids"] for category_id in document["category_ids"]):
+            outcomes[number] = await _change_one(db, present, document, now, operation_id)
+        else:
+            guard = {"sku": document["sku"], "nonce": present["nonce"]}
+            nonce = operations.derived_nonce(operation_id, present["nonce"])
+            updates.append(UpdateOne(guard, {"$set": {**document, "nonce": nonce}}))
+    if updates:
+        await db[PRODUCTS.name].bulk_write(updates, ordered=False)
+    return outcomes
+
+
+async def _change_one(
+    db: Database, present: Document, document: Document, now: datetime, operation_id: str
+) -> Outcome:
+    try:
+        await update_product(
+            db,
+            sku=document["sku"],
+            nonce=present["nonce"],
+            change=lambda product: product | document,
+            now=now,
+            operation_id=operation_id,
+        )
+    except DomainError as error:
+        return error
+    return "changed"

@@ -1,0 +1,84 @@
+"""Finishes or undoes what a crash has left of writes to the catalog, and checks it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+from . import product_edits
+from .categories import find_by_ids
+from .category_jobs import STALE_AFTER
+from .documents import Database, Document
+from .errors import NotFound
+from .product_terms import terms_of
+from .products import PRODUCTS, priced
+
+_BATCH = 500
+_CHECKED = {
+    "sku": 1,
+    "nonce": 1,
+    "type": 1,
+    "title": 1,
+    "pricing": 1,
+    "category_ids": 1,
+    "properties": 1,
+    "details": 1,
+    "in_stock": 1,
+    "terms": 1,
+}
+
+
+async def finish_changes(db: Database, *, now: datetime) -> int:
+    """Settles every mark that is older than five seconds. Returns how many."""
+    products = db[PRODUCTS.name]
+    before = now - STALE_AFTER
+    settled = 0
+    async for product in products.find({"pending.at": {"$lte": before}}):
+        settled += 1
+        with contextlib.suppress(NotFound):
+            await product_edits.confirm_created(db, product)
+    async for product in products.find({"incoming.at": {"$lte": before}}, {"sku": 1, "incoming": 1}):
+        settled += 1
+        mine = {"sku": product["sku"], "incoming.op": product["incoming"]["op"]}
+        await products.update_one(mine, {"$unset": {"incoming": ""}})
+    return settled
+
+
+async def find_wrong_products(db: Database) -> AsyncIterator[Document]:
+    """Products whose terms or prices do not follow from their fields, or whose categories do not exist.
+
+    Yields {_id, sku, problem, nonce, repair}; `repair` holds the values that mend it. Products of an older version are
+    passed over: an upgrade writes them anew.
+    """
+    batch: list[Document] = []
+    async for product in db[PRODUCTS.name].find({"schema_version": PRODUCTS.version}, _CHECKED):
+        batch.append(product)
+        if len(batch) == _BATCH:
+            async for wrong in _wrong_in(db, batch):
+                yield wrong
+            batch = []
+    async for wrong in _wrong_in(db, batch):
+        yield wrong
+
+
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+    ids = list({category_id for product in batch for category_id in product["category_ids"]})
+    known = await find_by_ids(db, ids, {"_id": 1}) if ids else {}
+    for product in batch:
+        row = {key: product[key] for key in ("_id", "sku", "nonce")}
+        if any(category_id not in known for category_id in product["category_ids"]):
+            kept = [category_id for category_id in product["category_ids"] if category_id in known]
+            mended = {"category_ids": kept, "terms": terms_of({**product, "category_ids": kept})}
+            yield {**row, "problem": "it is in a category that does not exist", "repair": mended}
+        elif product["terms"] != terms_of(product):
+            yield {**row, "problem": "its search terms are out of date", "repair": {"terms": terms_of(product)}}
+        pricing = product["pricing"]
+        right = priced(pricing["currency"], pricing["list"], pricing["retail"])
+        if pricing != right:
+            yield {**row, "problem": "its savings do not follow from its prices", "repair": {"pricing": right}}
+
+
+async def mend_product(db: Database, wrong: Document) -> None:
+    """Writes the values that `find_wrong_products` found to be right, unless the product was edited meanwhile."""
+    await db[PRODUCTS.name].update_one({"sku": wrong["sku"], "nonce": wrong["nonce"]}, {"$set": wrong["repair"]})

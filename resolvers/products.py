@@ -1,0 +1,146 @@
+"""The product catalog: one collection for every type, the common fields first, `details` by type. Reads.
+
+A document:
+
+    _id            ObjectId
+    sku            unique, and never changed: it is the key by which everything else names a product
+    type           `Audio Album`, `Film`, or the merchant's own
+    title, description, asin
+    pricing        {currency, list, retail, savings, pct_savings}: minor units, and whole percent rounded down
+    shipping       {weight (ounces), dimensions: {width, height, depth} (inches)}
+    category_ids   [ObjectId]
+    properties     [{name, value}], in the merchant's order
+    issue_date     UTC
+    details        what is particular to the type
+    nonce          changed by every edit
+    terms          what the product can be found by; see `product_terms`
+    pending        {op, at}       created, and its categories not yet confirmed
+    incoming       {op, at, ids}  an edit is about to put it into these categories
+    applied        ids of the latest repeatable operations on it
+
+`pending` and `incoming` are records of intent: `product_jobs.finish_changes` settles what a crash leaves of them.
+
+Source: MongoDB Applied Design Patterns, ch. 5, "Product Catalog".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from bson import ObjectId
+from pymongo import ASCENDING, DESCENDING, TEXT, IndexModel
+
+from .documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
+from .paging import Key, Listing, Page, find_pages
+from .product_terms import terms_of
+
+_TEXT_WEIGHTS = {
+    "title": 10,
+    "details.artist": 6,
+    "details.actors": 4,
+    "details.directors": 4,
+    "details.writers": 2,
+    "description": 1,
+}
+
+
+def _by_terms(path: str, direction: int) -> IndexModel:
+    return IndexModel([("terms", ASCENDING), (path, direction), ("_id", direction)])
+
+
+def upgrade_product(document: Document) -> Document:
+    """Version 1 is the source's own form: `details.genre`, `.director`, `.writer`, `.actor`, `.track` and
+    `.issue_date`, no currency, nonce or terms. The new nonce is derived, so that all who upgrade agree on it."""
+    details = dict(document.get("details") or {})
+    issue_date = document.get("issue_date", details.pop("issue_date", None))
+    for old, new in _RENAMED.items():
+        if old in details:
+            value = details.pop(old)
+            details[new] = value if isinstance(value, list) else [value]
+    pricing = document.get("pricing") or {}
+    price_list, retail = pricing.get("list", 0), pricing.get("retail", pricing.get("list", 0))
+    upgraded = {
+        **document,
+        "title": document.get("title") or details.get("title") or document["sku"],
+        "pricing": priced(pricing.get("currency", "USD"), price_list, retail),
+        "category_ids": document.get("category_ids", []),
+        "properties": document.get("properties", []),
+        "issue_date": issue_date,
+        "details": details,
+        "nonce": document.get("nonce") or hashlib.blake2b(document["_id"].binary, digest_size=12).hexdigest(),
+    }
+    return {**upgraded, "terms": terms_of(upgraded)}
+
+
+_RENAMED = {"genre": "genres", "director": "directors", "writer": "writers", "actor": "actors", "track": "tracks"}
+
+PRODUCTS = CollectionSpec(
+    "products",
+    version=2,
+    upgrade=upgrade_product,
+    # The source shards by type, genre and SKU. MongoDB takes no array (genre) into a shard key and keeps a SKU unique
+    # only where the key begins with it.
+    shard_key={"sku": 1},
+    indexes=[
+        IndexModel([("sku", ASCENDING)], unique=True),
+        # Every filter is a term, so these four serve each filter in each order; `*` is a term of every product.
+        _by_terms("issue_date", DESCENDING),
+        _by_terms("pricing.pct_savings", ASCENDING),
+        _by_terms("pricing.retail", ASCENDING),
+        _by_terms("title", ASCENDING),
+        IndexModel([("category_ids", ASCENDING)]),
+        IndexModel([("incoming.ids", ASCENDING)], sparse=True),
+        IndexModel([("incoming.at", ASCENDING)], sparse=True),
+        IndexModel([("pending.at", ASCENDING)], sparse=True),
+        # No language: a stop word of English is a title elsewhere (`It`, `The The`), and names have no stems.
+        IndexModel(
+            [(path, TEXT) for path in _TEXT_WEIGHTS],
+            name="search",
+            weights=_TEXT_WEIGHTS,
+            default_language="none",
+            language_override="text_language",
+        ),
+        IndexModel([("schema_version", ASCENDING)]),
+    ],
+)
+
+
+def priced(currency: str, list_price: int, retail: int) -> Document:
+    """The pricing of a product as it is stored, with what is derived from the two prices."""
+    savings = list_price - retail
+    return {
+        "currency": currency,
+        "list": list_price,
+        "retail": retail,
+        "savings": savings,
+        "pct_savings": savings * 100 // list_price if list_price > 0 else 0,
+    }
+
+
+async def find_by_sku(db: Database, sku: str, projection: Projection | None = None) -> Document | None:
+    return (await find_by_skus(db, [sku], projection)).get(sku)
+
+
+async def find_by_skus(
+    db: Database, skus: Sequence[str], projection: Projection | None = None
+) -> dict[str, Document]:
+    wanted = None if projection is None else {**projection, "sku": 1}
+    query: Document = {"sku": skus[0]} if len(skus) == 1 else {"sku": {"$in": list(skus)}}
+    found = await db[PRODUCTS.name].find(query, with_version(wanted)).to_list()
+    return {product["sku"]: product for product in await upgrade_read(db, PRODUCTS, found, wanted)}
+
+
+async def find_product_pages(
+    db: Database, listings: Sequence[Listing], *, first: int, after: Key | None, projection: Projection | None
+) -> list[Page]:
+    pages = await find_pages(db[PRODUCTS.name], listings, first=first, after=after, projection=projection)
+    for page in pages:
+        page.documents = await upgrade_read(db, PRODUCTS, page.documents, projection)
+    return pages
+
+
+async def is_in_use(db: Database, category_id: ObjectId) -> bool:
+    """Whether a product is in the category, or about to be."""
+    query = {"$or": [{"category_ids": category_id}, {"incoming.ids": category_id}]}
+    return await db[PRODUCTS.name].find_one(query, {"_id": 1}) is not None

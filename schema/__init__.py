@@ -1,0 +1,56 @@
+"""What clients see."""
+
+from __future__ import annotations
+
+import strawberry
+from graphql import GraphQLError
+from strawberry.schema.config import StrawberryConfig
+
+from .categories import CategoryMutation, CategoryQuery
+from .context import Info, core
+from .documents import install
+from .errors import HANDLERS
+from .nodes import MAX_NODES, Node, find_node
+from .product_mutations import ProductMutation
+from .products import AudioAlbum, Film, GeneralProduct, ProductQuery
+from .scalars import SCALARS
+from .viewer import ViewerQuery
+
+
+@strawberry.type(description="Reading.")
+class Query(ViewerQuery, CategoryQuery, ProductQuery):
+    @strawberry.field(description="The object with this id, of whatever type.")
+    async def node(self, info: Info, id: strawberry.ID) -> Node | None:  # noqa: A002 - the contract's name
+        return await find_node(core(info), id)  # type: ignore[return-value]
+
+    @strawberry.field(
+        description="At most 100 ids; the answers stand in the order of the ids, null where there is none."
+    )
+    async def nodes(self, info: Info, ids: list[strawberry.ID]) -> list[Node | None]:
+        if len(ids) > MAX_NODES:
+            raise GraphQLError(
+                f"There are {len(ids)} ids; {MAX_NODES} are allowed.", extensions={"code": "BAD_USER_INPUT"}
+            )
+        # graphql-core awaits the items side by side, so that their loaders batch them.
+        return [find_node(core(info), global_id) for global_id in ids]  # type: ignore[misc]
+
+
+@strawberry.type(
+    description="Writing. A field is null only after a fault, which is in `errors`; "
+    "other fields of the same request stand."
+)
+class Mutation(CategoryMutation, ProductMutation):
+    pass
+
+
+def create_schema() -> strawberry.Schema:
+    """The whole schema, its document-backed fields ready to read documents."""
+    schema = strawberry.Schema(
+        query=Query,
+        mutation=Mutation,
+        types=[AudioAlbum, Film, GeneralProduct],
+        exception_handlers=HANDLERS,
+        config=StrawberryConfig(scalar_map=SCALARS),
+    )
+    install(schema)
+    return schema

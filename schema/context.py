@@ -1,0 +1,59 @@
+"""What the fields of one request share."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeVar
+
+import strawberry
+from graphql import GraphQLResolveInfo
+
+from loaders.batching import Loader, Loaders
+from resolvers.documents import Database
+
+from .roles import Role
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who calls, as their bearer token says."""
+
+    subject: str
+    roles: frozenset[Role]
+
+    def has(self, role: Role) -> bool:
+        return role in self.roles or Role.ADMIN in self.roles
+
+
+@dataclass(slots=True)
+class Context:
+    """One operation: its database, its caller, its one point in time.
+
+    `db` reads from the primary; `reading` may read from secondaries, for what anybody may see.
+    `selections` is kept with the parsed operation, for all its requests.
+    """
+
+    db: Database
+    reading: Database
+    caller: Caller | None
+    now: datetime
+    request_id: str
+    selections: dict[Hashable, Any]
+    loaders: Loaders = field(default_factory=Loaders)
+    operation_id: str = ""
+
+    def loader(self, name: Hashable, read: Any) -> Loader[Any, Any]:
+        return self.loaders.get(name, read)
+
+
+Info = strawberry.Info[Context, None]
+
+
+def core(info: Info) -> GraphQLResolveInfo:
+    """What graphql-core tells of the field: its nodes, the fragments, the schema."""
+    return info._raw_info  # noqa: SLF001 - strawberry has no public way to it

@@ -1,0 +1,105 @@
+"""Teaches a schema to take documents for objects: how their fields are read, and which type a document is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import strawberry
+from graphql import (
+    GraphQLArgument,
+    GraphQLDefaultInput,
+    GraphQLField,
+    GraphQLInputField,
+    GraphQLInputObjectType,
+    GraphQLInterfaceType,
+    GraphQLObjectType,
+    Undefined,
+    parse_const_value,
+)
+from strawberry.schema.schema_converter import GraphQLCoreConverter
+
+from .fields import Computed, Related, Source, Stored, declaration_of, getter
+from .nodes import KINDS, KindDocument, load
+
+_BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
+
+
+def install(schema: strawberry.Schema) -> None:
+    """Gives every declared field a resolver that reads its document, without the steps of a strawberry resolver."""
+    document_types = {name for kind in KINDS.values() for name in kind.types}
+    for graphql_type in schema._schema.type_map.values():  # noqa: SLF001 - strawberry has no public way to it
+        if isinstance(graphql_type, GraphQLObjectType | GraphQLInterfaceType):
+            for field in graphql_type.fields.values():
+                _install_field(field)
+                for argument in field.args.values():
+                    _install_default(argument)
+        if isinstance(graphql_type, GraphQLInputObjectType):
+            for input_field in graphql_type.fields.values():
+                _install_default(input_field)
+        if isinstance(graphql_type, GraphQLObjectType) and graphql_type.name in document_types:
+            # A document is of the type it was asked as; there is no instance to check.
+            graphql_type.is_type_of = None
+        if isinstance(graphql_type, GraphQLInterfaceType):
+            _install_interface(graphql_type)
+
+
+def _install_field(field: GraphQLField) -> None:
+    definition = field.extensions.get(_BACKREF)
+    declared = None if definition is None else declaration_of(definition)
+    match declared:
+        case Stored(path=path, default=default):
+            field.resolve = _reader(getter(path, default))
+        case Computed(function=function):
+            field.resolve = _reader(function)
+        case Related():
+            field.resolve = _related(declared)
+        case _:
+            pass
+
+
+def _install_default(given: GraphQLArgument | GraphQLInputField) -> None:
+    """Strawberry takes a Python default of None for a default of null; the schema has none there. An empty object
+    is a default that graphql-core can only print from a literal."""
+    if given.default_value is None:
+        given.default_value = Undefined
+    elif given.default_value == {}:
+        given.default_value = Undefined
+        given.default = GraphQLDefaultInput(literal=parse_const_value("{}"))
+
+
+def _reader(read: Callable[[Source], Any]) -> Callable[[Source, Any], Any]:
+    def resolve(source: Source, _info: Any) -> Any:
+        return read(source)
+
+    return resolve
+
+
+def _related(declared: Related) -> Callable[[Source, Any], Any]:
+    read_keys = getter(declared.path, [] if declared.many else None)
+
+    async def resolve_many(source: Source, info: Any) -> Any:
+        kind = KINDS[declared.kind]
+        answers = [load(info, kind, key) for key in read_keys(source)]
+        return [document for answer in answers if (document := await answer) is not None]
+
+    def resolve_one(source: Source, info: Any) -> Any:
+        key = read_keys(source)
+        return None if key is None else load(info, KINDS[declared.kind], key)
+
+    return resolve_many if declared.many else resolve_one
+
+
+def _install_interface(interface: GraphQLInterfaceType) -> None:
+    """A document's type follows from its kind; which kind, from the interface or from the document itself."""
+    kinds = [kind for kind in KINDS.values() if interface.name == kind.name]
+    if interface.name == "Node":
+        interface.resolve_type = _node_type
+    elif kinds:
+        type_name = kinds[0].type_name
+        interface.resolve_type = lambda document, _info, _abstract: type_name(document)
+
+
+def _node_type(document: Any, _info: Any, _abstract: Any) -> str:
+    assert isinstance(document, KindDocument)
+    return document.kind.type_name(document)

@@ -1,0 +1,199 @@
+"""What every mutation has in common: who may call it, its operation id, and one effect and answer for one key."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+import orjson
+import strawberry
+from graphql import GraphQLError, GraphQLObjectType, get_named_type
+from strawberry.extensions.field_extension import FieldExtension
+from strawberry.types.base import get_object_definition
+from strawberry.types.field import StrawberryField
+
+from resolvers import errors, operations
+from resolvers.documents import Document
+
+from .access import require_role
+from .context import Context, Info, core
+from .errors import camel_case
+from .nodes import KINDS, Kind
+from .roles import Role
+
+Next = Callable[..., Awaitable[Any]]
+
+
+class Write(FieldExtension):
+    """Around a mutation: checks the role, settles `context.operation_id`, and keeps the answer where a key is given.
+
+    The answer is kept as what it names: the payload's type with the keys of its objects, or the error with its facts.
+    A repeated call reads the objects afresh, for whatever it selects.
+    """
+
+    def __init__(self, role: Role | None) -> None:
+        self._role = role
+
+    def apply(self, field: StrawberryField) -> None:
+        self._field_name = str(field.python_name)
+
+    async def resolve_async(self, next_: Next, source: Any, info: Info, **kwargs: Any) -> Any:
+        context = info.context
+        if self._role is not None:
+            require_role(context, self._role)
+        key = _key_of(kwargs.get("input"))
+        if key is None:
+            context.operation_id = operations.random_operation_id()
+            return await next_(source, info, **kwargs)
+        subject = None if context.caller is None else context.caller.subject
+        context.operation_id = operations.keyed_operation_id(subject, key)
+        return await self._once(next_, source, info, kwargs)
+
+    async def _once(self, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
+        context = info.context
+        operation_id, owner = context.operation_id, uuid4().hex
+        try:
+            record = await operations.begin(
+                context.db,
+                operation_id,
+                field=self._field_name,
+                fingerprint=_fingerprint(kwargs),
+                now=context.now,
+                owner=owner,
+            )
+        except errors.OperationKeyReused:
+            raise GraphQLError(
+                "The idempotency key was used before with another input.",
+                extensions={"code": "IDEMPOTENCY_KEY_REUSED"},
+            ) from None
+        except errors.OperationUnderWay:
+            raise GraphQLError(
+                "An operation with this idempotency key is still under way.",
+                extensions={"code": "OPERATION_UNDER_WAY"},
+            ) from None
+        if record is not None:
+            return await self._answer_again(context, info, record["outcome"])
+        try:
+            result = await next_(source, info, **kwargs)
+            outcome = _payload_record(info, result)
+        except errors.DomainError as error:
+            await operations.finish(context.db, operation_id, outcome=_error_record(info, error))
+            raise
+        except BaseException:
+            await operations.release(context.db, operation_id, owner=owner, now=context.now)
+            raise
+        await operations.finish(context.db, operation_id, outcome=outcome)
+        return result
+
+    async def _answer_again(self, context: Context, info: Info, outcome: Document) -> Any:
+        if "error" in outcome:
+            raise await _error_from(context, outcome["error"])
+        payload_type = _union_member(info, outcome["payload"])
+        values = {name: await _value_from(context, value) for name, value in outcome["fields"].items()}
+        return payload_type(**values)
+
+
+def mutation(*, role: Role | None = None, description: str) -> Any:
+    """A mutation field for callers with this role; with None for anybody."""
+    return strawberry.mutation(description=description, extensions=[Write(role)])
+
+
+def _key_of(given: Any) -> str | None:
+    key: str | None = getattr(given, "idempotency_key", None)
+    if key is not None and not 1 <= len(key) <= 255:  # noqa: PLR2004
+        raise GraphQLError(
+            "An idempotency key has 1 to 255 characters.",
+            extensions={"code": "BAD_USER_INPUT"},
+        )
+    return key
+
+
+def _fingerprint(kwargs: Mapping[str, Any]) -> str:
+    text = orjson.dumps(_plain(kwargs), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    return hashlib.sha256(text).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """The input as JSON can hold it. What was left out is left out, and differs from null."""
+    if isinstance(value, strawberry.Some):
+        return {"some": _plain(value.value)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        return {name: _plain(getattr(value, name)) for name in names if getattr(value, name) is not strawberry.UNSET}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, int) and value.bit_length() > 63:  # noqa: PLR2004 - orjson takes no more
+        return {"int": hex(value)}
+    return value if isinstance(value, str | int | float | bool | datetime | None) else repr(value)
+
+
+def _payload_record(info: Info, payload: Any) -> Document:
+    name = get_object_definition(payload, strict=True).name
+    values = {field.name: getattr(payload, field.name) for field in dataclasses.fields(payload)}
+    return {"payload": name, "fields": _record(info, name, values)}
+
+
+def _error_record(info: Info, error: errors.DomainError) -> Document:
+    name = type(error).__name__
+    return {"error": {"type": name, "facts": _record(info, name, error.to_record())}}
+
+
+def _record(info: Info, type_name: str, values: Mapping[str, Any]) -> Document:
+    """The values as they are kept: a document by its kind and key, which follow from the type of its field."""
+    return {
+        name: _reference(_kind_of(info, type_name, name), value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+    }
+
+
+def _kind_of(info: Info, type_name: str, name: str) -> Kind:
+    graphql_type = core(info).schema.type_map[type_name]
+    assert isinstance(graphql_type, GraphQLObjectType)
+    shown_as = get_named_type(graphql_type.fields[camel_case(name)].type).name
+    return next(kind for kind in KINDS.values() if shown_as in {kind.name, *kind.types})
+
+
+def _reference(kind: Kind, document: Mapping[str, Any]) -> Document:
+    return {"kind": kind.name, "key": str(document[kind.path])}
+
+
+async def _value_from(context: Context, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    kind = KINDS[value["kind"]]
+    key = kind.parse(value["key"])
+    document = (await kind.read(context.db, None)([key])).get(key)
+    if document is None:
+        raise errors.NotFound(kind.name, value["key"])
+    return document
+
+
+async def _error_from(context: Context, record: Document) -> errors.DomainError:
+    error_type = next(found for found in _all_errors(errors.DomainError) if found.__name__ == record["type"])
+    facts = {name: await _value_from(context, value) for name, value in record["facts"].items()}
+    return error_type.from_record(facts)
+
+
+def _all_errors(root: type[errors.DomainError]) -> list[type[errors.DomainError]]:
+    return [root, *(found for below in root.__subclasses__() for found in _all_errors(below))]
+
+
+def _union_member(info: Info, name: str) -> Any:
+    schema = info.schema
+    found = schema.get_type_by_name(name)
+    assert found is not None
+    return found.origin  # type: ignore[union-attr]
+
+
+@strawberry.type(description="The object is gone.")
+class DeletedPayload:
+    deleted_id: strawberry.ID = strawberry.field(description="The id that it had.")

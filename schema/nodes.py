@@ -1,0 +1,134 @@
+"""Global ids, and what can be fetched again by one."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import strawberry
+from bson import ObjectId
+from bson.errors import InvalidId
+from graphql import GraphQLError, GraphQLObjectType, GraphQLSchema
+
+from loaders.batching import BatchRead
+from resolvers.documents import Database, Document, Projection
+from resolvers.errors import NotFound
+
+from .context import Context
+from .fields import Source, computed
+from .selections import kept, selection_of
+
+MAX_NODES = 100
+
+
+@strawberry.interface(description="Anything that can be fetched again by its globally unique, opaque id.")
+class Node:
+    id: strawberry.ID = strawberry.field(description="Globally unique and opaque.")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of object that has a global id.
+
+    `path` is where its documents hold the key, `parse` makes a key of its text and raises ValueError, `read` makes
+    the batch read by key. A kind with several types tells them apart by `type_name`, which reads `discriminator`.
+    """
+
+    name: str
+    path: str
+    parse: Callable[[str], Any]
+    read: Callable[[Database, Projection | None], BatchRead[Any, Document]]
+    types: tuple[str, ...]
+    type_name: Callable[[Source], str]
+    discriminator: tuple[str, ...] = ()
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def register(kind: Kind) -> Kind:
+    KINDS[kind.name] = kind
+    return kind
+
+
+class KindDocument(dict[str, Any]):
+    """A document that says what kind it is, for fields that may hold any kind."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: Kind, document: Source) -> None:
+        super().__init__(document)
+        self.kind = kind
+
+
+def encode_id(kind: str, key: object) -> str:
+    return urlsafe_b64encode(f"{kind}:{key}".encode()).rstrip(b"=").decode()
+
+
+def decode_id(global_id: str) -> tuple[Kind, Any]:
+    """The kind and key that an id stands for. Raises ValueError."""
+    try:
+        name, _, text = urlsafe_b64decode(global_id.encode() + b"=" * (-len(global_id) % 4)).decode().partition(":")
+        kind = KINDS[name]
+        key = kind.parse(text)
+    except (binascii.Error, UnicodeError, KeyError, InvalidId) as error:
+        raise ValueError(global_id) from error
+    if encode_id(name, key) != global_id:
+        raise ValueError(global_id)
+    return kind, key
+
+
+def key_in(kind: str, global_id: str) -> Any:
+    """The key in an id that must be of this kind. Raises NotFound for any other text: no such object can exist."""
+    try:
+        found, key = decode_id(global_id)
+    except ValueError:
+        raise NotFound(kind, message=f"The id is not that of a {kind.lower()}.") from None
+    if found.name != kind:
+        raise NotFound(kind, message=f"The id is that of a {found.name.lower()}, not of a {kind.lower()}.")
+    return key
+
+
+def object_id(text: str) -> ObjectId:
+    return ObjectId(text)
+
+
+def node_id(kind: str, path: str) -> Any:
+    """The `id` of a document-backed type."""
+    return computed(lambda source: encode_id(kind, source[path]), path, description="Globally unique and opaque.")
+
+
+def types_of(schema: GraphQLSchema, kind: Kind) -> list[GraphQLObjectType]:
+    types = [schema.type_map[name] for name in kind.types]
+    return [found for found in types if isinstance(found, GraphQLObjectType)]
+
+
+def projection_of(info: Any, kind: Kind) -> Projection | None:
+    """What the selection below the present field needs of documents of this kind. Takes graphql-core's info."""
+    return kept(  # type: ignore[no-any-return]
+        info,
+        kind.name,
+        lambda: selection_of(info).projection(types_of(info.schema, kind), kind.discriminator),
+    )
+
+
+def load(info: Any, kind: Kind, key: Any) -> Awaitable[Document | None]:
+    """The document with this key, with what the selection needs; batched with its siblings."""
+    context: Context = info.context
+    projection = projection_of(info, kind)
+    name = (kind.name, None if projection is None else tuple(projection))
+    return context.loader(name, lambda: kind.read(context.reading, projection)).load(key)
+
+
+async def find_node(info: Any, global_id: str) -> KindDocument | None:
+    """The object with this id. Raises a GraphQLError where it is no id; None where there is no such object."""
+    try:
+        kind, key = decode_id(global_id)
+    except ValueError:
+        shown = global_id if len(global_id) <= 60 else f"{global_id[:60]}…"  # noqa: PLR2004
+        raise GraphQLError(f"{shown!r} is not an id.", extensions={"code": "BAD_USER_INPUT"}) from None
+    document = await load(info, kind, key)
+    return None if document is None else KindDocument(kind, document)

@@ -1,0 +1,83 @@
+"""The contract's scalars."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any, NewType
+
+import strawberry
+from graphql import GraphQLError, ValueNode, value_from_ast_untyped
+from strawberry.types.scalar import ScalarDefinition
+
+BIG = 2**53 - 1
+
+BigInt = NewType("BigInt", int)
+JSON = NewType("JSON", object)
+
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+
+
+def format_instant(value: object) -> str:
+    """RFC 3339 in UTC with milliseconds. A time without a zone, as the driver gives it, is UTC."""
+    if not isinstance(value, datetime):
+        raise GraphQLError(f"DateTime cannot represent {type(value).__name__}.")
+    if value.tzinfo is not None:
+        value = value.astimezone(UTC)
+    return f"{value:%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03d}Z".rjust(24, "0")
+
+
+def parse_instant(value: object) -> datetime:
+    """The instant in UTC, to the millisecond as it is stored, without a zone as the driver gives it."""
+    if not isinstance(value, str) or _RFC3339.fullmatch(value) is None:
+        raise GraphQLError("DateTime must be an RFC 3339 text with a zone, e.g. 2012-03-09T20:55:36.000Z.")
+    try:
+        instant = datetime.fromisoformat(value.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise GraphQLError(f"DateTime cannot represent {value!r}: there is no such instant.") from None
+    return instant.replace(microsecond=instant.microsecond // 1000 * 1000, tzinfo=None)
+
+
+def check_big_int(value: object) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise GraphQLError(f"BigInt cannot represent a value that is not a whole number: {_short(value)}.")
+    if not -BIG <= value <= BIG:
+        raise GraphQLError(f"BigInt cannot represent {_short(value)}: it must fit into 53 bits.")
+    return value
+
+
+def _short(value: object) -> str:
+    # The representation of a huge integer is costly, and Python refuses beyond 4,300 digits.
+    if isinstance(value, int) and value.bit_length() > 256:  # noqa: PLR2004
+        return "a number of more than 256 bits"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"  # noqa: PLR2004
+
+
+def _parse_json_literal(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
+    return value_from_ast_untyped(node, variables)
+
+
+SCALARS: dict[object, ScalarDefinition] = {
+    datetime: strawberry.scalar(
+        name="DateTime",
+        description="An instant in UTC in RFC 3339 form with milliseconds, e.g. `2012-03-09T20:55:36.000Z`.",
+        serialize=format_instant,
+        parse_value=parse_instant,
+    ),
+    BigInt: strawberry.scalar(
+        name="BigInt",
+        description="A whole number of up to 53 bits, serialised as a JSON number.",
+        serialize=check_big_int,
+        parse_value=check_big_int,
+    ),
+    JSON: strawberry.scalar(
+        name="JSON",
+        description="Any JSON value. Used only where a document's shape is the caller's own.",
+        serialize=lambda value: value,
+        parse_value=lambda value: value,
+        parse_literal=_parse_json_literal,
+    ),
+}

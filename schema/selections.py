@@ -1,0 +1,154 @@
+"""From what a client selects to what a query fetches.
+
+The selection below a field, through fragments, interfaces and `@include`/`@skip`, becomes the projection of the query
+that serves the field. It is worked out once for an operation and kept with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+from graphql import (
+    BooleanValueNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLObjectType,
+    GraphQLSchema,
+    InlineFragmentNode,
+    SelectionSetNode,
+    VariableNode,
+    get_named_type,
+    is_abstract_type,
+    is_object_type,
+)
+from strawberry.schema.schema_converter import GraphQLCoreConverter
+
+from resolvers.documents import Projection
+
+from .fields import Computed, Method, Related, Stored, declaration_of
+
+_MAX_KEPT = 256
+_BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
+
+
+class _WholeDocument(Exception):  # noqa: N818 - it signals, and is no error
+    """A selected field may read anything."""
+
+
+class Selection:
+    """The selections of one or more field nodes with one set of variables."""
+
+    def __init__(
+        self,
+        schema: GraphQLSchema,
+        fragments: Mapping[str, FragmentDefinitionNode],
+        variables: Mapping[str, Any],
+        sets: Sequence[SelectionSetNode],
+    ) -> None:
+        self._schema = schema
+        self._fragments = fragments
+        self._variables = variables
+        self._sets = sets
+
+    def fields(self, object_type: GraphQLObjectType) -> dict[str, list[FieldNode]]:
+        """The field nodes selected on this type, by the name of the field."""
+        found: dict[str, list[FieldNode]] = {}
+        for selection_set in self._sets:
+            for node in self._flat(selection_set, object_type, set()):
+                found.setdefault(node.name.value, []).append(node)
+        return found
+
+    def below(self, nodes: Sequence[FieldNode]) -> Selection:
+        sets = [node.selection_set for node in nodes if node.selection_set is not None]
+        return Selection(self._schema, self._fragments, self._variables, sets)
+
+    def projection(self, types: Sequence[GraphQLObjectType], always: Sequence[str] = ()) -> Projection | None:
+        """The paths that the selection needs of a document of any of these types; None for the whole document."""
+        paths: set[str] = set(always)
+        try:
+            for object_type in types:
+                paths.update(self._paths(object_type, ""))
+        except _WholeDocument:
+            return None
+        shortest = {path for path in paths if not any(path.startswith(f"{other}.") for other in paths)}
+        return dict.fromkeys(sorted(shortest) or ["_id"], 1)
+
+    def _flat(
+        self, selection_set: SelectionSetNode, object_type: GraphQLObjectType, seen: set[str]
+    ) -> Iterator[FieldNode]:
+        for node in selection_set.selections:
+            if not self._is_included(node):
+                continue
+            if isinstance(node, FieldNode):
+                yield node
+            elif isinstance(node, InlineFragmentNode):
+                condition = node.type_condition.name.value if node.type_condition else None
+                if self._applies(condition, object_type):
+                    yield from self._flat(node.selection_set, object_type, seen)
+            elif isinstance(node, FragmentSpreadNode) and node.name.value not in seen:
+                seen.add(node.name.value)
+                fragment = self._fragments[node.name.value]
+                if self._applies(fragment.type_condition.name.value, object_type):
+                    yield from self._flat(fragment.selection_set, object_type, seen)
+
+    def _is_included(self, node: Any) -> bool:
+        for directive in node.directives or ():
+            if directive.name.value not in {"skip", "include"}:
+                continue
+            value = directive.arguments[0].value
+            if isinstance(value, VariableNode):
+                condition = bool(self._variables.get(value.name.value))
+            else:
+                condition = isinstance(value, BooleanValueNode) and value.value
+            if condition is (directive.name.value == "skip"):
+                return False
+        return True
+
+    def _applies(self, condition: str | None, object_type: GraphQLObjectType) -> bool:
+        if condition is None or condition == object_type.name:
+            return True
+        named = self._schema.type_map[condition]
+        return is_abstract_type(named) and self._schema.is_sub_type(named, object_type)
+
+    def _paths(self, object_type: GraphQLObjectType, prefix: str) -> Iterator[str]:
+        for name, nodes in self.fields(object_type).items():
+            if name.startswith("__"):
+                continue
+            field = object_type.fields[name]
+            match declaration_of(field.extensions[_BACKREF]):
+                case Stored(path=path):
+                    inner = get_named_type(field.type)
+                    if is_object_type(inner) and _is_document(inner):
+                        yield from self.below(nodes)._paths(inner, f"{prefix}{path}.")  # noqa: SLF001 - its own class
+                    else:
+                        yield prefix + path
+                case Computed(needs=needs) | Method(needs=needs):
+                    yield from (prefix + path for path in needs)
+                case Related(path=path):
+                    yield prefix + path
+                case None:
+                    raise _WholeDocument
+
+
+def _is_document(object_type: GraphQLObjectType) -> bool:
+    return any(declaration_of(field.extensions[_BACKREF]) is not None for field in object_type.fields.values())
+
+
+def selection_of(info: Any) -> Selection:
+    """The selection below the field that is being resolved. Takes graphql-core's info."""
+    sets = [node.selection_set for node in info.field_nodes if node.selection_set is not None]
+    return Selection(info.schema, info.fragments, info.variable_values, sets)
+
+
+def kept(info: Any, purpose: Hashable, work_out: Any) -> Any:
+    """The result of `work_out()`, kept with the operation for this field, this purpose and these conditions."""
+    conditions = tuple(item for item in info.variable_values.items() if isinstance(item[1], bool))
+    key = (*map(id, info.field_nodes), purpose, conditions)
+    selections = info.context.selections
+    if key not in selections:
+        if len(selections) >= _MAX_KEPT:
+            selections.clear()
+        selections[key] = work_out()
+    return selections[key]

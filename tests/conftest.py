@@ -1,0 +1,90 @@
+"""A real MongoDB for the session, a database for each test, and a gateway on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import cast
+from uuid import uuid4
+
+import pytest
+from pymongo import MongoClient
+
+from gateway import embedded
+from gateway.driver import connect
+from gateway.settings import Driver, Settings
+from resolvers.documents import Database
+from resolvers.indexes import create_indexes
+
+from .harness import SECRET, Commands, GatewayClient, SettableClock, running
+
+# What a developer has set must not reach a test.
+for _name in [name for name in os.environ if name.startswith("PORTICO_") and name != "PORTICO_SHARED_DATA"]:
+    del os.environ[_name]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--driver", choices=("pymongo", "motor"), default="pymongo", help="the driver to test with")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def mongodb_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A replica set of one, shared by the workers of the session: whoever comes first starts it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    hold = embedded.attach(Settings(data_dir=folder / "mongodb"))
+    yield hold.uri
+    hold.close()
+
+
+@pytest.fixture
+def settings(mongodb_uri: str, tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Settings]:
+    """Settings with a database of the test's own, which is dropped after it."""
+    name = f"test_{uuid4().hex[:16]}"
+    yield Settings(
+        mongodb_uri=mongodb_uri,  # type: ignore[arg-type]
+        database=name,
+        data_dir=tmp_path,
+        driver=cast("Driver", pytestconfig.getoption("driver")),
+        jwt_secret=SECRET,
+        # The jobs run when a test runs them.
+        job_seconds=3600.0,
+        log_level="error",
+    )
+    with MongoClient[dict[str, object]](mongodb_uri) as client:
+        client.drop_database(name)
+
+
+@pytest.fixture
+def commands() -> Commands:
+    """Every command that the gateway under test has sent to MongoDB."""
+    return Commands()
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock()
+
+
+@pytest.fixture
+async def db(settings: Settings) -> AsyncIterator[Database]:
+    """The test's own database, with all indexes, beside any gateway."""
+    assert settings.mongodb_uri is not None
+    connection = connect(settings, settings.mongodb_uri)
+    async for _ in create_indexes(connection.database):
+        pass
+    yield connection.database
+    await connection.close()
+
+
+@pytest.fixture
+async def gateway(settings: Settings, clock: SettableClock, commands: Commands) -> AsyncIterator[GatewayClient]:
+    """A running gateway, asked over HTTP without a network."""
+    async with running(settings, clock=clock, commands=commands) as client:
+        yield client

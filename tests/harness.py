@@ -1,0 +1,228 @@
+"""What the tests drive the gateway with."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
+
+from gateway.app import create_app
+from gateway.auth import Authenticator
+from gateway.clock import SystemClock
+from gateway.doctor import INVARIANTS
+from gateway.jobs import JOBS
+from gateway.settings import Secret, Settings
+from gateway.state import State
+from resolvers.documents import Database
+from schema.roles import Role
+
+SECRET = Secret("a secret of the tests, long enough to be one")
+_SESSION_COMMANDS = {"hello", "ping", "endSessions", "createIndexes", "isMaster", "listIndexes"}
+_numbers = itertools.count(1)
+
+
+class SettableClock:
+    """Runs like the system's, from wherever it is set to."""
+
+    def __init__(self) -> None:
+        self._offset = timedelta()
+
+    def now(self) -> datetime:
+        return SystemClock().now() + self._offset
+
+    def advance(self, **duration: float) -> None:
+        self._offset += timedelta(**duration)
+
+
+class Commands(CommandListener):
+    """Records the commands that are sent, without those that only keep a connection."""
+
+    def __init__(self) -> None:
+        self.sent: list[Mapping[str, Any]] = []
+        self.is_recording = True
+
+    def started(self, event: CommandStartedEvent) -> None:
+        if self.is_recording and event.command_name not in _SESSION_COMMANDS:
+            # The jobs' leases are no part of a request.
+            if event.command.get(event.command_name) != "leases":
+                self.sent.append(dict(event.command))
+
+    def succeeded(self, event: CommandSucceededEvent) -> None: ...
+
+    def failed(self, event: CommandFailedEvent) -> None: ...
+
+    def names(self) -> list[str]:
+        """Each command with its collection, e.g. `find products`."""
+        return [f"{name} {command[name]}" for command in self.sent for name in list(command)[:1]]
+
+    def clear(self) -> None:
+        self.sent.clear()
+
+
+@dataclass
+class Answer:
+    """The answer to a GraphQL request."""
+
+    status: int
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+
+    @property
+    def data(self) -> Any:
+        assert "errors" not in self.body, self.body["errors"]
+        return self.body["data"]
+
+    @property
+    def codes(self) -> list[str]:
+        return [error["extensions"]["code"] for error in self.body.get("errors", [])]
+
+
+@dataclass
+class GatewayClient:
+    """Asks a running gateway, as a merchant unless told otherwise."""
+
+    http: httpx.AsyncClient
+    state: State
+    commands: Commands
+    settings: Settings
+    roles: Sequence[Role] = field(default=(Role.MERCHANT,))
+
+    @property
+    def db(self) -> Database:
+        return self.state.database
+
+    def token(self, subject: str = "tester", roles: Sequence[Role] | None = None) -> str:
+        chosen = self.roles if roles is None else roles
+        return Authenticator(self.settings).issue(
+            subject, list(chosen), now=SystemClock().now(), lasts=timedelta(hours=1)
+        )
+
+    async def ask(
+        self,
+        query: str,
+        variables: Mapping[str, Any] | None = None,
+        *,
+        token: str | None = "",
+        operation: str | None = None,
+    ) -> Answer:
+        """Sends a request by POST. `token` None is an anonymous caller."""
+        chosen = self.token() if token == "" else token
+        headers = {} if chosen is None else {"authorization": f"Bearer {chosen}"}
+        body: dict[str, Any] = {"query": query, "variables": variables or {}}
+        if operation is not None:
+            body["operationName"] = operation
+        response = await self.http.post("/graphql", json=body, headers=headers)
+        return Answer(response.status_code, response.json(), response.headers)
+
+    async def data(self, query: str, variables: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """The data of a request that must succeed."""
+        return (await self.ask(query, variables, **options)).data
+
+    async def result(self, mutation: str, given: Mapping[str, Any], **options: Any) -> Any:
+        """The union member that a mutation of one field answers, e.g. `result("createCategory", {...})`."""
+        text = MUTATIONS[mutation]
+        return (await self.data(text, {"input": dict(given)}, **options))[mutation]
+
+
+@contextlib.asynccontextmanager
+async def running(
+    settings: Settings, *, clock: SettableClock | None = None, commands: Commands | None = None
+) -> AsyncIterator[GatewayClient]:
+    """A gateway from its start to its stop."""
+    recorded = commands or Commands()
+    app = create_app(settings, clock=clock, listeners=[recorded])
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
+            recorded.clear()
+            yield GatewayClient(http, app.state.gateway.state, recorded, settings)
+
+
+_CATEGORY = "... on CategoryPayload { category { id slug name breadcrumbs { id slug name } parent { id } } }"
+_PRODUCT = (
+    "... on ProductPayload { product { __typename id sku title nonce description "
+    "pricing { list { amount currency } retail { amount } savings { amount } pctSavings } "
+    "categories { slug } properties { name value } issueDate } }"
+)
+_NOT_FOUND = "... on NotFound { id }"
+_INVALID = f"{_NOT_FOUND} ... on InvalidInput {{ path }}"
+_EDIT_CONFLICT = "... on ProductEditConflict { current { title nonce } }"
+_DELETED = "... on DeletedPayload { deletedId }"
+
+
+def _mutation(name: str, selection: str) -> str:
+    kind = name[0].upper() + name[1:]
+    return (
+        f"mutation ($input: {kind}Input!) "
+        f"{{ {name}(input: $input) {{ __typename ... on UserError {{ message }} {selection} }} }}"
+    )
+
+
+MUTATIONS = {
+    name: _mutation(name, selection)
+    for name, selection in {
+        "createCategory": f"{_CATEGORY} {_INVALID} ... on SlugTaken {{ slug }}",
+        "renameCategory": f"{_CATEGORY} {_INVALID} ... on SlugTaken {{ slug }}",
+        "moveCategory": f"{_CATEGORY} {_NOT_FOUND}",
+        "deleteCategory": f"{_DELETED} {_NOT_FOUND}",
+        "createProduct": f"{_PRODUCT} {_INVALID} ... on SkuTaken {{ sku }}",
+        "updateProduct": f"{_PRODUCT} {_INVALID} {_EDIT_CONFLICT}",
+        "deleteProduct": f"{_DELETED} {_NOT_FOUND} {_EDIT_CONFLICT}",
+    }.items()
+}
+
+
+def category_input(**fields: Any) -> dict[str, Any]:
+    """A valid `CreateCategoryInput`."""
+    number = next(_numbers)
+    return {"name": f"Category {number}", "slug": f"category-{number}", **fields}
+
+
+def product_input(**fields: Any) -> dict[str, Any]:
+    """A valid `CreateProductInput`."""
+    number = next(_numbers)
+    return {
+        "sku": f"SKU-{number}",
+        "type": "Audio Album",
+        "title": f"Album {number}",
+        "pricing": {"list": {"amount": 1200}, "retail": {"amount": 1100}},
+        "details": {"artist": "John Coltrane", "genres": ["Jazz"], "tracks": ["Acknowledgement"]},
+        **fields,
+    }
+
+
+async def create_category(gateway: GatewayClient, **fields: Any) -> dict[str, Any]:
+    result = await gateway.result("createCategory", category_input(**fields))
+    assert result["__typename"] == "CategoryPayload", result
+    found: dict[str, Any] = result["category"]
+    return found
+
+
+async def create_product(gateway: GatewayClient, **fields: Any) -> dict[str, Any]:
+    result = await gateway.result("createProduct", product_input(**fields))
+    assert result["__typename"] == "ProductPayload", result
+    found: dict[str, Any] = result["product"]
+    return found
+
+
+def stops() -> Iterator[int]:
+    """The numbers of the commands to stop before, one after the other."""
+    return itertools.count(0)
+
+
+async def run_jobs(gateway: GatewayClient, clock: SettableClock) -> None:
+    """One turn of every job, on the database itself."""
+    for job in JOBS:
+        await job.run(gateway.db, clock.now())
+
+
+async def assert_invariants(gateway: GatewayClient) -> None:
+    """What `portico doctor` checks holds."""
+    for invariant in INVARIANTS:
+        assert [problem async for problem in invariant.check(gateway.db)] == [], invariant.name
