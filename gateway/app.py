@@ -61,7 +61,7 @@ class Gateway:
     async def running(self) -> AsyncIterator[None]:
         """Connected, indexed, and with its jobs under way."""
         with contextlib.ExitStack() as held:
-            uri = self._settings.mongodb_uri
+            uri: str | None = self._settings.mongodb_uri
             if uri is None:
                 hold = await asyncio.to_thread(embedded.attach, self._settings)
                 held.callback(hold.close)

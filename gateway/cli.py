@@ -126,7 +126,10 @@ def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: boo
 def schema(
     check: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="List the changes since this older schema. Exit status: 0 safe, 1 dangerous, 2 breaking."),
+        typer.Option(
+            metavar="FILE",
+            help="List the changes since this older schema. Exit status: 0 safe, 1 dangerous, 2 breaking.",
+        ),
     ] = None,
 ) -> None:
     """Print the schema in the definition language, or compare it with an older one."""
@@ -176,7 +179,9 @@ def import_(
 @app.command()
 def token(
     sub: Annotated[str, typer.Option(help="The subject: who the token is for.")],
-    role: Annotated[list[Role] | None, typer.Option(help="A role; may be given several times.", case_sensitive=False)] = None,
+    role: Annotated[
+        list[Role] | None, typer.Option(help="A role; may be given several times.", case_sensitive=False)
+    ] = None,
     hours: Annotated[float, typer.Option(help="How long it lasts.", min=0.01)] = 24.0,
 ) -> None:
     """Print a token for development, and nothing else."""

@@ -43,7 +43,7 @@ def held(settings: Settings) -> Iterator[None]:
 @contextlib.asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[Database]:
     """The database, which answers. Raises a driver's error where it does not."""
-    uri = settings.mongodb_uri
+    uri: str | None = settings.mongodb_uri
     with contextlib.ExitStack() as stack:
         if uri is None:
             hold = await asyncio.to_thread(embedded.attach, settings)
@@ -77,9 +77,7 @@ async def load_demo(settings: Settings, size: int, out: Console) -> None:
                 out.print(_counts(subject, summary))
 
 
-async def import_files(
-    settings: Settings, subject: str, files: Sequence[Path], out: Console, errors: Console
-) -> bool:
+async def import_files(settings: Settings, subject: str, files: Sequence[Path], out: Console, errors: Console) -> bool:
     """Whether every record was good."""
     async with opened(settings) as db:
         async for _ in create_indexes(db):
@@ -89,9 +87,7 @@ async def import_files(
     return not summary.counts["failed"]
 
 
-async def _import(
-    db: Database, subject: str, files: Sequence[Path], out: Console, errors: Console
-) -> Summary:
+async def _import(db: Database, subject: str, files: Sequence[Path], out: Console, errors: Console) -> Summary:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=out, transient=not out.is_terminal) as progress:
         task = progress.add_task(subject, total=sum(file.stat().st_size for file in files))

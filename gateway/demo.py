@@ -35,4 +35,9 @@ def _copy(product: dict[str, Any], number: int) -> dict[str, Any]:
     pricing = {
         name: {**price, "amount": price["amount"] + number % 7 * 100} for name, price in product["pricing"].items()
     }
-    return {**product, "sku": f"{product['sku']}-{number}", "title": f"{product['title']} ({number})", "pricing": pricing}
+    return {
+        **product,
+        "sku": f"{product['sku']}-{number}",
+        "title": f"{product['title']} ({number})",
+        "pricing": pricing,
+    }

@@ -43,6 +43,8 @@ async def _products(db: Database) -> AsyncIterator[Problem]:
 
 
 INVARIANTS: tuple[Invariant, ...] = (
-    Invariant("Every stored ancestor list equals the chain of parents, with their present names and slugs.", _categories),
+    Invariant(
+        "Every stored ancestor list equals the chain of parents, with their present names and slugs.", _categories
+    ),
     Invariant("Every product's terms and savings follow from its fields, and its categories exist.", _products),
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import strawberry
 from graphql import ExecutionResult, GraphQLError, OperationType, execute
@@ -77,7 +77,7 @@ class Executor:
             executor_class=StrawberryGraphQLCoreExecutionContext,
         )
         if inspect.isawaitable(result):
-            result = await cast("Awaitable[ExecutionResult]", result)
+            result = await result
         return _response(result, context)
 
 

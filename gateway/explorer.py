@@ -36,9 +36,7 @@ _NO_CACHE = {"Cache-Control": "no-cache"}
 def wants_page(scope: Scope) -> bool:
     """Whether a GET of `/graphql` is a browser's that wants to look, and not one that asks a query."""
     accept = next((value for name, value in scope["headers"] if name == b"accept"), b"")
-    return b"text/html" in accept and not any(
-        part.startswith(b"query=") for part in scope["query_string"].split(b"&")
-    )
+    return b"text/html" in accept and not any(part.startswith(b"query=") for part in scope["query_string"].split(b"&"))
 
 
 def routes(settings: Settings) -> list[BaseRoute]:

@@ -27,7 +27,7 @@ _COMMANDS = {
 }
 
 
-class Crash(Exception):  # noqa: N818 - it stands for the end of a process, not for an error of one
+class Crash(Exception):
     """The process is gone. Every later command of it fails, too."""
 
 

@@ -167,9 +167,7 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
 def parse_body(headers: Headers, body: bytes) -> Request:
     """The request in a body. Raises Refused."""
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused(
-            415, "UNSUPPORTED_ENCODING", "Bodies must not be compressed.", {"Accept-Encoding": "identity"}
-        )
+        raise Refused(415, "UNSUPPORTED_ENCODING", "Bodies must not be compressed.", {"Accept-Encoding": "identity"})
     media_type, _, parameters = headers.get("content-type", "").partition(";")
     charset = parameters.strip().lower().removeprefix("charset=").strip('" ')
     if media_type.strip().lower() != JSON_TYPE or (charset and charset not in {"utf-8", "utf8"}):

@@ -137,7 +137,7 @@ def _lines(file: Path, on_progress: Callable[[int], None]) -> Iterator[bytes]:
     """The lines of a file, unpacked where it is gzipped; tells the bytes that were read of the file itself."""
     with file.open("rb") as raw:
         packed = raw.peek(2)[:2] == _GZIP
-        stream = cast("IO[bytes]", gzip.open(raw) if packed else raw)
+        stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if packed else raw)
         told = 0
         # A line without an end would be read whole; it is cut at the bound, and then is not JSON.
         while text := stream.readline(MAX_LINE):

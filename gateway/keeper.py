@@ -1,6 +1,6 @@
 """Keeps the `mongod` of a data folder: starts it, and stops it when nobody uses it any more.
 
-    python -m gateway.keeper FOLDER MONGOD PORT
+python -m gateway.keeper FOLDER MONGOD PORT
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CACHE_GB = "0.5"
 
 
 def _die_with_keeper() -> None:
-    """Runs in the child before it becomes `mongod`. Linux alone can do it; elsewhere a killed keeper leaves it behind."""
+    """Runs in the child before it becomes `mongod`. Only Linux can; elsewhere a killed keeper leaves it behind."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 

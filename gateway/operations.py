@@ -90,8 +90,8 @@ class Operations:
         except RecursionError:
             raise InvalidOperation([too_complex("The operation is nested too deeply.")]) from None
         if errors:
-            for error in errors:
-                error.extensions = {"code": "GRAPHQL_VALIDATION_FAILED", **(error.extensions or {})}
+            for wrong in errors:
+                wrong.extensions = {"code": "GRAPHQL_VALIDATION_FAILED", **(wrong.extensions or {})}
             raise InvalidOperation(errors)
         return document
 

@@ -48,8 +48,6 @@ def check(old_sdl: str) -> list[Change]:
     found = []
     for change in find_schema_changes(old, new):
         text = change.description
-        severity = (
-            Severity.BREAKING if text in breaking else Severity.DANGEROUS if text in dangerous else Severity.SAFE
-        )
+        severity = Severity.BREAKING if text in breaking else Severity.DANGEROUS if text in dangerous else Severity.SAFE
         found.append(Change(severity, text))
     return sorted(found, key=lambda change: (-change.severity, change.description))

@@ -56,6 +56,6 @@ def serve(settings: Settings, listening: socket.socket, *, workers: int, reload:
     if reload:
         ChangeReload(config, target=server.run, sockets=[listening]).run()
     elif workers > 1:
-        Multiprocess(config, target=server.run, sockets=[listening]).run()
+        Multiprocess(config, sockets=[listening]).run()
     else:
         server.run(sockets=[listening])

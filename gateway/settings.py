@@ -48,11 +48,13 @@ class Settings:
     )
     driver: Driver = _setting("pymongo", "`pymongo` or `motor`.")
     read_preference: ReadPreference = _setting(
-        "primary", "Where anonymous callers' reads may go: a MongoDB read preference. Signed-in callers read the primary."
+        "primary",
+        "Where anonymous callers' reads may go: a MongoDB read preference. Signed-in callers read the primary.",
     )
 
     jwt_secret: Secret | None = _setting(
-        None, "The key of HS256 tokens, 32 bytes or more. Unset, and no JWKS either: made once, kept in the data folder."
+        None,
+        "The key of HS256 tokens, 32 bytes or more. Unset, and no JWKS either: made once, kept in the data folder.",
     )
     jwks_url: str | None = _setting(None, "Where the public keys of RS256 and ES256 tokens are published.")
     jwt_issuer: str | None = _setting(None, "The `iss` that tokens must have. Unset: not checked.")

@@ -27,9 +27,7 @@ def descendant_ids(db: Database) -> BatchRead[ObjectId, list[ObjectId]]:
     return read
 
 
-def pages(
-    db: Database, *, first: int, after: Key | None, projection: Projection | None
-) -> BatchRead[Listing, Page]:
+def pages(db: Database, *, first: int, after: Key | None, projection: Projection | None) -> BatchRead[Listing, Page]:
     async def read(listings: Sequence[Listing]) -> Mapping[Listing, Page]:
         found = await categories.find_category_pages(db, listings, first=first, after=after, projection=projection)
         return dict(zip(listings, found, strict=True))

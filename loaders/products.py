@@ -18,9 +18,7 @@ def by_sku(db: Database, projection: Projection | None) -> BatchRead[str, Docume
     return read
 
 
-def pages(
-    db: Database, *, first: int, after: Key | None, projection: Projection | None
-) -> BatchRead[Listing, Page]:
+def pages(db: Database, *, first: int, after: Key | None, projection: Projection | None) -> BatchRead[Listing, Page]:
     async def read(listings: Sequence[Listing]) -> Mapping[Listing, Page]:
         found = await products.find_product_pages(db, listings, first=first, after=after, projection=projection)
         return dict(zip(listings, found, strict=True))

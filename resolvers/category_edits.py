@@ -1,9 +1,9 @@
 """Writes to the product hierarchy. None of them locks, and none needs a transaction.
 
-Two writers that could spoil each other's work each leave a mark of their intent before they look: whoever puts something
-below a category inserts it, then looks whether the category is (still) there; whoever deletes a category marks it, then
-looks whether something is below it. At least one of the two sees the other. Marks that a crash leaves are settled by
-`category_jobs`.
+Two writers that could spoil each other's work each leave a mark of their intent before they look: whoever puts
+something below a category inserts it, then looks whether the category is (still) there; whoever deletes a category
+marks it, then looks whether something is below it. At least one of the two sees the other. Marks that a crash leaves
+are settled by `category_jobs`.
 """
 
 from __future__ import annotations

@@ -52,9 +52,7 @@ async def put_categories(db: Database, records: Sequence[CategoryRecord], *, now
     return [outcomes[number] for number in range(len(records))]
 
 
-async def _bring_up_to_date(
-    db: Database, known: dict[str, Document], record: CategoryRecord, now: datetime
-) -> Outcome:
+async def _bring_up_to_date(db: Database, known: dict[str, Document], record: CategoryRecord, now: datetime) -> Outcome:
     category = known[record.slug]
     if record.parent is not None and record.parent not in known:
         return "waiting"

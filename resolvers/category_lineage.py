@@ -29,7 +29,7 @@ class LineageUnsettled(Exception):
 async def refresh_subtree(db: Database, category_id: ObjectId) -> None:
     """Writes the ancestors of this category and of everything below it anew, where they are not right.
 
-    Writes:   categories; guarded by the parent, a level at a time, top down. May be repeated and run by several at once.
+    Writes:   categories; guarded by the parent, a level at a time, top down. May be repeated, and run twice at once.
     Raises:   LineageUnsettled.
     """
     level = [category_id]

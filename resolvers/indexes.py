@@ -21,7 +21,10 @@ async def create_indexes(db: Database) -> AsyncIterator[tuple[str, list[str]]]:
 
 
 async def shard_collections(db: Database) -> AsyncIterator[tuple[str, str]]:
-    """Shards the collections that have a shard key. Needs a sharded cluster. Yields collection and key. May be repeated."""
+    """Shards the collections that have a shard key; needs a sharded cluster. May be repeated.
+
+    Yields each collection with its key.
+    """
     for spec in COLLECTIONS:
         if spec.shard_key is not None:
             unique = any(

@@ -30,7 +30,8 @@ _MAX_BRANCHES = 200
 @dataclass(frozen=True)
 class Sort:
     """Paths with 1 (ascending) or -1. `_id` is added last, in the direction of the last path, so that one index
-    serves both directions."""
+    serves both directions.
+    """
 
     paths: tuple[tuple[str, int], ...]
 
@@ -50,7 +51,8 @@ class Sort:
 class Listing:
     """Which documents, in which order. `any_of` is (path, values): a condition that holds for any of the values,
     kept apart from `filter` so that each value can be walked in the order of the sort. `by_score` sorts by the score
-    of a full-text search, which the server works out for every match."""
+    of a full-text search, which the server works out for every match.
+    """
 
     filter: Mapping[str, Any]
     sort: Sort
@@ -231,7 +233,8 @@ def value_at(document: Document, path: str) -> Any:
 
 def _behind(sort: Sort, key: Key, *, inclusive: bool) -> list[Document]:
     """Conditions of which exactly one holds for each row behind `key`. Null sorts below every value, and a
-    comparison with a value never matches null, so null needs branches of its own."""
+    comparison with a value never matches null, so null needs branches of its own.
+    """
     branches: list[Document] = []
     equal: Document = {}
     for (path, direction), value in zip(sort.keys, key, strict=True):

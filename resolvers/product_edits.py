@@ -80,9 +80,7 @@ async def update_product(
     Writes:   products; one nonce-guarded update, and before it a mark where categories are added.
     """
     for _ in range(_EDIT_ATTEMPTS):
-        product = await find_by_sku(db, sku)
-        if product is None:
-            raise NotFound("Product", sku)
+        product = await _require(db, sku)
         if operations.was_applied(product, operation_id):
             return product
         if product["nonce"] != nonce:
@@ -90,7 +88,14 @@ async def update_product(
         changed = change(product) | {"nonce": operations.derived_nonce(operation_id, nonce)}
         if await _try_update(db, product, changed, now, operation_id):
             return changed
-    raise ProductEditConflict(product)
+    raise ProductEditConflict(await _require(db, sku))
+
+
+async def _require(db: Database, sku: str) -> Document:
+    product = await find_by_sku(db, sku)
+    if product is None:
+        raise NotFound("Product", sku)
+    return product
 
 
 async def _try_update(db: Database, product: Document, changed: Document, now: datetime, operation_id: str) -> bool:

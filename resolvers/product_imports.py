@@ -55,7 +55,7 @@ async def put_products(db: Database, records: Sequence[ProductRecord], *, now: d
             outcomes[number] = "unchanged"
         else:
             changed[number] = document
-    outcomes |= await _insert(db, records, new, now)
+    outcomes |= await _insert(db, new, now)
     outcomes |= await _change(db, known, changed, now)
     return [outcomes[number] for number in range(len(records))]
 
@@ -73,9 +73,7 @@ def _ids(record: ProductRecord, categories: dict[str, ObjectId]) -> list[ObjectI
     return [categories[slug] for slug in record.categories]
 
 
-async def _insert(
-    db: Database, records: Sequence[ProductRecord], new: dict[int, Document], now: datetime
-) -> dict[int, Outcome]:
+async def _insert(db: Database, new: dict[int, Document], now: datetime) -> dict[int, Outcome]:
     if not new:
         return {}
     operation_id = operations.random_operation_id()
@@ -136,9 +134,7 @@ async def _change(
     return outcomes
 
 
-async def _change_one(
-    db: Database, present: Document, document: Document, now: datetime, operation_id: str
-) -> Outcome:
+async def _change_one(db: Database, present: Document, document: Document, now: datetime, operation_id: str) -> Outcome:
     try:
         await update_product(
             db,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from bson import ObjectId
@@ -65,7 +66,7 @@ def listing_of(query: ProductQuery, sort: SortName, category_ids: Sequence[Objec
         any_of.append(tuple(term("category", category_id) for category_id in category_ids))
     if query.genres is not None:
         any_of.append(tuple(dict.fromkeys(term("genre", fold(genre)) for genre in _few(query.genres, "genres"))))
-    conditions = [{"terms": {"$in": list(values)}} for values in any_of[1:]]
+    conditions: list[Document] = [{"terms": {"$in": list(values)}} for values in any_of[1:]]
     if terms:
         conditions.append({"terms": {"$all": terms}} if len(terms) > 1 else {"terms": terms[0]})
     elif not any_of and not query.search:
@@ -171,5 +172,5 @@ def _count_by(path: str) -> list[Document]:
 def _facet(name: str, row: Document) -> Document:
     if name != "prices":
         return {"value": row["_id"], "count": row["count"]}
-    upper = dict(zip(PRICE_BANDS, PRICE_BANDS[1:], strict=False))
+    upper = dict(pairwise(PRICE_BANDS))
     return {"min": row["_id"], "max": upper.get(row["_id"]), "count": row["count"]}

@@ -51,7 +51,8 @@ def _by_terms(path: str, direction: int) -> IndexModel:
 
 def upgrade_product(document: Document) -> Document:
     """Version 1 is the source's own form: `details.genre`, `.director`, `.writer`, `.actor`, `.track` and
-    `.issue_date`, no currency, nonce or terms. The new nonce is derived, so that all who upgrade agree on it."""
+    `.issue_date`, no currency, nonce or terms. The new nonce is derived, so that all who upgrade agree on it.
+    """
     details = dict(document.get("details") or {})
     issue_date = document.get("issue_date", details.pop("issue_date", None))
     for old, new in _RENAMED.items():
@@ -122,9 +123,7 @@ async def find_by_sku(db: Database, sku: str, projection: Projection | None = No
     return (await find_by_skus(db, [sku], projection)).get(sku)
 
 
-async def find_by_skus(
-    db: Database, skus: Sequence[str], projection: Projection | None = None
-) -> dict[str, Document]:
+async def find_by_skus(db: Database, skus: Sequence[str], projection: Projection | None = None) -> dict[str, Document]:
     wanted = None if projection is None else {**projection, "sku": 1}
     query: Document = {"sku": skus[0]} if len(skus) == 1 else {"sku": {"$in": list(skus)}}
     found = await db[PRODUCTS.name].find(query, with_version(wanted)).to_list()

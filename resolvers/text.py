@@ -7,7 +7,7 @@ import unicodedata
 
 from .errors import InvalidInput
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
 MAX_SLUG = 200
 
@@ -19,7 +19,7 @@ def fold(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """The words of the text, folded, each once, in order. An apostrophe within a word belongs to it."""
-    return list(dict.fromkeys(match.group().replace("’", "'") for match in _WORD.finditer(fold(text))))
+    return list(dict.fromkeys(match.group().replace("\u2019", "'") for match in _WORD.finditer(fold(text))))
 
 
 def require_text(value: str | None, *path: str, longest: int) -> str:
@@ -44,7 +44,8 @@ def require_slug(value: str | None, *path: str) -> str:
     slug = require_text(value, *path, longest=MAX_SLUG)
     if not _SLUG.fullmatch(slug):
         raise InvalidInput(
-            f"{_label(path)} may hold lower-case letters a to z, digits, and single '-', '_' or '.' between them.", *path
+            f"{_label(path)} may hold lower-case letters a to z, digits, and single '-', '_' or '.' between them.",
+            *path,
         )
     return slug
 

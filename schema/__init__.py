@@ -20,7 +20,7 @@ from .viewer import ViewerQuery
 @strawberry.type(description="Reading.")
 class Query(ViewerQuery, CategoryQuery, ProductQuery):
     @strawberry.field(description="The object with this id, of whatever type.")
-    async def node(self, info: Info, id: strawberry.ID) -> Node | None:  # noqa: A002 - the contract's name
+    async def node(self, info: Info, id: strawberry.ID) -> Node | None:
         return await find_node(core(info), id)  # type: ignore[return-value]
 
     @strawberry.field(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Annotated, cast
 
 import strawberry
+from bson import ObjectId
 
 from loaders import categories as loaders
 from resolvers import categories, category_edits, errors
+from resolvers.paging import Listing
 
 from .connections import Connection, Paged
 from .context import Info, core
@@ -72,7 +74,7 @@ class Category(Node):
     async def products(
         root: strawberry.Parent[Source],
         info: Info,
-        filter: ProductFilter | None = None,  # noqa: A002 - the contract's name
+        filter: ProductFilter | None = None,
         sort: ProductSort | None = ProductSort.NEWEST,
         include_descendants: bool = True,
         first: int | None = DEFAULT_PRODUCTS,
@@ -85,9 +87,7 @@ class Category(Node):
         return await product_page(info, filter, sort, first=first, after=after, category_ids=ids)
 
 
-async def _category_page(
-    info: Info, listing: categories.Listing, first: int | None, after: str | None
-) -> Connection[Category]:
+async def _category_page(info: Info, listing: Listing, first: int | None, after: str | None) -> Connection[Category]:
     return Connection(page=await _PAGED.page(info, listing, first=first, default=DEFAULT_CATEGORIES, after=after))
 
 
@@ -175,14 +175,14 @@ DeleteCategoryResult = Annotated[
 ]
 
 
-def _parent_key(global_id: str | None) -> categories.ObjectId | None:
+def _parent_key(global_id: str | None) -> ObjectId | None:
     return None if global_id is None else key_in("Category", global_id)
 
 
 @strawberry.type
 class CategoryMutation:
     @mutation(role=Role.MERCHANT, description="Puts a new category into the hierarchy. For a MERCHANT.")
-    async def create_category(self, info: Info, input: CreateCategoryInput) -> CreateCategoryResult | None:  # noqa: A002
+    async def create_category(self, info: Info, input: CreateCategoryInput) -> CreateCategoryResult | None:
         created = await category_edits.create_category(
             info.context.db,
             name=input.name,
@@ -194,7 +194,7 @@ class CategoryMutation:
         return CategoryPayload(category=cast("Category", created))
 
     @mutation(role=Role.MERCHANT, description="Renames a category, also in what stands below it. For a MERCHANT.")
-    async def rename_category(self, info: Info, input: RenameCategoryInput) -> RenameCategoryResult | None:  # noqa: A002
+    async def rename_category(self, info: Info, input: RenameCategoryInput) -> RenameCategoryResult | None:
         renamed = await category_edits.rename_category(
             info.context.db,
             category_id=key_in("Category", input.id),
@@ -206,7 +206,7 @@ class CategoryMutation:
         return CategoryPayload(category=cast("Category", renamed))
 
     @mutation(role=Role.MERCHANT, description="Moves a category with everything below it. For a MERCHANT.")
-    async def move_category(self, info: Info, input: MoveCategoryInput) -> MoveCategoryResult | None:  # noqa: A002
+    async def move_category(self, info: Info, input: MoveCategoryInput) -> MoveCategoryResult | None:
         moved = await category_edits.move_category(
             info.context.db,
             category_id=key_in("Category", input.id),
@@ -217,7 +217,7 @@ class CategoryMutation:
         return CategoryPayload(category=cast("Category", moved))
 
     @mutation(role=Role.MERCHANT, description="Removes an empty category. For a MERCHANT.")
-    async def delete_category(self, info: Info, input: DeleteCategoryInput) -> DeleteCategoryResult | None:  # noqa: A002
+    async def delete_category(self, info: Info, input: DeleteCategoryInput) -> DeleteCategoryResult | None:
         await category_edits.delete_category(
             info.context.db,
             category_id=key_in("Category", input.id),

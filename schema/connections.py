@@ -98,9 +98,7 @@ class Paged:
         nodes: Selection = selection.below([*fields.get("nodes", ()), *edges.get("node", ())])
         return nodes.projection(types_of(info.schema, kind), kind.discriminator)
 
-    async def page(
-        self, info: Info, listing: Listing, *, first: int | None, default: int, after: str | None
-    ) -> Page:
+    async def page(self, info: Info, listing: Listing, *, first: int | None, default: int, after: str | None) -> Page:
         """The page, read together with those that sibling fields ask for. Raises InvalidInput."""
         context: Context = info.context
         size = page_size(first, default)

@@ -54,6 +54,6 @@ class Context:
 Info = strawberry.Info[Context, None]
 
 
-def core(info: Info) -> GraphQLResolveInfo:
+def core(info: Info) -> GraphQLResolveInfo[Context]:
     """What graphql-core tells of the field: its nodes, the fragments, the schema."""
     return info._raw_info  # noqa: SLF001 - strawberry has no public way to it

@@ -60,7 +60,8 @@ def _install_field(field: GraphQLField) -> None:
 
 def _install_default(given: GraphQLArgument | GraphQLInputField) -> None:
     """Strawberry takes a Python default of None for a default of null; the schema has none there. An empty object
-    is a default that graphql-core can only print from a literal."""
+    is a default that graphql-core can only print from a literal.
+    """
     if given.default_value is None:
         given.default_value = Undefined
     elif given.default_value == {}:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -114,26 +112,25 @@ def _key_of(given: Any) -> str | None:
 
 
 def _fingerprint(kwargs: Mapping[str, Any]) -> str:
-    text = orjson.dumps(_plain(kwargs), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    """Tells one input from another. What is left out differs from null. Raises BAD_USER_INPUT beyond orjson's bounds."""
+    options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
+    try:
+        text = orjson.dumps(kwargs, default=_plain, option=options)
+    except TypeError:
+        raise GraphQLError(
+            "The input is nested too deeply, or holds a whole number of more than 64 bits.",
+            extensions={"code": "BAD_USER_INPUT"},
+        ) from None
     return hashlib.sha256(text).hexdigest()
 
 
 def _plain(value: Any) -> Any:
-    """The input as JSON can hold it. What was left out is left out, and differs from null."""
     if isinstance(value, strawberry.Some):
-        return {"some": _plain(value.value)}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {"some": value.value}
+    if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
-        return {name: _plain(getattr(value, name)) for name in names if getattr(value, name) is not strawberry.UNSET}
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, enum.Enum):
-        return value.name
-    if isinstance(value, int) and value.bit_length() > 63:  # noqa: PLR2004 - orjson takes no more
-        return {"int": hex(value)}
-    return value if isinstance(value, str | int | float | bool | datetime | None) else repr(value)
+        return {name: getattr(value, name) for name in names if getattr(value, name) is not strawberry.UNSET}
+    raise TypeError(type(value).__name__)
 
 
 def _payload_record(info: Info, payload: Any) -> Document:

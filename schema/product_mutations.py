@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, cast
 
@@ -106,7 +106,7 @@ class UpdateProductInput:
 
     def changes(self) -> dict[str, Any]:
         """What is given, in the words of `changed_product`."""
-        makers = {
+        makers: dict[str, Callable[[Any], Any]] = {
             "pricing": lambda pricing: pricing.prices(),
             "shipping": lambda shipping: None if shipping is None else shipping.measures(),
             "category_ids": _category_keys,
@@ -172,14 +172,14 @@ DeleteProductResult = Annotated[
 @strawberry.type
 class ProductMutation:
     @mutation(role=Role.MERCHANT, description="Puts a new product into the catalog. For a MERCHANT.")
-    async def create_product(self, info: Info, input: CreateProductInput) -> CreateProductResult | None:  # noqa: A002
+    async def create_product(self, info: Info, input: CreateProductInput) -> CreateProductResult | None:
         created = await product_edits.create_product(
             info.context.db, fields=input.fields(), now=info.context.now, operation_id=info.context.operation_id
         )
         return ProductPayload(product=cast("Product", created))
 
     @mutation(role=Role.MERCHANT, description="Edits a product that was read under a nonce. For a MERCHANT.")
-    async def update_product(self, info: Info, input: UpdateProductInput) -> UpdateProductResult | None:  # noqa: A002
+    async def update_product(self, info: Info, input: UpdateProductInput) -> UpdateProductResult | None:
         changes = input.changes()
         updated = await product_edits.update_product(
             info.context.db,
@@ -192,7 +192,7 @@ class ProductMutation:
         return ProductPayload(product=cast("Product", updated))
 
     @mutation(role=Role.MERCHANT, description="Removes a product that was read under a nonce. For a MERCHANT.")
-    async def delete_product(self, info: Info, input: DeleteProductInput) -> DeleteProductResult | None:  # noqa: A002
+    async def delete_product(self, info: Info, input: DeleteProductInput) -> DeleteProductResult | None:
         await product_edits.delete_product(
             info.context.db,
             sku=key_in("Product", input.id),

@@ -88,9 +88,7 @@ class Property:
     value: str = stored(description="Any text.")
 
 
-@strawberry.type(
-    description="How many of a SKU there are. `available + reserved + sold` changes only by a restock."
-)
+@strawberry.type(description="How many of a SKU there are. `available + reserved + sold` changes only by a restock.")
 class Stock:
     available: int = stored(default=0, description="Free to be put into a cart.")
     reserved: int = stored(default=0, description="In carts that are active or being paid for.")
@@ -109,9 +107,7 @@ class Product(Node):
     categories: list[Annotated[Category, strawberry.lazy(".categories")]] = related(
         "Category", "category_ids", many=True, description="The categories it is in, in the merchant's order."
     )
-    properties: list[Property] = stored(
-        default=(), description="Free properties, in the order the merchant gave them."
-    )
+    properties: list[Property] = stored(default=(), description="Free properties, in the order the merchant gave them.")
     stock: Stock = computed(lambda _document: {}, description="How many there are.")
     issue_date: datetime | None = stored(description="When the work came out or the product was introduced.")
     nonce: strawberry.ID = stored(
@@ -135,9 +131,7 @@ class Film(Product):
     aspect_ratio: str | None = stored("details.aspect_ratio", description="Width to height, e.g. `1.85:1`.")
 
 
-@strawberry.type(
-    description="A product of any other type: what is particular to it is in `properties` and `details`."
-)
+@strawberry.type(description="A product of any other type: what is particular to it is in `properties` and `details`.")
 class GeneralProduct(Product):
     type: str = stored(description="The merchant's own name for the type, e.g. `Disk Drive`.")
     details: JSON = stored(default=None, description="What is particular to the type, in the merchant's own shape.")
@@ -194,7 +188,7 @@ class ProductFilter:
     def query(self) -> product_search.ProductQuery:
         plain = {name: value for name, value in vars(self).items() if name not in {"type", "properties"}}
         return product_search.ProductQuery(
-            type=None if self.type is None else self.type.value,
+            type=None if self.type is None else self.type.name,
             properties=None if self.properties is None else [(pair.name, pair.value) for pair in self.properties],
             **plain,
         )
@@ -247,7 +241,8 @@ async def product_page(
 ) -> ProductConnection:
     """A page of products; in any of the categories where some are given."""
     query = product_search.ProductQuery() if given is None else given.query()
-    listing = product_search.listing_of(query, (sort or ProductSort.NEWEST).value, category_ids)
+    name = cast("product_search.SortName", (sort or ProductSort.NEWEST).name)
+    listing = product_search.listing_of(query, name, category_ids)
     page = await _PAGED.page(info, listing, first=first, default=DEFAULT_PRODUCTS, after=after)
     return ProductConnection(page=page)
 
@@ -263,7 +258,7 @@ class ProductQuery:
     async def products(
         self,
         info: Info,
-        filter: ProductFilter | None = None,  # noqa: A002 - the contract's name
+        filter: ProductFilter | None = None,
         sort: ProductSort | None = ProductSort.NEWEST,
         first: int | None = DEFAULT_PRODUCTS,
         after: str | None = None,

@@ -33,7 +33,7 @@ _MAX_KEPT = 256
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 
 
-class _WholeDocument(Exception):  # noqa: N818 - it signals, and is no error
+class _WholeDocument(Exception):
     """A selected field may read anything."""
 
 
