@@ -13,7 +13,7 @@ import typer
 from pymongo import MongoClient
 from rich.console import Console
 
-from bench import dataset, loader, measure, mongo, report, servers
+from bench import dataset, measure, mongo, report, servers
 from bench.measure import Samples, Settings
 from bench.peerlist import BIN, Peer, choose
 from bench.processes import Cores, share_out
@@ -30,20 +30,16 @@ def environment(uri: str) -> dict[str, str]:
     return {"PORTICO_MONGODB_URI": uri, "PORTICO_DATABASE": DATABASE}
 
 
-def load(uri: str, folder: Path, *, own_loader: bool) -> dict[str, Any]:
+def load(uri: str, folder: Path) -> dict[str, Any]:
     """Fill the database. Return what the report says of the data."""
     files = dataset.make(folder)
-    portico = BIN / "portico"
-    if own_loader or not portico.exists():
-        loader.load(uri, DATABASE, files)
-    else:
-        for kind, file in (("categories", files.categories), ("products", files.products)):
-            subprocess.run(
-                [portico, "import", kind, file],
-                env=os.environ | environment(uri),
-                check=True,
-                stdout=subprocess.DEVNULL,
-            )
+    for kind, file in (("categories", files.categories), ("products", files.products)):
+        subprocess.run(
+            [BIN / "portico", "import", kind, file],
+            env=os.environ | environment(uri),
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
     with MongoClient[dict[str, Any]](uri) as client:
         count = client[DATABASE]["products"].count_documents({})
         return {"products": count, "origin": files.origin, "mongodb": client.server_info()["version"]}
@@ -58,13 +54,13 @@ def start(peers: list[Peer], cores: Cores, uri: str, logs: Path, stack: ExitStac
     return started
 
 
-def run(peers: list[Peer], settings: Settings, *, own_loader: bool) -> tuple[Samples, dict[str, Any]]:
+def run(peers: list[Peer], settings: Settings) -> tuple[Samples, dict[str, Any]]:
     """Start everything, measure, stop everything."""
     cores = share_out()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="portico-bench-")))
         uri = stack.enter_context(mongo.running(cores.rest))
-        page = load(uri, folder, own_loader=own_loader)
+        page = load(uri, folder)
         started = start(peers, cores, uri, folder, stack)
         page["bytes"] = len(started[0].body)
         with console.status("measuring") as status:
@@ -78,7 +74,6 @@ def main(
     json: Annotated[Path | None, typer.Option(help="Where the figures go. Default: bench/results/page.json.")] = None,
     *,
     quick: Annotated[bool, typer.Option("--quick", help="One short round, to see that all runs; not kept.")] = False,
-    own_loader: Annotated[bool, typer.Option("--own-loader", help="Load without `portico import`.")] = False,
 ) -> None:
     """Measure one page of products on the gateway and on its peers."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the children are stopped
@@ -87,7 +82,7 @@ def main(
         chosen = choose(peers)
         skipped = {peer.name: reason for peer in chosen if (reason := peer.missing())}
         present = [peer for peer in chosen if peer.name not in skipped]
-        samples, page = run(present, settings, own_loader=own_loader)
+        samples, page = run(present, settings)
     except (RuntimeError, ValueError, subprocess.SubprocessError) as error:
         console.print(f"{error}", style="red", markup=False, highlight=False)
         raise typer.Exit(1) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
 from collections import OrderedDict
 from datetime import datetime, timedelta
@@ -14,14 +16,18 @@ from jwt.types import Options
 from schema.context import Caller
 from schema.roles import Role
 
+from .logs import logger
 from .settings import Secret, Settings
 
 _ASYMMETRIC = ["RS256", "ES256"]
 _LEEWAY_SECONDS = 10
 _KEPT_TOKENS = 1_000
+# A token is remembered for so long at most: one whose key was withdrawn is not good until it expires.
+_KEPT_SECONDS = 300.0
 _JWKS_SECONDS = 300.0
-# An unknown key id makes the keys be read again, but not more often than this.
+# An unknown key id makes the keys be read again, but not more often than this; while there are none at all, sooner.
 _JWKS_PAUSE = 10.0
+_JWKS_RETRY = 1.0
 
 
 class InvalidToken(Exception):
@@ -33,7 +39,7 @@ class KeysUnavailable(Exception):
 
 
 class Authenticator:
-    """Checks tokens: signature, expiry, audience and issuer. Tokens found good are remembered until they expire."""
+    """Checks tokens: signature, expiry, audience and issuer. Tokens found good are remembered for a while."""
 
     def __init__(self, settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._settings = settings
@@ -56,7 +62,7 @@ class Authenticator:
         if known is not None and known[0] > time.time():
             return known[1]
         caller, expires = await self._check(token)
-        self._good[token] = (expires, caller)
+        self._good[token] = (min(expires, time.time() + _KEPT_SECONDS), caller)
         if len(self._good) > _KEPT_TOKENS:
             self._good.popitem(last=False)
         return caller
@@ -138,25 +144,37 @@ class _Jwks:
         self._url = url
         self._transport = transport
         self._keys: dict[str | None, jwt.PyJWK] = {}
-        self._read_at = -_JWKS_SECONDS
+        self._reading = asyncio.Lock()
+        self._tried_at = self._fresh_until = -math.inf
 
     async def key(self, key_id: str | None) -> jwt.PyJWK:
-        age = time.monotonic() - self._read_at
-        if age > _JWKS_SECONDS or (key_id not in self._keys and age > _JWKS_PAUSE):
-            await self._read()
+        if self._is_due(key_id):
+            async with self._reading:
+                # Who had to wait finds what another has read.
+                if self._is_due(key_id):
+                    await self._read()
+        if not self._keys:
+            raise KeysUnavailable
         if key_id not in self._keys:
             raise jwt.InvalidSignatureError
         return self._keys[key_id]
 
+    def _is_due(self, key_id: str | None) -> bool:
+        now = time.monotonic()
+        pause = _JWKS_PAUSE if self._keys else _JWKS_RETRY
+        return now > self._tried_at + pause and (key_id not in self._keys or now > self._fresh_until)
+
     async def _read(self) -> None:
+        """Reads the keys. Where that fails, those of the last time go on to be used."""
         try:
             async with httpx.AsyncClient(transport=self._transport, timeout=5.0) as client:
                 answer = await client.get(self._url)
             keys = jwt.PyJWKSet.from_dict(answer.raise_for_status().json()).keys
-        except (httpx.HTTPError, ValueError, jwt.PyJWTError) as error:
-            if self._keys:
-                self._read_at = time.monotonic() - _JWKS_SECONDS + _JWKS_PAUSE
-                return
-            raise KeysUnavailable from error
-        self._keys = {key.key_id: key for key in keys}
-        self._read_at = time.monotonic()
+        # The library takes the form of the answer for granted.
+        except (httpx.HTTPError, ValueError, TypeError, AttributeError, jwt.PyJWTError) as error:
+            logger().warning("the public keys cannot be read", url=self._url, error=str(error) or type(error).__name__)
+        else:
+            self._keys = {key.key_id: key for key in keys}
+            self._fresh_until = time.monotonic() + _JWKS_SECONDS
+        finally:
+            self._tried_at = time.monotonic()

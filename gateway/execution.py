@@ -9,13 +9,13 @@ from typing import Any
 
 import strawberry
 from graphql import ExecutionResult, GraphQLError, OperationType, execute
-from pymongo.errors import ConnectionFailure, ExecutionTimeout, NetworkTimeout, PyMongoError
-from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
+from pymongo.errors import ConnectionFailure, NetworkTimeout, PyMongoError
 
 from resolvers import errors
 from schema.context import Context
 from schema.errors import camel_case
 
+from .executor import DocumentExecutor
 from .logs import logger
 from .operations import InvalidOperation, Operations
 from .settings import Settings
@@ -74,7 +74,7 @@ class Executor:
             context_value=context,
             variable_values=dict(variables),
             operation_name=name,
-            executor_class=StrawberryGraphQLCoreExecutionContext,
+            executor_class=DocumentExecutor,
         )
         if inspect.isawaitable(result):
             result = await result
@@ -104,7 +104,7 @@ def format_error(error: GraphQLError, context: Context) -> dict[str, Any]:
             extensions["argument"] = [camel_case(part) for part in cause.path]
     elif cause is not None and not isinstance(cause, GraphQLError) and "code" not in extensions:
         extensions = {"code": _fault_code(cause), "requestId": context.request_id}
-        formatted["message"] = _FAULTS[extensions["code"]]
+        formatted["message"] = FAULTS[extensions["code"]]
         logger().error("fault", request_id=context.request_id, path=error.path, exc_info=cause)
     extensions.setdefault("code", "BAD_USER_INPUT")
     if error.locations:
@@ -119,7 +119,7 @@ _CODES: dict[type[errors.DomainError], str] = {
     errors.NotFound: "NOT_FOUND",
     errors.Conflict: "CONFLICT",
 }
-_FAULTS = {
+FAULTS = {
     "INTERNAL": "Something went wrong inside the gateway. The request id leads to it in the log.",
     "TIMEOUT": "The database did not answer in time.",
     "UNAVAILABLE": "The database cannot be reached.",
@@ -127,6 +127,7 @@ _FAULTS = {
 
 
 def _fault_code(cause: BaseException) -> str:
-    if isinstance(cause, ExecutionTimeout | NetworkTimeout) or (isinstance(cause, PyMongoError) and cause.timeout):
-        return "TIMEOUT"
-    return "UNAVAILABLE" if isinstance(cause, ConnectionFailure) else "INTERNAL"
+    # That no server was found in time is no slowness of a server.
+    if isinstance(cause, ConnectionFailure) and not isinstance(cause, NetworkTimeout):
+        return "UNAVAILABLE"
+    return "TIMEOUT" if isinstance(cause, PyMongoError) and cause.timeout else "INTERNAL"

@@ -5,7 +5,7 @@ Source: the GraphQL-over-HTTP specification, draft of 2025.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
@@ -19,12 +19,13 @@ from schema.context import Context
 
 from .auth import InvalidToken, KeysUnavailable
 from .encoding import encode
-from .execution import MutationRefused, Response
+from .execution import FAULTS, MutationRefused, Response
+from .logs import logger
 from .state import State
 
 RESPONSE_TYPE = "application/graphql-response+json"
 JSON_TYPE = "application/json"
-_OFFERED = (RESPONSE_TYPE, JSON_TYPE)
+_NAMED = 3
 _SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
 
 
@@ -55,19 +56,30 @@ class GraphQLEndpoint:
         headers = Headers(scope=scope)
         request_id = uuid4().hex
         media_type = JSON_TYPE
+        added: Mapping[str, str] = {}
         try:
-            media_type = negotiate(headers.get("accept"))
+            media_type = negotiate(",".join(headers.getlist("accept")))
             response = await self._answer(scope, headers, receive, request_id)
             status = 200 if media_type == JSON_TYPE else _status(response)
-            await _send(send, status, media_type, response.payload, request_id)
+            payload = response.payload
+            body = encode(payload)
         except Refused as refused:
-            payload = {"errors": [{"message": refused.message, "extensions": {"code": refused.code}}]}
-            await _send(send, refused.status, media_type, payload, request_id, refused.headers)
+            status, added = refused.status, refused.headers
+            payload = _error(refused.message, {"code": refused.code})
+            body = encode(payload)
+        except Exception as fault:  # noqa: BLE001 - whatever it was, it belongs into the log, and not to the client
+            logger().error("fault", request_id=request_id, exc_info=fault)
+            status = 500
+            payload = _error(FAULTS["INTERNAL"], {"code": "INTERNAL", "requestId": request_id})
+            body = encode(payload)
+        if "errors" in payload:
+            added = {**added, "Cache-Control": "no-store"}
+        await _send(send, status, media_type, body, request_id, added)
 
     async def _answer(self, scope: Scope, headers: Headers, receive: Receive, request_id: str) -> Response:
         method = scope["method"]
         if method not in {"POST", "GET", "HEAD"}:
-            raise Refused(405, "METHOD_NOT_ALLOWED", "Use POST, or GET for queries.", {"Allow": "GET, POST"})
+            raise Refused(405, "METHOD_NOT_ALLOWED", "Use POST, or GET for queries.", {"Allow": "GET, HEAD, POST"})
         if method == "POST":
             request = parse_body(headers, await read_body(receive, headers, self._state.settings.max_body_bytes))
         else:
@@ -109,37 +121,44 @@ def _status(response: Response) -> int:
     return next((status for code, status in _SERVER_CODES.items() if code in response.codes), 400)
 
 
-def negotiate(accept: str | None) -> str:
+def negotiate(accept: str) -> str:
     """The media type of the answer, by an `Accept` header. Raises Refused (406) where none of ours will do."""
-    if not accept or accept == RESPONSE_TYPE:
-        return RESPONSE_TYPE
-    if accept == JSON_TYPE:
+    if not accept or accept == JSON_TYPE:
         return JSON_TYPE
-    best: tuple[float, str] | None = None
-    for part in accept.split(","):
-        media_range, _, parameters = part.strip().partition(";")
-        weight = _weight(parameters)
-        for offered in _OFFERED:
-            if weight > 0 and _matches(media_range.strip().lower(), offered) and (best is None or weight > best[0]):
-                best = (weight, offered)
-    if best is None:
+    if accept == RESPONSE_TYPE:
+        return RESPONSE_TYPE
+    ranges = [_media_range(part) for part in accept.split(",")]
+    response, plain = _preference(ranges, RESPONSE_TYPE), _preference(ranges, JSON_TYPE)
+    if not max(response, plain)[0]:
         raise Refused(406, "NOT_ACCEPTABLE", f"Answers are {RESPONSE_TYPE} or {JSON_TYPE}.")
-    return best[1]
+    is_tie = response == plain
+    # Who accepts anything may be older than the specification, and know plain JSON alone.
+    return RESPONSE_TYPE if response > plain or (is_tie and response[1] == _NAMED) else JSON_TYPE
 
 
-def _weight(parameters: str) -> float:
-    for parameter in parameters.split(";"):
-        name, _, value = parameter.strip().partition("=")
-        if name.strip().lower() == "q":
+def _media_range(part: str) -> tuple[str, float]:
+    """A media range with its weight; a weight that cannot be read counts as none."""
+    media_range, *parameters = (piece.strip().lower() for piece in part.split(";"))
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
             try:
-                return float(value)
+                weight = float(value)
             except ValueError:
-                return 0.0
-    return 1.0
+                weight = 0.0
+            return media_range, weight if 0 <= weight <= 1 else 0.0
+    return media_range, 1.0
 
 
-def _matches(media_range: str, offered: str) -> bool:
-    return media_range in {"*/*", "application/*", offered}
+def _preference(ranges: Sequence[tuple[str, float]], offered: str) -> tuple[float, int]:
+    """The weight of the most specific range that the media type falls under, and how specific that is.
+
+    Source:   RFC 9110, section 12.5.1.
+    """
+    specificity = {"*/*": 1, "application/*": 2, offered: _NAMED}
+    found = [(specificity[name], weight) for name, weight in ranges if name in specificity]
+    level, weight = max(found, default=(0, 0.0))
+    return weight, level
 
 
 async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
@@ -168,9 +187,9 @@ def parse_body(headers: Headers, body: bytes) -> Request:
     """The request in a body. Raises Refused."""
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(415, "UNSUPPORTED_ENCODING", "Bodies must not be compressed.", {"Accept-Encoding": "identity"})
-    media_type, _, parameters = headers.get("content-type", "").partition(";")
-    charset = parameters.strip().lower().removeprefix("charset=").strip('" ')
-    if media_type.strip().lower() != JSON_TYPE or (charset and charset not in {"utf-8", "utf8"}):
+    media_type, *parameters = (part.strip().lower() for part in headers.get("content-type", "").split(";"))
+    charsets = {part.removeprefix("charset=").strip('"') for part in parameters if part.startswith("charset=")}
+    if media_type != JSON_TYPE or not charsets <= {"utf-8", "utf8"}:
         raise Refused(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8.")
     try:
         given = orjson.loads(body)
@@ -212,22 +231,18 @@ def _request(given: Mapping[str, Any]) -> Request:
     return Request(query, variables or {}, name)
 
 
+def _error(message: str, extensions: Mapping[str, str]) -> dict[str, Any]:
+    return {"errors": [{"message": message, "extensions": extensions}]}
+
+
 async def _send(
-    send: Send,
-    status: int,
-    media_type: str,
-    payload: Mapping[str, Any],
-    request_id: str,
-    headers: Mapping[str, str] | None = None,
+    send: Send, status: int, media_type: str, body: bytes, request_id: str, headers: Mapping[str, str]
 ) -> None:
-    body = encode(payload)
     sent = [
         (b"content-type", f"{media_type}; charset=utf-8".encode()),
         (b"content-length", str(len(body)).encode()),
         (b"x-request-id", request_id.encode()),
-        *((name.lower().encode(), value.encode()) for name, value in (headers or {}).items()),
+        *((name.lower().encode(), value.encode()) for name, value in headers.items()),
     ]
-    if "errors" in payload or status != 200:  # noqa: PLR2004 - the plain answer needs none of it
-        sent.append((b"cache-control", b"no-store"))
     await send({"type": "http.response.start", "status": status, "headers": sent})
     await send({"type": "http.response.body", "body": body})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -20,6 +21,8 @@ from .clock import Clock
 from .import_records import category_record, product_record
 
 BATCH = 500
+# So many batches are stored at once: the server works on several while the next is read.
+IN_FLIGHT = 3
 # A record that waits for its parent is kept in memory; a file with more of them has lost its order, or its parents.
 MAX_WAITING = 200_000
 MAX_LINE = 16 * 1024 * 1024
@@ -30,16 +33,21 @@ Outcome = Literal["created", "changed", "unchanged", "waiting"] | DomainError
 
 @dataclass(frozen=True)
 class Importer:
-    """How one kind of record is read and stored. `key` is the natural key: a batch holds each once."""
+    """How one kind of record is read and stored.
+
+    `key` is the natural key: a batch holds each once. Several batches are stored at once where `is_parallel`: where no
+    record needs an earlier one.
+    """
 
     read: Callable[[Any], Any]
     key: Callable[[Any], str]
     put: Callable[..., Awaitable[Sequence[Outcome]]]
+    is_parallel: bool = False
 
 
 IMPORTERS: dict[str, Importer] = {
     "categories": Importer(category_record, lambda record: record.slug, put_categories),
-    "products": Importer(product_record, lambda record: record.fields.sku, put_products),
+    "products": Importer(product_record, lambda record: record.fields.sku, put_products, is_parallel=True),
 }
 
 
@@ -73,11 +81,22 @@ class Import:
 
     async def run(self, files: Sequence[Path]) -> Summary:
         """Imports the files in order. Raises OSError for one that cannot be read."""
+        under_way: list[tuple[asyncio.Task[bool], set[str]]] = []
         for file in files:
             for batch in self._batches(file):
-                await self._put(batch)
+                keys = {self.importer.key(record) for _, _, record in batch}
+                # Records with one key are stored in the order of the file.
+                while under_way and (len(under_way) >= self._in_flight or any(keys & other for _, other in under_way)):
+                    await under_way.pop(0)[0]
+                under_way.append((asyncio.create_task(self._put(batch)), keys))
+        for task, _ in under_way:
+            await task
         await self._put_waiting()
         return self.summary
+
+    @property
+    def _in_flight(self) -> int:
+        return IN_FLIGHT if self.importer.is_parallel else 1
 
     def _batches(self, file: Path) -> Iterator[list[tuple[str, int, Any]]]:
         batch: list[tuple[str, int, Any]] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -18,14 +19,20 @@ from typing import IO
 _POLL_SECONDS = 0.25
 _STOP_SECONDS = 30
 _PR_SET_PDEATHSIG = 1
-# A gateway shares its machine with what it serves; half a gigabyte is enough for development.
-_CACHE_GB = "0.5"
+# A cache that is small for what is written makes the server write pages out again and again: an import then takes
+# twice as long. A quarter of the memory, and no more than this.
+_MAX_CACHE_GB = 4.0
 
 
 def _die_with_keeper() -> None:
     """Runs in the child before it becomes `mongod`. Only Linux can; elsewhere a killed keeper leaves it behind."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _cache_gb() -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{min(memory / 4, _MAX_CACHE_GB):.2f}"
 
 
 def keep(folder: Path, mongod: str, port: int) -> int:
@@ -35,7 +42,7 @@ def keep(folder: Path, mongod: str, port: int) -> int:
         *("--port", str(port)),
         *("--bind_ip", "127.0.0.1"),
         *("--replSet", "portico"),
-        *("--wiredTigerCacheSizeGB", _CACHE_GB),
+        *("--wiredTigerCacheSizeGB", _cache_gb()),
         *("--logpath", str(folder / "mongod.log")),
     ]
     state = folder / "mongod.json"

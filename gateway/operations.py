@@ -18,12 +18,15 @@ from graphql import (
     specified_rules,
     validate,
 )
+from graphql.validation.rules import overlapping_fields_can_be_merged
 from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRule
 from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
 
-from .limits import check_complexity, too_complex
+from .limits import Limits, too_complex
 from .settings import Settings
 
+# What comparing the fields of one operation with each other may take; the library's own bound allows two seconds.
+overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 100_000
 _RULES = (*specified_rules, MaybeNullValidationRule, OneOfInputValidationRule)
 # A text longer than this is not kept: it would push many others out.
 _LONGEST_KEPT = 20_000
@@ -63,6 +66,7 @@ class Operations:
     def __init__(self, schema: GraphQLSchema, settings: Settings) -> None:
         self._schema = schema
         self._settings = settings
+        self._limits = Limits(schema, max_depth=settings.max_depth, max_cost=settings.max_cost)
         self._kept: OrderedDict[str, Operation] = OrderedDict()
 
     def __len__(self) -> int:
@@ -90,6 +94,8 @@ class Operations:
         except RecursionError:
             raise InvalidOperation([too_complex("The operation is nested too deeply.")]) from None
         if errors:
+            if errors[-1].message == "Validation aborted.":
+                raise InvalidOperation([too_complex("The operation is too intricate to be checked.")])
             for wrong in errors:
                 wrong.extensions = {"code": "GRAPHQL_VALIDATION_FAILED", **(wrong.extensions or {})}
             raise InvalidOperation(errors)
@@ -98,21 +104,17 @@ class Operations:
     def check(self, operation: Operation, name: str | None, variables: Mapping[str, Any]) -> OperationDefinitionNode:
         """The definition to run. Raises InvalidOperation where it is missing, or over a limit with these variables."""
         definition = operation.definition(name)
-        numbers = tuple(
-            (key, value) for key, value in variables.items() if isinstance(value, int) and not isinstance(value, bool)
+        # What the cost depends on: a page size is a number, or null for the default one.
+        sizes = tuple(
+            (key, value)
+            for key, value in variables.items()
+            if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
         )
-        key = (name, numbers)
+        key = (name, sizes)
         if key in operation.accepted:
             return definition
         try:
-            check_complexity(
-                self._schema,
-                operation.document,
-                definition,
-                variables,
-                max_depth=self._settings.max_depth,
-                max_cost=self._settings.max_cost,
-            )
+            self._limits.check(operation.document, definition, variables)
         except GraphQLError as error:
             raise InvalidOperation([error]) from None
         if len(operation.accepted) < _COSTS_KEPT:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,7 +35,9 @@ def _setting(default: Any, doc: str) -> Any:
 Driver = Literal["pymongo", "motor"]
 ReadPreference = Literal["primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest"]
 Explorer = Literal["on", "cdn", "off"]
+LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["console", "json"]
+HttpUrl = str
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Settings:
         None,
         "The key of HS256 tokens, 32 bytes or more. Unset, and no JWKS either: made once, kept in the data folder.",
     )
-    jwks_url: str | None = _setting(None, "Where the public keys of RS256 and ES256 tokens are published.")
+    jwks_url: HttpUrl | None = _setting(None, "Where the public keys of RS256 and ES256 tokens are published.")
     jwt_issuer: str | None = _setting(None, "The `iss` that tokens must have. Unset: not checked.")
     jwt_audience: str = _setting("portico", "The `aud` that tokens must have.")
 
@@ -72,7 +76,7 @@ class Settings:
         "on", "`on`: GraphiQL from the gateway's own files; `cdn`: from a public CDN; `off`: none, as in production."
     )
     demo: bool = _setting(False, "Whether GraphiQL comes with a token that may do everything. For a demo alone.")
-    log_level: str = _setting("info", "`debug`, `info`, `warning` or `error`.")
+    log_level: LogLevel = _setting("info", "`debug`, `info`, `warning` or `error`.")
     log_format: LogFormat = _setting("console", "`console` for people, `json` for machines.")
 
     @classmethod
@@ -126,6 +130,7 @@ _CHOICES: dict[str, Any] = {
     "Driver": Driver,
     "ReadPreference": ReadPreference,
     "Explorer": Explorer,
+    "LogLevel": LogLevel,
     "LogFormat": LogFormat,
 }
 
@@ -147,12 +152,14 @@ def _parse(name: str, text: str, kind: str) -> Any:
         if text not in choices:
             raise SettingsError(f"{name} must be one of {', '.join(choices)}, and is {text!r}.")
         return text
+    if kind.startswith("HttpUrl") and not re.match(r"https?://[^/]", text):
+        raise SettingsError(f"{name} must be a URL with http or https, and is {text!r}.")
     if kind == "Path":
         return Path(text)
     return Secret(text) if kind.startswith("Secret") else text
 
 
 def _positive(number: float) -> float:
-    if not number > 0:
+    if not 0 < number < math.inf:
         raise ValueError(number)
     return number

@@ -47,8 +47,8 @@ CATEGORIES = CollectionSpec(
 
 BY_NAME = Sort((("name", 1),))
 # Another caller's intent on a category is waited for: it is settled within milliseconds, or by a job.
-_SETTLING_SECONDS = 2.0
-_SETTLING_PAUSE = 0.02
+SETTLING_ATTEMPTS = 100
+SETTLING_PAUSE = 0.02
 
 
 async def find_by_slug(db: Database, slug: str, projection: Projection | None = None) -> Document | None:
@@ -105,13 +105,12 @@ async def find_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, D
     unclear, because a crash left it so, is not usable until a job has settled it.
     """
     wanted = list(dict.fromkeys(ids))
-    attempts = int(_SETTLING_SECONDS / _SETTLING_PAUSE)
-    for attempt in range(attempts):
+    for attempt in range(SETTLING_ATTEMPTS):
         found = await find_by_ids(db, wanted)
         unclear = [key for key, category in found.items() if "deleting" in category or "pending" in category]
-        if not unclear or attempt == attempts - 1:
+        if not unclear or attempt == SETTLING_ATTEMPTS - 1:
             return {key: category for key, category in found.items() if key not in unclear}
-        await asyncio.sleep(_SETTLING_PAUSE)
+        await asyncio.sleep(SETTLING_PAUSE)
     return {}
 
 

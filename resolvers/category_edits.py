@@ -17,7 +17,7 @@ from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
 from . import operations, products
-from .categories import CATEGORIES, find_usable, lineage_below, require_usable
+from .categories import CATEGORIES, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_usable, lineage_below, require_usable
 from .category_lineage import refresh_lineage, refresh_subtree
 from .documents import SCHEMA_VERSION, Database, Document
 from .errors import CategoryCycle, CategoryNotEmpty, Conflict, NotFound, SlugTaken
@@ -208,21 +208,22 @@ async def _chain(db: Database, category_id: ObjectId) -> list[Document]:
 async def delete_category(db: Database, *, category_id: ObjectId, now: datetime, operation_id: str) -> None:
     """Removes a category that has neither children nor products.
 
-    Raises:   NotFound, CategoryNotEmpty, Conflict (it is being moved or deleted by somebody else).
+    Raises:   NotFound, CategoryNotEmpty, Conflict (a move or deletion by somebody else does not come to an end).
     Writes:   categories; a mark, then the removal, or of the mark where something is below.
     """
     earlier = await operations.notes(db, operation_id)
     mark = {"deleting": {"op": operation_id, "at": now}}
     free = {"_id": category_id, "pending": None, "moving": None, "deleting.op": {"$in": [None, operation_id]}}
-    marked = await db[CATEGORIES.name].update_one(free, {"$set": mark})
-    if not marked.matched_count:
-        category = await db[CATEGORIES.name].find_one({"_id": category_id}, {"_id": 1})
-        if category is None and earlier.get("deleting"):
+    for _ in range(SETTLING_ATTEMPTS):
+        if (await db[CATEGORIES.name].update_one(free, {"$set": mark})).matched_count:
+            await finish_delete(db, category_id, operation_id)
             return
-        if category is None:
+        if not await _is_there(db, category_id):
+            if earlier.get("deleting"):
+                return
             raise NotFound("Category", str(category_id))
-        raise Conflict("The category is being moved or deleted by somebody else.")
-    await finish_delete(db, category_id, operation_id)
+        await asyncio.sleep(SETTLING_PAUSE)
+    raise Conflict("The category is being moved or deleted by somebody else.")
 
 
 async def finish_delete(db: Database, category_id: ObjectId, operation_id: str) -> None:
@@ -234,7 +235,14 @@ async def finish_delete(db: Database, category_id: ObjectId, operation_id: str) 
         await db[CATEGORIES.name].update_one(mine, {"$unset": {"deleting": ""}})
         raise CategoryNotEmpty
     await operations.note(db, operation_id, deleting=True)
-    await db[CATEGORIES.name].delete_one(mine)
+    deleted = await db[CATEGORIES.name].delete_one(mine)
+    if not deleted.deleted_count and await _is_there(db, category_id):
+        # A job took the mark off meanwhile, for it saw something below.
+        raise CategoryNotEmpty
+
+
+async def _is_there(db: Database, category_id: ObjectId) -> bool:
+    return await db[CATEGORIES.name].find_one({"_id": category_id}, {"_id": 1}) is not None
 
 
 async def _require(db: Database, category_id: ObjectId) -> Document:

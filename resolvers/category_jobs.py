@@ -27,11 +27,11 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
         async for category in db[CATEGORIES.name].find({f"{mark}.at": {"$lte": before}}):
             with contextlib.suppress(NotFound, CategoryNotEmpty, LineageUnsettled):
                 settled += 1
-                await _settle(db, category, mark, before)
+                await _settle(db, category, mark)
     return settled
 
 
-async def _settle(db: Database, category: Document, mark: str, before: datetime) -> None:
+async def _settle(db: Database, category: Document, mark: str) -> None:
     categories = db[CATEGORIES.name]
     if mark == "pending":
         await category_edits.confirm_created(db, category)
@@ -41,8 +41,10 @@ async def _settle(db: Database, category: Document, mark: str, before: datetime)
     elif mark == "deleting":
         await category_edits.finish_delete(db, category["_id"], category["deleting"]["op"])
     else:
+        # Only the marks that were there before it began: what comes meanwhile may come too late to be seen.
+        seen = [change["op"] for change in category["refresh"]]
         await refresh_subtree(db, category["_id"])
-        await categories.update_one({"_id": category["_id"]}, {"$pull": {"refresh": {"at": {"$lte": before}}}})
+        await categories.update_one({"_id": category["_id"]}, {"$pull": {"refresh": {"op": {"$in": seen}}}})
 
 
 async def find_wrong_lineages(db: Database) -> AsyncIterator[Document]:

@@ -8,6 +8,7 @@ that comes last is the one that stays, and a child that is inserted meanwhile is
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 
 from bson import ObjectId
@@ -33,14 +34,17 @@ async def refresh_subtree(db: Database, category_id: ObjectId) -> None:
     Raises:   LineageUnsettled.
     """
     level = [category_id]
-    seen = {category_id}
+    visits: Counter[ObjectId] = Counter()
     while level:
         below: list[ObjectId] = []
         for start in range(0, len(level), _BATCH):
             batch = level[start : start + _BATCH]
             await refresh_lineage(db, batch)
-            below += [child async for child in _children(db, batch) if child not in seen]
-        seen.update(below)
+            below += [child async for child in _children(db, batch)]
+        # One that moved to a later level meanwhile comes again: it was written from a parent that was not right yet.
+        visits.update(below)
+        if any(visits[child] > _MAX_ROUNDS for child in below):
+            raise LineageUnsettled
         level = below
 
 

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 
 from .categories import CATEGORIES
 from .documents import CollectionSpec, Database, upgrade_batch
+from .intents import INTENTS
 from .leases import LEASES
 from .operations import OPERATIONS
 from .products import PRODUCTS
 
-COLLECTIONS: tuple[CollectionSpec, ...] = (CATEGORIES, PRODUCTS, OPERATIONS, LEASES)
+COLLECTIONS: tuple[CollectionSpec, ...] = (CATEGORIES, PRODUCTS, OPERATIONS, INTENTS, LEASES)
 
 
 async def create_indexes(db: Database) -> AsyncIterator[tuple[str, list[str]]]:

@@ -23,8 +23,8 @@ MAX_PAGE = 100
 _DIGEST = 12
 # So many pages go into one command.
 _PAGES_A_COMMAND = 100
-# More branches than this and the server gives up on merging them in order; one scan with a residual filter is left.
-_MAX_BRANCHES = 200
+# The server merges the walks along so many values in order; with more it sorts in memory.
+MAX_WALKS = 200
 
 
 @dataclass(frozen=True)
@@ -49,36 +49,37 @@ class Sort:
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """Which documents, in which order. `any_of` is (path, values): a condition that holds for any of the values,
-    kept apart from `filter` so that each value can be walked in the order of the sort. `by_score` sorts by the score
-    of a full-text search, which the server works out for every match.
+    """Which documents, in which order. `by_score` sorts by the score of a full-text search, which the server works out
+    for every match. `named` is what the caller asked for, where `filter` holds what may change between two pages.
     """
 
     filter: Mapping[str, Any]
     sort: Sort
-    any_of: tuple[str, tuple[Any, ...]] | None = None
     by_score: bool = False
+    named: Mapping[str, Any] | None = None
 
     def binding(self) -> bytes:
         """What a cursor is bound to."""
-        described = {"f": dict(self.filter), "s": [list(key) for key in self.sort.keys]}
-        if self.any_of is not None:
-            described["a"] = [self.any_of[0], sorted(self.any_of[1], key=str)]
+        wanted = self.filter if self.named is None else self.named
+        described = {"f": dict(wanted), "s": [list(key) for key in self.sort.keys]}
         return hashlib.blake2b(bson.encode(described), digest_size=_DIGEST).digest()
 
-    def query(self, after: Key | None = None, *, backwards: bool = False) -> Document:
-        """The filter document; with `after`, only what stands behind that key (or, backwards, at or before it)."""
+    def ranges(self, after: Key, *, backwards: bool = False) -> list[Range]:
+        """What stands behind the key (or, backwards, at or before it), as ranges of the order, one after the other."""
         sort = self.sort.reversed() if backwards else self.sort
-        branches = [] if after is None else _behind(sort, after, inclusive=backwards)
-        if self.any_of is None:
-            return _both(self.filter, {"$or": branches} if branches else {})
-        path, values = self.any_of
-        chosen = {path: values[0]} if len(values) == 1 else {path: {"$in": list(values)}}
-        if not branches:
-            return _both(self.filter, chosen)
-        if len(values) * len(branches) > _MAX_BRANCHES:
-            return _both(self.filter, {**chosen, "$or": branches})
-        return _both(self.filter, {"$or": [{path: value, **branch} for value in values for branch in branches]})
+        return [
+            # The keys that are alike in the whole range need no sorting, and the server would not see that by itself.
+            (_both(self.filter, behind), {path: direction for path, direction in sort.keys if not _is_one(behind, path)})
+            for behind in _behind(sort, after, inclusive=backwards)
+        ]
+
+
+# A filter document, and the order that is left to make of what it lets through.
+Range = tuple[Document, Document]
+
+
+def _is_one(condition: Document, path: str) -> bool:
+    return path in condition and not isinstance(condition[path], dict)
 
 
 def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> Document:
@@ -111,7 +112,7 @@ class Page:
         return bool(before)
 
     async def total(self) -> int:
-        return await self.collection.count_documents(self.listing.query())
+        return await self.collection.count_documents(self.listing.filter)
 
 
 def page_size(first: int | None, default: int) -> int:
@@ -142,23 +143,43 @@ async def find_documents(
 ) -> list[Document]:
     sort = listing.sort.reversed() if backwards else listing.sort
     wanted = sorted_projection(sort, projection)
-    if listing.by_score:
-        stages = _stages(listing, sort, limit=limit, after=after, projection=wanted, backwards=backwards)
-        return await (await collection.aggregate(stages)).to_list()
-    query = listing.query(after, backwards=backwards)
-    return await collection.find(query, wanted, sort=list(sort.keys), limit=limit, batch_size=limit + 1).to_list()
+    if listing.by_score or after is not None:
+        stages = _stages(collection, listing, limit=limit, after=after, projection=wanted, backwards=backwards)
+        return await (await collection.aggregate(stages, batchSize=limit + 1)).to_list()
+    cursor = collection.find(listing.filter, wanted, sort=list(sort.keys), limit=limit, batch_size=limit + 1)
+    return await cursor.to_list()
 
 
 def _stages(
-    listing: Listing, sort: Sort, *, limit: int, after: Key | None, projection: Projection | None, backwards: bool
+    collection: Collection,
+    listing: Listing,
+    *,
+    limit: int,
+    after: Key | None,
+    projection: Projection | None,
+    backwards: bool = False,
 ) -> list[Document]:
-    stages: list[Document] = [{"$match": listing.query(None if listing.by_score else after, backwards=backwards)}]
+    sort = listing.sort.reversed() if backwards else listing.sort
     if listing.by_score:
-        stages.append({"$set": {sort.paths[0][0]: {"$meta": "textScore"}}})
-        if after is not None:
-            stages.append({"$match": {"$or": _behind(sort, after, inclusive=backwards)}})
-    stages += [{"$sort": dict(sort.keys)}, {"$limit": limit}]
+        return _score_stages(listing, sort, limit=limit, after=after, projection=projection, inclusive=backwards)
+    ranges = [(dict(listing.filter), dict(sort.keys))] if after is None else listing.ranges(after, backwards=backwards)
+    first, *others = [_walk(query, order, limit, projection) for query, order in ranges]
+    # One range after the other, until the page is full: each is one walk along the index, which no `$or` can promise.
+    unions: list[Document] = [{"$unionWith": {"coll": collection.name, "pipeline": walk}} for walk in others]
+    return [*first, *unions, {"$limit": limit}] if unions else first
+
+
+def _walk(query: Document, order: Document, limit: int, projection: Projection | None) -> list[Document]:
+    stages: list[Document] = [{"$match": query}, {"$sort": order}, {"$limit": limit}]
     return stages if projection is None else [*stages, {"$project": projection}]
+
+
+def _score_stages(
+    listing: Listing, sort: Sort, *, limit: int, after: Key | None, projection: Projection | None, inclusive: bool
+) -> list[Document]:
+    scored: list[Document] = [{"$match": listing.filter}, {"$set": {sort.paths[0][0]: {"$meta": "textScore"}}}]
+    behind = {} if after is None else {"$or": _behind(sort, after, inclusive=inclusive)}
+    return [*scored, *_walk(behind, dict(sort.keys), limit, projection)]
 
 
 async def find_pages(
@@ -182,9 +203,9 @@ async def find_pages(
 async def _find_together(
     collection: Collection, listings: Sequence[Listing], *, first: int, after: Key | None, projection: Projection | None
 ) -> list[Page]:
-    parts = [_part(listing, number, first, after, projection) for number, listing in enumerate(listings)]
+    parts = [_part(collection, listing, number, first, after, projection) for number, listing in enumerate(listings)]
     pipeline = parts[0] + [{"$unionWith": {"coll": collection.name, "pipeline": part}} for part in parts[1:]]
-    cursor = await collection.aggregate(pipeline)
+    cursor = await collection.aggregate(pipeline, batchSize=len(listings) * (first + 1) + 1)
     found: list[list[Document]] = [[] for _ in listings]
     for row in await cursor.to_list():
         found[row["part"]].append(row["document"])
@@ -195,10 +216,15 @@ async def _find_together(
 
 
 def _part(
-    listing: Listing, number: int, first: int, after: Key | None, projection: Projection | None
+    collection: Collection,
+    listing: Listing,
+    number: int,
+    first: int,
+    after: Key | None,
+    projection: Projection | None,
 ) -> list[Document]:
     wanted = sorted_projection(listing.sort, projection)
-    stages = _stages(listing, listing.sort, limit=first + 1, after=after, projection=wanted, backwards=False)
+    stages = _stages(collection, listing, limit=first + 1, after=after, projection=wanted)
     return [*stages, {"$replaceWith": {"part": {"$literal": number}, "document": "$$ROOT"}}]
 
 
@@ -232,23 +258,26 @@ def value_at(document: Document, path: str) -> Any:
 
 
 def _behind(sort: Sort, key: Key, *, inclusive: bool) -> list[Document]:
-    """Conditions of which exactly one holds for each row behind `key`. Null sorts below every value, and a
-    comparison with a value never matches null, so null needs branches of its own.
+    """Conditions of which exactly one holds for each row behind `key`, nearest first. Null sorts below every value, and
+    a comparison with a value never matches null, so null needs conditions of its own.
     """
-    branches: list[Document] = []
+    found: list[Document] = []
     equal: Document = {}
     for (path, direction), value in zip(sort.keys, key, strict=True):
+        beyond: list[Document] = []
         if value is None:
             if direction > 0:
-                branches.append({**equal, path: {"$ne": None}})
+                beyond.append({**equal, path: {"$ne": None}})
+        elif path == "_id":
+            comparison = ("$gt" if direction > 0 else "$lt") + ("e" if inclusive else "")
+            beyond.append({**equal, path: {comparison: value}})
         else:
-            branches.append({**equal, path: {"$gt" if direction > 0 else "$lt": value}})
-            if direction < 0 and path != "_id":
-                branches.append({**equal, path: None})
+            beyond.append({**equal, path: {"$gt" if direction > 0 else "$lt": value}})
+            if direction < 0:
+                beyond.append({**equal, path: None})
+        found = beyond + found
         equal[path] = value
-    if inclusive:
-        branches.append(equal)
-    return branches
+    return found
 
 
 # Times are decoded as they are read from documents: naive, in UTC.

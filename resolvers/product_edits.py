@@ -1,7 +1,7 @@
 """Writes to the product catalog.
 
-A product and its categories are kept in step as `category_edits` describes: the product leaves a mark before it looks
-whether its categories are there, and who deletes a category marks it before looking for products.
+A product and its categories are kept in step as `category_edits` describes: a product is there, or has left a mark,
+before its writer looks whether the categories are; who deletes a category marks it before looking for products.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import datetime
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
-from . import operations
+from . import intents, operations
 from .categories import find_usable, require_usable
 from .documents import SCHEMA_VERSION, Database, Document
 from .errors import NotFound, ProductEditConflict, SkuTaken
@@ -21,6 +21,8 @@ from .products import PRODUCTS, find_by_sku
 
 # An edit's own two steps can be overtaken by an edit that left the nonce alone: an upgrade, or a job.
 _EDIT_ATTEMPTS = 5
+# The kind of a creation's intent; its keys are SKUs.
+CREATION = "product-creation"
 
 Change = Callable[[Document], Document]
 
@@ -30,43 +32,61 @@ async def create_product(db: Database, *, fields: ProductFields, now: datetime, 
 
     Returns:  the product.
     Raises:   InvalidInput, NotFound (a category), SkuTaken.
-    Writes:   products; one insert, then the removal of its mark, or of itself where a category went meanwhile.
+    Writes:   intents, products: an insert, and its removal where a category went meanwhile. A product without
+              categories is one insert.
     """
-    document = new_document(fields, operations.derived_id(operation_id, "product"), operation_id)
-    await require_usable(db, document["category_ids"])
-    if document["category_ids"]:
-        document["pending"] = {"op": operation_id, "at": now}
+    document = new_document(fields, operation_id)
+    sku, categories = document["sku"], document["category_ids"]
+    await require_usable(db, categories)
+    if categories:
+        await intents.announce(db, operation_id, kind=CREATION, keys=[sku], now=now)
     try:
         await db[PRODUCTS.name].insert_one(document)
     except DuplicateKeyError:
-        mine = await find_by_sku(db, document["sku"])
+        mine = await find_by_sku(db, sku)
         if mine is None or mine["_id"] != document["_id"]:
-            raise SkuTaken(document["sku"]) from None
+            await intents.withdraw(db, operation_id)
+            raise SkuTaken(sku) from None
         document = mine
-    return await confirm_created(db, document) if "pending" in document else document
+    if categories:
+        missing = await confirm_created(db, operation_id, [sku])
+        if sku in missing:
+            raise NotFound("Category", str(missing[sku]))
+    return document
 
 
-def new_document(fields: ProductFields, product_id: ObjectId, operation_id: str) -> Document:
+def new_document(fields: ProductFields, operation_id: str) -> Document:
     """A whole document for a new product. Raises InvalidInput."""
-    described = document_of(fields)
-    nonce = operations.derived_nonce(operation_id, described["sku"])
-    return {"_id": product_id, **described, "nonce": nonce, SCHEMA_VERSION: PRODUCTS.version}
+    return created_by(operation_id, document_of(fields))
 
 
-async def confirm_created(db: Database, product: Document) -> Document:
-    """Makes a created product final, or undoes it where one of its categories is gone. May be repeated."""
-    mine = {"sku": product["sku"], "pending.op": product["pending"]["op"]}
-    gone = await _missing(db, product["category_ids"])
-    if gone is not None:
-        await db[PRODUCTS.name].delete_one(mine)
-        raise NotFound("Category", str(gone))
-    await db[PRODUCTS.name].update_one(mine, {"$unset": {"pending": ""}})
-    return {key: value for key, value in product.items() if key != "pending"}
+def created_by(operation_id: str, described: Document) -> Document:
+    """The described product as this operation creates it: with an id and a nonce of its own."""
+    return {
+        "_id": operations.derived_id(operation_id, described["sku"]),
+        **described,
+        "nonce": operations.derived_nonce(operation_id, described["sku"]),
+        SCHEMA_VERSION: PRODUCTS.version,
+    }
 
 
-async def _missing(db: Database, category_ids: Sequence[ObjectId]) -> ObjectId | None:
-    usable = await find_usable(db, category_ids)
-    return next((category_id for category_id in category_ids if category_id not in usable), None)
+async def confirm_created(db: Database, operation_id: str, skus: Sequence[str]) -> dict[str, ObjectId]:
+    """Makes the products that the operation created final, and undoes those of which a category is gone.
+
+    Returns:  the missing category of each product that was undone. May be repeated.
+    """
+    mine = [operations.derived_id(operation_id, sku) for sku in skus]
+    query = {"sku": {"$in": list(skus)}, "_id": {"$in": mine}}
+    created = await db[PRODUCTS.name].find(query, {"sku": 1, "category_ids": 1}).to_list()
+    usable = await find_usable(db, {key for product in created for key in product["category_ids"]})
+    undone: dict[str, ObjectId] = {}
+    for product in created:
+        gone = next((key for key in product["category_ids"] if key not in usable), None)
+        if gone is not None:
+            await db[PRODUCTS.name].delete_one({"sku": product["sku"], "_id": product["_id"]})
+            undone[product["sku"]] = gone
+    await intents.withdraw(db, operation_id)
+    return undone
 
 
 async def update_product(
@@ -107,7 +127,8 @@ async def _try_update(db: Database, product: Document, changed: Document, now: d
         if not (await products.update_one(guard, {"$set": {"incoming": incoming}})).matched_count:
             return False
         guard["incoming.op"] = operation_id
-        gone = await _missing(db, added)
+        usable = await find_usable(db, added)
+        gone = next((key for key in added if key not in usable), None)
         if gone is not None:
             await products.update_one(guard, {"$unset": {"incoming": ""}})
             raise NotFound("Category", str(gone))

@@ -11,11 +11,11 @@ from bson import ObjectId
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
-from . import operations
-from .categories import CATEGORIES, find_usable
+from . import intents, operations
+from .categories import CATEGORIES
 from .documents import Database, Document
-from .errors import DomainError, InvalidInput, SkuTaken
-from .product_edits import confirm_created, update_product
+from .errors import DomainError, InvalidInput, NotFound, SkuTaken
+from .product_edits import CREATION, confirm_created, created_by, update_product
 from .product_rules import ProductFields, document_of
 from .products import PRODUCTS, find_by_skus
 
@@ -78,40 +78,18 @@ async def _insert(db: Database, new: dict[int, Document], now: datetime) -> dict
         return {}
     operation_id = operations.random_operation_id()
     numbers = list(new)
-    documents: list[Document] = []
-    for described in new.values():
-        product_id = operations.derived_id(operation_id, described["sku"])
-        document = {"_id": product_id, **described, "nonce": operations.derived_nonce(operation_id, described["sku"])}
-        document["schema_version"] = PRODUCTS.version
-        if described["category_ids"]:
-            document["pending"] = {"op": operation_id, "at": now}
-        documents.append(document)
+    documents = [created_by(operation_id, described) for described in new.values()]
+    skus = [document["sku"] for document in documents]
     outcomes: dict[int, Outcome] = dict.fromkeys(numbers, "created")
+    await intents.announce(db, operation_id, kind=CREATION, keys=skus, now=now)
     try:
         await db[PRODUCTS.name].insert_many(documents, ordered=False)
     except BulkWriteError as error:
         for row in error.details["writeErrors"]:
-            outcomes[numbers[row["index"]]] = SkuTaken(documents[row["index"]]["sku"])
-    return outcomes | await _confirm(db, dict(zip(numbers, documents, strict=True)), operation_id)
-
-
-async def _confirm(db: Database, inserted: dict[int, Document], operation_id: str) -> dict[int, Outcome]:
-    wanted = list({category_id for document in inserted.values() for category_id in document["category_ids"]})
-    if not wanted:
-        return {}
-    if len(await find_usable(db, wanted)) == len(wanted):
-        skus = [document["sku"] for document in inserted.values()]
-        mine = {"sku": {"$in": skus}, "pending.op": operation_id}
-        await db[PRODUCTS.name].update_many(mine, {"$unset": {"pending": ""}})
-        return {}
-    failed: dict[int, Outcome] = {}
-    for number, document in inserted.items():
-        if "pending" in document:
-            try:
-                await confirm_created(db, document)
-            except DomainError as error:
-                failed[number] = error
-    return failed
+            outcomes[numbers[row["index"]]] = SkuTaken(skus[row["index"]])
+    undone = await confirm_created(db, operation_id, skus)
+    by_sku = dict(zip(skus, numbers, strict=True))
+    return outcomes | {by_sku[sku]: NotFound("Category", str(gone)) for sku, gone in undone.items()}
 
 
 async def _change(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncIterator
 from datetime import datetime
 
-from . import product_edits
+from . import intents, product_edits
 from .categories import find_by_ids
 from .category_jobs import STALE_AFTER
 from .documents import Database, Document
-from .errors import NotFound
-from .product_terms import terms_of
+from .product_terms import search_keys
 from .products import PRODUCTS, priced
 
 _BATCH = 500
@@ -26,6 +24,7 @@ _CHECKED = {
     "details": 1,
     "in_stock": 1,
     "terms": 1,
+    "keywords": 1,
 }
 
 
@@ -34,10 +33,9 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     products = db[PRODUCTS.name]
     before = now - STALE_AFTER
     settled = 0
-    async for product in products.find({"pending.at": {"$lte": before}}):
+    async for intent in intents.left_behind(db, kind=product_edits.CREATION, before=before):
         settled += 1
-        with contextlib.suppress(NotFound):
-            await product_edits.confirm_created(db, product)
+        await product_edits.confirm_created(db, intent["_id"], intent["keys"])
     async for product in products.find({"incoming.at": {"$lte": before}}, {"sku": 1, "incoming": 1}):
         settled += 1
         mine = {"sku": product["sku"], "incoming.op": product["incoming"]["op"]}
@@ -69,10 +67,10 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Docume
         row = {key: product[key] for key in ("_id", "sku", "nonce")}
         if any(category_id not in known for category_id in product["category_ids"]):
             kept = [category_id for category_id in product["category_ids"] if category_id in known]
-            mended = {"category_ids": kept, "terms": terms_of({**product, "category_ids": kept})}
+            mended = {"category_ids": kept, **search_keys({**product, "category_ids": kept})}
             yield {**row, "problem": "it is in a category that does not exist", "repair": mended}
-        elif product["terms"] != terms_of(product):
-            yield {**row, "problem": "its search terms are out of date", "repair": {"terms": terms_of(product)}}
+        elif {name: product.get(name) for name in ("terms", "keywords")} != (keys := search_keys(product)):
+            yield {**row, "problem": "its search terms are out of date", "repair": keys}
         pricing = product["pricing"]
         right = priced(pricing["currency"], pricing["list"], pricing["retail"])
         if pricing != right:

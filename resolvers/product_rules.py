@@ -12,7 +12,7 @@ from bson import ObjectId
 
 from .documents import Document
 from .errors import InvalidInput
-from .product_terms import ALBUM, FILM, terms_of
+from .product_terms import ALBUM, FILM, search_keys
 from .products import priced
 from .text import check_length, require_text
 
@@ -82,7 +82,7 @@ def document_of(fields: ProductFields) -> Document:
         "issue_date": fields.issue_date,
         "details": details_of(product_type, fields.details),
     }
-    return {**document, "terms": terms_of(document)}
+    return {**document, **search_keys(document)}
 
 
 def _optional(value: str | None, name: str, longest: int) -> str | None:
@@ -207,4 +207,4 @@ def changed_product(product: Document, changes: Mapping[str, Any]) -> Document:
         "details": lambda details: details_of(product["type"], details),
     }
     changed = product | {name: makers[name](value) for name, value in changes.items()}
-    return changed | {"terms": terms_of(changed)}
+    return changed | search_keys(changed)

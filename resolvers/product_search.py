@@ -13,7 +13,7 @@ from bson import ObjectId
 from .categories import CATEGORIES
 from .documents import Database, Document
 from .errors import InvalidInput
-from .paging import Listing, Sort
+from .paging import MAX_WALKS, Listing, Sort
 from .product_terms import ALBUM, EVERY, FILM, property_term, stock_term, term
 from .products import PRODUCTS
 from .text import check_length, fold, words
@@ -53,30 +53,51 @@ class ProductQuery:
     in_stock: bool | None = None
 
 
-def listing_of(query: ProductQuery, sort: SortName, category_ids: Sequence[ObjectId] | None = None) -> Listing:
-    """The listing of the products that the query lets through, in any of the categories where some are given.
+@dataclass(frozen=True)
+class Within:
+    """In a category, and where `is_deep` also below it. `ids` are those of all these categories at present."""
+
+    category_id: ObjectId
+    is_deep: bool
+    ids: Sequence[ObjectId]
+
+
+def listing_of(query: ProductQuery, sort: SortName, within: Within | None = None) -> Listing:
+    """The listing of the products that the query lets through.
 
     Raises:   InvalidInput (a condition that cannot be met or is too long, RELEVANCE without a search).
     """
     if sort == "RELEVANCE" and not query.search:
         raise InvalidInput("RELEVANCE sorts the matches of a search; `filter.search` is missing.", "sort")
-    terms = _terms(query)
-    any_of: list[tuple[Any, ...]] = []
-    if category_ids is not None:
-        any_of.append(tuple(term("category", category_id) for category_id in category_ids))
-    if query.genres is not None:
-        any_of.append(tuple(dict.fromkeys(term("genre", fold(genre)) for genre in _few(query.genres, "genres"))))
-    conditions: list[Document] = [{"terms": {"$in": list(values)}} for values in any_of[1:]]
-    if terms:
-        conditions.append({"terms": {"$all": terms}} if len(terms) > 1 else {"terms": terms[0]})
-    elif not any_of and not query.search:
+    conditions = _conditions(query)
+    named: Document | None = None
+    if within is not None:
+        named = {"query": _together(conditions), "category": within.category_id, "is_deep": within.is_deep}
+        conditions.append({"terms": _any([term("category", category_id) for category_id in within.ids])})
+    is_walked = any("terms" in condition for condition in conditions)
+    if not query.search and (not is_walked or (within is not None and len(within.ids) > MAX_WALKS)):
         conditions.append({"terms": EVERY})
-    found: Document = dict(conditions[0]) if len(conditions) == 1 else {"$and": conditions} if conditions else {}
-    found |= _ranges(query)
+    return Listing(_together(conditions), SORTS[sort], by_score=sort == "RELEVANCE", named=named)
+
+
+def _conditions(query: ProductQuery) -> list[Document]:
+    conditions: list[Document] = [{"terms": wanted} for wanted in _terms(query)]
+    if query.genres is not None:
+        genres = dict.fromkeys(term("genre", fold(genre)) for genre in _few(query.genres, "genres"))
+        conditions.append({"terms": _any(list(genres))})
+    conditions += [{"keywords": wanted} for wanted in _keywords(query)]
+    conditions += [{path: wanted} for path, wanted in _ranges(query).items()]
     if query.search:
-        found["$text"] = {"$search": check_length(query.search, "filter", "search", longest=_MAX_QUERY)}
-    chosen = ("terms", any_of[0]) if any_of else None
-    return Listing(found, SORTS[sort], chosen, by_score=sort == "RELEVANCE")
+        conditions.append({"$text": {"$search": check_length(query.search, "filter", "search", longest=_MAX_QUERY)}})
+    return conditions
+
+
+def _together(conditions: Sequence[Document]) -> Document:
+    """The filter document in which each of the conditions holds."""
+    names = [name for condition in conditions for name in condition]
+    if len(set(names)) < len(names):
+        return {"$and": list(conditions)}
+    return {name: wanted for condition in conditions for name, wanted in condition.items()}
 
 
 def _few(values: Sequence[Any], name: str) -> Sequence[Any]:
@@ -85,10 +106,21 @@ def _few(values: Sequence[Any], name: str) -> Sequence[Any]:
     return values
 
 
+def _any(values: Sequence[str]) -> Any:
+    return {"$in": list(values)} if len(values) > 1 else values[0]
+
+
 def _terms(query: ProductQuery) -> list[str]:
     found: list[str] = []
     if query.type is not None:
         found.append(term("type", query.type))
+    if query.in_stock is not None:
+        found.append(stock_term(in_stock=query.in_stock))
+    return found
+
+
+def _keywords(query: ProductQuery) -> list[str]:
+    found: list[str] = []
     for kind, value in (("actor", query.actor), ("artist", query.artist)):
         if value is not None:
             found.append(term(kind, fold(check_length(value, "filter", kind, longest=_MAX_QUERY))))
@@ -99,8 +131,6 @@ def _terms(query: ProductQuery) -> list[str]:
         found += [term("word", word) for word in wanted]
     if query.properties is not None:
         found += [property_term(name, value) for name, value in _few(query.properties, "properties")]
-    if query.in_stock is not None:
-        found.append(stock_term(in_stock=query.in_stock))
     return found
 
 
@@ -156,7 +186,7 @@ async def find_facets(db: Database, listing: Listing, wanted: Sequence[str]) -> 
     }
     chosen = {name: stages[name] for name in wanted}
     needed = {"type": 1, "details.genres": 1, "category_ids": 1, "pricing.retail": 1}
-    pipeline = [{"$match": listing.query()}, {"$project": needed}, {"$facet": chosen}]
+    pipeline = [{"$match": listing.filter}, {"$project": needed}, {"$facet": chosen}]
     counts: Document = (await (await db[PRODUCTS.name].aggregate(pipeline)).to_list())[0]
     return {name: [_facet(name, row) for row in rows] for name, rows in counts.items()}
 

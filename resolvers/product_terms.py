@@ -1,8 +1,11 @@
-"""The terms of a product: everything it can be found by exactly, in one array under one index for each order.
+"""What a product can be found by exactly: terms and keywords, each an array under one index for an order.
 
 A term is a kind, a separator and a folded value, e.g. `genre␟jazz`. The source keeps free properties as name-value
-pairs under one index for the same reason ("index all the things"); here the other filters join them, so that each
-combination of a filter and a sort is one walk along an index.
+pairs under one index for the same reason ("index all the things"); here the other filters join them.
+
+Terms are what many products share (type, genre, category): each is indexed in every order, so that a page is one walk
+along an index however many match. Keywords are what few share (words of the title, people, properties): indexed once,
+for an index entry costs as much to write as any, and a few matches are soon sorted.
 """
 
 from __future__ import annotations
@@ -36,16 +39,19 @@ def stock_term(*, in_stock: bool) -> str:
     return term("stock", "in" if in_stock else "out")
 
 
-def terms_of(product: Document) -> list[str]:
-    """Every term of the product, each once. Needs its type, title, details, properties and category_ids."""
+def search_keys(product: Document) -> Document:
+    """The terms and keywords of the product, each once.
+
+    Args:     product: with its type, title, details, properties and category_ids.
+    """
     details: dict[str, Any] = product["details"]
-    found = [EVERY, type_term(product["type"]), stock_term(in_stock=bool(product.get("in_stock")))]
-    found += [term("category", category_id) for category_id in product["category_ids"]]
-    found += [term("word", word) for word in words(product["title"])]
-    found += [property_term(pair["name"], pair["value"]) for pair in product["properties"]]
+    terms = [EVERY, type_term(product["type"]), stock_term(in_stock=bool(product.get("in_stock")))]
+    terms += [term("category", category_id) for category_id in product["category_ids"]]
+    keywords = [term("word", word) for word in words(product["title"])]
+    keywords += [property_term(pair["name"], pair["value"]) for pair in product["properties"]]
     if product["type"] in {ALBUM, FILM}:
-        found += [term("genre", fold(genre)) for genre in details.get("genres", ())]
-        found += [term("actor", fold(actor)) for actor in details.get("actors", ())]
+        terms += [term("genre", fold(genre)) for genre in details.get("genres", ())]
+        keywords += [term("actor", fold(actor)) for actor in details.get("actors", ())]
         if details.get("artist"):
-            found.append(term("artist", fold(details["artist"])))
-    return list(dict.fromkeys(found))
+            keywords.append(term("artist", fold(details["artist"])))
+    return {"terms": list(dict.fromkeys(terms)), "keywords": list(dict.fromkeys(keywords))}

@@ -13,12 +13,12 @@ A document:
     issue_date     UTC
     details        what is particular to the type
     nonce          changed by every edit
-    terms          what the product can be found by; see `product_terms`
-    pending        {op, at}       created, and its categories not yet confirmed
+    terms          what many products share and it can be found by; see `product_terms`
+    keywords       what few products share and it can be found by
     incoming       {op, at, ids}  an edit is about to put it into these categories
     applied        ids of the latest repeatable operations on it
 
-`pending` and `incoming` are records of intent: `product_jobs.finish_changes` settles what a crash leaves of them.
+`incoming` is a record of intent: `product_jobs.finish_changes` settles what a crash leaves of it.
 
 Source: MongoDB Applied Design Patterns, ch. 5, "Product Catalog".
 """
@@ -33,7 +33,7 @@ from pymongo import ASCENDING, DESCENDING, TEXT, IndexModel
 
 from .documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
 from .paging import Key, Listing, Page, find_pages
-from .product_terms import terms_of
+from .product_terms import search_keys, term
 
 _TEXT_WEIGHTS = {
     "title": 10,
@@ -71,7 +71,7 @@ def upgrade_product(document: Document) -> Document:
         "details": details,
         "nonce": document.get("nonce") or hashlib.blake2b(document["_id"].binary, digest_size=12).hexdigest(),
     }
-    return {**upgraded, "terms": terms_of(upgraded)}
+    return {**upgraded, **search_keys(upgraded)}
 
 
 _RENAMED = {"genre": "genres", "director": "directors", "writer": "writers", "actor": "actors", "track": "tracks"}
@@ -85,15 +85,15 @@ PRODUCTS = CollectionSpec(
     shard_key={"sku": 1},
     indexes=[
         IndexModel([("sku", ASCENDING)], unique=True),
-        # Every filter is a term, so these four serve each filter in each order; `*` is a term of every product.
+        # Filters are terms, so these four serve each of them in each order; `*` is a term of every product.
         _by_terms("issue_date", DESCENDING),
         _by_terms("pricing.pct_savings", ASCENDING),
         _by_terms("pricing.retail", ASCENDING),
         _by_terms("title", ASCENDING),
-        IndexModel([("category_ids", ASCENDING)]),
+        # What few products share serves the default order; few are sorted quickly into another.
+        IndexModel([("keywords", ASCENDING), ("issue_date", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("incoming.ids", ASCENDING)], sparse=True),
         IndexModel([("incoming.at", ASCENDING)], sparse=True),
-        IndexModel([("pending.at", ASCENDING)], sparse=True),
         # No language: a stop word of English is a title elsewhere (`It`, `The The`), and names have no stems.
         IndexModel(
             [(path, TEXT) for path in _TEXT_WEIGHTS],
@@ -141,5 +141,5 @@ async def find_product_pages(
 
 async def is_in_use(db: Database, category_id: ObjectId) -> bool:
     """Whether a product is in the category, or about to be."""
-    query = {"$or": [{"category_ids": category_id}, {"incoming.ids": category_id}]}
+    query = {"$or": [{"terms": term("category", category_id)}, {"incoming.ids": category_id}]}
     return await db[PRODUCTS.name].find_one(query, {"_id": 1}) is not None

@@ -10,6 +10,7 @@ from bson import ObjectId
 from loaders import categories as loaders
 from resolvers import categories, category_edits, errors
 from resolvers.paging import Listing
+from resolvers.product_search import Within
 
 from .connections import Connection, Paged
 from .context import Info, core
@@ -84,7 +85,8 @@ class Category(Node):
         if include_descendants:
             below = info.context.loader("descendants", lambda: loaders.descendant_ids(info.context.reading))
             ids += await below.load(root["_id"]) or []
-        return await product_page(info, filter, sort, first=first, after=after, category_ids=ids)
+        within = Within(root["_id"], include_descendants, ids)
+        return await product_page(info, filter, sort, first=first, after=after, within=within)
 
 
 async def _category_page(info: Info, listing: Listing, first: int | None, after: str | None) -> Connection[Category]:

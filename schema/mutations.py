@@ -112,7 +112,7 @@ def _key_of(given: Any) -> str | None:
 
 
 def _fingerprint(kwargs: Mapping[str, Any]) -> str:
-    """Tells one input from another. What is left out differs from null. Raises BAD_USER_INPUT beyond orjson's bounds."""
+    """Tells one input from another; left out is not null. Raises BAD_USER_INPUT beyond the bounds of orjson."""
     options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
     try:
         text = orjson.dumps(kwargs, default=_plain, option=options)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import strawberry
-from bson import ObjectId
 
 from loaders import products as loaders
 from resolvers import product_search
@@ -237,12 +236,12 @@ async def product_page(
     *,
     first: int | None,
     after: str | None,
-    category_ids: Sequence[ObjectId] | None = None,
+    within: product_search.Within | None = None,
 ) -> ProductConnection:
-    """A page of products; in any of the categories where some are given."""
+    """A page of products."""
     query = product_search.ProductQuery() if given is None else given.query()
     name = cast("product_search.SortName", (sort or ProductSort.NEWEST).name)
-    listing = product_search.listing_of(query, name, category_ids)
+    listing = product_search.listing_of(query, name, within)
     page = await _PAGED.page(info, listing, first=first, default=DEFAULT_PRODUCTS, after=after)
     return ProductConnection(page=page)
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
 from typing import Any, NewType
 
 import strawberry
-from graphql import GraphQLError, ValueNode, value_from_ast_untyped
+from graphql import (
+    GraphQLError,
+    ListValueNode,
+    ObjectValueNode,
+    Undefined,
+    ValueNode,
+    value_from_ast_untyped,
+)
 from strawberry.types.scalar import ScalarDefinition
 
 BIG = 2**53 - 1
@@ -57,7 +65,17 @@ def _short(value: object) -> str:
 
 
 def _parse_json_literal(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
-    return value_from_ast_untyped(node, variables)
+    """The literal as a value. A field whose variable was left out is left out, as in any input object."""
+    if isinstance(node, ObjectValueNode):
+        fields = {field.name.value: _parse_json_literal(field.value, variables) for field in node.fields}
+        return {name: value for name, value in fields.items() if value is not Undefined}
+    if isinstance(node, ListValueNode):
+        items = [_parse_json_literal(item, variables) for item in node.values]
+        return [None if item is Undefined else item for item in items]
+    value = value_from_ast_untyped(node, variables)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise GraphQLError("JSON cannot represent a number that is so large.", node)
+    return value
 
 
 SCALARS: dict[object, ScalarDefinition] = {

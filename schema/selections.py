@@ -47,7 +47,7 @@ class Selection:
         variables: Mapping[str, Any],
         sets: Sequence[SelectionSetNode],
     ) -> None:
-        self._schema = schema
+        self.schema = schema
         self._fragments = fragments
         self._variables = variables
         self._sets = sets
@@ -55,14 +55,25 @@ class Selection:
     def fields(self, object_type: GraphQLObjectType) -> dict[str, list[FieldNode]]:
         """The field nodes selected on this type, by the name of the field."""
         found: dict[str, list[FieldNode]] = {}
-        for selection_set in self._sets:
-            for node in self._flat(selection_set, object_type, set()):
-                found.setdefault(node.name.value, []).append(node)
+        for node in self._nodes(object_type):
+            found.setdefault(node.name.value, []).append(node)
         return found
+
+    def responses(self, object_type: GraphQLObjectType) -> dict[str, list[FieldNode]]:
+        """The field nodes selected on this type, by the name in the answer, in the order of the answer."""
+        found: dict[str, list[FieldNode]] = {}
+        for node in self._nodes(object_type):
+            found.setdefault((node.alias or node.name).value, []).append(node)
+        return found
+
+    def _nodes(self, object_type: GraphQLObjectType) -> Iterator[FieldNode]:
+        seen: set[str] = set()
+        for selection_set in self._sets:
+            yield from self._flat(selection_set, object_type, seen)
 
     def below(self, nodes: Sequence[FieldNode]) -> Selection:
         sets = [node.selection_set for node in nodes if node.selection_set is not None]
-        return Selection(self._schema, self._fragments, self._variables, sets)
+        return Selection(self.schema, self._fragments, self._variables, sets)
 
     def projection(self, types: Sequence[GraphQLObjectType], always: Sequence[str] = ()) -> Projection | None:
         """The paths that the selection needs of a document of any of these types; None for the whole document."""
@@ -109,8 +120,8 @@ class Selection:
     def _applies(self, condition: str | None, object_type: GraphQLObjectType) -> bool:
         if condition is None or condition == object_type.name:
             return True
-        named = self._schema.type_map[condition]
-        return is_abstract_type(named) and self._schema.is_sub_type(named, object_type)
+        named = self.schema.type_map[condition]
+        return is_abstract_type(named) and self.schema.is_sub_type(named, object_type)
 
     def _paths(self, object_type: GraphQLObjectType, prefix: str) -> Iterator[str]:
         for name, nodes in self.fields(object_type).items():

@@ -29,8 +29,11 @@ def global_id(text: str) -> str:
 
 
 async def fetch_page(db: Database, first: int) -> list[Document]:
-    """The newest products, one more than `first`, so that hasNextPage costs no second query."""
-    return await db["products"].find({}, PAGE_PROJECTION, sort=NEWEST, limit=first + 1).to_list()
+    """The newest products, one more than `first`, so that hasNextPage costs no second query.
+
+    The filter is the term that every product has: the index that it leads is the one that sorts.
+    """
+    return await db["products"].find({"terms": "*"}, PAGE_PROJECTION, sort=NEWEST, limit=first + 1).to_list()
 
 
 async def fetch_categories(db: Database, ids: Sequence[ObjectId]) -> dict[ObjectId, Document]:

