@@ -118,7 +118,7 @@ def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: boo
     listening = server.bind(host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}"
-    out.print(f"Portico is at [bold]{address}[/bold] (GraphiQL) and {address}/graphql. Ctrl-C stops it.")
+    out.print(f"Portico is at [bold]{address}[/bold] (GraphiQL) and {address}/graphql. Ctrl-C stops it.", soft_wrap=True)
     server.serve(chosen, listening, workers=workers, reload=reload)
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from bson import Binary, Decimal128, ObjectId
+from bson import Binary, DBRef, Decimal128, ObjectId
 
 from schema.scalars import format_instant
 
@@ -25,6 +25,9 @@ def _text_of(value: Any) -> Any:
         return str(value)
     if isinstance(value, bytes | Binary):
         return value.hex()
+    if isinstance(value, DBRef):
+        # The driver takes any object with a `$ref` and an `$id` for one.
+        return dict(value.as_doc())
     if isinstance(value, int):
         return str(int(value))
     return list(value) if isinstance(value, tuple) else repr(value)

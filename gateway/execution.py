@@ -9,6 +9,7 @@ from typing import Any
 
 import strawberry
 from graphql import ExecutionResult, GraphQLError, OperationType, execute
+from graphql.execution.executor import Executor as CoreExecutor
 from pymongo.errors import ConnectionFailure, NetworkTimeout, PyMongoError
 
 from resolvers import errors
@@ -43,6 +44,8 @@ class Response:
 class Executor:
     """One schema with its cache of operations."""
 
+    executor_class: type[CoreExecutor[Any]] = DocumentExecutor
+
     def __init__(self, schema: strawberry.Schema, settings: Settings) -> None:
         self._schema = schema._schema  # noqa: SLF001 - strawberry has no public way to it
         self.operations = Operations(self._schema, settings)
@@ -74,7 +77,7 @@ class Executor:
             context_value=context,
             variable_values=dict(variables),
             operation_name=name,
-            executor_class=DocumentExecutor,
+            executor_class=self.executor_class,
         )
         if inspect.isawaitable(result):
             result = await result
@@ -101,8 +104,8 @@ def format_error(error: GraphQLError, context: Context) -> dict[str, Any]:
         formatted["message"] = cause.message
         extensions = {"code": _CODES.get(type(cause), "CONFLICT")}
         if isinstance(cause, errors.InvalidInput):
-            extensions["argument"] = [camel_case(part) for part in cause.path]
-    elif cause is not None and not isinstance(cause, GraphQLError) and "code" not in extensions:
+            extensions["argument"] = [*(camel_case(part) for part in cause.path), *cause.within]
+    elif cause is not None and "code" not in extensions and _is_fault(error, cause):
         extensions = {"code": _fault_code(cause), "requestId": context.request_id}
         formatted["message"] = FAULTS[extensions["code"]]
         logger().error("fault", request_id=context.request_id, path=error.path, exc_info=cause)
@@ -112,6 +115,15 @@ def format_error(error: GraphQLError, context: Context) -> dict[str, Any]:
     if error.path is not None:
         formatted["path"] = error.path
     return {**formatted, "extensions": extensions}
+
+
+def _is_fault(error: GraphQLError, cause: BaseException) -> bool:
+    """Whether the gateway, and not the caller, is to blame.
+
+    A stored value that does not fit its type fails in a field, too, but names no node of the operation, as a wrong
+    argument does.
+    """
+    return not isinstance(cause, GraphQLError) or (error.path is not None and not cause.nodes)
 
 
 _CODES: dict[type[errors.DomainError], str] = {

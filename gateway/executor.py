@@ -5,6 +5,7 @@ What a function cannot complete, graphql-core does: fields with resolvers of the
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable
 from typing import Any, cast
 
@@ -48,16 +49,16 @@ class DocumentExecutor(Executor[Any]):
 
     def _finished(self, finish: Finish, *field: Any) -> Any:
         """The field's value by the function; by graphql-core, with its errors, where the function gives up."""
-        info, result = field[2], field[4]
-        try:
-            completed = complete(finish, result, info.context)
-        except Exception:  # noqa: BLE001 - whatever it was, graphql-core meets it again and reports it
+        completed = None
+        with contextlib.suppress(Exception):
+            completed = complete(finish, field[4], field[2].context)
+        # Not in an except block: the error that graphql-core meets again has nothing to do with the first one.
+        if completed is None:
             return super().complete_value(*field)
         return self._awaited(completed, *field) if is_awaitable(completed) else completed
 
     async def _awaited(self, completed: Awaitable[Any], *field: Any) -> Any:
-        try:
+        with contextlib.suppress(Exception):
             return await completed
-        except Exception:  # noqa: BLE001 - whatever it was, graphql-core meets it again and reports it
-            again = super().complete_value(*field)
-            return await again if is_awaitable(again) else again
+        again = super().complete_value(*field)
+        return await again if is_awaitable(again) else again

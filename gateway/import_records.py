@@ -20,7 +20,7 @@ def category_record(given: Any) -> CategoryRecord:
     """{"slug", "name", "parent"?: a slug}. Raises InvalidInput."""
     record = _object(given, {"slug", "name", "parent"})
     return CategoryRecord(
-        slug=_text(record, "slug"), name=_text(record, "name"), parent=_optional(record, "parent", _as_text)
+        slug=_text(record, "slug").strip(), name=_text(record, "name"), parent=_optional(record, "parent", _as_text)
     )
 
 
@@ -31,7 +31,7 @@ def product_record(given: Any) -> ProductRecord:
     shipping = _optional(record, "shipping", _shipping)
     weight, dimensions = shipping or (None, None)
     fields = ProductFields(
-        sku=_text(record, "sku"),
+        sku=_text(record, "sku").strip(),
         type=_text(record, "type"),
         title=_text(record, "title"),
         list_price=_price(pricing, "list"),
@@ -42,7 +42,7 @@ def product_record(given: Any) -> ProductRecord:
         dimensions=dimensions,
         properties=_optional(record, "properties", _properties) or (),
         issue_date=_optional(record, "issueDate", _instant),
-        details=record.get("details") or {},
+        details={} if record.get("details") is None else record["details"],
     )
     return ProductRecord(fields, _optional(record, "categories", _texts) or ())
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import zlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, cast
@@ -28,6 +29,8 @@ MAX_WAITING = 200_000
 MAX_LINE = 16 * 1024 * 1024
 _GZIP = b"\x1f\x8b"
 
+# A record with the file and the line it comes from.
+Row = tuple[str, int, Any]
 Outcome = Literal["created", "changed", "unchanged", "waiting"] | DomainError
 
 
@@ -77,7 +80,7 @@ class Import:
     on_bad: Callable[[BadRecord], None]
     on_progress: Callable[[int], None]
     summary: Summary = field(default_factory=Summary)
-    _waiting: list[tuple[str, int, Any]] = field(default_factory=list)
+    _waiting: list[Row] = field(default_factory=list)
 
     async def run(self, files: Sequence[Path]) -> Summary:
         """Imports the files in order. Raises OSError for one that cannot be read."""
@@ -98,31 +101,38 @@ class Import:
     def _in_flight(self) -> int:
         return IN_FLIGHT if self.importer.is_parallel else 1
 
-    def _batches(self, file: Path) -> Iterator[list[tuple[str, int, Any]]]:
-        batch: list[tuple[str, int, Any]] = []
+    def _batches(self, file: Path) -> Iterator[list[Row]]:
+        return self._batched((str(file), line, record) for line, record in self._records(file))
+
+    def _batched(self, rows: Iterable[Row]) -> Iterator[list[Row]]:
+        batch: list[Row] = []
         keys: set[str] = set()
-        for line, record in self._records(file):
-            key = self.importer.key(record)
+        for row in rows:
+            key = self.importer.key(row[2])
             if len(batch) == BATCH or key in keys:
                 yield batch
                 batch, keys = [], set()
-            batch.append((str(file), line, record))
+            batch.append(row)
             keys.add(key)
         if batch:
             yield batch
 
     def _records(self, file: Path) -> Iterator[tuple[int, Any]]:
-        for line, text in enumerate(_lines(file, self.on_progress), start=1):
-            if not text.strip():
-                continue
-            try:
-                yield line, self.importer.read(orjson.loads(text))
-            except orjson.JSONDecodeError as error:
-                self._bad(str(file), line, f"not JSON: {error}")
-            except InvalidInput as error:
-                self._bad(str(file), line, _reason(error))
+        line = 0
+        try:
+            for line, text in enumerate(_lines(file, self.on_progress), start=1):
+                if not text.strip():
+                    continue
+                try:
+                    yield line, self.importer.read(orjson.loads(text))
+                except orjson.JSONDecodeError as error:
+                    self._bad(str(file), line, f"not JSON: {error}")
+                except InvalidInput as error:
+                    self._bad(str(file), line, _reason(error))
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            self._bad(str(file), line + 1, f"the rest of the gzipped file cannot be read: {error}")
 
-    async def _put(self, batch: list[tuple[str, int, Any]]) -> bool:
+    async def _put(self, batch: list[Row]) -> bool:
         """Stores a batch. Returns whether anything in it could be stored, so that what waits may be tried again."""
         outcomes = await self.importer.put(self.db, [record for _, _, record in batch], now=self.clock.now())
         for (file, line, record), outcome in zip(batch, outcomes, strict=True):
@@ -141,8 +151,8 @@ class Import:
         moved = True
         while self._waiting and moved:
             waiting, self._waiting, moved = self._waiting, [], False
-            for start in range(0, len(waiting), BATCH):
-                moved = await self._put(waiting[start : start + BATCH]) or moved
+            for batch in self._batched(waiting):
+                moved = await self._put(batch) or moved
         for file, line, record in self._waiting:
             self._bad(file, line, f"parent: there is no category {record.parent!r}")
         self._waiting = []

@@ -25,20 +25,28 @@ class Loader(Generic[K, V]):
     def __init__(self, read: BatchRead[K, V]) -> None:
         self._read = read
         self._answers: dict[K, asyncio.Future[V | None]] = {}
+        # Everyone who waits has a future of their own: whoever stops waiting cancels theirs, and nobody else's.
+        self._waiters: dict[K, list[asyncio.Future[V | None]]] = {}
         self._waiting: list[K] = []
         self._seen = 0
         self._running: set[asyncio.Task[None]] = set()
 
     def load(self, key: K) -> asyncio.Future[V | None]:
         answer = self._answers.get(key)
-        if answer is None:
-            loop = asyncio.get_running_loop()
-            answer = self._answers[key] = loop.create_future()
-            if not self._waiting:
-                self._seen = 0
-                loop.call_soon(self._watch)
-            self._waiting.append(key)
-        return answer
+        if answer is not None:
+            return answer
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[V | None] = loop.create_future()
+        waiters = self._waiters.get(key)
+        if waiters is not None:
+            waiters.append(waiter)
+            return waiter
+        self._waiters[key] = [waiter]
+        if not self._waiting:
+            self._seen = 0
+            loop.call_soon(self._watch)
+        self._waiting.append(key)
+        return waiter
 
     async def load_many(self, keys: Sequence[K]) -> list[V]:
         """The values of those keys that have one, in order."""
@@ -47,10 +55,8 @@ class Loader(Generic[K, V]):
 
     def prime(self, key: K, value: V) -> None:
         """Gives the loader a value that something else has read."""
-        if key not in self._answers:
-            answer: asyncio.Future[V | None] = asyncio.get_running_loop().create_future()
-            answer.set_result(value)
-            self._answers[key] = answer
+        if key not in self._answers and key not in self._waiters:
+            self._settle(key, value, None)
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -69,16 +75,22 @@ class Loader(Generic[K, V]):
             values = await self._read(keys)
         except BaseException as error:  # noqa: BLE001 - whatever it was, it belongs to those who wait
             for key in keys:
-                answer = self._answers[key]
-                if not answer.done():
-                    answer.set_exception(error)
-                    # Who waits for the answer sees the error; where nobody does any more it is no news.
-                    answer.exception()
+                self._settle(key, None, error)
             return
         for key in keys:
-            answer = self._answers[key]
-            if not answer.done():
-                answer.set_result(values.get(key))
+            self._settle(key, values.get(key), None)
+
+    def _settle(self, key: K, value: V | None, error: BaseException | None) -> None:
+        answer = self._answers[key] = asyncio.get_running_loop().create_future()
+        for waiter in (answer, *self._waiters.pop(key, ())):
+            if waiter.done():
+                continue
+            if error is None:
+                waiter.set_result(value)
+            else:
+                waiter.set_exception(error)
+                # Whoever waits sees the error; where nobody does any more it is no news.
+                waiter.exception()
 
 
 class Loaders:

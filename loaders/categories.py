@@ -20,6 +20,13 @@ def by_id(db: Database, projection: Projection | None) -> BatchRead[ObjectId, Do
     return read
 
 
+def by_slug(db: Database, projection: Projection | None) -> BatchRead[str, Document]:
+    async def read(slugs: Sequence[str]) -> Mapping[str, Document]:
+        return await categories.find_by_slugs(db, slugs, projection)
+
+    return read
+
+
 def descendant_ids(db: Database) -> BatchRead[ObjectId, list[ObjectId]]:
     async def read(ids: Sequence[ObjectId]) -> Mapping[ObjectId, list[ObjectId]]:
         return await categories.find_descendant_ids(db, ids)

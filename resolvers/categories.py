@@ -49,16 +49,24 @@ BY_NAME = Sort((("name", 1),))
 # Another caller's intent on a category is waited for: it is settled within milliseconds, or by a job.
 SETTLING_ATTEMPTS = 100
 SETTLING_PAUSE = 0.02
+# A subtree of so many categories comes with one command; the server would send a hundred at first.
+_BELOW_AT_ONCE = 10_000
 
 
-async def find_by_slug(db: Database, slug: str, projection: Projection | None = None) -> Document | None:
-    return await db[CATEGORIES.name].find_one({"slug": slug}, projection)
+async def find_by_slugs(
+    db: Database, slugs: Sequence[str], projection: Projection | None = None
+) -> dict[str, Document]:
+    wanted = None if projection is None else {**projection, "slug": 1}
+    query = {"slug": {"$in": list(slugs)}}
+    found = await db[CATEGORIES.name].find(query, wanted, batch_size=len(slugs) + 1).to_list()
+    return {category["slug"]: category for category in found}
 
 
 async def find_by_ids(
     db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
 ) -> dict[ObjectId, Document]:
-    found = await db[CATEGORIES.name].find({"_id": {"$in": list(ids)}}, projection).to_list()
+    query = {"_id": {"$in": list(ids)}}
+    found = await db[CATEGORIES.name].find(query, projection, batch_size=len(ids) + 1).to_list()
     return {category["_id"]: category for category in found}
 
 
@@ -82,7 +90,7 @@ async def find_descendant_ids(db: Database, ids: Sequence[ObjectId]) -> dict[Obj
     """The ids of everything below each of the categories, by one command out of one index."""
     below: dict[ObjectId, list[ObjectId]] = {category_id: [] for category_id in ids}
     query = {"ancestors._id": {"$in": list(ids)}}
-    async for category in db[CATEGORIES.name].find(query, {"ancestors._id": 1}):
+    async for category in db[CATEGORIES.name].find(query, {"ancestors._id": 1}, batch_size=_BELOW_AT_ONCE):
         for ancestor in category["ancestors"]:
             if ancestor["_id"] in below:
                 below[ancestor["_id"]].append(category["_id"])

@@ -9,14 +9,13 @@ from datetime import datetime, timedelta
 from . import category_edits
 from .categories import CATEGORIES, find_by_ids, lineage_below
 from .category_lineage import LineageUnsettled, refresh_subtree
-from .documents import Database, Document
+from .documents import Database, Document, in_batches
 from .errors import CategoryNotEmpty, NotFound
 
 # A mark is removed by the call that left it within milliseconds. One that is older was left by a crash, or by a call
 # that sleeps: both may go on, for every step is guarded by its own mark.
 STALE_AFTER = timedelta(seconds=5)
 OUT_OF_DATE = "its ancestors are out of date"
-_BATCH = 500
 
 
 async def finish_changes(db: Database, *, now: datetime) -> int:
@@ -52,15 +51,10 @@ async def find_wrong_lineages(db: Database) -> AsyncIterator[Document]:
 
     If it holds for each category and its parent, it holds for the whole chain. Yields {_id, slug, problem}.
     """
-    batch: list[Document] = []
-    async for category in db[CATEGORIES.name].find({}, {"slug": 1, "parent": 1, "ancestors": 1}):
-        batch.append(category)
-        if len(batch) == _BATCH:
-            async for wrong in _wrong_in(db, batch):
-                yield wrong
-            batch = []
-    async for wrong in _wrong_in(db, batch):
-        yield wrong
+    found = db[CATEGORIES.name].find({}, {"slug": 1, "parent": 1, "ancestors": 1})
+    async for batch in in_batches(found):
+        async for wrong in _wrong_in(db, batch):
+            yield wrong
 
 
 async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,18 @@ def with_version(projection: Projection | None) -> Projection | None:
     return None if projection is None else {**projection, SCHEMA_VERSION: 1}
 
 
+async def in_batches(documents: AsyncIterable[Document], size: int = 500) -> AsyncIterator[list[Document]]:
+    """The documents of a cursor, so many at a time."""
+    batch: list[Document] = []
+    async for document in documents:
+        batch.append(document)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
 async def upgrade_read(
     db: Database, spec: CollectionSpec, documents: list[Document], projection: Projection | None
 ) -> list[Document]:
@@ -48,13 +60,20 @@ async def upgrade_read(
     Writes:   one guarded update for each old document, in one command; a document that somebody else has changed or
               upgraded meanwhile is left to them.
     """
-    old = [document["_id"] for document in documents if document.get(SCHEMA_VERSION, 1) < spec.version]
+    old = [document for document in documents if document.get(SCHEMA_VERSION, 1) < spec.version]
     if not old or spec.upgrade is None:
         return documents
-    whole = documents if projection is None else await db[spec.name].find({"_id": {"$in": old}}).to_list()
+    whole = documents if projection is None else await db[spec.name].find(_named(spec, old)).to_list()
     upgraded = await _store_upgrades(db, spec, [d for d in whole if d.get(SCHEMA_VERSION, 1) < spec.version])
     by_id = {document["_id"]: document for document in (*whole, *upgraded)}
     return [by_id.get(document["_id"], document) for document in documents]
+
+
+def _named(spec: CollectionSpec, documents: Sequence[Document]) -> Document:
+    """The filter of just these documents, with the shard key as far as they have it."""
+    paths = ("_id", *(path for path in spec.shard_key or () if path != "_id"))
+    known = [path for path in paths if all(path in document for document in documents)]
+    return {path: {"$in": [document[path] for document in documents]} for path in known}
 
 
 async def upgrade_batch(db: Database, spec: CollectionSpec) -> int:
@@ -73,16 +92,14 @@ async def _store_upgrades(db: Database, spec: CollectionSpec, documents: Iterabl
     updates: list[UpdateOne] = []
     for document in documents:
         new = spec.upgrade(document) | {SCHEMA_VERSION: spec.version}
-        # The old values of everything that changes are the guard: an edit made meanwhile by an older gateway wins.
         changed = {key: value for key, value in new.items() if key not in document or document[key] != value}
         gone = {key: "" for key in document if key not in new}
-        guard: Document = {key: document.get(key) for key in changed}
-        if spec.shard_key:
-            guard |= {key: document[key] for key in spec.shard_key if key != "_id"}
+        # The whole old document is the guard: an edit made meanwhile by an older gateway wins.
+        guard = {key: {"$eq": document.get(key)} for key in (*document, *changed)}
         update: Document = {"$set": changed}
         if gone:
             update["$unset"] = gone
-        updates.append(UpdateOne({"_id": document["_id"], **guard}, update))
+        updates.append(UpdateOne(guard, update))
         upgraded.append(new)
     if updates:
         await db[spec.name].bulk_write(updates, ordered=False)

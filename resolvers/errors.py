@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from .documents import Document
@@ -41,13 +42,17 @@ class NotFound(DomainError):
 
 
 class InvalidInput(DomainError):
-    """A value that no retry will make acceptable. `path` leads to it, in the words of the caller's function."""
+    """A value that no retry will make acceptable.
 
-    facts = ("path",)
+    `path` leads to it, in the words of the caller's function; `within` goes on from there, in the caller's own.
+    """
 
-    def __init__(self, message: str, *path: str) -> None:
+    facts = ("path", "within")
+
+    def __init__(self, message: str, *path: str, within: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.path = list(path)
+        self.within = list(within)
 
 
 class Conflict(DomainError):

@@ -8,11 +8,10 @@ from datetime import datetime
 from . import intents, product_edits
 from .categories import find_by_ids
 from .category_jobs import STALE_AFTER
-from .documents import Database, Document
+from .documents import Database, Document, in_batches
 from .product_terms import search_keys
 from .products import PRODUCTS, priced
 
-_BATCH = 500
 _CHECKED = {
     "sku": 1,
     "nonce": 1,
@@ -49,15 +48,10 @@ async def find_wrong_products(db: Database) -> AsyncIterator[Document]:
     Yields {_id, sku, problem, nonce, repair}; `repair` holds the values that mend it. Products of an older version are
     passed over: an upgrade writes them anew.
     """
-    batch: list[Document] = []
-    async for product in db[PRODUCTS.name].find({"schema_version": PRODUCTS.version}, _CHECKED):
-        batch.append(product)
-        if len(batch) == _BATCH:
-            async for wrong in _wrong_in(db, batch):
-                yield wrong
-            batch = []
-    async for wrong in _wrong_in(db, batch):
-        yield wrong
+    found = db[PRODUCTS.name].find({"schema_version": PRODUCTS.version}, _CHECKED)
+    async for batch in in_batches(found):
+        async for wrong in _wrong_in(db, batch):
+            yield wrong
 
 
 async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:

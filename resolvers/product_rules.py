@@ -149,7 +149,7 @@ def details_of(product_type: str, details: Any) -> Document:
     stored: Document = {name: [] for name, is_list in known.values() if is_list}
     for key, value in details.items():
         if key not in known:
-            raise InvalidInput(f"A product of type {product_type!r} has no {key!r}.", "details", key)
+            raise InvalidInput(f"A product of type {product_type!r} has no {key!r}.", "details", within=[key])
         name, is_list = known[key]
         if value is not None:
             stored[name] = _texts(value, key) if is_list else _text(value, "details", key)
@@ -171,7 +171,7 @@ def _text(value: Any, *path: str) -> str:
 def _check_free(details: Any) -> None:
     """Refuses what a document cannot hold, without recursion: the depth is the caller's."""
     values = 0
-    pending: list[tuple[Any, int, tuple[str, ...]]] = [(details, 1, ("details",))]
+    pending: list[tuple[Any, int, tuple[str, ...]]] = [(details, 1, ())]
     while pending:
         value, depth, path = pending.pop()
         values += 1
@@ -182,29 +182,35 @@ def _check_free(details: Any) -> None:
         if isinstance(value, Mapping):
             for key, item in value.items():
                 if "\0" in key:
-                    raise InvalidInput("A name holds a NUL character.", *path)
+                    raise InvalidInput("A name holds a NUL character.", "details", within=path)
                 pending.append((item, depth + 1, (*path, key)))
         elif isinstance(value, list):
             pending += [(item, depth + 1, (*path, str(number))) for number, item in enumerate(value)]
         elif isinstance(value, int) and not -_INT64 <= value < _INT64:
-            raise InvalidInput("A whole number must fit into 64 bits.", *path)
+            raise InvalidInput("A whole number must fit into 64 bits.", "details", within=path)
 
 
 def changed_product(product: Document, changes: Mapping[str, Any]) -> Document:
     """The whole document with the changes made. Raises InvalidInput.
 
-    Args:     changes: any of title, description, pricing (list and retail Price), shipping (weight and dimensions,
-              or None), category_ids, properties, issue_date, details; what is left out stays.
+    Args:     changes: any of title, description, pricing (list and retail Price), shipping (weight and dimensions),
+              category_ids, properties, issue_date, details; what is left out stays, what is None is cleared.
     """
     makers: dict[str, Callable[[Any], Any]] = {
         "title": lambda title: require_text(title, "title", longest=MAX_TITLE),
         "description": lambda text: _optional(text, "description", MAX_DESCRIPTION),
-        "pricing": lambda prices: pricing_of(*prices),
+        "pricing": _changed_pricing,
         "shipping": lambda shipping: None if shipping is None else shipping_of(*shipping),
-        "category_ids": lambda ids: _few(list(dict.fromkeys(ids)), "category_ids"),
-        "properties": properties_of,
+        "category_ids": lambda ids: _few(list(dict.fromkeys(ids or ())), "category_ids"),
+        "properties": lambda pairs: properties_of(pairs or ()),
         "issue_date": lambda date: date,
-        "details": lambda details: details_of(product["type"], details),
+        "details": lambda details: details_of(product["type"], {} if details is None else details),
     }
     changed = product | {name: makers[name](value) for name, value in changes.items()}
     return changed | search_keys(changed)
+
+
+def _changed_pricing(prices: tuple[Price, Price] | None) -> Document:
+    if prices is None:
+        raise InvalidInput("Pricing must not be empty.", "pricing")
+    return pricing_of(*prices)

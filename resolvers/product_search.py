@@ -14,7 +14,7 @@ from .categories import CATEGORIES
 from .documents import Database, Document
 from .errors import InvalidInput
 from .paging import MAX_WALKS, Listing, Sort
-from .product_terms import ALBUM, EVERY, FILM, property_term, stock_term, term
+from .product_terms import EVERY, property_term, stock_term, term
 from .products import PRODUCTS
 from .text import check_length, fold, words
 
@@ -165,12 +165,13 @@ async def find_facets(db: Database, listing: Listing, wanted: Sequence[str]) -> 
     Args:     wanted: which of `types`, `genres`, `categories`, `prices` to count.
     Returns:  for each a list of {value, count}, most first, at most 100; prices as {min, max, count}, lowest first.
     """
-    stages = {
+    stages: dict[str, list[Document]] = {
         "types": _count_by("$type"),
+        # By the terms, so that a count is that of the filter: each product once, however a genre is written.
         "genres": [
-            {"$match": {"type": {"$in": [ALBUM, FILM]}}},
-            {"$unwind": "$details.genres"},
-            *_count_by("$details.genres"),
+            {"$set": {"terms": {"$filter": {"input": "$terms", "cond": _is_term("$$this", "genre")}}}},
+            {"$unwind": "$terms"},
+            *_count_by("$terms", written={"$first": "$details.genres"}),
         ],
         "categories": [
             {"$unwind": "$category_ids"},
@@ -185,21 +186,29 @@ async def find_facets(db: Database, listing: Listing, wanted: Sequence[str]) -> 
         ],
     }
     chosen = {name: stages[name] for name in wanted}
-    needed = {"type": 1, "details.genres": 1, "category_ids": 1, "pricing.retail": 1}
-    pipeline = [{"$match": listing.filter}, {"$project": needed}, {"$facet": chosen}]
+    needed = {"type": 1, "terms": 1, "details.genres": 1, "category_ids": 1, "pricing.retail": 1}
+    pipeline: list[Document] = [{"$match": listing.filter}, {"$project": needed}, {"$facet": chosen}]
     counts: Document = (await (await db[PRODUCTS.name].aggregate(pipeline)).to_list())[0]
     return {name: [_facet(name, row) for row in rows] for name, rows in counts.items()}
 
 
-def _count_by(path: str) -> list[Document]:
+def _count_by(path: str, **kept: Document) -> list[Document]:
     return [
-        {"$group": {"_id": path, "count": {"$sum": 1}}},
+        {"$group": {"_id": path, "count": {"$sum": 1}, **kept}},
         {"$sort": {"count": -1, "_id": 1}},
         {"$limit": MAX_FACET_VALUES},
     ]
 
 
+def _is_term(value: str, kind: str) -> Document:
+    lowest = term(kind, "")
+    return {"$and": [{"$gte": [value, lowest]}, {"$lt": [value, prefix_range(lowest)["$lt"]]}]}
+
+
 def _facet(name: str, row: Document) -> Document:
+    if name == "genres":
+        written = next(genre for genre in row["written"] if term("genre", fold(genre)) == row["_id"])
+        return {"value": written, "count": row["count"]}
     if name != "prices":
         return {"value": row["_id"], "count": row["count"]}
     upper = dict(pairwise(PRICE_BANDS))

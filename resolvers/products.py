@@ -15,7 +15,7 @@ A document:
     nonce          changed by every edit
     terms          what many products share and it can be found by; see `product_terms`
     keywords       what few products share and it can be found by
-    incoming       {op, at, ids}  an edit is about to put it into these categories
+    incoming       [{op, at, ids}]  edits that are about to put it into these categories
     applied        ids of the latest repeatable operations on it
 
 `incoming` is a record of intent: `product_jobs.finish_changes` settles what a crash leaves of it.
@@ -100,7 +100,8 @@ PRODUCTS = CollectionSpec(
             name="search",
             weights=_TEXT_WEIGHTS,
             default_language="none",
-            language_override="text_language",
+            # No field can have this name: what merchants put into `details` must not choose a language.
+            language_override="no\0field",
         ),
         IndexModel([("schema_version", ASCENDING)]),
     ],
@@ -126,7 +127,7 @@ async def find_by_sku(db: Database, sku: str, projection: Projection | None = No
 async def find_by_skus(db: Database, skus: Sequence[str], projection: Projection | None = None) -> dict[str, Document]:
     wanted = None if projection is None else {**projection, "sku": 1}
     query: Document = {"sku": skus[0]} if len(skus) == 1 else {"sku": {"$in": list(skus)}}
-    found = await db[PRODUCTS.name].find(query, with_version(wanted)).to_list()
+    found = await db[PRODUCTS.name].find(query, with_version(wanted), batch_size=len(skus) + 1).to_list()
     return {product["sku"]: product for product in await upgrade_read(db, PRODUCTS, found, wanted)}
 
 

@@ -14,7 +14,9 @@ MAX_SLUG = 200
 
 def fold(text: str) -> str:
     """The text without regard to case, width and composition, blanks folded: `Jazz ` and `JAZZ` become `jazz`."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    # Folding takes some letters apart that normalizing puts together.
+    return " ".join(unicodedata.normalize("NFKC", folded).split())
 
 
 def words(text: str) -> list[str]:

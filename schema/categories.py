@@ -98,7 +98,9 @@ class CategoryQuery:
     @strawberry.field(description="The category with this slug.")
     async def category(self, info: Info, slug: str) -> Category | None:
         projection = projection_of(core(info), CATEGORY)
-        return cast("Category | None", await categories.find_by_slug(info.context.reading, slug, projection))
+        name = ("Category by slug", None if projection is None else tuple(projection))
+        loader = info.context.loader(name, lambda: loaders.by_slug(info.context.reading, projection))
+        return cast("Category | None", await loader.load(slug))
 
     @strawberry.field(description="The roots of the hierarchy, by name.")
     async def categories(

@@ -227,7 +227,9 @@ def _steps(
             steps.append((response_name, _constant(output.name), _text))
             continue
         graphql_field = output.fields.get(name)
-        declared = None if graphql_field is None else declaration_of(graphql_field.extensions[_BACKREF])
+        # The fields of introspection are graphql-core's own.
+        definition = None if graphql_field is None else graphql_field.extensions.get(_BACKREF)
+        declared = None if definition is None else declaration_of(definition)
         if graphql_field is None or declared is None:
             raise _NotDeclared
         below = selection.below(nodes)

@@ -73,7 +73,7 @@ def _facts(error: errors.DomainError) -> dict[str, Any]:
     if isinstance(error, errors.NotFound):
         return {"id": None if error.key is None else encode_id(error.kind, error.key)}
     if isinstance(error, errors.InvalidInput):
-        return {"path": [camel_case(part) for part in error.path]}
+        return {"path": [*(camel_case(part) for part in error.path), *error.within]}
     return {name: getattr(error, name) for name in error.facts}
 
 

@@ -80,13 +80,19 @@ class Write(FieldExtension):
             result = await next_(source, info, **kwargs)
             outcome = _payload_record(info, result)
         except errors.DomainError as error:
-            await operations.finish(context.db, operation_id, outcome=_error_record(info, error))
-            raise
+            outcome = _error_record(info, error)
+            kept = await operations.finish(context.db, operation_id, outcome=outcome)
+            if kept is outcome:
+                raise
         except BaseException:
             await operations.release(context.db, operation_id, owner=owner, now=context.now)
             raise
-        await operations.finish(context.db, operation_id, outcome=outcome)
-        return result
+        else:
+            kept = await operations.finish(context.db, operation_id, outcome=outcome)
+            if kept is outcome:
+                return result
+        # Another call with the key took over meanwhile and finished first.
+        return await self._answer_again(context, info, kept)
 
     async def _answer_again(self, context: Context, info: Info, outcome: Document) -> Any:
         if "error" in outcome:

@@ -94,27 +94,35 @@ class CreateProductInput:
 class UpdateProductInput:
     id: strawberry.ID = strawberry.field(description="The product.")
     nonce: strawberry.ID = strawberry.field(description="The nonce that the edit is based on.")
-    title: strawberry.Maybe[str] = strawberry.field(description="For display.")
+    title: strawberry.Maybe[str | None] = strawberry.field(description="For display; it cannot be cleared.")
     description: strawberry.Maybe[str | None] = strawberry.field(description="In plain text; null clears it.")
-    pricing: strawberry.Maybe[PricingInput] = strawberry.field(description="What it costs.")
+    pricing: strawberry.Maybe[PricingInput | None] = strawberry.field(
+        description="What it costs; it cannot be cleared."
+    )
     shipping: strawberry.Maybe[ShippingInput | None] = strawberry.field(description="Null clears it.")
-    category_ids: strawberry.Maybe[list[strawberry.ID]] = strawberry.field(description="All it is in from now on.")
-    properties: strawberry.Maybe[list[PropertyInput]] = strawberry.field(description="All it has from now on.")
+    category_ids: strawberry.Maybe[list[strawberry.ID] | None] = strawberry.field(
+        description="All it is in from now on; null for none."
+    )
+    properties: strawberry.Maybe[list[PropertyInput] | None] = strawberry.field(
+        description="All it has from now on; null for none."
+    )
     issue_date: strawberry.Maybe[datetime | None] = strawberry.field(description="Null clears it.")
-    details: strawberry.Maybe[JSON] = strawberry.field(description="All of them from now on.")
+    details: strawberry.Maybe[JSON | None] = strawberry.field(description="All of them from now on; null for none.")
     idempotency_key: str | None = idempotency_key()
 
     def changes(self) -> dict[str, Any]:
         """What is given, in the words of `changed_product`."""
         makers: dict[str, Callable[[Any], Any]] = {
             "pricing": lambda pricing: pricing.prices(),
-            "shipping": lambda shipping: None if shipping is None else shipping.measures(),
+            "shipping": lambda shipping: shipping.measures(),
             "category_ids": _category_keys,
             "properties": _pairs,
         }
         names = ("title", "description", "pricing", "shipping", "category_ids", "properties", "issue_date", "details")
         given = {name: found.value for name in names if (found := getattr(self, name)) is not None}
-        return {name: makers[name](value) if name in makers else value for name, value in given.items()}
+        return {
+            name: value if value is None or name not in makers else makers[name](value) for name, value in given.items()
+        }
 
 
 def _category_keys(ids: Sequence[str]) -> list[ObjectId]:

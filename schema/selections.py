@@ -131,8 +131,10 @@ class Selection:
             match declaration_of(field.extensions[_BACKREF]):
                 case Stored(path=path):
                     inner = get_named_type(field.type)
+                    below = self.below(nodes)
                     if is_object_type(inner) and _is_document(inner):
-                        yield from self.below(nodes)._paths(inner, f"{prefix}{path}.")  # noqa: SLF001 - its own class
+                        # Of an object without a path of its own (`__typename`) it is needed whether there is one.
+                        yield from list(below._paths(inner, f"{prefix}{path}.")) or [prefix + path]  # noqa: SLF001 - its own class
                     else:
                         yield prefix + path
                 case Computed(needs=needs) | Method(needs=needs):

@@ -28,6 +28,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--driver", choices=("pymongo", "motor"), default="pymongo", help="the driver to test with")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a run for another driver, only the tests that use a driver are left."""
+    if config.getoption("driver") == "pymongo":
+        return
+    kept = [item for item in items if "settings" in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"

@@ -1,0 +1,104 @@
+"""Stops a write between two of its commands, or lets something else happen there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, cast
+
+from gateway.faults import FaultyDatabase
+from resolvers.documents import Database, Document
+
+from .harness import GatewayClient
+
+Action = Callable[[], Awaitable[object]]
+
+
+@contextlib.contextmanager
+def crashing(gateway: GatewayClient, stop_before: int | None) -> Iterator[FaultyDatabase]:
+    """Until it is left, the gateway loses its database before the command with this number; with None never."""
+    with database_of(gateway, FaultyDatabase(gateway.state.database, stop_before)) as faulty:
+        yield faulty
+
+
+@contextlib.contextmanager
+def database_of(gateway: GatewayClient, database: Any) -> Iterator[Any]:
+    """Until it is left, requests see this database."""
+    own = gateway.state.database
+    gateway.state.database = cast("Database", database)
+    try:
+        yield database
+    finally:
+        gateway.state.database = own
+
+
+def interrupted(database: Database, collection: str, method: str, action: Action, *, skip: int = 0) -> Database:
+    """The database, where `action` happens once: right before the command, of those that come after `skip` others."""
+    return cast("Database", _InterruptedDatabase(database, collection, method, _Interruption(action, skip)))
+
+
+class _Interruption:
+    def __init__(self, action: Action, skip: int) -> None:
+        self._action: Action | None = action
+        self._skip = skip
+
+    async def reach(self) -> None:
+        if self._action is None:
+            return
+        if self._skip:
+            self._skip -= 1
+            return
+        action, self._action = self._action, None
+        await action()
+
+
+class _InterruptedDatabase:
+    def __init__(self, database: Database, collection: str, method: str, interruption: _Interruption) -> None:
+        self._database = database
+        self._collection = collection
+        self._method = method
+        self._interruption = interruption
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def __getitem__(self, name: str) -> Any:
+        collection = self._database[name]
+        if name != self._collection:
+            return collection
+        return _InterruptedCollection(collection, self._method, self._interruption)
+
+
+class _InterruptedCollection:
+    def __init__(self, collection: Any, method: str, interruption: _Interruption) -> None:
+        self._collection = collection
+        self._method = method
+        self._interruption = interruption
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._collection, name)
+        if name != self._method:
+            return method
+        if name == "find":
+            return lambda *args, **kwargs: _InterruptedCursor(method(*args, **kwargs), self._interruption)
+
+        async def later(*args: Any, **kwargs: Any) -> Any:
+            await self._interruption.reach()
+            return await method(*args, **kwargs)
+
+        return later
+
+
+class _InterruptedCursor:
+    def __init__(self, cursor: Any, interruption: _Interruption) -> None:
+        self._cursor = cursor
+        self._interruption = interruption
+
+    async def to_list(self) -> list[Document]:
+        await self._interruption.reach()
+        return cast("list[Document]", await self._cursor.to_list())
+
+    async def __aiter__(self) -> AsyncIterator[Document]:
+        await self._interruption.reach()
+        async for document in self._cursor:
+            yield document

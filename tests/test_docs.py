@@ -1,0 +1,313 @@
+"""What the documentation says is so: every example is run, every link, command and name is looked up.
+
+How a page is read:
+
+* A `graphql` block is run as it stands, by a caller who may do everything, on the demo's shop. The blocks of a page
+  are run in order, on one database of the page's own.
+* `json variables` after it holds its variables. There `<id of jazz>` stands for the id of the category with that slug,
+  `<nonce of LP-0001>` for the present nonce of that product, and `<endCursor>` for that of the page before.
+* `json` after it is its answer. A second one is the answer when it is run again. `"…"` stands for a text that differs
+  from one database to another.
+* `jsonl categories` and `jsonl products` are imported; `text` after it is what the command prints.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+import typer
+from graphql import (
+    GraphQLEnumType,
+    GraphQLInputObjectType,
+    GraphQLUnionType,
+    OperationDefinitionNode,
+    OperationType,
+    parse,
+)
+from rich.console import Console
+
+from gateway import cli, cli_data, explorer
+from gateway.settings import PREFIX, Settings
+from schema import create_schema
+from schema.roles import Role
+
+from .harness import GatewayClient
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = [*PAGES, ROOT / "CHANGELOG.md"]
+ANY = "…"
+
+_FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$|^(?P<heading>#+ [^\n]*)$", re.MULTILINE | re.DOTALL)
+_STANDS_FOR = re.compile(r"<(id|nonce) of ([^<>]+)>")
+_CURSOR = "<endCursor>"
+_FORBIDDEN = [
+    r"(?<![\w.])/(home|root|tmp|work|usr|Users|mnt)\b",
+    r"(?i)\b(pypi\.org|pythonhosted|npmjs|registry\.|unpkg|jsdelivr|artifactory)",
+    r"(?i)\b(jira|sprint|AI assistant|chatbot)\b",
+]
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block, or a heading, which ends what belongs to the blocks above it."""
+
+    where: str
+    info: str
+    text: str
+
+
+@dataclass
+class Example:
+    """A block that is run, with what belongs to it."""
+
+    block: Block
+    variables: dict[str, Any] = field(default_factory=dict)
+    shown: list[str] = field(default_factory=list)
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    text = page.read_text()
+    for found in _FENCE.finditer(text):
+        where = f"{_name(page)}:{text.count(chr(10), 0, found.start()) + 1}"
+        yield Block(where, "heading" if found["heading"] else found["info"], found["text"] or "")
+
+
+def examples_in(page: Path) -> list[Example]:
+    examples: list[Example] = []
+    present: Example | None = None
+    for block in blocks_of(page):
+        if block.info == "graphql" or block.info.startswith("jsonl "):
+            present = Example(block)
+            examples.append(present)
+        elif block.info == "heading":
+            present = None
+        elif present is not None and block.info == "json variables":
+            present.variables = json.loads(block.text)
+        elif present is not None and block.info == ("json" if present.block.info == "graphql" else "text"):
+            present.shown.append(block.text)
+    return examples
+
+
+def ids(paths: list[Path]) -> list[str]:
+    return [_name(path) for path in paths]
+
+
+@pytest.fixture
+async def shop(gateway: GatewayClient, settings: Settings) -> AsyncIterator[GatewayClient]:
+    """A gateway on the demo's data, asked by somebody who may do everything, as GraphiQL in the demo is."""
+    await cli_data.load_demo(settings, 1, Console(file=io.StringIO()))
+    gateway.roles = (Role.ADMIN,)
+    yield gateway
+
+
+async def resolved(shop: GatewayClient, query: str, given: Any, operation: str | None = None) -> Any:
+    """The variables with what their placeholders stand for."""
+    if isinstance(given, dict):
+        cursors = [name for name, value in given.items() if value == _CURSOR]
+        if cursors:
+            first = await shop.data(query, {**given, **dict.fromkeys(cursors)}, operation=operation)
+            given = {**given, **dict.fromkeys(cursors, end_cursor(first))}
+        return {name: await resolved(shop, query, value) for name, value in given.items()}
+    if isinstance(given, list):
+        return [await resolved(shop, query, value) for value in given]
+    if not isinstance(given, str) or (found := _STANDS_FOR.fullmatch(given)) is None:
+        return given
+    kind, key = found.groups()
+    if kind == "id":
+        return (await shop.data("query ($key: String!) { category(slug: $key) { id } }", {"key": key}))["category"]["id"]
+    return (await shop.data("query ($key: String!) { product(sku: $key) { nonce } }", {"key": key}))["product"]["nonce"]
+
+
+def end_cursor(answer: Any) -> str:
+    """The first `endCursor` in an answer."""
+    text = re.search(r'"endCursor": "([^"]+)"', json.dumps(answer))
+    assert text is not None, answer
+    return text[1]
+
+
+def as_shown(answer: Any, shown: Any) -> Any:
+    """The answer, with `…` for the texts that the page shows so."""
+    if isinstance(answer, dict) and isinstance(shown, dict):
+        return {name: as_shown(value, shown.get(name)) for name, value in answer.items()}
+    if isinstance(answer, list) and isinstance(shown, list) and len(answer) == len(shown):
+        return [as_shown(value, other) for value, other in zip(answer, shown, strict=True)]
+    return ANY if shown == ANY and isinstance(answer, str) and answer else answer
+
+
+def is_mutation(query: str, name: str | None = None) -> bool:
+    return any(
+        node.operation is OperationType.MUTATION
+        for node in parse(query).definitions
+        if isinstance(node, OperationDefinitionNode) and (name is None or (node.name and node.name.value == name))
+    )
+
+
+@pytest.mark.parametrize("page", with_examples := [page for page in PAGES if examples_in(page)], ids=ids(with_examples))
+async def test_examples_answer_what_the_page_shows(
+    shop: GatewayClient, settings: Settings, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for example in examples_in(page):
+        if example.block.info == "graphql":
+            await assert_answers(shop, example)
+        else:
+            await assert_imports(settings, example)
+
+
+async def assert_answers(shop: GatewayClient, example: Example) -> None:
+    query, where = example.block.text, example.block.where
+    variables = await resolved(shop, query, example.variables)
+    assert example.shown or not is_mutation(query), f"{where}: a mutation's answer must be shown"
+    for text in example.shown:
+        shown = json.loads(text)
+        answer = await shop.ask(query, variables)
+        assert as_shown(answer.body, shown) == shown, where
+        if is_mutation(query) and shown["data"] is not None:
+            assert all("__typename" in result for result in shown["data"].values() if result), where
+    if not example.shown:
+        assert "errors" not in (await shop.ask(query, variables)).body, where
+
+
+async def assert_imports(settings: Settings, example: Example) -> None:
+    subject = example.block.info.removeprefix("jsonl ")
+    file = Path(f"{subject}.jsonl")
+    file.write_text(example.block.text)
+    for shown in example.shown or [None]:
+        printed = io.StringIO()
+        console = Console(file=printed, highlight=False, width=300)
+        is_good = await cli_data.import_files(settings, subject, [file], console, console)
+        if shown is None:
+            assert is_good, (example.block.where, printed.getvalue())
+        else:
+            assert printed.getvalue().split() == shown.split(), example.block.where
+
+
+# GraphiQL's tabs
+
+EXAMPLES = sorted(explorer.EXAMPLES.glob("*.graphql"))
+_VARIABLES = re.compile(r"^# Variables: (.*)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=ids(EXAMPLES))
+async def test_examples_of_graphiql_answer(shop: GatewayClient, path: Path) -> None:
+    text = path.read_text()
+    previous = 0
+    for node in parse(text).definitions:
+        assert isinstance(node, OperationDefinitionNode)
+        assert node.name is not None
+        assert node.loc is not None
+        name, comment = node.name.value, text[previous : node.loc.start]
+        previous = node.loc.end
+        written = _VARIABLES.search(comment)
+        given = {} if written is None else json.loads(written[1])
+
+        # The whole text is sent, as GraphiQL does, with the name of the operation that the cursor is in.
+        variables = await resolved(shop, text, given, name)
+        answer = await shop.data(text, variables, operation=name)
+
+        assert all(value not in (None, [], {"nodes": []}) for value in answer.values()), name
+        if is_mutation(text, name):
+            members = {result["__typename"] for result in answer.values()}
+            assert members <= set(re.findall(r"`(\w+)`", comment)), name
+
+
+async def test_the_tour_takes_as_many_commands_as_the_readme_says(shop: GatewayClient) -> None:
+    tour = next(block.text for block in blocks_of(README) if block.info == "graphql")
+
+    shop.commands.clear()
+    await shop.data(tour)
+
+    # The jobs' first turn was over long before the shop was loaded.
+    assert len(shop.commands.sent) == 4, shop.commands.names()
+    assert "four commands" in README.read_text()
+
+
+# Names
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=ids(TEXTS))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^()\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.is_relative_to(ROOT), target
+        assert found.exists(), target
+        if anchor:
+            assert anchor in anchors(found), target
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as forges make them."""
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def code_in(page: Path) -> Iterator[str]:
+    """The lines of shell blocks, and what stands between backticks in the prose."""
+    for block in blocks_of(page):
+        if block.info == "sh":
+            yield from block.text.splitlines()
+    yield from re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=ids(TEXTS))
+def test_commands_exist(page: Path) -> None:
+    group = typer.main.get_command(cli.app)
+    assert isinstance(group, typer.core.TyperGroup)
+    for code in code_in(page):
+        for name, rest in re.findall(r"(?:^|[\s/])portico ([a-z]+)\b([^|;&>#]*)", code):
+            assert name in group.commands, code
+            known = {option for parameter in group.commands[name].params for option in parameter.opts} | {"--help"}
+            assert set(re.findall(r"--[a-z-]+", rest)) <= known, code
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=ids(TEXTS))
+def test_make_targets_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for code in code_in(page):
+        assert set(re.findall(r"(?:^|\s)make ([a-z]+)", code)) <= targets, code
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=ids(TEXTS))
+def test_settings_exist(page: Path) -> None:
+    known = {PREFIX + name.upper() for name in get_type_hints(Settings)}
+    assert set(re.findall(rf"\b{PREFIX}[A-Z_]+\b", page.read_text())) <= known
+
+
+@pytest.mark.parametrize("page", [*TEXTS, *EXAMPLES], ids=ids([*TEXTS, *EXAMPLES]))
+def test_nothing_tells_of_one_machine(page: Path) -> None:
+    for pattern in _FORBIDDEN:
+        assert re.findall(pattern, page.read_text()) == [], pattern
+
+
+def test_every_filter_sort_and_failure_is_documented() -> None:
+    text = "\n".join(page.read_text() for page in PAGES)
+    types = create_schema()._schema.type_map
+    names: set[str] = set()
+    for found in types.values():
+        if isinstance(found, GraphQLUnionType):
+            names |= {member.name for member in found.types}
+        if isinstance(found, GraphQLInputObjectType) and found.name.endswith("Filter"):
+            names |= set(found.fields)
+        if isinstance(found, GraphQLEnumType) and found.name.endswith("Sort"):
+            names |= set(found.values)
+
+    missing = sorted(name for name in names if f"`{name}`" not in text)
+
+    assert missing == []

@@ -1,0 +1,184 @@
+"""GraphiQL: the page, its policy, its configuration, and its use in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway import demo_token, explorer
+from gateway.settings import Settings
+
+from .harness import GatewayClient, running
+from .processes import environment, node_modules, run_node, served
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "font-src 'self' data:; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+CDN_POLICY = POLICY.replace("script-src 'self'", "script-src 'self' https://unpkg.com").replace(
+    "style-src 'self' 'unsafe-inline'", "style-src 'self' 'unsafe-inline' https://unpkg.com"
+)
+EXAMPLES = sorted((Path(explorer.__file__).parent / "examples").glob("*.graphql"))
+PAGES = ["/", "/graphiql/", "/graphql"]
+HTML = {"accept": "text/html"}
+needs_build = pytest.mark.skipif(not explorer.is_built(), reason="GraphiQL has not been built: see `make graphiql`")
+
+
+@needs_build
+@pytest.mark.parametrize("path", PAGES)
+async def test_the_page_comes_with_a_strict_policy_and_is_asked_for_anew_each_time(
+    gateway: GatewayClient, path: str
+) -> None:
+    page = await gateway.http.get(path, headers=HTML)
+
+    assert page.status_code == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.headers["content-security-policy"] == POLICY
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert page.headers["referrer-policy"] == "no-referrer"
+    assert page.headers["cache-control"] == "no-cache"
+    assert "<title>Portico</title>" in page.text
+
+
+@needs_build
+async def test_what_the_page_loads_is_the_gateways_own_and_may_be_kept_for_good(gateway: GatewayClient) -> None:
+    page = await gateway.http.get("/")
+    assets = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+
+    assert assets
+    for asset in assets:
+        assert asset.startswith("/graphiql/assets/")
+        found = await gateway.http.get(asset)
+        assert found.status_code == 200
+        assert found.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert found.headers["content-security-policy"] == POLICY
+        assert found.headers["x-content-type-options"] == "nosniff"
+
+
+@needs_build
+@pytest.mark.parametrize(
+    "path", ["/graphiql/assets/nothing.js", "/graphiql/../app.py", "/graphiql/%2e%2e/app.py", "/x"]
+)
+async def test_nothing_else_is_served(gateway: GatewayClient, path: str) -> None:
+    assert (await gateway.http.get(path)).status_code == 404
+
+
+async def test_the_configuration_has_a_tab_of_examples_for_each_file_and_no_token(gateway: GatewayClient) -> None:
+    demo_token.make(gateway.settings)
+
+    response = await gateway.http.get("/graphiql/config.json")
+
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["cache-control"] == "no-store"
+    assert response.json() == {
+        "endpoint": "/graphql",
+        "headers": {},
+        "tabs": [{"title": path.stem.capitalize(), "query": path.read_text()} for path in EXAMPLES],
+    }
+
+
+async def test_only_the_demo_has_its_token_in_the_configuration(settings: Settings) -> None:
+    async with running(replace(settings, demo=True)) as gateway:
+        token = demo_token.make(gateway.settings)
+
+        headers = (await gateway.http.get("/graphiql/config.json")).json()["headers"]
+        viewer = await gateway.data("{ viewer { subject roles } }", token=token)
+
+    assert headers == {"authorization": f"Bearer {token}"}
+    assert viewer == {"viewer": {"subject": "demo", "roles": ["ADMIN"]}}
+
+
+async def test_the_token_of_the_demo_is_kept_and_made_anew_where_it_is_good_no_more(settings: Settings) -> None:
+    kept = settings.data_dir / "demo-token"
+
+    first, again = demo_token.make(settings), demo_token.make(settings)
+    kept.write_text("nonsense")
+    anew = demo_token.make(settings)
+
+    assert first == again
+    assert kept.read_text() == anew == demo_token.read(settings)
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+async def test_every_example_is_an_operation_of_the_schema_within_the_limits(
+    gateway: GatewayClient, path: Path
+) -> None:
+    operation = gateway.state.executor.operations.get(path.read_text())
+    names = re.findall(r"^(?:query|mutation) (\w+)", path.read_text(), re.MULTILINE)
+
+    assert names
+    for name in names:
+        gateway.state.executor.operations.check(operation, name, {})
+
+
+async def test_where_it_has_not_been_built_the_page_says_what_to_do(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explorer, "BUILT", tmp_path)
+    async with running(settings) as gateway:
+        for path in PAGES:
+            page = await gateway.http.get(path, headers=HTML)
+
+            assert page.status_code == 200
+            assert page.headers["content-security-policy"] == POLICY
+            assert page.headers["cache-control"] == "no-cache"
+            assert "make graphiql" in page.text
+            assert "PORTICO_GRAPHIQL=cdn" in page.text
+
+
+async def test_it_can_come_from_a_public_cdn(settings: Settings) -> None:
+    async with running(replace(settings, graphiql="cdn")) as gateway:
+        page = await gateway.http.get("/")
+        own = re.findall(r'(?:src|href)="(/[^"]+)"', page.text)
+        foreign = re.findall(r'(?:src|href)="(https?:[^"]+)"', page.text)
+        files = [await gateway.http.get(path) for path in own]
+
+    assert page.headers["content-security-policy"] == CDN_POLICY
+    assert page.headers["cache-control"] == "no-cache"
+    assert foreign
+    assert all(re.fullmatch(r"https://unpkg\.com/[a-z-]+@\d+\.\d+\.\d+/\S+", link) for link in foreign)
+    assert [found.status_code for found in files] == [200, 200]
+
+
+async def test_it_can_be_turned_off(settings: Settings) -> None:
+    async with running(replace(settings, graphiql="off")) as gateway:
+        page = await gateway.http.get("/")
+        statuses = [
+            (await gateway.http.get(path)).status_code
+            for path in ("/graphiql/", "/graphiql/config.json", "/graphiql/x.js")
+        ]
+        answer = await gateway.data("{ __typename }")
+
+    assert "turned off" in page.text
+    assert "<script" not in page.text
+    assert statuses == [404, 404, 404]
+    assert answer == {"__typename": "Query"}
+
+
+@needs_build
+def test_in_a_browser_it_answers_queries_completes_fields_and_breaks_no_rule(
+    settings: Settings, tmp_path: Path
+) -> None:
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        pytest.skip("Chromium is not installed")
+    project = node_modules("browser")
+
+    with served(tmp_path, environment(settings), command="demo") as gateway:
+        done = run_node(project, "graphiql.mjs", chromium, gateway.url + "/", "CategoryPage", "breadcrumbs")
+
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["title"] == "Portico"
+    assert seen["tabs"] == [path.stem.capitalize() for path in EXAMPLES]
+    assert '"name": "Jazz"' in seen["result"]
+    assert seen["suggestions"] == ["viewer"]
+    assert '"subject": "demo"' in seen["viewer"]
+    assert (seen["problems"], seen["violations"], seen["foreign"], seen["failed"]) == ([], [], [], [])
