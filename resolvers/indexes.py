@@ -4,21 +4,44 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from pymongo import IndexModel
+from pymongo.errors import OperationFailure
+
 from .categories import CATEGORIES
-from .documents import CollectionSpec, Database, upgrade_batch
+from .documents import Collection, CollectionSpec, Database, upgrade_batch
 from .intents import INTENTS
 from .leases import LEASES
 from .operations import OPERATIONS
 from .products import PRODUCTS
 
+# The server's codes for an index of the same name with other options, or with other keys.
+_DEFINED_OTHERWISE = {85, 86}
+
 COLLECTIONS: tuple[CollectionSpec, ...] = (CATEGORIES, PRODUCTS, OPERATIONS, INTENTS, LEASES)
 
 
 async def create_indexes(db: Database) -> AsyncIterator[tuple[str, list[str]]]:
-    """Creates what is missing. Yields each collection with the names of its indexes. May be repeated."""
+    """Creates what is missing, and anew what an earlier version defined otherwise. May be repeated.
+
+    Yields each collection with the names of its indexes.
+    """
     for spec in COLLECTIONS:
-        names = await db[spec.name].create_indexes(list(spec.indexes)) if spec.indexes else []
-        yield spec.name, names
+        if spec.indexes:
+            await _create_indexes(db[spec.name], list(spec.indexes))
+        yield spec.name, [index.document["name"] for index in spec.indexes]
+
+
+async def _create_indexes(collection: Collection, indexes: list[IndexModel]) -> None:
+    try:
+        await collection.create_indexes(indexes)
+    except OperationFailure as error:
+        if error.code not in _DEFINED_OTHERWISE:
+            raise
+        if len(indexes) == 1:
+            await collection.drop_index(indexes[0].document["name"])
+        # The server refuses them all for one; each is tried by itself.
+        for index in indexes:
+            await _create_indexes(collection, [index])
 
 
 async def shard_collections(db: Database) -> AsyncIterator[tuple[str, str]]:

@@ -1,0 +1,33 @@
+"""Indexes are there after a start, whatever an earlier version left."""
+
+from __future__ import annotations
+
+from pymongo import IndexModel
+
+from resolvers.documents import Database
+from resolvers.indexes import create_indexes
+from resolvers.products import PRODUCTS
+
+
+async def test_an_index_that_an_earlier_version_defined_otherwise_is_made_anew(db: Database) -> None:
+    products = db[PRODUCTS.name]
+    await products.drop_index("search")
+    await products.create_indexes([IndexModel([("title", "text")], name="search", default_language="english")])
+    await products.drop_index("sku_1")
+    await products.create_indexes([IndexModel([("sku", 1)], name="sku_1")])
+
+    made = {collection: names async for collection, names in create_indexes(db)}
+
+    found = {index["name"]: index async for index in await products.list_indexes()}
+    assert set(made[PRODUCTS.name]) | {"_id_"} == set(found)
+    assert found["search"]["default_language"] == "none"
+    assert found["sku_1"]["unique"] is True
+
+
+async def test_creating_the_indexes_again_changes_nothing(db: Database) -> None:
+    before = await db[PRODUCTS.name].index_information()
+
+    async for _ in create_indexes(db):
+        pass
+
+    assert await db[PRODUCTS.name].index_information() == before
