@@ -118,7 +118,9 @@ def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: boo
     listening = server.bind(host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}"
-    out.print(f"Portico is at [bold]{address}[/bold] (GraphiQL) and {address}/graphql. Ctrl-C stops it.", soft_wrap=True)
+    out.print(
+        f"Portico is at [bold]{address}[/bold] (GraphiQL) and {address}/graphql. Ctrl-C stops it.", soft_wrap=True
+    )
     server.serve(chosen, listening, workers=workers, reload=reload)
 
 
@@ -149,7 +151,7 @@ def schema(
 
 @app.command()
 def indexes() -> None:
-    """Create the indexes that are missing."""
+    """Create the indexes that are missing, and anew what an earlier version defined otherwise."""
     run(cli_data.show_indexes(settings(), out))
 
 

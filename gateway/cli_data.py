@@ -132,10 +132,12 @@ async def examine(settings: Settings, out: Console, *, repair: bool) -> int:
                     await problem.repair()
                     mended += 1
                 if found <= _SHOWN:
-                    out.print(f"  {problem.subject}: {problem.text}", markup=False)
+                    out.print(f"  {problem.subject}: {problem.text}", markup=False, soft_wrap=True)
             left += found - mended
-            verdict = "holds" if not found else f"{found:,} wrong" + (f", {mended:,} mended" if mended else "")
-            out.print(f"{'ok  ' if found == mended else 'FAIL'} {invariant.name} {verdict}.", markup=False)
+            verdict = f" {found:,} wrong, {mended:,} mended." if found else ""
+            out.print(
+                f"{'ok  ' if found == mended else 'FAIL'} {invariant.name}{verdict}", markup=False, soft_wrap=True
+            )
     return left
 
 

@@ -81,7 +81,10 @@ def attach(settings: Settings) -> Embedded:
         # A keeper that is just stopping has this lock alone, until it is done.
         fcntl.flock(lock, fcntl.LOCK_SH)
         try:
-            port = _running_port(folder) or _start(folder, find_mongod(settings))
+            port = _running_port(folder)
+            if port is None or not _is_kept(folder):
+                _end_orphan(folder, port)
+                port = _start(folder, find_mongod(settings))
         except BaseException:
             lock.close()
             raise
@@ -105,8 +108,38 @@ def _running_port(folder: Path) -> int | None:
     return None
 
 
+def _is_kept(folder: Path) -> bool:
+    """Whether a keeper lives: it holds this lock for as long."""
+    with (folder / "mongod.keeper").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _end_orphan(folder: Path, port: int | None) -> None:
+    """Waits until no `mongod` has the data. One whose keeper was killed may still be about to stop, or need telling."""
+    if port is not None:
+        with contextlib.suppress(PyMongoError), _client(port) as client:
+            client.admin.command("shutdown", force=True)
+    deadline = time.monotonic() + START_SECONDS
+    with contextlib.suppress(FileNotFoundError):
+        while time.monotonic() < deadline:
+            with (folder / "mongo" / "mongod.lock").open("r+") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    time.sleep(0.05)
+                else:
+                    return
+
+
 def _start(folder: Path, mongod: str) -> int:
     port = _free_port(folder)
+    with contextlib.suppress(FileNotFoundError):
+        # What it says is read when it fails; what an earlier one said is not to be taken for it.
+        (folder / "mongod.log").replace(folder / "mongod.log.old")
     log = folder / "keeper.log"
     with log.open("w") as output:
         keeper = subprocess.Popen(  # noqa: S603 - our own module, with paths of our own
@@ -173,12 +206,17 @@ def _is_primary(client: MongoClient[dict[str, Any]]) -> bool:
 
 
 def _last_words(folder: Path) -> str:
-    """The last error in the log of `mongod`, which writes JSON lines."""
-    with contextlib.suppress(OSError):
-        for line in reversed((folder / "mongod.log").read_text().splitlines()):
-            with contextlib.suppress(ValueError):
-                entry = json.loads(line)
-                if entry.get("s") in {"E", "F"}:
-                    return f"{entry['msg']} {entry.get('attr', {}).get('error', '')}".strip()
-        return (folder / "keeper.log").read_text().strip().splitlines()[-1]
-    return "it left no message"
+    """The last error in the log of `mongod`, which writes JSON lines, or else what it printed before it had a log."""
+    for line in reversed(_lines(folder / "mongod.log")):
+        with contextlib.suppress(ValueError):
+            entry = json.loads(line)
+            if entry.get("s") in {"E", "F"}:
+                return f"{entry['msg']} {entry.get('attr', {}).get('error', '')}".strip()
+    printed = _lines(folder / "keeper.log")
+    return printed[-1] if printed else "it left no message"
+
+
+def _lines(path: Path) -> list[str]:
+    if not path.exists():
+        return []
+    return [line for line in path.read_text(errors="replace").splitlines() if line.strip()]

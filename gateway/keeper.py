@@ -46,7 +46,9 @@ def keep(folder: Path, mongod: str, port: int) -> int:
         *("--logpath", str(folder / "mongod.log")),
     ]
     state = folder / "mongod.json"
-    with (folder / "mongod.users").open("a") as lock:
+    with (folder / "mongod.users").open("a") as lock, (folder / "mongod.keeper").open("a") as alive:
+        # Tells who comes later that this `mongod` is going to stay.
+        fcntl.flock(alive, fcntl.LOCK_EX)
         child = subprocess.Popen(command, preexec_fn=_die_with_keeper)  # noqa: S603, PLW1509 - before any thread
         state.write_text(json.dumps({"port": port, "pid": child.pid}))
         while child.poll() is None and not _is_unused(lock):

@@ -18,7 +18,7 @@ from pymongo.errors import DuplicateKeyError
 
 from . import operations, products
 from .categories import CATEGORIES, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_usable, lineage_below, require_usable
-from .category_lineage import refresh_lineage, refresh_subtree
+from .category_lineage import LineageUnsettled, refresh_lineage, refresh_subtree
 from .documents import SCHEMA_VERSION, Database, Document
 from .errors import CategoryCycle, CategoryNotEmpty, Conflict, NotFound, SlugTaken
 from .text import require_slug, require_text
@@ -117,8 +117,14 @@ def _marked_update(changes: Document, operation_id: str, now: datetime, **other:
 
 
 async def finish_refresh(db: Database, category_id: ObjectId, operation_id: str) -> None:
-    """Brings the subtree up to date and takes the mark off. May be repeated."""
-    await refresh_subtree(db, category_id)
+    """Brings the subtree up to date and takes the mark off. May be repeated.
+
+    Where others change the tree faster than it can be written, the mark stays, and a job goes on.
+    """
+    try:
+        await refresh_subtree(db, category_id)
+    except LineageUnsettled:
+        return
     await db[CATEGORIES.name].update_one({"_id": category_id}, {"$pull": {"refresh": {"op": operation_id}}})
 
 

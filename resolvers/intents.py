@@ -24,7 +24,7 @@ INTENTS = CollectionSpec(
 async def announce(db: Database, operation_id: str, *, kind: str, keys: Sequence[str], now: datetime) -> None:
     """Notes that the operation is going to write the documents with these keys. May be repeated."""
     intent = {"kind": kind, "keys": list(keys), "at": now}
-    await db[INTENTS.name].update_one({"_id": operation_id}, {"$setOnInsert": intent}, upsert=True)
+    await db[INTENTS.name].update_one({"_id": operation_id}, {"$set": intent}, upsert=True)
 
 
 async def withdraw(db: Database, operation_id: str) -> None:

@@ -1,9 +1,9 @@
 """Operation ids, and the record that gives a repeated mutation one effect and one answer.
 
-Every mutation has an operation id. Where the caller gave an idempotency key, the id is derived from the caller and
-the key, and a record of the operation is kept for a day. A crash leaves the record `running`; the next call with the
-key takes it over when its lease has run out, and repeats the steps under the same id. Each step is written so that
-the same id has no second effect.
+Every mutation has an operation id. Where the caller gave an idempotency key, a record of the operation is kept for a
+day under an id derived from the caller and the key. A crash leaves the record `running`; the next call with the key
+takes it over when its lease has run out, and repeats the steps under the same operation id. Each step is written so
+that the same id has no second effect. Once the record is gone, the key makes an operation with another id.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def random_operation_id() -> str:
     return f"r-{uuid4().hex}"
 
 
-def keyed_operation_id(subject: str | None, key: str) -> str:
-    """The id of the operation that this caller calls by this key."""
+def record_id_of(subject: str | None, key: str) -> str:
+    """The id of the record of what this caller calls by this key."""
     caller = "anonymous" if subject is None else f"subject:{subject}"
     return _KEYED + hashlib.blake2b(f"{caller}\0{key}".encode(), digest_size=20).hexdigest()
 
@@ -77,12 +77,11 @@ def was_applied(document: Document, operation_id: str) -> bool:
     return operation_id in document.get("applied", ())
 
 
-async def begin(
-    db: Database, operation_id: str, *, field: str, fingerprint: str, now: datetime, owner: str
-) -> Document | None:
+async def begin(db: Database, record_id: str, *, field: str, fingerprint: str, now: datetime, owner: str) -> Document:
     """Takes the operation on, or waits for the call that has it.
 
-    Returns:  None where the caller is to carry it out; the finished record where it has been carried out.
+    Returns:  the record; its state is `done` where the operation has been carried out, else the caller is to carry it
+              out under the id that the record has in `operation`.
     Raises:   OperationKeyReused (the key was used with another field or input), OperationUnderWay.
     Writes:   operations; one insert or one guarded update.
     """
@@ -90,12 +89,10 @@ async def begin(
     delay = 0.01
     while True:
         at = now + timedelta(seconds=waited)
-        record = await _claim(db, operation_id, field=field, fingerprint=fingerprint, at=at, owner=owner)
-        if record is None:
-            return None
+        record = await _claim(db, record_id, field=field, fingerprint=fingerprint, at=at, owner=owner)
         if record["fingerprint"] != fingerprint or record["field"] != field:
             raise OperationKeyReused
-        if record["state"] == "done":
+        if record["state"] == "done" or record["owner"] == owner:
             return record
         if waited > _PATIENCE:
             raise OperationUnderWay
@@ -105,16 +102,15 @@ async def begin(
         delay = min(delay * 1.6, 1.0)
 
 
-async def _claim(
-    db: Database, operation_id: str, *, field: str, fingerprint: str, at: datetime, owner: str
-) -> Document | None:
-    """None where `owner` has the operation now, else the record as it stands."""
+async def _claim(db: Database, record_id: str, *, field: str, fingerprint: str, at: datetime, owner: str) -> Document:
+    """The record as it stands, which is the owner's now where nobody else has it."""
     operations = db[OPERATIONS.name]
     lease = {"owner": owner, "lease_until": at + LEASE}
-    record = await operations.find_one({"_id": operation_id})
+    record = await operations.find_one({"_id": record_id})
     if record is None:
         fresh = {
-            "_id": operation_id,
+            "_id": record_id,
+            "operation": f"{record_id}.{uuid4().hex}",
             "field": field,
             "fingerprint": fingerprint,
             "state": "running",
@@ -125,29 +121,34 @@ async def _claim(
         try:
             await operations.insert_one(fresh)
         except DuplicateKeyError:
-            return await operations.find_one({"_id": operation_id}) or fresh
-        return None
+            return await operations.find_one({"_id": record_id}) or {**fresh, "owner": None}
+        return fresh
     if record["fingerprint"] == fingerprint and record["state"] == "running" and record["lease_until"] <= at:
-        guard = {"_id": operation_id, "state": "running", "lease_until": record["lease_until"]}
-        taken = await operations.update_one(guard, {"$set": lease})
-        return None if taken.matched_count else record
+        guard = {"_id": record_id, "state": "running", "lease_until": record["lease_until"]}
+        if (await operations.update_one(guard, {"$set": lease})).matched_count:
+            return {**record, **lease}
     return record
+
+
+def _mine(operation_id: str) -> Document:
+    """The record of an operation that the caller is carrying out."""
+    return {"_id": operation_id.partition(".")[0], "operation": operation_id}
 
 
 async def finish(db: Database, operation_id: str, *, outcome: Document) -> Document:
     """Keeps the outcome. Where another call with the id finished first, its outcome stands and is returned."""
     operations = db[OPERATIONS.name]
-    guard = {"_id": operation_id, "state": "running"}
+    guard = {**_mine(operation_id), "state": "running"}
     kept = await operations.update_one(guard, {"$set": {"state": "done", "outcome": outcome}})
     if kept.matched_count:
         return outcome
-    record = await operations.find_one({"_id": operation_id})
+    record = await operations.find_one(_mine(operation_id))
     return outcome if record is None else dict(record["outcome"])
 
 
 async def release(db: Database, operation_id: str, *, owner: str, now: datetime) -> None:
     """Lets the next call with the key begin at once. For a call that failed and can be repeated."""
-    guard = {"_id": operation_id, "state": "running", "owner": owner}
+    guard = {**_mine(operation_id), "state": "running", "owner": owner}
     await db[OPERATIONS.name].update_one(guard, {"$set": {"lease_until": now}})
 
 
@@ -155,12 +156,12 @@ async def note(db: Database, operation_id: str, **facts: Any) -> None:
     """Notes in the record what a repeated call could not see any more, e.g. that it is about to delete something."""
     if is_repeatable(operation_id):
         changes = {f"notes.{name}": value for name, value in facts.items()}
-        await db[OPERATIONS.name].update_one({"_id": operation_id}, {"$set": changes})
+        await db[OPERATIONS.name].update_one(_mine(operation_id), {"$set": changes})
 
 
 async def notes(db: Database, operation_id: str) -> Document:
     """What an earlier call with this id noted."""
     if not is_repeatable(operation_id):
         return {}
-    record = await db[OPERATIONS.name].find_one({"_id": operation_id}, {"notes": 1})
+    record = await db[OPERATIONS.name].find_one(_mine(operation_id), {"notes": 1})
     return {} if record is None else dict(record.get("notes", {}))

@@ -75,6 +75,12 @@ async def confirm_created(db: Database, operation_id: str, skus: Sequence[str]) 
 
     Returns:  the missing category of each product that was undone. May be repeated.
     """
+    undone = await _undo_misplaced(db, operation_id, skus)
+    await intents.withdraw(db, operation_id)
+    return undone
+
+
+async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str]) -> dict[str, ObjectId]:
     mine = [operations.derived_id(operation_id, sku) for sku in skus]
     query = {"sku": {"$in": list(skus)}, "_id": {"$in": mine}}
     created = await db[PRODUCTS.name].find(query, {"sku": 1, "category_ids": 1}).to_list()
@@ -82,10 +88,13 @@ async def confirm_created(db: Database, operation_id: str, skus: Sequence[str]) 
     undone: dict[str, ObjectId] = {}
     for product in created:
         gone = next((key for key in product["category_ids"] if key not in usable), None)
-        if gone is not None:
-            await db[PRODUCTS.name].delete_one({"sku": product["sku"], "_id": product["_id"]})
+        if gone is None:
+            continue
+        if (await db[PRODUCTS.name].delete_one(product)).deleted_count:
             undone[product["sku"]] = gone
-    await intents.withdraw(db, operation_id)
+        else:
+            # An edit has put it elsewhere meanwhile, or somebody has deleted it.
+            undone |= await _undo_misplaced(db, operation_id, [product["sku"]])
     return undone
 
 
@@ -123,14 +132,15 @@ async def _try_update(db: Database, product: Document, changed: Document, now: d
     guard = {"sku": product["sku"], "nonce": product["nonce"]}
     added = [key for key in changed["category_ids"] if key not in product["category_ids"]]
     if added:
+        # Editors do not take each other's marks away: the first to be done wins.
         incoming = {"op": operation_id, "at": now, "ids": added}
-        if not (await products.update_one(guard, {"$set": {"incoming": incoming}})).matched_count:
+        if not (await products.update_one(guard, {"$push": {"incoming": incoming}})).matched_count:
             return False
         guard["incoming.op"] = operation_id
         usable = await find_usable(db, added)
         gone = next((key for key in added if key not in usable), None)
         if gone is not None:
-            await products.update_one(guard, {"$unset": {"incoming": ""}})
+            await products.update_one(guard, {"$pull": {"incoming": {"op": operation_id}}})
             raise NotFound("Category", str(gone))
     changes = {key: value for key, value in changed.items() if product.get(key) != value and key != "_id"}
     update: Document = {"$set": changes, **operations.mark_applied(operation_id), "$unset": {"incoming": ""}}
@@ -144,10 +154,12 @@ async def delete_product(db: Database, *, sku: str, nonce: str, operation_id: st
     Writes:   products; one nonce-guarded removal.
     """
     earlier = await operations.notes(db, operation_id)
-    await operations.note(db, operation_id, deleting=True)
-    if (await db[PRODUCTS.name].delete_one({"sku": sku, "nonce": nonce})).deleted_count:
-        return
     product = await find_by_sku(db, sku)
+    if product is not None and product["nonce"] == nonce:
+        await operations.note(db, operation_id, deleting=True)
+        if (await db[PRODUCTS.name].delete_one({"sku": sku, "nonce": nonce})).deleted_count:
+            return
+        product = await find_by_sku(db, sku)
     if product is not None:
         raise ProductEditConflict(product)
     if not earlier.get("deleting"):

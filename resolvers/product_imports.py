@@ -14,7 +14,7 @@ from pymongo.errors import BulkWriteError
 from . import intents, operations
 from .categories import CATEGORIES
 from .documents import Database, Document
-from .errors import DomainError, InvalidInput, NotFound, SkuTaken
+from .errors import Conflict, DomainError, InvalidInput, NotFound, SkuTaken
 from .product_edits import CREATION, confirm_created, created_by, update_product
 from .product_rules import ProductFields, document_of
 from .products import PRODUCTS, find_by_skus
@@ -97,6 +97,7 @@ async def _change(
 ) -> dict[int, Outcome]:
     outcomes: dict[int, Outcome] = {}
     updates: list[UpdateOne] = []
+    nonces: dict[str, str] = {}
     for number, document in changed.items():
         present = known[document["sku"]]
         operation_id = operations.random_operation_id()
@@ -105,11 +106,23 @@ async def _change(
             outcomes[number] = await _change_one(db, present, document, now, operation_id)
         else:
             guard = {"sku": document["sku"], "nonce": present["nonce"]}
-            nonce = operations.derived_nonce(operation_id, present["nonce"])
+            nonce = nonces[document["sku"]] = operations.derived_nonce(operation_id, present["nonce"])
             updates.append(UpdateOne(guard, {"$set": {**document, "nonce": nonce}}))
-    if updates:
-        await db[PRODUCTS.name].bulk_write(updates, ordered=False)
+    if updates and (await db[PRODUCTS.name].bulk_write(updates, ordered=False)).matched_count < len(updates):
+        outcomes |= await _overtaken(db, changed, nonces)
     return outcomes
+
+
+async def _overtaken(db: Database, changed: dict[int, Document], nonces: dict[str, str]) -> dict[int, Outcome]:
+    """The records whose products were edited or deleted between the look and the write."""
+    found = db[PRODUCTS.name].find({"sku": {"$in": list(nonces)}}, {"sku": 1, "nonce": 1})
+    present = {product["sku"]: product["nonce"] async for product in found}
+    overtaken = Conflict("Somebody else changed the product meanwhile.")
+    return {
+        number: overtaken
+        for number, document in changed.items()
+        if document["sku"] in nonces and present.get(document["sku"]) != nonces[document["sku"]]
+    }
 
 
 async def _change_one(db: Database, present: Document, document: Document, now: datetime, operation_id: str) -> Outcome:

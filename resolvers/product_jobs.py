@@ -35,10 +35,10 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     async for intent in intents.left_behind(db, kind=product_edits.CREATION, before=before):
         settled += 1
         await product_edits.confirm_created(db, intent["_id"], intent["keys"])
-    async for product in products.find({"incoming.at": {"$lte": before}}, {"sku": 1, "incoming": 1}):
+    stale = {"at": {"$lte": before}}
+    async for product in products.find({"incoming": {"$elemMatch": stale}}, {"sku": 1}):
         settled += 1
-        mine = {"sku": product["sku"], "incoming.op": product["incoming"]["op"]}
-        await products.update_one(mine, {"$unset": {"incoming": ""}})
+        await products.update_one({"sku": product["sku"]}, {"$pull": {"incoming": stale}})
     return settled
 
 

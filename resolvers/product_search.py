@@ -179,6 +179,7 @@ async def find_facets(db: Database, listing: Listing, wanted: Sequence[str]) -> 
             {"$lookup": {"from": CATEGORIES.name, "localField": "_id", "foreignField": "_id", "as": "category"}},
             {"$match": {"category": {"$ne": []}}},
             {"$set": {"_id": {"$first": "$category.slug"}}},
+            {"$sort": {"count": -1, "_id": 1}},
         ],
         "prices": [
             {"$match": {"pricing.retail": {"$gte": 0}}},

@@ -49,16 +49,15 @@ class Write(FieldExtension):
             context.operation_id = operations.random_operation_id()
             return await next_(source, info, **kwargs)
         subject = None if context.caller is None else context.caller.subject
-        context.operation_id = operations.keyed_operation_id(subject, key)
-        return await self._once(next_, source, info, kwargs)
+        return await self._once(operations.record_id_of(subject, key), next_, source, info, kwargs)
 
-    async def _once(self, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
+    async def _once(self, record_id: str, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
         context = info.context
-        operation_id, owner = context.operation_id, uuid4().hex
+        owner = uuid4().hex
         try:
             record = await operations.begin(
                 context.db,
-                operation_id,
+                record_id,
                 field=self._field_name,
                 fingerprint=_fingerprint(kwargs),
                 now=context.now,
@@ -74,8 +73,9 @@ class Write(FieldExtension):
                 "An operation with this idempotency key is still under way.",
                 extensions={"code": "OPERATION_UNDER_WAY"},
             ) from None
-        if record is not None:
+        if record["state"] == "done":
             return await self._answer_again(context, info, record["outcome"])
+        operation_id = context.operation_id = record["operation"]
         try:
             result = await next_(source, info, **kwargs)
             outcome = _payload_record(info, result)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bson import ObjectId
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.faults import Crash
-from resolvers.operations import derived_id, keyed_operation_id
+from resolvers.operations import derived_id, record_id_of
 from schema.nodes import encode_id
 
 from .harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
@@ -35,7 +37,7 @@ Tree = dict[str, Node]
 
 @dataclass(frozen=True)
 class Call:
-    """A mutation with its input; ids of the model are those of the gateway, and `ROOT` is the place of roots."""
+    """A mutation with its input. In the model a category is called by the key of its creation."""
 
     mutation: str
     key: str
@@ -43,17 +45,6 @@ class Call:
     name: str
     slug: str
     parent: str
-
-    @property
-    def given(self) -> dict[str, Any]:
-        parent = self.parent or None
-        own: dict[str, Any] = {
-            "createCategory": {"name": self.name, "slug": self.slug, "parentId": parent},
-            "renameCategory": {"id": self.id, "name": self.name, "slug": self.slug},
-            "moveCategory": {"id": self.id, "newParentId": parent},
-            "deleteCategory": {"id": self.id},
-        }[self.mutation]
-        return {**own, "idempotencyKey": self.key}
 
 
 @dataclass(frozen=True)
@@ -79,25 +70,35 @@ def way(tree: Tree, node_id: str) -> list[str]:
 
 def carried_out(tree: Tree, call: Call) -> tuple[str, Tree]:
     """What the caller is told, and what the hierarchy is like afterwards."""
-    create = call.mutation == "createCategory"
-    has_slug = call.mutation in {"createCategory", "renameCategory"}
-    has_parent = call.mutation in {"createCategory", "moveCategory"}
-    missing = not create and call.id not in tree
-    if missing or (has_parent and call.parent not in {ROOT, *tree} and call.parent != call.id):
-        return "NotFound", tree
-    if has_slug and any(node.slug == call.slug for key, node in tree.items() if create or key != call.id):
-        return "SlugTaken", tree
-    if create:
-        return "CategoryPayload", {**tree, call.id: Node(call.name, call.slug, call.parent)}
-    if call.mutation == "renameCategory":
-        return "CategoryPayload", {**tree, call.id: replace(tree[call.id], name=call.name, slug=call.slug)}
-    if call.mutation == "moveCategory":
-        if call.id in way(tree, call.parent):
-            return "CategoryCycle", tree
-        return "CategoryPayload", {**tree, call.id: replace(tree[call.id], parent=call.parent)}
-    if any(node.parent == call.id for node in tree.values()):
-        return "CategoryNotEmpty", tree
-    return "DeletedPayload", {key: node for key, node in tree.items() if key != call.id}
+    refusal = refused(tree, call)
+    if refusal is not None:
+        return refusal, tree
+    if call.mutation == "deleteCategory":
+        return "DeletedPayload", {key: node for key, node in tree.items() if key != call.id}
+    if call.mutation == "createCategory":
+        node = Node(call.name, call.slug, call.parent)
+    elif call.mutation == "renameCategory":
+        node = replace(tree[call.id], name=call.name, slug=call.slug)
+    else:
+        node = replace(tree[call.id], parent=call.parent)
+    return "CategoryPayload", {**tree, call.id: node}
+
+
+def refused(tree: Tree, call: Call) -> str | None:
+    is_new = call.mutation == "createCategory"
+    needed = set() if is_new else {call.id}
+    if call.mutation in {"createCategory", "moveCategory"}:
+        needed |= {call.parent} - {ROOT}
+    if not needed <= tree.keys():
+        return "NotFound"
+    others = [node for key, node in tree.items() if is_new or key != call.id]
+    if call.mutation in {"createCategory", "renameCategory"} and any(node.slug == call.slug for node in others):
+        return "SlugTaken"
+    if call.mutation == "moveCategory" and call.id in way(tree, call.parent):
+        return "CategoryCycle"
+    if call.mutation == "deleteCategory" and any(node.parent == call.id for node in others):
+        return "CategoryNotEmpty"
+    return None
 
 
 def is_done(answer: str) -> bool:
@@ -113,22 +114,24 @@ class Machine:
     possible: list[Tree] = field(default_factory=lambda: [{}])
     crashed: list[Call] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
-    numbers: Any = field(default_factory=itertools.count)
+    ids: dict[str, str] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
     async def take(self, step: Step) -> None:
-        await {
+        actions: dict[str, Callable[[Step], Awaitable[None]]] = {
             "call": self.call,
             "crash": self.crash,
             "repeat": self.repeat,
             "jobs": self.jobs,
             "crash jobs": self.crash_jobs,
-        }[step.action](step)
+        }
+        await actions[step.action](step)
 
     def next_call(self, step: Step) -> Call:
         key = f"key-{next(self.numbers)}"
         mutation = step.mutation if self.known else "createCategory"
         if mutation == "createCategory":
-            own = encode_id("Category", derived_id(keyed_operation_id("tester", key), "category"))
+            own = key
             parents = [ROOT, *self.known]
             self.known.append(own)
         else:
@@ -137,19 +140,41 @@ class Machine:
         parent = parents[step.parent % len(parents)]
         return Call(mutation, key, own, f"Name {step.text}", f"slug-{step.text}", parent)
 
+    async def id_of(self, node: str) -> str | None:
+        """The id of a category that was created, or one that leads nowhere; of a root's place None."""
+        if node != ROOT and node not in self.ids:
+            record = await self.gateway.db["operations"].find_one({"_id": record_id_of("tester", node)})
+            if record is None:
+                return encode_id("Category", ObjectId())
+            self.ids[node] = encode_id("Category", derived_id(record["operation"], "category"))
+        return self.ids.get(node)
+
+    async def given(self, call: Call) -> dict[str, Any]:
+        texts = {"name": call.name, "slug": call.slug}
+        own, parent = {"id": await self.id_of(call.id)}, await self.id_of(call.parent)
+        inputs: dict[str, dict[str, Any]] = {
+            "createCategory": {**texts, "parentId": parent},
+            "renameCategory": {**own, **texts},
+            "moveCategory": {**own, "newParentId": parent},
+            "deleteCategory": own,
+        }
+        return {**inputs[call.mutation], "idempotencyKey": call.key}
+
     async def must_wait(self, call: Call) -> bool:
         """Whether the call would wait for a mark that a crash has left, which is tested elsewhere and takes long."""
         for mark in ("pending", "deleting", "moving"):
             async for category in self.gateway.db["categories"].find({mark: {"$exists": True}}):
                 marked = encode_id("Category", category["_id"])
-                if marked in {call.id, call.parent} or (mark == "moving" and call.mutation == "moveCategory"):
+                if marked in {await self.id_of(call.id), await self.id_of(call.parent)} or (
+                    mark == "moving" and call.mutation == "moveCategory"
+                ):
                     return True
         return False
 
     async def call(self, step: Step) -> None:
         call = self.next_call(step)
         if not await self.must_wait(call):
-            self.learn(call, await self.gateway.result(call.mutation, call.given))
+            self.learn(call, await self.gateway.result(call.mutation, await self.given(call)))
 
     def learn(self, call: Call, result: dict[str, Any]) -> None:
         """Drops the states in which the caller would not have been told this."""
@@ -159,20 +184,18 @@ class Machine:
             self.possible = unique([tree for answer, tree in outcomes if answer == told])
         assert self.possible, (call, result)
         if told == "CategoryPayload" and not self.crashed:
-            tree = self.possible[0]
-            expected = [
-                {"id": above, "slug": tree[above].slug, "name": tree[above].name} for above in way(tree, call.id)[:-1]
-            ]
-            shown = result["category"]
-            assert (shown["id"], shown["breadcrumbs"]) == (call.id, expected)
+            tree, shown = self.possible[0], result["category"]
+            above = [(tree[key].slug, tree[key].name) for key in way(tree, call.id)[:-1]]
+            assert [(crumb["slug"], crumb["name"]) for crumb in shown["breadcrumbs"]] == above
             assert (shown["name"], shown["slug"]) == (tree[call.id].name, tree[call.id].slug)
 
     async def crash(self, step: Step) -> None:
         call = self.next_call(step)
         if len(self.crashed) == MAX_CRASHES or await self.must_wait(call):
             return
+        given = await self.given(call)
         with crashing(self.gateway, step.stop) as faulty:
-            answer = await self.gateway.ask(MUTATIONS[call.mutation], {"input": call.given})
+            answer = await self.gateway.ask(MUTATIONS[call.mutation], {"input": given})
         if faulty.has_crashed:
             self.crashed.append(call)
             self.possible = unique([state for tree in self.possible for state in (tree, carried_out(tree, call)[1])])
@@ -189,7 +212,7 @@ class Machine:
             # What other crashes have left must not make it wait.
             await run_jobs(self.gateway, self.clock)
 
-        told = (await self.gateway.result(call.mutation, call.given))["__typename"]
+        told = (await self.gateway.result(call.mutation, await self.given(call)))["__typename"]
 
         # It may have been carried out before; then it is not carried out again.
         outcomes = [(tree, *carried_out(tree, call)) for tree in self.possible]
@@ -207,7 +230,10 @@ class Machine:
             return call.id not in tree
         return call.id in tree
 
-    async def jobs(self, _step: Step | None = None) -> None:
+    async def jobs(self, _step: Step) -> None:
+        await self.tidy_up()
+
+    async def tidy_up(self) -> None:
         self.clock.advance(seconds=6)
         await run_jobs(self.gateway, self.clock)
         await self.settle()
@@ -223,18 +249,21 @@ class Machine:
     async def settle(self) -> None:
         """What is stored is one of the possible states, ancestors and all; from here on it is the only one."""
         actual: Tree = {}
-        lines: dict[str, list[dict[str, Any]]] = {}
+        lines: dict[str, list[tuple[str, str, str]]] = {}
+        keys = {await self.id_of(key): key for key in self.known}
         async for category in self.gateway.db["categories"].find({}):
-            key = encode_id("Category", category["_id"])
-            parent = ROOT if category["parent"] is None else encode_id("Category", category["parent"])
+            key = keys[encode_id("Category", category["_id"])]
+            parent = ROOT if category["parent"] is None else keys[encode_id("Category", category["parent"])]
             actual[key] = Node(category["name"], category["slug"], parent)
-            lines[key] = [{**step, "_id": encode_id("Category", step["_id"])} for step in category["ancestors"]]
+            lines[key] = [
+                (keys[encode_id("Category", above["_id"])], above["slug"], above["name"])
+                for above in category["ancestors"]
+            ]
             assert {"pending", "moving", "deleting"}.isdisjoint(category), category
             assert not category.get("refresh"), category
         assert actual in self.possible
         for key, line in lines.items():
-            above = way(actual, key)[:-1]
-            assert line == [{"_id": a, "slug": actual[a].slug, "name": actual[a].name} for a in above]
+            assert line == [(above, actual[above].slug, actual[above].name) for above in way(actual, key)[:-1]]
         self.possible, self.crashed = [actual], []
 
 
@@ -277,5 +306,5 @@ async def test_the_hierarchy_is_what_its_model_says_whatever_crashes(
     for step in steps:
         await machine.take(step)
 
-    await machine.jobs()
+    await machine.tidy_up()
     await assert_invariants(gateway)

@@ -9,7 +9,6 @@ import pytest
 from bson import ObjectId
 
 from schema.nodes import encode_id
-from schema.roles import Role
 
 from .harness import (
     MUTATIONS,

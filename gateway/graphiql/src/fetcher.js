@@ -16,7 +16,7 @@ export function createFetcher(endpoint) {
       });
       const text = await response.text();
       try {
-        return JSON.parse(text);
+        return withPrintableDefaults(JSON.parse(text));
       } catch {
         return failure(`The server answered with status ${response.status} and no JSON.`);
       }
@@ -24,6 +24,21 @@ export function createFetcher(endpoint) {
       return failure(`The request failed. ${error.message}`);
     }
   };
+}
+
+// The editor has the schema printed for its worker, and graphql-js 16 cannot print an object that is the default of a
+// scalar, e.g. `details: JSON! = {}`. To the editor such an input is one that may be left out.
+function withPrintableDefaults(result) {
+  for (const { fields, inputFields } of result.data?.__schema?.types ?? []) {
+    const inputs = [...(inputFields ?? []), ...(fields ?? []).flatMap(({ args }) => args ?? [])];
+    for (const input of inputs) {
+      const type = input.type?.kind === 'NON_NULL' ? input.type.ofType : input.type;
+      if (type?.kind === 'SCALAR' && input.defaultValue?.startsWith('{')) {
+        Object.assign(input, { type, defaultValue: null });
+      }
+    }
+  }
+  return result;
 }
 
 // GraphiQL shows a thrown error with its stack, which says nothing to the reader.
