@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from pymongo.errors import PyMongoError
 from pymongo.monitoring import CommandListener
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -41,9 +43,24 @@ def create_app(
     settings = settings or Settings.from_env()
     configure(settings)
     gateway = Gateway(settings, clock or SystemClock(), listeners)
-    app = Starlette(routes=gateway.routes(), lifespan=lambda _app: gateway.running())
+    app = Starlette(routes=gateway.routes(), middleware=_middleware(settings), lifespan=lambda _app: gateway.running())
     app.state.gateway = gateway
     return app
+
+
+def _middleware(settings: Settings) -> list[Middleware]:
+    origins = [origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()]
+    if not origins:
+        return []
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["authorization", "content-type"],
+        expose_headers=["x-request-id"],
+        max_age=3600,
+    )
+    return [cors]
 
 
 class Gateway:

@@ -78,6 +78,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 def settings() -> Settings:
     found = Settings.from_env()
     configure(found)
+    for given, meant in Settings.misspelt().items():
+        errors.print(f"portico: there is no setting {given}; {meant} was probably meant", style="yellow", markup=False)
     return found
 
 

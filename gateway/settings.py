@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
 import os
 import re
@@ -69,6 +70,7 @@ class Settings:
     max_depth: int = _setting(20, "The most levels of fields of an operation.")
     max_cost: int = _setting(50_000, "The most fields that an operation may come to answer, by its page sizes.")
     cached_operations: int = _setting(1_000, "How many parsed operations a worker keeps.")
+    cors_origins: str = _setting("", "Origins of web pages that may ask the gateway, with commas between; `*` for any.")
     stop_seconds: int = _setting(10, "How long requests under way may take to finish once the gateway stops.")
     job_seconds: float = _setting(5.0, "The pause between two runs of the jobs.")
 
@@ -87,11 +89,18 @@ class Settings:
             name = PREFIX + setting.name.upper()
             if environ.get(name):
                 values[setting.name] = _parse(name, environ[name], str(setting.type))
-        known = {PREFIX + setting.name.upper() for setting in dataclasses.fields(cls)}
-        unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
-        if unknown:
-            raise SettingsError(f"There is no setting {unknown[0]}.")
         return cls(**values)
+
+    @classmethod
+    def misspelt(cls, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """Variables that look like a setting and are none, each with the one that was probably meant.
+
+        Others after the prefix are none of the gateway's business: a cluster names its services by such variables.
+        """
+        known = [PREFIX + setting.name.upper() for setting in dataclasses.fields(cls)]
+        unknown = [name for name in environ if name.startswith(PREFIX) and name not in known]
+        close = {name: difflib.get_close_matches(name, known, n=1, cutoff=0.85) for name in unknown}
+        return {name: found[0] for name, found in sorted(close.items()) if found}
 
     def signing_secret(self) -> Secret | None:
         """The HS256 key; in development one that is made once and kept. None where only a JWKS is used.
