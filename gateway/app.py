@@ -49,7 +49,7 @@ def create_app(
 
 
 def _middleware(settings: Settings) -> list[Middleware]:
-    origins = [origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()]
+    origins = [origin.strip() for origin in (settings.cors_origins or "").split(",") if origin.strip()]
     if not origins:
         return []
     cors = Middleware(

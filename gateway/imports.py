@@ -126,7 +126,7 @@ class Import:
                 try:
                     yield line, self.importer.read(orjson.loads(text))
                 except orjson.JSONDecodeError as error:
-                    self._bad(str(file), line, f"not JSON: {error}")
+                    self._bad(str(file), line, f"not JSON: {error.msg}, at character {error.pos + 1}")
                 except InvalidInput as error:
                     self._bad(str(file), line, _reason(error))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -170,6 +170,9 @@ def _lines(file: Path, on_progress: Callable[[int], None]) -> Iterator[bytes]:
         told = 0
         # A line without an end would be read whole; it is cut at the bound, and then is not JSON.
         while text := stream.readline(MAX_LINE):
+            rest = text
+            while len(rest) == MAX_LINE and not rest.endswith(b"\n"):
+                rest = stream.readline(MAX_LINE)
             yield text
             position = raw.tell()
             on_progress(position - told)

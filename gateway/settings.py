@@ -70,7 +70,9 @@ class Settings:
     max_depth: int = _setting(20, "The most levels of fields of an operation.")
     max_cost: int = _setting(50_000, "The most fields that an operation may come to answer, by its page sizes.")
     cached_operations: int = _setting(1_000, "How many parsed operations a worker keeps.")
-    cors_origins: str = _setting("", "Origins of web pages that may ask the gateway, with commas between; `*` for any.")
+    cors_origins: str | None = _setting(
+        None, "Origins of web pages that may ask the gateway, with commas between; `*` for any. Unset: its own alone."
+    )
     stop_seconds: int = _setting(10, "How long requests under way may take to finish once the gateway stops.")
     job_seconds: float = _setting(5.0, "The pause between two runs of the jobs.")
 

@@ -47,22 +47,29 @@ async def create_category(
         "ancestors": [],
         SCHEMA_VERSION: CATEGORIES.version,
     }
-    if parent_id is not None:
-        parents = await require_usable(db, [parent_id])
-        document["ancestors"] = lineage_below(parents[parent_id])
-        document["pending"] = {"op": operation_id, "at": now}
+    mine = await _created_before(db, category_id) if operations.is_repeatable(operation_id) else None
+    if mine is None:
+        if parent_id is not None:
+            parents = await require_usable(db, [parent_id])
+            document["ancestors"] = lineage_below(parents[parent_id])
+            document["pending"] = {"op": operation_id, "at": now}
+        mine = await _insert(db, document)
+    return await confirm_created(db, mine) if "pending" in mine else mine
+
+
+async def _insert(db: Database, document: Document) -> Document:
     try:
         await db[CATEGORIES.name].insert_one(document)
     except DuplicateKeyError:
-        document = await _created_before(db, category_id, document["slug"])
-    return await confirm_created(db, document) if "pending" in document else document
+        mine = await _created_before(db, document["_id"])
+        if mine is None:
+            raise SlugTaken(document["slug"]) from None
+        return mine
+    return document
 
 
-async def _created_before(db: Database, category_id: ObjectId, slug: str) -> Document:
-    mine = await db[CATEGORIES.name].find_one({"_id": category_id})
-    if mine is None:
-        raise SlugTaken(slug)
-    return mine
+async def _created_before(db: Database, category_id: ObjectId) -> Document | None:
+    return await db[CATEGORIES.name].find_one({"_id": category_id})
 
 
 async def confirm_created(db: Database, category: Document) -> Document:

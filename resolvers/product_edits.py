@@ -37,22 +37,29 @@ async def create_product(db: Database, *, fields: ProductFields, now: datetime, 
     """
     document = new_document(fields, operation_id)
     sku, categories = document["sku"], document["category_ids"]
-    await require_usable(db, categories)
-    if categories:
-        await intents.announce(db, operation_id, kind=CREATION, keys=[sku], now=now)
-    try:
-        await db[PRODUCTS.name].insert_one(document)
-    except DuplicateKeyError:
-        mine = await find_by_sku(db, sku)
-        if mine is None or mine["_id"] != document["_id"]:
-            await intents.withdraw(db, operation_id)
-            raise SkuTaken(sku) from None
-        document = mine
+    mine = await _created_before(db, document) if operations.is_repeatable(operation_id) else None
+    if mine is None:
+        await require_usable(db, categories)
+        if categories:
+            await intents.announce(db, operation_id, kind=CREATION, keys=[sku], now=now)
+        try:
+            await db[PRODUCTS.name].insert_one(document)
+        except DuplicateKeyError:
+            mine = await _created_before(db, document)
+            if mine is None:
+                await intents.withdraw(db, operation_id)
+                raise SkuTaken(sku) from None
+    document = mine or document
     if categories:
         missing = await confirm_created(db, operation_id, [sku])
         if sku in missing:
             raise NotFound("Category", str(missing[sku]))
     return document
+
+
+async def _created_before(db: Database, document: Document) -> Document | None:
+    found = await find_by_sku(db, document["sku"])
+    return found if found is not None and found["_id"] == document["_id"] else None
 
 
 def new_document(fields: ProductFields, operation_id: str) -> Document:

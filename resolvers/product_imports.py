@@ -17,6 +17,7 @@ from .documents import Database, Document
 from .errors import Conflict, DomainError, InvalidInput, NotFound, SkuTaken
 from .product_edits import CREATION, confirm_created, created_by, update_product
 from .product_rules import ProductFields, document_of
+from .product_terms import search_keys
 from .products import PRODUCTS, find_by_skus
 
 Outcome = Literal["created", "changed", "unchanged"] | DomainError
@@ -51,7 +52,10 @@ async def put_products(db: Database, records: Sequence[ProductRecord], *, now: d
         present = known.get(document["sku"])
         if present is None:
             new[number] = document
-        elif all(present.get(key) == value for key, value in document.items()):
+            continue
+        # A record says nothing of what else a product is found by, e.g. whether it is in stock.
+        document.update(search_keys(present | document))
+        if all(present.get(key) == value for key, value in document.items()):
             outcomes[number] = "unchanged"
         else:
             changed[number] = document

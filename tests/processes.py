@@ -32,11 +32,12 @@ TESTS = Path(__file__).parent
 START_SECONDS = 30.0
 
 
-def environment(settings: Settings | Mapping[str, str] | None = None, **variables: str) -> dict[str, str]:
-    """The environment of a process: this one's, with the settings as variables, and these variables."""
-    chosen = dict(settings or {}) if not isinstance(settings, Settings) else as_variables(settings)
+def environment(settings: Settings | None = None, **variables: str) -> dict[str, str]:
+    """The environment of a process: this one's, without what a developer has set, and with these settings."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    chosen = {} if settings is None else as_variables(settings)
     # Tables and lines are as wide as they need to be.
-    return {**os.environ, "COLUMNS": "300", **chosen, **variables}
+    return {**inherited, "COLUMNS": "300", **chosen, **variables}
 
 
 def as_variables(settings: Settings) -> dict[str, str]:

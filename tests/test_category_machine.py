@@ -114,7 +114,9 @@ class Machine:
     possible: list[Tree] = field(default_factory=lambda: [{}])
     crashed: list[Call] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
-    ids: dict[str, str] = field(default_factory=dict)
+    ids: dict[str, str | None] = field(
+        default_factory=lambda: {ROOT: None, "nothing": encode_id("Category", ObjectId())}
+    )
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     async def take(self, step: Step) -> None:
@@ -127,27 +129,27 @@ class Machine:
         }
         await actions[step.action](step)
 
-    def next_call(self, step: Step) -> Call:
+    async def next_call(self, step: Step) -> Call:
         key = f"key-{next(self.numbers)}"
-        mutation = step.mutation if self.known else "createCategory"
-        if mutation == "createCategory":
-            own = key
-            parents = [ROOT, *self.known]
-            self.known.append(own)
-        else:
-            own = self.known[step.subject % len(self.known)]
-            parents = [ROOT, *self.known]
-        parent = parents[step.parent % len(parents)]
-        return Call(mutation, key, own, f"Name {step.text}", f"slug-{step.text}", parent)
+        nodes = [ROOT, *self.known]
+        parent = await self.named(nodes[step.parent % len(nodes)])
+        if step.mutation == "createCategory" or not self.known:
+            self.known.append(key)
+            return Call("createCategory", key, key, f"Name {step.text}", f"slug-{step.text}", parent)
+        own = await self.named(self.known[step.subject % len(self.known)])
+        return Call(step.mutation, key, own, f"Name {step.text}", f"slug-{step.text}", parent)
+
+    async def named(self, node: str) -> str:
+        """The node itself, or one that never was, where its creation stopped before anybody could know its id."""
+        return node if node == ROOT or await self.id_of(node) is not None else "nothing"
 
     async def id_of(self, node: str) -> str | None:
-        """The id of a category that was created, or one that leads nowhere; of a root's place None."""
-        if node != ROOT and node not in self.ids:
+        if node not in self.ids:
             record = await self.gateway.db["operations"].find_one({"_id": record_id_of("tester", node)})
             if record is None:
-                return encode_id("Category", ObjectId())
+                return None
             self.ids[node] = encode_id("Category", derived_id(record["operation"], "category"))
-        return self.ids.get(node)
+        return self.ids[node]
 
     async def given(self, call: Call) -> dict[str, Any]:
         texts = {"name": call.name, "slug": call.slug}
@@ -172,7 +174,7 @@ class Machine:
         return False
 
     async def call(self, step: Step) -> None:
-        call = self.next_call(step)
+        call = await self.next_call(step)
         if not await self.must_wait(call):
             self.learn(call, await self.gateway.result(call.mutation, await self.given(call)))
 
@@ -190,7 +192,7 @@ class Machine:
             assert (shown["name"], shown["slug"]) == (tree[call.id].name, tree[call.id].slug)
 
     async def crash(self, step: Step) -> None:
-        call = self.next_call(step)
+        call = await self.next_call(step)
         if len(self.crashed) == MAX_CRASHES or await self.must_wait(call):
             return
         given = await self.given(call)

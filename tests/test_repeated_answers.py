@@ -1,0 +1,350 @@
+"""What a repeated call with an idempotency key is told: of failures, of what is gone, and of calls that never ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from bson import ObjectId
+from pymongo.errors import AutoReconnect
+
+from resolvers.operations import OPERATIONS
+from schema.nodes import encode_id
+
+from .harness import (
+    MUTATIONS,
+    GatewayClient,
+    SettableClock,
+    assert_invariants,
+    category_input,
+    create_category,
+    create_product,
+    product_input,
+    run_jobs,
+)
+from .interruptions import crashing, database_of, interrupted
+
+Given = dict[str, Any]
+
+
+def own(product: dict[str, Any]) -> Given:
+    return {"id": product["id"], "nonce": product["nonce"]}
+
+
+async def nothing() -> None: ...
+
+
+@dataclass
+class Failure:
+    """An input that fails, and what takes the cause away."""
+
+    given: Given
+    repair: Callable[[], Awaitable[object]] = nothing
+
+
+async def _slug_taken(gateway: GatewayClient, given: Given) -> Failure:
+    other = await create_category(gateway, slug="taken")
+    return Failure(given, lambda: gateway.result("renameCategory", {"id": other["id"], "slug": "free"}))
+
+
+async def _create_slug_taken(gateway: GatewayClient) -> Failure:
+    return await _slug_taken(gateway, category_input(slug="taken"))
+
+
+async def _rename_slug_taken(gateway: GatewayClient) -> Failure:
+    one = await create_category(gateway)
+    return await _slug_taken(gateway, {"id": one["id"], "slug": "taken"})
+
+
+async def _cycle(gateway: GatewayClient) -> Failure:
+    one = await create_category(gateway)
+    below = await create_category(gateway, parentId=one["id"])
+    given = {"id": one["id"], "newParentId": below["id"]}
+    return Failure(given, lambda: gateway.result("moveCategory", {"id": below["id"]}))
+
+
+async def _move_conflict(gateway: GatewayClient) -> Failure:
+    one, place = await create_category(gateway), await create_category(gateway)
+    given = {"id": one["id"], "newParentId": place["id"]}
+    with crashing(gateway, 2):
+        await gateway.ask(MUTATIONS["moveCategory"], {"input": given})
+    settled = {"$unset": {"moving": ""}}
+    return Failure(given, lambda: gateway.db["categories"].update_many({}, settled))
+
+
+async def _not_empty(gateway: GatewayClient) -> Failure:
+    one = await create_category(gateway)
+    below = await create_category(gateway, parentId=one["id"])
+    return Failure({"id": one["id"]}, lambda: gateway.result("deleteCategory", {"id": below["id"]}))
+
+
+async def _sku_taken(gateway: GatewayClient) -> Failure:
+    other = await create_product(gateway, sku="S")
+    return Failure(product_input(sku="S"), lambda: gateway.result("deleteProduct", own(other)))
+
+
+async def _edit_conflict(gateway: GatewayClient) -> Failure:
+    product = await create_product(gateway)
+    await gateway.result("updateProduct", {**own(product), "title": "Second"})
+    return Failure(own(product))
+
+
+def always(given: Callable[[], Given]) -> Callable[[GatewayClient], Awaitable[Failure]]:
+    async def fail(gateway: GatewayClient) -> Failure:
+        return Failure({name: value(gateway) if callable(value) else value for name, value in given().items()})
+
+    return fail
+
+
+def nowhere() -> str:
+    return encode_id("Category", ObjectId())
+
+
+NO_PRODUCT = {"id": encode_id("Product", "none"), "nonce": "n"}
+FAILURES: dict[tuple[str, str], Callable[[GatewayClient], Awaitable[Failure]]] = {
+    ("createCategory", "SlugTaken"): _create_slug_taken,
+    ("createCategory", "NotFound"): always(lambda: category_input(parentId=nowhere())),
+    ("createCategory", "InvalidInput"): always(lambda: category_input(name="")),
+    ("renameCategory", "SlugTaken"): _rename_slug_taken,
+    ("renameCategory", "NotFound"): always(lambda: {"id": "no id", "name": "New"}),
+    ("renameCategory", "InvalidInput"): always(lambda: {"id": nowhere(), "slug": "A"}),
+    ("moveCategory", "CategoryCycle"): _cycle,
+    ("moveCategory", "NotFound"): always(lambda: {"id": nowhere()}),
+    ("moveCategory", "Conflict"): _move_conflict,
+    ("deleteCategory", "CategoryNotEmpty"): _not_empty,
+    ("deleteCategory", "NotFound"): always(lambda: {"id": nowhere()}),
+    ("createProduct", "SkuTaken"): _sku_taken,
+    ("createProduct", "NotFound"): always(lambda: product_input(categoryIds=[nowhere()])),
+    ("createProduct", "InvalidInput"): always(lambda: product_input(type="Book", details={"a_b": {"c_d": 2**63}})),
+    ("updateProduct", "ProductEditConflict"): _edit_conflict,
+    ("updateProduct", "NotFound"): always(lambda: {**NO_PRODUCT, "title": "T"}),
+    ("deleteProduct", "ProductEditConflict"): _edit_conflict,
+    ("deleteProduct", "NotFound"): always(lambda: NO_PRODUCT),
+}
+# An edit fails by its input only where there is a product; nothing is in a cart while there are no carts.
+ELSEWHERE = {("updateProduct", "InvalidInput"), ("deleteProduct", "ProductInUse")}
+
+
+async def test_every_failure_of_every_mutation_has_a_case_here(gateway: GatewayClient) -> None:
+    query = """{
+      __schema { mutationType { fields { name type { possibleTypes { name } } } } }
+      __type(name: "UserError") { possibleTypes { name } }
+    }"""
+
+    found = await gateway.data(query)
+
+    failures = found["__type"]["possibleTypes"]
+    members = {
+        (field["name"], member["name"])
+        for field in found["__schema"]["mutationType"]["fields"]
+        for member in field["type"]["possibleTypes"]
+        if member in failures
+    }
+    assert members == FAILURES.keys() | ELSEWHERE
+
+
+@pytest.mark.parametrize(("mutation", "member"), FAILURES)
+async def test_a_failure_is_repeated_though_its_cause_is_gone(
+    gateway: GatewayClient, mutation: str, member: str
+) -> None:
+    failure = await FAILURES[mutation, member](gateway)
+    given = {**failure.given, "idempotencyKey": "key"}
+
+    first = await gateway.result(mutation, given)
+    await failure.repair()
+    again = await gateway.result(mutation, given)
+
+    assert first["__typename"] == member
+    assert again == first
+    if failure.repair is not nothing:
+        anew = await gateway.result(mutation, {**given, "idempotencyKey": "another"})
+        assert anew["__typename"] in {"CategoryPayload", "ProductPayload", "DeletedPayload"}
+
+
+async def test_an_edit_that_was_refused_is_refused_again_by_its_key(gateway: GatewayClient) -> None:
+    product = await create_product(gateway)
+    given = {**own(product), "details": {"my_own": 1}, "idempotencyKey": "key"}
+
+    results = [await gateway.result("updateProduct", given) for _ in range(2)]
+
+    message = "A product of type 'Audio Album' has no 'my_own'."
+    assert results == [{"__typename": "InvalidInput", "message": message, "path": ["details", "my_own"]}] * 2
+
+
+@pytest.mark.parametrize("mutation", ["updateProduct", "deleteProduct"])
+async def test_a_repeated_conflict_shows_the_product_as_it_is_by_then(gateway: GatewayClient, mutation: str) -> None:
+    product = await create_product(gateway, title="First")
+    second = (await gateway.result("updateProduct", {**own(product), "title": "Second"}))["product"]
+    given = {**own(product), "idempotencyKey": "key"}
+    first = await gateway.result(mutation, given)
+    third = (await gateway.result("updateProduct", {**own(second), "title": "Third"}))["product"]
+
+    again = await gateway.result(mutation, given)
+    await gateway.result("deleteProduct", own(third))
+    at_last = await gateway.result(mutation, given)
+
+    message = "The product has changed since it was read."
+    conflict = {"__typename": "ProductEditConflict", "message": message}
+    assert first == {**conflict, "current": {"title": "Second", "nonce": second["nonce"]}}
+    assert again == {**conflict, "current": {"title": "Third", "nonce": third["nonce"]}}
+    assert at_last == {"__typename": "NotFound", "message": "There is no such product.", "id": product["id"]}
+
+
+# ---------------------------------------------------------------- what is gone
+
+
+@pytest.mark.parametrize("mutation", ["createCategory", "renameCategory", "moveCategory"])
+async def test_a_repeated_answer_about_a_category_that_is_gone_says_so(gateway: GatewayClient, mutation: str) -> None:
+    known = await create_category(gateway)
+    given = category_input() if mutation == "createCategory" else {"id": known["id"]}
+    first = (await gateway.result(mutation, {**given, "idempotencyKey": "key"}))["category"]
+    await gateway.result("deleteCategory", {"id": first["id"]})
+
+    again = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
+
+    assert again == {"__typename": "NotFound", "message": "There is no such category.", "id": first["id"]}
+    assert await gateway.db["categories"].find_one({"slug": first["slug"]}) is None
+
+
+@pytest.mark.parametrize("mutation", ["createProduct", "updateProduct"])
+async def test_a_repeated_answer_about_a_product_that_is_gone_says_so(gateway: GatewayClient, mutation: str) -> None:
+    given = product_input() if mutation == "createProduct" else own(await create_product(gateway))
+    first = (await gateway.result(mutation, {**given, "idempotencyKey": "key"}))["product"]
+    await gateway.result("deleteProduct", own(first))
+
+    again = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
+
+    assert again == {"__typename": "NotFound", "message": "There is no such product.", "id": first["id"]}
+    assert await gateway.db["products"].count_documents({}) == 0
+
+
+@pytest.mark.parametrize("mutation", ["createCategory", "createProduct"])
+async def test_a_creation_that_was_cut_off_is_remembered_though_its_place_is_gone_since(
+    gateway: GatewayClient, clock: SettableClock, mutation: str
+) -> None:
+    place = await create_category(gateway)
+    is_category = mutation == "createCategory"
+    given = category_input(parentId=place["id"]) if is_category else product_input(categoryIds=[place["id"]])
+    given["idempotencyKey"] = "key"
+    # All is done, but for the note that it is.
+    with crashing(gateway, 9 if is_category else 8) as faulty:
+        answer = await gateway.ask(MUTATIONS[mutation], {"input": given})
+    assert (answer.codes, faulty.commands[-1]) == (["INTERNAL"], ("operations", "update_one"))
+    created = await gateway.db["categories" if is_category else "products"].find_one(
+        {"slug": given["slug"]} if is_category else {"sku": given["sku"]}
+    )
+    assert created is not None
+    if is_category:
+        await gateway.result("moveCategory", {"id": encode_id("Category", created["_id"])})
+    else:
+        edit = {"id": encode_id("Product", given["sku"]), "nonce": created["nonce"], "categoryIds": []}
+        await gateway.result("updateProduct", edit)
+    assert (await gateway.result("deleteCategory", {"id": place["id"]}))["__typename"] == "DeletedPayload"
+    clock.advance(seconds=31)
+
+    again = await gateway.result(mutation, given)
+
+    assert again["__typename"] == ("CategoryPayload" if is_category else "ProductPayload")
+    await assert_invariants(gateway)
+
+
+# --------------------------------------------------- calls that have not ended
+
+
+async def test_a_call_waits_for_its_twin_and_is_told_the_same(gateway: GatewayClient) -> None:
+    given = category_input(idempotencyKey="key")
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def sleep() -> None:
+        reached.set()
+        await go_on.wait()
+
+    with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", sleep)):
+        first = asyncio.create_task(gateway.result("createCategory", given))
+        await reached.wait()
+    second = asyncio.create_task(gateway.result("createCategory", given))
+    other = await gateway.ask(MUTATIONS["createCategory"], {"input": {**given, "name": "Other"}})
+    await asyncio.sleep(0.2)
+
+    # With another input there is nothing to wait for.
+    assert other.codes == ["IDEMPOTENCY_KEY_REUSED"]
+    assert not second.done()
+    assert await gateway.db["categories"].count_documents({}) == 0
+    go_on.set()
+    assert await first == await second
+    assert (await first)["__typename"] == "CategoryPayload"
+
+
+async def test_a_call_that_failed_by_a_fault_can_be_repeated_at_once(gateway: GatewayClient) -> None:
+    given = category_input(idempotencyKey="key")
+
+    async def lose_connection() -> None:
+        raise AutoReconnect("the connection is gone")
+
+    with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", lose_connection)):
+        failed = await gateway.ask(MUTATIONS["createCategory"], {"input": given})
+    async with asyncio.timeout(5):
+        again = await gateway.result("createCategory", given)
+
+    assert (failed.body["data"], failed.codes) == ({"createCategory": None}, ["UNAVAILABLE"])
+    assert again["__typename"] == "CategoryPayload"
+
+
+async def test_a_call_takes_over_from_one_that_is_gone_when_its_time_is_up(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    given = category_input(idempotencyKey="key")
+    with crashing(gateway, 2):
+        await gateway.ask(MUTATIONS["createCategory"], {"input": given})
+    clock.advance(seconds=29)
+    loop = asyncio.get_running_loop()
+
+    began = loop.time()
+    again = await gateway.result("createCategory", given)
+
+    assert again["__typename"] == "CategoryPayload"
+    assert 0.3 < loop.time() - began < 10
+
+
+async def test_a_call_that_slept_until_another_took_over_is_told_what_that_one_was(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    category = await create_category(gateway)
+    given = {"id": category["id"], "idempotencyKey": "key"}
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def sleep() -> None:
+        reached.set()
+        await go_on.wait()
+
+    with database_of(gateway, interrupted(gateway.db, "categories", "update_one", sleep)):
+        sleeper = asyncio.create_task(gateway.result("deleteCategory", given))
+        await reached.wait()
+    clock.advance(seconds=31)
+    second = await gateway.result("deleteCategory", given)
+    go_on.set()
+
+    assert second == {"__typename": "DeletedPayload", "deletedId": category["id"]}
+    assert await sleeper == second
+    assert await gateway.db[OPERATIONS.name].count_documents({"state": "done"}) == 1
+
+
+async def test_what_a_crash_left_of_a_refused_creation_can_be_tried_again(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    place = await create_category(gateway)
+    given = product_input(categoryIds=[place["id"]], idempotencyKey="key")
+    with crashing(gateway, 3):
+        await gateway.ask(MUTATIONS["createProduct"], {"input": given})
+    assert (await gateway.result("deleteCategory", {"id": place["id"]}))["__typename"] == "DeletedPayload"
+    clock.advance(seconds=31)
+    await run_jobs(gateway, clock)
+
+    result = await gateway.result("createProduct", given)
+
+    assert result == {"__typename": "NotFound", "message": "There is no such category.", "id": place["id"]}
+    assert await gateway.db["products"].count_documents({}) == 0
+    await assert_invariants(gateway)
