@@ -30,6 +30,9 @@ from .logs import configure, logger
 from .settings import Settings
 from .state import State
 
+# How long a database that does not answer may hold a gateway that stops.
+CLOSE_SECONDS = 2.0
+
 
 def create_app(
     settings: Settings | None = None, *, clock: Clock | None = None, listeners: Sequence[CommandListener] = ()
@@ -88,7 +91,9 @@ class Gateway:
                 async with self._serving(connection):
                     yield
             finally:
-                await connection.close()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await connection.close()
 
     @contextlib.asynccontextmanager
     async def _serving(self, connection: Connection) -> AsyncIterator[None]:

@@ -45,6 +45,9 @@ Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes any that
 Workers = Annotated[int, typer.Option(help="How many processes serve.", min=1)]
 
 
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
 class Failure(Exception):
     """The command cannot do what it was asked. The text is one line for people."""
 
@@ -106,17 +109,23 @@ def demo(
 ) -> None:
     """Load a record and film shop, print a token, and serve."""
     os.environ["PORTICO_DEMO"] = "true"
+    # A token that may do everything and stands in a page is signed by a key of the demo's own.
+    for name in ("PORTICO_JWT_SECRET", "PORTICO_JWKS_URL"):
+        os.environ.pop(name, None)
     chosen = settings()
+    if host not in _LOOPBACK:
+        errors.print("portico: the demo gives whoever reaches it a token that may do everything", style="yellow")
     with cli_data.held(chosen):
         run(cli_data.load_demo(chosen, size, out))
-        if chosen.jwks_url is None:
-            token = demo_token.make(chosen)
-            out.print("\nA token that may do everything (GraphiQL has it already):")
-            out.print(f"  Authorization: Bearer {token}\n", soft_wrap=True)
+        token = demo_token.make(chosen)
+        out.print("\nA token that may do everything (GraphiQL has it already):")
+        out.print(f"  Authorization: Bearer {token}\n", soft_wrap=True)
         _listen(chosen, host, port, workers, reload=False)
 
 
 def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: bool) -> None:
+    # A worker that cannot begin would be started again and again.
+    chosen.signing_secret()
     listening = server.bind(host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}"

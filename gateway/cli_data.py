@@ -108,7 +108,7 @@ def _counts(subject: str, summary: Summary) -> str:
 async def show_indexes(settings: Settings, out: Console) -> None:
     table = Table("collection", "index")
     async with opened(settings) as db:
-        async for collection, names in create_indexes(db):
+        async for collection, names in create_indexes(db, rebuild=True):
             for name in names:
                 table.add_row(collection, name)
     out.print(table)

@@ -13,7 +13,7 @@ from .clock import SystemClock
 from .settings import Settings
 
 SUBJECT = "demo"
-_LASTS = timedelta(days=365)
+_LASTS = timedelta(days=7)
 
 
 def make(settings: Settings) -> str:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
+from bson.codec_options import CodecOptions
 from pymongo import AsyncMongoClient, ReadPreference
 from pymongo.monitoring import CommandListener
+from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import read_pref_mode_from_name
 from pymongo.write_concern import WriteConcern
 
@@ -19,6 +21,13 @@ from resolvers.documents import Database, Document
 from .settings import Settings, SettingsError
 
 SELECTION_TIMEOUT_MS = 5_000
+# What the writes rest on, whatever a URI says: a look after a mark must see the marks of others.
+_PRIMARY: dict[str, Any] = {
+    "codec_options": CodecOptions(),
+    "read_preference": ReadPreference.PRIMARY,
+    "read_concern": ReadConcern("local"),
+    "write_concern": WriteConcern("majority"),
+}
 
 
 class Connection(Protocol):
@@ -36,6 +45,7 @@ def connect(settings: Settings, uri: str, listeners: Sequence[CommandListener] =
         "w": "majority",
         "retryWrites": True,
         "serverSelectionTimeoutMS": SELECTION_TIMEOUT_MS,
+        "timeoutMS": settings.database_seconds * 1000,
         "appname": "portico",
         "event_listeners": list(listeners),
     }
@@ -50,7 +60,7 @@ def connect(settings: Settings, uri: str, listeners: Sequence[CommandListener] =
 class _PyMongoConnection:
     def __init__(self, settings: Settings, uri: str, options: dict[str, Any]) -> None:
         self._client: AsyncMongoClient[Document] = AsyncMongoClient(uri, **options)
-        self.database = self._client[settings.database]
+        self.database = self._client.get_database(settings.database, **_PRIMARY)
         self.reading = self.database.with_options(read_preference=_preference(settings))
 
     async def close(self) -> None:
@@ -64,7 +74,7 @@ class _MotorConnection:
         except ImportError:
             raise SettingsError("PORTICO_DRIVER is motor: install the extra `portico[motor]`.") from None
         self._client = AsyncIOMotorClient(uri, **options)
-        plain = self._client[settings.database]
+        plain = self._client.get_database(settings.database, **_PRIMARY)
         self.database = cast("Database", MotorDatabase(plain))
         self.reading = cast("Database", MotorDatabase(plain.with_options(read_preference=_preference(settings))))
 
@@ -130,8 +140,3 @@ class MotorCursor:
 
     async def to_list(self) -> list[Document]:
         return cast("list[Document]", await self._cursor.to_list(None))
-
-
-def with_majority(database: Database) -> Database:
-    """The database with writes on a majority, whatever the URI says."""
-    return database.with_options(write_concern=WriteConcern("majority"))

@@ -13,8 +13,10 @@ from graphql import GraphQLOutputType, GraphQLResolveInfo, get_named_type, is_le
 from graphql.execution.executor import Executor
 from graphql.pyutils import Path, is_awaitable
 
-from schema.completion import Finish, compiled, complete
+from schema.completion import Finish, Unfinished, compiled, complete
 from schema.selections import kept, selection_of
+
+from .logs import logger
 
 
 class DocumentExecutor(Executor[Any]):
@@ -50,8 +52,12 @@ class DocumentExecutor(Executor[Any]):
     def _finished(self, finish: Finish, *field: Any) -> Any:
         """The field's value by the function; by graphql-core, with its errors, where the function gives up."""
         completed = None
-        with contextlib.suppress(Exception):
+        try:
             completed = complete(finish, field[4], field[2].context)
+        except Unfinished:
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever it was, graphql-core meets it again and reports it
+            logger().debug("completion failed", path=field[3].as_list(), exc_info=error)
         # Not in an except block: the error that graphql-core meets again has nothing to do with the first one.
         if completed is None:
             return super().complete_value(*field)

@@ -45,8 +45,9 @@ def routes(settings: Settings) -> list[BaseRoute]:
     async def index(_request: Request) -> Response:
         return page(settings)
 
-    async def config(_request: Request) -> Response:
-        body = orjson.dumps(configuration(settings))
+    async def config(request: Request) -> Response:
+        # The page's own request names no origin; the token is for nobody else.
+        body = orjson.dumps(configuration(settings, with_token="origin" not in request.headers))
         return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
 
     found: list[BaseRoute] = [Route("/", index)]
@@ -96,9 +97,9 @@ def _plain(title: str, text: str) -> str:
     )
 
 
-def configuration(settings: Settings) -> dict[str, object]:
+def configuration(settings: Settings, *, with_token: bool = True) -> dict[str, object]:
     """What the page fetches at its start: the endpoint, headers, and a tab of examples a domain."""
-    token = demo_token.read(settings) if settings.demo else None
+    token = demo_token.read(settings) if settings.demo and with_token else None
     return {
         "endpoint": "/graphql",
         "headers": {} if token is None else {"authorization": f"Bearer {token}"},

@@ -81,13 +81,14 @@ class Import:
     on_progress: Callable[[int], None]
     summary: Summary = field(default_factory=Summary)
     _waiting: list[Row] = field(default_factory=list)
+    _awaited: set[str] = field(default_factory=set)
 
     async def run(self, files: Sequence[Path]) -> Summary:
         """Imports the files in order. Raises OSError for one that cannot be read."""
         under_way: list[tuple[asyncio.Task[bool], set[str]]] = []
         for file in files:
             for batch in self._batches(file):
-                keys = {self.importer.key(record) for _, _, record in batch}
+                keys = {self._key(row) for row in batch}
                 # Records with one key are stored in the order of the file.
                 while under_way and (len(under_way) >= self._in_flight or any(keys & other for _, other in under_way)):
                     await under_way.pop(0)[0]
@@ -108,7 +109,7 @@ class Import:
         batch: list[Row] = []
         keys: set[str] = set()
         for row in rows:
-            key = self.importer.key(row[2])
+            key = self._key(row)
             if len(batch) == BATCH or key in keys:
                 yield batch
                 batch, keys = [], set()
@@ -126,40 +127,65 @@ class Import:
                 try:
                     yield line, self.importer.read(orjson.loads(text))
                 except orjson.JSONDecodeError as error:
-                    self._bad(str(file), line, f"not JSON: {error.msg}, at character {error.pos + 1}")
+                    self._bad((str(file), line, None), f"not JSON: {error.msg}, at character {error.pos + 1}")
                 except InvalidInput as error:
-                    self._bad(str(file), line, _reason(error))
+                    self._bad((str(file), line, None), _reason(error))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            self._bad(str(file), line + 1, f"the rest of the gzipped file cannot be read: {error}")
+            self._bad((str(file), line + 1, None), f"the rest of the gzipped file cannot be read: {error}")
 
     async def _put(self, batch: list[Row]) -> bool:
         """Stores a batch. Returns whether anything in it could be stored, so that what waits may be tried again."""
-        outcomes = await self.importer.put(self.db, [record for _, _, record in batch], now=self.clock.now())
-        for (file, line, record), outcome in zip(batch, outcomes, strict=True):
+        # Behind a record that waits, others with its key wait, too: the last of them is the one that stays.
+        ready: list[Row] = []
+        for row in batch:
+            if self._key(row) in self._awaited:
+                self._wait(row)
+            else:
+                ready.append(row)
+        outcomes = await self.importer.put(self.db, [record for _, _, record in ready], now=self.clock.now())
+        for row, outcome in zip(ready, outcomes, strict=True):
             if isinstance(outcome, DomainError):
-                self._bad(file, line, _reason(outcome))
-            elif outcome == "waiting" and len(self._waiting) < MAX_WAITING:
-                self._waiting.append((file, line, record))
+                self._bad(row, _reason(outcome))
             elif outcome == "waiting":
-                self._bad(file, line, "its parent does not stand before it")
+                self._wait(row)
             else:
                 self.summary.counts[outcome] += 1
         return any(outcome != "waiting" for outcome in outcomes)
 
+    def _key(self, row: Row) -> str:
+        return self.importer.key(row[2])
+
+    def _wait(self, row: Row) -> None:
+        if len(self._waiting) == MAX_WAITING:
+            self._bad(row, "its parent does not stand before it")
+            return
+        self._waiting.append(row)
+        self._awaited.add(self._key(row))
+
     async def _put_waiting(self) -> None:
         """Tries what waited for its parent until nothing more finds one."""
-        moved = True
-        while self._waiting and moved:
-            waiting, self._waiting, moved = self._waiting, [], False
+        while self._waiting:
+            waiting, self._waiting, self._awaited, moved = self._waiting, [], set(), False
             for batch in self._batched(waiting):
                 moved = await self._put(batch) or moved
-        for file, line, record in self._waiting:
-            self._bad(file, line, f"parent: there is no category {record.parent!r}")
-        self._waiting = []
+            if not moved:
+                self._give_up()
 
-    def _bad(self, file: str, line: int, reason: str) -> None:
+    def _give_up(self) -> None:
+        """Names the records that wait in vain: first those that others with their key wait behind, else all."""
+        firsts: dict[str, Row] = {}
+        for row in self._waiting:
+            firsts.setdefault(self._key(row), row)
+        behind = [row for row in self._waiting if row is not firsts[self._key(row)]]
+        held_up = list(dict.fromkeys(map(self._key, behind)) or firsts)
+        for key in held_up:
+            row = firsts.pop(key)
+            self._bad(row, f"parent: there is no category {row[2].parent!r}")
+        self._waiting = [*firsts.values(), *behind]
+
+    def _bad(self, row: Row, reason: str) -> None:
         self.summary.counts["failed"] += 1
-        self.on_bad(BadRecord(file, line, reason))
+        self.on_bad(BadRecord(row[0], row[1], reason))
 
 
 def _lines(file: Path, on_progress: Callable[[int], None]) -> Iterator[bytes]:
@@ -177,8 +203,9 @@ def _lines(file: Path, on_progress: Callable[[int], None]) -> Iterator[bytes]:
             position = raw.tell()
             on_progress(position - told)
             told = position
+        on_progress(raw.tell() - told)
 
 
 def _reason(error: DomainError) -> str:
-    path = ".".join(getattr(error, "path", ()))
+    path = ".".join((*getattr(error, "path", ()), *getattr(error, "within", ())))
     return f"{path}: {error.message}" if path else error.message

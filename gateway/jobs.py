@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,6 +19,9 @@ from .clock import Clock
 from .logs import logger
 
 LEASE = timedelta(seconds=60)
+# Between two turns while there is work: what cannot be finished must not be tried without a pause.
+_BETWEEN = 0.1
+RELEASE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,13 @@ class Worker:
         try:
             while True:
                 worked = await self.run_once()
-                await asyncio.sleep(0 if worked else self._pause)
+                await asyncio.sleep(_BETWEEN if worked else self._pause)
         finally:
-            for job in JOBS:
-                try:
-                    await leases.release(self._db, job.name, owner=self._owner)
-                except PyMongoError:
-                    break
+            # They run out by themselves; a database that does not answer must not hold who wants to stop.
+            with contextlib.suppress(PyMongoError, TimeoutError):
+                async with asyncio.timeout(RELEASE_SECONDS):
+                    for job in JOBS:
+                        await leases.release(self._db, job.name, owner=self._owner)
 
     async def run_once(self) -> int:
         """One turn of every job that nobody else has leased. Returns how much was done."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -26,10 +27,13 @@ from .limits import Limits, too_complex
 from .settings import Settings
 
 # What comparing the fields of one operation with each other may take; the library's own bound allows two seconds.
-overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 100_000
+overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 20_000
 _RULES = (*specified_rules, MaybeNullValidationRule, OneOfInputValidationRule)
 # A text longer than this is not kept: it would push many others out.
 _LONGEST_KEPT = 20_000
+# A parsed operation takes about a hundred times the memory of its text.
+_KEPT_CHARACTERS = 1_000_000
+_KEPT_REFUSALS = 256
 _COSTS_KEPT = 64
 _MAX_COMMENTS = 1_000
 MAX_ERRORS = 20
@@ -68,6 +72,8 @@ class Operations:
         self._settings = settings
         self._limits = Limits(schema, max_depth=settings.max_depth, max_cost=settings.max_cost)
         self._kept: OrderedDict[str, Operation] = OrderedDict()
+        self._kept_characters = 0
+        self._refused: OrderedDict[bytes, InvalidOperation] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -78,12 +84,31 @@ class Operations:
         if operation is not None:
             self._kept.move_to_end(text)
             return operation
-        operation = Operation(self._parse(text))
+        operation = Operation(self._parse_once(text))
         if len(text) <= _LONGEST_KEPT:
-            self._kept[text] = operation
-            if len(self._kept) > self._settings.cached_operations:
-                self._kept.popitem(last=False)
+            self._keep(text, operation)
         return operation
+
+    def _keep(self, text: str, operation: Operation) -> None:
+        self._kept[text] = operation
+        self._kept_characters += len(text)
+        while len(self._kept) > self._settings.cached_operations or self._kept_characters > _KEPT_CHARACTERS:
+            dropped, _ = self._kept.popitem(last=False)
+            self._kept_characters -= len(dropped)
+
+    def _parse_once(self, text: str) -> DocumentNode:
+        """As `_parse`. A refusal is kept: a text that is costly to refuse costs that once."""
+        key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if key in self._refused:
+            self._refused.move_to_end(key)
+            raise self._refused[key]
+        try:
+            return self._parse(text)
+        except InvalidOperation as refused:
+            self._refused[key] = InvalidOperation(refused.errors)
+            if len(self._refused) > _KEPT_REFUSALS:
+                self._refused.popitem(last=False)
+            raise
 
     def _parse(self, text: str) -> DocumentNode:
         try:

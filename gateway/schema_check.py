@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from graphql import (
     GraphQLError,
+    assert_valid_schema,
     build_schema,
     find_breaking_changes,
     find_dangerous_changes,
@@ -43,8 +44,9 @@ def check(old_sdl: str) -> list[Change]:
     """The changes from an older schema to the present one, worst first. Raises ValueError for a text that is none."""
     try:
         old, new = build_schema(old_sdl), build_schema(print_sdl())
-    except GraphQLError as error:
-        raise ValueError(error.message) from None
+        assert_valid_schema(old)
+    except (GraphQLError, TypeError) as error:
+        raise ValueError(str(error).split("\n", 1)[0]) from None
     breaking = {change.description for change in find_breaking_changes(old, new)}
     dangerous = {change.description for change in find_dangerous_changes(old, new)}
     found = []

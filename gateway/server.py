@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
 import socket
+import threading
+from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
 from uvicorn.supervisors import ChangeReload, Multiprocess
 
+from .app import create_app
 from .settings import Settings
 
 _BACKLOG = 2048
@@ -33,10 +39,23 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
+def worker_app() -> Starlette:
+    """The gateway of a process, which ends with the one that started it, also where that is killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent,), daemon=True).start()
+    return create_app()
+
+
+def _follow(parent: Any) -> None:
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def serve(settings: Settings, listening: socket.socket, *, workers: int, reload: bool) -> None:
     """Serves until it is told to stop. Requests under way then have `stop_seconds` to finish."""
     config = uvicorn.Config(
-        "gateway.app:create_app",
+        "gateway.server:worker_app",
         factory=True,
         workers=workers,
         reload=reload,

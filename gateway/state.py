@@ -22,4 +22,3 @@ class State:
     executor: Executor
     database: Database
     reading: Database
-    is_stopping: bool = False

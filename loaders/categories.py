@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bson import ObjectId
-
 from resolvers import categories
-from resolvers.documents import Database, Document, Projection
+from resolvers.documents import Database, Document, DocumentId, Projection
 from resolvers.paging import Key, Listing, Page
 
 from .batching import BatchRead
 
 
-def by_id(db: Database, projection: Projection | None) -> BatchRead[ObjectId, Document]:
-    async def read(ids: Sequence[ObjectId]) -> Mapping[ObjectId, Document]:
+def by_id(db: Database, projection: Projection | None) -> BatchRead[DocumentId, Document]:
+    async def read(ids: Sequence[DocumentId]) -> Mapping[DocumentId, Document]:
         return await categories.find_by_ids(db, ids, projection)
 
     return read
@@ -27,8 +25,8 @@ def by_slug(db: Database, projection: Projection | None) -> BatchRead[str, Docum
     return read
 
 
-def descendant_ids(db: Database) -> BatchRead[ObjectId, list[ObjectId]]:
-    async def read(ids: Sequence[ObjectId]) -> Mapping[ObjectId, list[ObjectId]]:
+def descendant_ids(db: Database) -> BatchRead[DocumentId, list[DocumentId]]:
+    async def read(ids: Sequence[DocumentId]) -> Mapping[DocumentId, list[DocumentId]]:
         return await categories.find_descendant_ids(db, ids)
 
     return read

@@ -24,3 +24,10 @@ def pages(db: Database, *, first: int, after: Key | None, projection: Projection
         return dict(zip(listings, found, strict=True))
 
     return read
+
+
+def totals(db: Database) -> BatchRead[Listing, int]:
+    async def read(listings: Sequence[Listing]) -> Mapping[Listing, int]:
+        return dict(zip(listings, await products.count_products(db, listings), strict=True))
+
+    return read

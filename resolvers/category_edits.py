@@ -49,11 +49,13 @@ async def create_category(
     }
     mine = await _created_before(db, category_id) if operations.is_repeatable(operation_id) else None
     if mine is None:
+        await operations.require_not_done(db, operation_id, NotFound("Category", str(category_id)))
         if parent_id is not None:
             parents = await require_usable(db, [parent_id])
             document["ancestors"] = lineage_below(parents[parent_id])
             document["pending"] = {"op": operation_id, "at": now}
         mine = await _insert(db, document)
+    await operations.note(db, operation_id, done=True)
     return await confirm_created(db, mine) if "pending" in mine else mine
 
 
@@ -79,8 +81,9 @@ async def confirm_created(db: Database, category: Document) -> Document:
     orphans = await refresh_lineage(db, [category_id])
     mine = {"_id": category_id, "pending.op": category["pending"]["op"]}
     if not usable or orphans:
-        await db[CATEGORIES.name].delete_one(mine)
-        raise NotFound("Category", str(category["parent"]))
+        deleted = (await db[CATEGORIES.name].delete_one(mine)).deleted_count
+        if deleted or not await _is_there(db, category_id):
+            raise NotFound("Category", str(category["parent"]))
     await db[CATEGORIES.name].update_one(mine, {"$unset": {"pending": ""}})
     return await _require(db, category_id)
 

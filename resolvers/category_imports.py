@@ -11,7 +11,7 @@ from bson import ObjectId
 from pymongo.errors import BulkWriteError
 
 from . import operations
-from .categories import CATEGORIES, lineage_below
+from .categories import CATEGORIES, find_usable, lineage_below
 from .category_edits import MAX_NAME, confirm_created, move_category, rename_category
 from .category_lineage import refresh_lineage
 from .documents import SCHEMA_VERSION, Database, Document
@@ -94,7 +94,9 @@ async def _insert_level(
         taken = {row["index"] for row in error.details["writeErrors"]}
         numbers = list(documents)
         outcomes |= {numbers[index]: InvalidInput("The slug was taken meanwhile.", "slug") for index in taken}
-    if await refresh_lineage(db, ids):
+    parents = {document["parent"] for document in documents.values() if document["parent"] is not None}
+    usable = await find_usable(db, parents) if parents else {}
+    if await refresh_lineage(db, ids) or len(usable) < len(parents):
         outcomes |= await _confirm_each(db, documents)
     else:
         mine = {"_id": {"$in": ids}, "pending.op": operation_id}

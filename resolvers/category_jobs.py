@@ -25,8 +25,8 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     for mark in ("pending", "moving", "deleting", "refresh"):
         async for category in db[CATEGORIES.name].find({f"{mark}.at": {"$lte": before}}):
             with contextlib.suppress(NotFound, CategoryNotEmpty, LineageUnsettled):
-                settled += 1
                 await _settle(db, category, mark)
+                settled += 1
     return settled
 
 

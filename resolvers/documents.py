@@ -6,6 +6,8 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Ma
 from dataclasses import dataclass
 from typing import Any
 
+from bson import ObjectId
+from bson.errors import InvalidId
 from pymongo import IndexModel, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
@@ -14,9 +16,20 @@ Document = dict[str, Any]
 Database = AsyncDatabase[Document]
 Collection = AsyncCollection[Document]
 Projection = Mapping[str, int]
+DocumentId = ObjectId
 
 SCHEMA_VERSION = "schema_version"
+# On a document that could not be brought to this version.
+UPGRADE_FAILED = "upgrade_failed"
 UPGRADE_BATCH = 100
+
+
+def document_id(text: str) -> DocumentId:
+    """The id that this text is the form of. Raises ValueError."""
+    try:
+        return ObjectId(text)
+    except InvalidId as error:
+        raise ValueError(text) from error
 
 
 @dataclass(frozen=True)
@@ -77,10 +90,14 @@ def _named(spec: CollectionSpec, documents: Sequence[Document]) -> Document:
 
 
 async def upgrade_batch(db: Database, spec: CollectionSpec) -> int:
-    """Upgrades up to 100 old documents of the collection. Returns how many were looked at; 0 when none is left."""
+    """Upgrades up to 100 old documents of the collection. Returns how many were looked at; 0 when none is left.
+
+    One that cannot be upgraded is marked, and passed over from then on.
+    """
     if spec.upgrade is None:
         return 0
-    query = {"$or": [{SCHEMA_VERSION: None}, {SCHEMA_VERSION: {"$lt": spec.version}}]}
+    is_old = {"$or": [{SCHEMA_VERSION: None}, {SCHEMA_VERSION: {"$lt": spec.version}}]}
+    query = {**is_old, UPGRADE_FAILED: {"$ne": spec.version}}
     documents = await db[spec.name].find(query).limit(UPGRADE_BATCH).to_list()
     await _store_upgrades(db, spec, documents)
     return len(documents)
@@ -91,7 +108,13 @@ async def _store_upgrades(db: Database, spec: CollectionSpec, documents: Iterabl
     upgraded: list[Document] = []
     updates: list[UpdateOne] = []
     for document in documents:
-        new = spec.upgrade(document) | {SCHEMA_VERSION: spec.version}
+        try:
+            new = spec.upgrade(document) | {SCHEMA_VERSION: spec.version}
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            # Nobody foresaw this document. It stays as it is, and must not keep the others from going on.
+            key = {name: document[name] for name in ("_id", *(spec.shard_key or ())) if name in document}
+            updates.append(UpdateOne(key, {"$set": {UPGRADE_FAILED: spec.version}}))
+            continue
         changed = {key: value for key, value in new.items() if key not in document or document[key] != value}
         gone = {key: "" for key in document if key not in new}
         # The whole old document is the guard: an edit made meanwhile by an older gateway wins.

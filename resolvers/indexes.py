@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from pymongo import IndexModel
 from pymongo.errors import OperationFailure
@@ -20,28 +21,40 @@ _DEFINED_OTHERWISE = {85, 86}
 COLLECTIONS: tuple[CollectionSpec, ...] = (CATEGORIES, PRODUCTS, OPERATIONS, INTENTS, LEASES)
 
 
-async def create_indexes(db: Database) -> AsyncIterator[tuple[str, list[str]]]:
-    """Creates what is missing, and anew what an earlier version defined otherwise. May be repeated.
+async def create_indexes(db: Database, *, rebuild: bool = False) -> AsyncIterator[tuple[str, list[str]]]:
+    """Creates what is missing. May be repeated.
 
-    Yields each collection with the names of its indexes.
+    An index that another version defined otherwise stays, so that two versions can run side by side; with `rebuild` it
+    is dropped and made anew. Yields each collection with the names of its indexes.
     """
     for spec in COLLECTIONS:
         if spec.indexes:
-            await _create_indexes(db[spec.name], list(spec.indexes))
+            await _create_indexes(db[spec.name], list(spec.indexes), rebuild=rebuild)
         yield spec.name, [index.document["name"] for index in spec.indexes]
 
 
-async def _create_indexes(collection: Collection, indexes: list[IndexModel]) -> None:
+async def _create_indexes(collection: Collection, indexes: list[IndexModel], *, rebuild: bool) -> None:
     try:
         await collection.create_indexes(indexes)
     except OperationFailure as error:
         if error.code not in _DEFINED_OTHERWISE:
             raise
-        if len(indexes) == 1:
-            await collection.drop_index(indexes[0].document["name"])
-        # The server refuses them all for one; each is tried by itself.
-        for index in indexes:
-            await _create_indexes(collection, [index])
+        if len(indexes) > 1:
+            # The server refuses them all for one; each is tried by itself.
+            for index in indexes:
+                await _create_indexes(collection, [index], rebuild=rebuild)
+        elif rebuild:
+            await _drop_like(collection, indexes[0].document)
+            await collection.create_indexes(indexes)
+
+
+async def _drop_like(collection: Collection, wanted: Mapping[str, Any]) -> None:
+    """Drops what stands in the way of an index: one of its name, of its keys, or the one text index there may be."""
+    is_text = "text" in wanted["key"].values()
+    async for index in await collection.list_indexes():
+        same_keys = dict(index["key"]) == dict(wanted["key"]) or (is_text and "textIndexVersion" in index)
+        if index["name"] == wanted["name"] or same_keys:
+            await collection.drop_index(index["name"])
 
 
 async def shard_collections(db: Database) -> AsyncIterator[tuple[str, str]]:

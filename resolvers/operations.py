@@ -20,7 +20,7 @@ from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from .documents import CollectionSpec, Database, Document
-from .errors import OperationKeyReused, OperationUnderWay
+from .errors import DomainError, OperationKeyReused, OperationUnderWay
 
 OPERATIONS = CollectionSpec(
     "operations",
@@ -157,6 +157,12 @@ async def note(db: Database, operation_id: str, **facts: Any) -> None:
     if is_repeatable(operation_id):
         changes = {f"notes.{name}": value for name, value in facts.items()}
         await db[OPERATIONS.name].update_one(_mine(operation_id), {"$set": changes})
+
+
+async def require_not_done(db: Database, operation_id: str, gone: DomainError) -> None:
+    """Raises `gone` where an earlier call with this id created what is not there any more: somebody has deleted it."""
+    if (await notes(db, operation_id)).get("done"):
+        raise gone
 
 
 async def notes(db: Database, operation_id: str) -> Document:

@@ -112,8 +112,20 @@ class Page:
         )
         return bool(before)
 
-    async def total(self) -> int:
-        return await self.collection.count_documents(self.listing.filter)
+
+async def count_listings(collection: Collection, listings: Sequence[Listing]) -> list[int]:
+    """How many rows each listing has, a hundred listings by one command."""
+    counts: list[int] = []
+    for start in range(0, len(listings), _PAGES_A_COMMAND):
+        some = listings[start : start + _PAGES_A_COMMAND]
+        parts: list[list[Document]] = [
+            [{"$match": listing.filter}, {"$count": "rows"}, {"$set": {"part": {"$literal": number}}}]
+            for number, listing in enumerate(some)
+        ]
+        pipeline = parts[0] + [{"$unionWith": {"coll": collection.name, "pipeline": part}} for part in parts[1:]]
+        rows = {row["part"]: row["rows"] for row in await (await collection.aggregate(pipeline)).to_list()}
+        counts += [rows.get(number, 0) for number in range(len(some))]
+    return counts
 
 
 def page_size(first: int | None, default: int) -> int:

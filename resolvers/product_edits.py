@@ -39,6 +39,7 @@ async def create_product(db: Database, *, fields: ProductFields, now: datetime, 
     sku, categories = document["sku"], document["category_ids"]
     mine = await _created_before(db, document) if operations.is_repeatable(operation_id) else None
     if mine is None:
+        await operations.require_not_done(db, operation_id, NotFound("Product", sku))
         await require_usable(db, categories)
         if categories:
             await intents.announce(db, operation_id, kind=CREATION, keys=[sku], now=now)
@@ -50,6 +51,7 @@ async def create_product(db: Database, *, fields: ProductFields, now: datetime, 
                 await intents.withdraw(db, operation_id)
                 raise SkuTaken(sku) from None
     document = mine or document
+    await operations.note(db, operation_id, done=True)
     if categories:
         missing = await confirm_created(db, operation_id, [sku])
         if sku in missing:
@@ -85,6 +87,12 @@ async def confirm_created(db: Database, operation_id: str, skus: Sequence[str]) 
     undone = await _undo_misplaced(db, operation_id, skus)
     await intents.withdraw(db, operation_id)
     return undone
+
+
+async def has_created(db: Database, operation_id: str, skus: Sequence[str]) -> bool:
+    """Whether a product that the operation was about to create is there."""
+    mine = [operations.derived_id(operation_id, sku) for sku in skus]
+    return await db[PRODUCTS.name].find_one({"sku": {"$in": list(skus)}, "_id": {"$in": mine}}, {"_id": 1}) is not None
 
 
 async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str]) -> dict[str, ObjectId]:

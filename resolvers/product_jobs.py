@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import datetime
 
-from . import intents, product_edits
+from . import intents, operations, product_edits
 from .categories import find_by_ids
 from .category_jobs import STALE_AFTER
 from .documents import Database, Document, in_batches
@@ -33,8 +33,11 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     before = now - STALE_AFTER
     settled = 0
     async for intent in intents.left_behind(db, kind=product_edits.CREATION, before=before):
-        settled += 1
-        await product_edits.confirm_created(db, intent["_id"], intent["keys"])
+        # Where nothing has been written yet, its writer may be about to.
+        is_old = intent["at"] <= now - 2 * operations.LEASE
+        if is_old or await product_edits.has_created(db, intent["_id"], intent["keys"]):
+            settled += 1
+            await product_edits.confirm_created(db, intent["_id"], intent["keys"])
     stale = {"at": {"$lte": before}}
     async for product in products.find({"incoming": {"$elemMatch": stale}}, {"sku": 1}):
         settled += 1

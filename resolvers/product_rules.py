@@ -23,6 +23,7 @@ MAX_DESCRIPTION = 20_000
 MAX_LIST = 500
 MAX_DETAILS_DEPTH = 20
 MAX_DETAILS_VALUES = 5_000
+MAX_DETAILS_CHARACTERS = 1_000_000
 # BSON cannot hold what is larger.
 _INT64 = 2**63
 
@@ -170,7 +171,7 @@ def _text(value: Any, *path: str) -> str:
 
 def _check_free(details: Any) -> None:
     """Refuses what a document cannot hold, without recursion: the depth is the caller's."""
-    values = 0
+    values = characters = 0
     pending: list[tuple[Any, int, tuple[str, ...]]] = [(details, 1, ())]
     while pending:
         value, depth, path = pending.pop()
@@ -179,6 +180,9 @@ def _check_free(details: Any) -> None:
             raise InvalidInput(f"Details may be nested {MAX_DETAILS_DEPTH} deep.", "details")
         if values > MAX_DETAILS_VALUES:
             raise InvalidInput(f"Details may hold {MAX_DETAILS_VALUES:,} values.", "details")
+        characters += _length(value)
+        if characters > MAX_DETAILS_CHARACTERS:
+            raise InvalidInput(f"Details may hold {MAX_DETAILS_CHARACTERS:,} characters.", "details")
         if isinstance(value, Mapping):
             for key, item in value.items():
                 if "\0" in key:
@@ -188,6 +192,13 @@ def _check_free(details: Any) -> None:
             pending += [(item, depth + 1, (*path, str(number))) for number, item in enumerate(value)]
         elif isinstance(value, int) and not -_INT64 <= value < _INT64:
             raise InvalidInput("A whole number must fit into 64 bits.", "details", within=path)
+
+
+def _length(value: Any) -> int:
+    """The characters of a text, or of the names in an object."""
+    if isinstance(value, str):
+        return len(value)
+    return sum(map(len, value)) if isinstance(value, Mapping) else 0
 
 
 def changed_product(product: Document, changes: Mapping[str, Any]) -> Document:

@@ -26,13 +26,13 @@ Source: MongoDB Applied Design Patterns, ch. 5, "Product Catalog".
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, TEXT, IndexModel
 
 from .documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
-from .paging import Key, Listing, Page, find_pages
+from .paging import Key, Listing, Page, count_listings, find_pages
 from .product_terms import search_keys, term
 
 _TEXT_WEIGHTS = {
@@ -53,25 +53,31 @@ def upgrade_product(document: Document) -> Document:
     """Version 1 is the source's own form: `details.genre`, `.director`, `.writer`, `.actor`, `.track` and
     `.issue_date`, no currency, nonce or terms. The new nonce is derived, so that all who upgrade agree on it.
     """
-    details = dict(document.get("details") or {})
+    details = _object(document.get("details"))
     issue_date = document.get("issue_date", details.pop("issue_date", None))
     for old, new in _RENAMED.items():
         if old in details:
             value = details.pop(old)
-            details[new] = value if isinstance(value, list) else [value]
-    pricing = document.get("pricing") or {}
-    price_list, retail = pricing.get("list", 0), pricing.get("retail", pricing.get("list", 0))
+            texts = value if isinstance(value, list) else [value]
+            details[new] = [text for text in texts if isinstance(text, str)]
+    pricing = _object(document.get("pricing"))
+    price_list = int(pricing.get("list") or 0)
+    retail = int(pricing.get("retail") or price_list)
     upgraded = {
         **document,
-        "title": document.get("title") or details.get("title") or document["sku"],
+        "title": str(document.get("title") or details.get("title") or document["sku"]),
         "pricing": priced(pricing.get("currency", "USD"), price_list, retail),
-        "category_ids": document.get("category_ids", []),
-        "properties": document.get("properties", []),
+        "category_ids": document.get("category_ids") or [],
+        "properties": document.get("properties") or [],
         "issue_date": issue_date,
         "details": details,
         "nonce": document.get("nonce") or hashlib.blake2b(document["_id"].binary, digest_size=12).hexdigest(),
     }
     return {**upgraded, **search_keys(upgraded)}
+
+
+def _object(value: object) -> Document:
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
 _RENAMED = {"genre": "genres", "director": "directors", "writer": "writers", "actor": "actors", "track": "tracks"}
@@ -138,6 +144,11 @@ async def find_product_pages(
     for page in pages:
         page.documents = await upgrade_read(db, PRODUCTS, page.documents, projection)
     return pages
+
+
+async def count_products(db: Database, listings: Sequence[Listing]) -> list[int]:
+    """How many products each listing has."""
+    return await count_listings(db[PRODUCTS.name], listings)
 
 
 async def is_in_use(db: Database, category_id: ObjectId) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import strawberry
 from graphql import GraphQLError
 from strawberry.schema.config import StrawberryConfig
@@ -10,6 +12,7 @@ from .categories import CategoryMutation, CategoryQuery
 from .context import Info, core
 from .documents import install
 from .errors import HANDLERS
+from .inputs import described
 from .nodes import MAX_NODES, Node, find_node
 from .product_mutations import ProductMutation
 from .products import AudioAlbum, Film, GeneralProduct, ProductQuery
@@ -20,13 +23,17 @@ from .viewer import ViewerQuery
 @strawberry.type(description="Reading.")
 class Query(ViewerQuery, CategoryQuery, ProductQuery):
     @strawberry.field(description="The object with this id, of whatever type.")
-    async def node(self, info: Info, id: strawberry.ID) -> Node | None:
+    async def node(
+        self, info: Info, id: Annotated[strawberry.ID, described("What the object has for `id`.")]
+    ) -> Node | None:
         return await find_node(core(info), id)  # type: ignore[return-value]
 
     @strawberry.field(
         description="At most 100 ids; the answers stand in the order of the ids, null where there is none."
     )
-    async def nodes(self, info: Info, ids: list[strawberry.ID]) -> list[Node | None]:
+    async def nodes(
+        self, info: Info, ids: Annotated[list[strawberry.ID], described("At most 100.")]
+    ) -> list[Node | None]:
         if len(ids) > MAX_NODES:
             raise GraphQLError(
                 f"There are {len(ids)} ids; {MAX_NODES} are allowed.", extensions={"code": "BAD_USER_INPUT"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, cast
 
 import strawberry
-from bson import ObjectId
 
 from loaders import categories as loaders
 from resolvers import categories, category_edits, errors
+from resolvers.documents import DocumentId, document_id
 from resolvers.paging import Listing
 from resolvers.product_search import Within
 
@@ -16,10 +16,10 @@ from .connections import Connection, Paged
 from .context import Info, core
 from .errors import Conflict, InvalidInput, NotFound, UserError, member
 from .fields import Source, reads, related, stored
-from .inputs import idempotency_key
+from .inputs import After, First, described, idempotency_key
 from .mutations import DeletedPayload, mutation
-from .nodes import Kind, Node, key_in, node_id, object_id, projection_of, register
-from .products import DEFAULT_PRODUCTS, ProductConnection, ProductFilter, ProductSort, product_page
+from .nodes import Kind, Node, key_in, node_id, projection_of, register
+from .products import DEFAULT_PRODUCTS, Filter, Order, ProductConnection, ProductSort, product_page
 from .roles import Role
 
 DEFAULT_CATEGORIES = 50
@@ -28,7 +28,7 @@ CATEGORY = register(
     Kind(
         name="Category",
         path="_id",
-        parse=object_id,
+        parse=document_id,
         read=loaders.by_id,
         types=("Category",),
         type_name=lambda _document: "Category",
@@ -59,14 +59,14 @@ class Category(Node):
     @reads("_id", description="The categories right below this one, by name.")
     @staticmethod
     async def children(
-        root: strawberry.Parent[Source], info: Info, first: int | None = DEFAULT_CATEGORIES, after: str | None = None
+        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
     ) -> Connection[Category]:
         return await _category_page(info, categories.children_of(root["_id"]), first, after)
 
     @reads("_id", description="Every category below this one, at any depth, by name.")
     @staticmethod
     async def descendants(
-        root: strawberry.Parent[Source], info: Info, first: int | None = DEFAULT_CATEGORIES, after: str | None = None
+        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
     ) -> Connection[Category]:
         return await _category_page(info, categories.descendants_of(root["_id"]), first, after)
 
@@ -75,11 +75,11 @@ class Category(Node):
     async def products(
         root: strawberry.Parent[Source],
         info: Info,
-        filter: ProductFilter | None = None,
-        sort: ProductSort | None = ProductSort.NEWEST,
-        include_descendants: bool = True,
-        first: int | None = DEFAULT_PRODUCTS,
-        after: str | None = None,
+        filter: Filter = None,
+        sort: Order = ProductSort.NEWEST,
+        include_descendants: Annotated[bool, described("Whether products anywhere below count, too.")] = True,
+        first: First = DEFAULT_PRODUCTS,
+        after: After = None,
     ) -> ProductConnection:
         ids = [root["_id"]]
         if include_descendants:
@@ -96,7 +96,7 @@ async def _category_page(info: Info, listing: Listing, first: int | None, after:
 @strawberry.type
 class CategoryQuery:
     @strawberry.field(description="The category with this slug.")
-    async def category(self, info: Info, slug: str) -> Category | None:
+    async def category(self, info: Info, slug: Annotated[str, described("The category's slug.")]) -> Category | None:
         projection = projection_of(core(info), CATEGORY)
         name = ("Category by slug", None if projection is None else tuple(projection))
         loader = info.context.loader(name, lambda: loaders.by_slug(info.context.reading, projection))
@@ -104,7 +104,7 @@ class CategoryQuery:
 
     @strawberry.field(description="The roots of the hierarchy, by name.")
     async def categories(
-        self, info: Info, first: int | None = DEFAULT_CATEGORIES, after: str | None = None
+        self, info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
     ) -> Connection[Category]:
         return await _category_page(info, categories.children_of(None), first, after)
 
@@ -179,7 +179,7 @@ DeleteCategoryResult = Annotated[
 ]
 
 
-def _parent_key(global_id: str | None) -> ObjectId | None:
+def _parent_key(global_id: str | None) -> DocumentId | None:
     return None if global_id is None else key_in("Category", global_id)
 
 

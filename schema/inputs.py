@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import strawberry
+
+First = Annotated[int | None, strawberry.argument(description="The size of the page, 1 to 100.")]
+After = Annotated[str | None, strawberry.argument(description="A cursor: the page begins behind its row.")]
+
+
+def described(description: str) -> Any:
+    """An argument, for `Annotated`."""
+    return strawberry.argument(description=description)
 
 
 def idempotency_key() -> Any:

@@ -15,6 +15,7 @@ from strawberry.extensions.field_extension import FieldExtension
 from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
+from loaders.batching import Loaders
 from resolvers import errors, operations
 from resolvers.documents import Document
 
@@ -39,9 +40,13 @@ class Write(FieldExtension):
 
     def apply(self, field: StrawberryField) -> None:
         self._field_name = str(field.python_name)
+        for argument in field.arguments:
+            argument.description = "What is to be written."
 
     async def resolve_async(self, next_: Next, source: Any, info: Info, **kwargs: Any) -> Any:
         context = info.context
+        # What fields before this one have read may change now.
+        context.loaders = Loaders()
         if self._role is not None:
             require_role(context, self._role)
         key = _key_of(kwargs.get("input"))
@@ -79,6 +84,10 @@ class Write(FieldExtension):
         try:
             result = await next_(source, info, **kwargs)
             outcome = _payload_record(info, result)
+        except errors.Conflict:
+            # It passes: nothing was written, and the same call may be made again.
+            await operations.release(context.db, operation_id, owner=owner, now=context.now)
+            raise
         except errors.DomainError as error:
             outcome = _error_record(info, error)
             kept = await operations.finish(context.db, operation_id, outcome=outcome)

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import strawberry
-from bson import ObjectId
-from bson.errors import InvalidId
 from graphql import GraphQLError, GraphQLObjectType, GraphQLSchema
 
 from loaders.batching import BatchRead
@@ -74,7 +72,7 @@ def decode_id(global_id: str) -> tuple[Kind, Any]:
         name, _, text = urlsafe_b64decode(global_id.encode() + b"=" * (-len(global_id) % 4)).decode().partition(":")
         kind = KINDS[name]
         key = kind.parse(text)
-    except (binascii.Error, UnicodeError, KeyError, InvalidId) as error:
+    except (binascii.Error, UnicodeError, KeyError) as error:
         raise ValueError(global_id) from error
     if encode_id(name, key) != global_id:
         raise ValueError(global_id)
@@ -90,10 +88,6 @@ def key_in(kind: str, global_id: str) -> Any:
     if found.name != kind:
         raise NotFound(kind, message=f"The id is that of a {found.name.lower()}, not of a {kind.lower()}.")
     return key
-
-
-def object_id(text: str) -> ObjectId:
-    return ObjectId(text)
 
 
 def node_id(kind: str, path: str) -> Any:

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Annotated, Any, cast
 
 import strawberry
-from bson import ObjectId
 
 from resolvers import errors, product_edits
+from resolvers.documents import DocumentId
 from resolvers.product_rules import Price, ProductFields, changed_product
 
 from .context import Info
@@ -125,7 +125,7 @@ class UpdateProductInput:
         }
 
 
-def _category_keys(ids: Sequence[str]) -> list[ObjectId]:
+def _category_keys(ids: Sequence[str]) -> list[DocumentId]:
     return [key_in("Category", global_id) for global_id in ids]
 
 

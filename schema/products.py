@@ -16,6 +16,7 @@ from resolvers.product_terms import ALBUM, FILM
 from .connections import Connection, Paged, selected_below
 from .context import Info, core
 from .fields import Source, computed, related, stored
+from .inputs import After, First, described
 from .money import Money
 from .nodes import Kind, Node, load, node_id, register
 from .scalars import JSON, BigInt
@@ -193,6 +194,10 @@ class ProductFilter:
         )
 
 
+Filter = Annotated[ProductFilter | None, described("Only products that meet it.")]
+Order = Annotated[ProductSort | None, described("The order of the list.")]
+
+
 @strawberry.type(description="How many products have a value.")
 class FacetCount:
     value: str = stored(description="The value; of a category its slug.")
@@ -217,8 +222,9 @@ class ProductFacets:
 @strawberry.type(description="A page of products.")
 class ProductConnection(Connection[Product]):
     @strawberry.field(description="Counted only when asked for.")
-    async def total_count(self) -> int:
-        return await self.page.total()
+    async def total_count(self, info: Info) -> int:
+        totals = info.context.loader("product totals", lambda: loaders.totals(info.context.reading))
+        return await totals.load(self.page.listing) or 0
 
     @strawberry.field(description="Counted only when asked for, over everything that the filter lets through.")
     async def facets(self, info: Info) -> ProductFacets:
@@ -249,7 +255,7 @@ async def product_page(
 @strawberry.type
 class ProductQuery:
     @strawberry.field(description="The product with this SKU.")
-    async def product(self, info: Info, sku: str) -> Product | None:
+    async def product(self, info: Info, sku: Annotated[str, described("The merchant's own key.")]) -> Product | None:
         found: Mapping[str, Any] | None = await load(core(info), PRODUCT, sku)
         return cast("Product | None", found)
 
@@ -257,9 +263,9 @@ class ProductQuery:
     async def products(
         self,
         info: Info,
-        filter: ProductFilter | None = None,
-        sort: ProductSort | None = ProductSort.NEWEST,
-        first: int | None = DEFAULT_PRODUCTS,
-        after: str | None = None,
+        filter: Filter = None,
+        sort: Order = ProductSort.NEWEST,
+        first: First = DEFAULT_PRODUCTS,
+        after: After = None,
     ) -> ProductConnection:
         return await product_page(info, filter, sort, first=first, after=after)

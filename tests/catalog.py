@@ -19,6 +19,7 @@ from resolvers.category_imports import put_categories
 from resolvers.documents import Database, Document
 from resolvers.product_edits import new_document
 from resolvers.product_imports import put_products
+from resolvers.product_jobs import find_wrong_products, mend_product
 
 from .harness import SECRET, GatewayClient, running
 
@@ -75,6 +76,13 @@ async def add_products(db: Database, given: Iterable[Given]) -> None:
 async def add_categories(db: Database, given: Iterable[Given]) -> None:
     outcomes = await put_categories(db, [category_record(one) for one in given], now=SystemClock().now())
     assert set(outcomes) == {"created"}, outcomes
+
+
+async def put_in_stock(db: Database, which: Document) -> None:
+    """Makes the products that the filter document lets through available."""
+    await db["products"].update_many(which, {"$set": {"in_stock": True}})
+    for wrong in [wrong async for wrong in find_wrong_products(db)]:
+        await mend_product(db, wrong)
 
 
 async def skus(gateway: GatewayClient, sort: str = "NEWEST", **conditions: Any) -> list[str]:

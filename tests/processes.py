@@ -190,6 +190,18 @@ def is_running(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
+def mongods_of(folder: Path) -> list[int]:
+    """The processes that have the folder for their database's."""
+    wanted = f"--dbpath\0{folder / 'mongo'}\0".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if wanted in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
 def node_modules(folder: str) -> Path:
     """The folder below this one, with its packages installed as its lock file says. Skips the test without Node."""
     project = TESTS / folder

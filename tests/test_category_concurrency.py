@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from gateway.faults import Crash, FaultyDatabase
 from gateway.jobs import JOBS
 from resolvers import category_edits, category_jobs, operations
+from resolvers.documents import Database
 from resolvers.errors import CategoryNotEmpty
 from schema.nodes import key_in
 
@@ -158,17 +160,40 @@ async def test_a_category_that_moves_while_a_rename_above_it_spreads_ends_up_rig
     # The rename's second level is about to be written when a category of its first goes below one of its fourth.
     gate = interrupted(gateway.db, "categories", "bulk_write", lambda: move(gateway, moved, deep), skip=1)
 
-    await category_edits.rename_category(
-        gate,
-        category_id=key_in("Category", top["id"]),
-        name="New",
-        slug=None,
-        now=clock.now(),
-        operation_id=operations.random_operation_id(),
-    )
+    await rename_to("New", top, gate, now=clock.now())
 
     assert (await tree(gateway))["moved"] == "deep-3"
     await assert_invariants(gateway)
+
+
+async def test_a_category_that_moves_away_from_a_rename_that_stops_is_left_alone(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    top, place = await create_category(gateway, name="Old"), await create_category(gateway)
+    moved = await create_category(gateway, slug="moved", parentId=top["id"])
+    # The rename stops right after it has written what it read below itself.
+    faulty, stopping = FaultyDatabase.around(gateway.db, 6)
+    gate = interrupted(stopping, "categories", "bulk_write", lambda: move(gateway, moved, place))
+
+    with pytest.raises(Crash):
+        await rename_to("New", top, gate, now=clock.now())
+    clock.advance(minutes=1)
+    await run_jobs(gateway, clock)
+
+    assert faulty.commands[-2:] == [("categories", "bulk_write"), ("categories", "find")]
+    assert (await tree(gateway))["moved"] == place["slug"]
+    await assert_invariants(gateway)
+
+
+async def rename_to(name: str, category: dict[str, Any], database: Database, *, now: datetime) -> None:
+    await category_edits.rename_category(
+        database,
+        category_id=key_in("Category", category["id"]),
+        name=name,
+        slug=None,
+        now=now,
+        operation_id=operations.random_operation_id(),
+    )
 
 
 async def test_a_rename_that_comes_while_a_job_finishes_another_is_not_forgotten(
@@ -184,14 +209,7 @@ async def test_a_rename_that_comes_while_a_job_finishes_another_is_not_forgotten
     async def rename_and_crash() -> None:
         """By a call that began long ago and slept since: its mark looks old from its first moment."""
         with pytest.raises(Crash):
-            await category_edits.rename_category(
-                FaultyDatabase.around(gateway.db, 1)[1],
-                category_id=key_in("Category", top["id"]),
-                name="Second",
-                slug=None,
-                now=began,
-                operation_id=operations.random_operation_id(),
-            )
+            await rename_to("Second", top, FaultyDatabase.around(gateway.db, 1)[1], now=began)
 
     # It comes when the job has brought everything up to date, and is about to say so.
     gate = interrupted(gateway.db, "categories", "update_one", rename_and_crash)

@@ -1,4 +1,4 @@
-"""Writes to the hierarchy that stop half way: nothing is left broken, nothing is lost, and everybody is told the truth."""
+"""Writes to the hierarchy that stop half way: nothing is broken, nothing is lost, everybody is told the truth."""
 
 from __future__ import annotations
 

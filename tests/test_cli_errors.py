@@ -35,24 +35,30 @@ def taken() -> Iterator[int]:
     [
         ("PORTICO_MAX_COST", "many", "PORTICO_MAX_COST must be a number above zero, and is 'many'."),
         ("PORTICO_GRAPHIQL", "maybe", "PORTICO_GRAPHIQL must be one of on, cdn, off, and is 'maybe'."),
-        ("PORTICO_DEMOS", "true", "There is no setting PORTICO_DEMOS."),
+        ("PORTICO_DEMO", "perhaps", "PORTICO_DEMO must be true or false, and is 'perhaps'."),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(name: str, value: str, line: str) -> None:
-    assert_one_line(portico("indexes", env=environment(**{name: value})), line)
+    assert_one_line(portico("indexes", env=environment() | {name: value}), line)
+
+
+def test_a_setting_that_is_misspelt_is_told_of(settings: Settings) -> None:
+    done = portico("token", "--sub", "a", env=environment(settings, PORTICO_DATABSE="x"))
+
+    assert done.returncode == 0
+    assert done.stderr == "portico: there is no setting PORTICO_DATABSE; PORTICO_DATABASE was probably meant\n"
 
 
 @pytest.mark.parametrize(
     ("uri", "told"),
     [
-        ("nonsense", "Invalid URI scheme"),
-        ("mongodb://", "no host or port"),
+        ("http://host/", "Invalid URI scheme"),
+        ("mongodb://", "at least one hostname"),
         ("mongodb://host:port/", "Port"),
-        ("mongodb://host/?nonsense=1&w=x&directConnection=maybe", "directConnection"),
     ],
 )
-def test_a_uri_that_cannot_be_used_is_told(uri: str, told: str) -> None:
-    done = portico("indexes", env=environment(PORTICO_MONGODB_URI=uri))
+def test_a_uri_that_cannot_be_used_is_told(tmp_path: Path, uri: str, told: str) -> None:
+    done = portico("indexes", env=environment(PORTICO_MONGODB_URI=uri), cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1].startswith("portico: ")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from .processes import Process, environment, eventually, is_running, portico
+from .processes import Process, environment, eventually, is_running, mongods_of, portico
 
 HOLD = """
 import sys
@@ -176,18 +176,6 @@ def test_of_several_who_start_at_once_one_starts_it(folder: Path) -> None:
 
         assert len({one.uri for one in holders}) == 1
         assert len(mongods_of(folder)) == 1
-
-
-def mongods_of(folder: Path) -> list[int]:
-    """The processes that have the folder for their database's."""
-    wanted = f"--dbpath\0{folder / 'mongo'}\0".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if wanted in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-    return found
 
 
 # Where there is none to be had

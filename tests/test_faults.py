@@ -199,32 +199,37 @@ async def test_a_fault_outside_of_any_field_is_masked_as_well(settings: Settings
 async def test_while_mongodb_is_away_fields_that_need_it_are_unavailable_and_come_back_with_it(
     settings: Settings, log: Log
 ) -> None:
-    async with by_wire(settings) as (wire, over_wire), running(replace(over_wire, log_format="json")) as gateway:
-        wire.cut()
+    with by_wire(settings) as (wire, over_wire):
+        async with running(replace(over_wire, log_format="json")) as gateway:
+            wire.cut()
 
-        answer = await gateway.ask('{ viewer { subject } category(slug: "jazz") { name } }')
+            answer = await gateway.ask('{ viewer { subject } category(slug: "jazz") { name } }')
 
-        request_id = answer.headers["x-request-id"]
-        assert answer.body["data"] == {"viewer": {"subject": "tester"}, "category": None}
-        assert only_error(answer) == {
-            "message": "The database cannot be reached.",
-            "locations": [{"line": 1, "column": 22}],
-            "path": ["category"],
-            "extensions": {"code": "UNAVAILABLE", "requestId": request_id},
-        }
-        assert [entry["request_id"] for entry in log.entries("fault")] == [request_id]
+            request_id = answer.headers["x-request-id"]
+            assert answer.body["data"] == {"viewer": {"subject": "tester"}, "category": None}
+            assert only_error(answer) == {
+                "message": "The database cannot be reached.",
+                "locations": [{"line": 1, "column": 22}],
+                "path": ["category"],
+                "extensions": {"code": "UNAVAILABLE", "requestId": request_id},
+            }
+            assert [entry["request_id"] for entry in log.entries("fault")] == [request_id]
 
-        wire.mend()
-        assert (await gateway.ask(CREATE, {"input": category_input()})).data
+            wire.mend()
+            assert (await gateway.ask(CREATE, {"input": category_input()})).data
 
 
 async def test_a_mongodb_that_does_not_answer_in_time_is_a_timeout(settings: Settings, log: Log) -> None:
     assert log.text == ""
-    async with by_wire(settings, "&timeoutMS=500") as (wire, over_wire), running(over_wire) as gateway:
-        wire.block()
+    with by_wire(settings, "&timeoutMS=500") as (wire, over_wire):
+        async with running(over_wire) as gateway:
+            wire.block()
 
-        answer = await gateway.ask('{ category(slug: "jazz") { name } }')
+            answer = await gateway.ask('{ category(slug: "jazz") { name } }')
 
-        assert answer.body["data"] == {"category": None}
-        assert (answer.codes, only_error(answer)["message"]) == (["TIMEOUT"], "The database did not answer in time.")
-        wire.cut()
+            assert answer.body["data"] == {"category": None}
+            assert (answer.codes, only_error(answer)["message"]) == (
+                ["TIMEOUT"],
+                "The database did not answer in time.",
+            )
+            wire.cut()

@@ -368,13 +368,14 @@ async def test_a_running_gateway_is_alive_and_ready(gateway: GatewayClient) -> N
 
 
 async def test_without_its_database_a_gateway_is_alive_and_not_ready(settings: Settings) -> None:
-    async with by_wire(settings) as (wire, over_wire), running(over_wire) as gateway:
-        wire.cut()
+    with by_wire(settings) as (wire, over_wire):
+        async with running(over_wire) as gateway:
+            wire.cut()
 
-        live, ready = await gateway.http.get("/livez"), await gateway.http.get("/readyz")
+            live, ready = await gateway.http.get("/livez"), await gateway.http.get("/readyz")
 
-        assert live.status_code == 200
-        assert (ready.status_code, ready.json()) == (503, {"status": "unavailable", "mongodb": "unreachable"})
+            assert live.status_code == 200
+            assert (ready.status_code, ready.json()) == (503, {"status": "unavailable", "mongodb": "unreachable"})
 
-        wire.mend()
-        assert (await gateway.http.get("/readyz")).status_code == 200
+            wire.mend()
+            assert (await gateway.http.get("/readyz")).status_code == 200

@@ -51,9 +51,13 @@ async def run(db: Database, subject: str, *files: Path) -> Imported:
     return done
 
 
+def write(file: Path, content: bytes) -> Path:
+    file.write_bytes(content)
+    return file
+
+
 async def put(db: Database, subject: str, file: Path, given: Iterable[Line]) -> Imported:
-    file.write_bytes(lines(given))
-    return await run(db, subject, file)
+    return await run(db, subject, write(file, lines(given)))
 
 
 async def breadcrumbs(gateway: GatewayClient, slug: str) -> list[str]:
@@ -78,8 +82,7 @@ async def test_products_are_created_from_a_plain_and_from_a_gzipped_file(gateway
         shipping={"weight": 6, "dimensions": {"width": 10, "height": 10.5, "depth": 1}},
         pricing={"list": {"amount": 1200, "currency": "EUR"}, "retail": {"amount": 1100, "currency": "EUR"}},
     )
-    packed = file.with_suffix(".gz")
-    packed.write_bytes(gzip.compress(lines([product(sku="packed"), product(sku="other")])))
+    packed = write(file.with_suffix(".gz"), gzip.compress(lines([product(sku="packed"), product(sku="other")])))
 
     plain = await put(gateway.db, "products", file, [whole, product(sku="plain")])
     unpacked = await run(gateway.db, "products", packed)

@@ -16,10 +16,9 @@ from gateway.doctor import INVARIANTS
 from gateway.imports import IMPORTERS, Import
 from gateway.jobs import JOBS
 from resolvers.indexes import COLLECTIONS, create_indexes, migrate
-from resolvers.product_jobs import find_wrong_products, mend_product
 from schema.nodes import encode_id
 
-from .catalog import add_categories, add_products, album, film, pricing, product, shared_gateway
+from .catalog import add_categories, add_products, album, film, pricing, product, put_in_stock, shared_gateway
 from .explaining import Plan, explain
 from .harness import MUTATIONS, GatewayClient, category_input, create_category, create_product, product_input
 
@@ -84,9 +83,7 @@ async def shop(
         small = [{"slug": "few", "name": "Few"}, {"slug": "few-1", "name": "Few 1", "parent": "few"}]
         await add_categories(gateway.db, [{"slug": "all", "name": "All"}, *small, *shelves])
         await add_products(gateway.db, [_product(rng, number) for number in range(2400)])
-        await gateway.db["products"].update_many({"pricing.pct_savings": {"$gt": 50}}, {"$set": {"in_stock": True}})
-        for wrong in [wrong async for wrong in find_wrong_products(gateway.db)]:
-            await mend_product(gateway.db, wrong)
+        await put_in_stock(gateway.db, {"pricing.pct_savings": {"$gt": 50}})
         yield gateway
 
 

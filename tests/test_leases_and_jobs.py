@@ -154,6 +154,16 @@ async def test_a_mark_is_settled_when_it_is_five_seconds_old_and_not_before(gate
     await assert_invariants(gateway)
 
 
+async def test_who_announced_a_product_has_a_minute_to_write_it(gateway: GatewayClient) -> None:
+    one = await create_category(gateway)
+    await stop(gateway, "createProduct", product_input(categoryIds=[one["id"]]), 2)
+    at = (await gateway.db["intents"].find({}).to_list())[0]["at"]
+
+    settled = [await product_jobs.finish_changes(gateway.db, now=at + timedelta(seconds=age)) for age in (59, 60, 61)]
+
+    assert settled == [0, 1, 0]
+
+
 async def test_many_marks_are_settled_in_one_turn(gateway: GatewayClient, clock: SettableClock) -> None:
     for leave, _, _ in [*LEFT.values()] * 3:
         await leave(gateway)

@@ -139,6 +139,24 @@ async def test_deleting_a_category_while_many_edits_add_it_leaves_no_product_in_
         await assert_settled(gateway)
 
 
+async def test_an_edit_that_lost_its_mark_to_a_job_looks_again_whether_the_category_is_there(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    product, category = await create_product(gateway), await create_category(gateway)
+
+    async def settle_and_delete() -> None:
+        """The edit has found the category, and sleeps before it enters it."""
+        clock.advance(seconds=6)
+        await run_jobs(gateway, clock)
+        assert (await gateway.result("deleteCategory", {"id": category["id"]}))["__typename"] == "DeletedPayload"
+
+    with database_of(gateway, interrupted(gateway.db, "products", "update_one", settle_and_delete, skip=1)):
+        edited = await gateway.result("updateProduct", {**own(product), "categoryIds": [category["id"]]})
+
+    assert edited == {"__typename": "NotFound", "message": "There is no such category.", "id": category["id"]}
+    await assert_settled(gateway)
+
+
 async def test_a_job_that_undoes_a_creation_leaves_an_edit_that_came_between_alone(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
@@ -178,7 +196,7 @@ async def test_a_creation_begun_again_is_watched_over_anew(gateway: GatewayClien
     await gateway.db["products"].delete_many({})
     # The first call stops before it inserts, and the second right after.
     assert await crash(gateway, "createProduct", given, insert)
-    clock.advance(seconds=31)
+    clock.advance(seconds=61)
 
     db = gateway.db
 
@@ -259,7 +277,8 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_and_can_be_done_again(
         if not await crash(gateway, mutation, given, stop):
             break
 
-        clock.advance(seconds=6)
+        # Who has announced a product and not written it yet is given a minute.
+        clock.advance(seconds=61)
         await run_jobs(gateway, clock)
 
         left = await state(gateway)
@@ -339,12 +358,12 @@ async def test_others_get_a_clear_answer_while_writes_lie_half_done(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     scene = await set_scene(gateway)
-    assert await crash(gateway, "createProduct", INPUTS["createProduct"](scene), 3)
-    edit = {**own(scene.product), "categoryIds": [scene.there, scene.place]}
-    assert await crash(gateway, "updateProduct", edit, 2)
+    new = await create_category(gateway)
 
     # Where something may be about to go, or may be already, is not empty.
-    for category in (scene.there, scene.place):
+    assert await crash(gateway, "updateProduct", {**own(scene.product), "categoryIds": [scene.place]}, 2)
+    assert await crash(gateway, "createProduct", product_input(sku="N", categoryIds=[new["id"]]), 3)
+    for category in (scene.there, scene.place, new["id"]):
         assert (await gateway.result("deleteCategory", {"id": category}))["__typename"] == "CategoryNotEmpty"
     assert (await gateway.result("createProduct", product_input(sku="N")))["__typename"] == "SkuTaken"
     # A mark keeps no other editor away.

@@ -170,7 +170,7 @@ async def test_jobs_and_checks_look_at_all_shards_and_write_to_one(gateway: Gate
         "find intents at kind",
         "find products incoming",
         "find products schema_version",
-        "find products $or",
+        "find products $or upgrade_failed",
     }
     assert {name for name in gateway.commands.names() if name.startswith(("update", "delete"))} == {
         "delete intents",

@@ -30,6 +30,7 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_MAX_COST": ("1", 1),
     "PORTICO_CACHED_OPERATIONS": ("10", 10),
     "PORTICO_CORS_ORIGINS": ("https://shop.example", "https://shop.example"),
+    "PORTICO_DATABASE_SECONDS": ("5", 5),
     "PORTICO_STOP_SECONDS": ("3", 3),
     "PORTICO_JOB_SECONDS": ("0.5", 0.5),
     "PORTICO_GRAPHIQL": ("off", "off"),

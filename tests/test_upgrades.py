@@ -293,6 +293,15 @@ async def test_a_migration_goes_in_batches_of_a_hundred_and_can_be_repeated(gate
     assert await gateway.db["products"].count_documents({"schema_version": PRODUCTS.version}) == 250
 
 
+async def test_a_product_that_nobody_foresaw_does_not_hold_the_others_up(gateway: GatewayClient) -> None:
+    await put(gateway, album(sku="odd", pricing={"list": "a lot"}), album())
+
+    assert [one async for one in migrate(gateway.db)] == [("products", 2)]
+    assert [one async for one in migrate(gateway.db)] == []
+    assert await skus(gateway) == ["00e8da9b"]
+    assert (await stored(gateway, "odd"))["pricing"] == {"list": "a lot"}
+
+
 async def test_readers_and_two_migrations_at_once_agree(gateway: GatewayClient) -> None:
     await put(gateway, *(album(sku=f"old-{number}") for number in range(250)))
     seen: dict[str, set[str]] = {f"old-{number}": set() for number in range(250)}

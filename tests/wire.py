@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator
+import socket
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from gateway.settings import Secret, Settings
 
 
 class Wire:
-    """A port on this machine behind which MongoDB answers, until the wire is cut."""
+    """A port on this machine behind which MongoDB answers, until the wire is cut or blocked."""
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._ends: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
         self._is_cut = False
-        self._is_open = asyncio.Event()
+        self._is_open = threading.Event()
         self._is_open.set()
-        self.port = 0
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listening.getsockname()[1]
 
     def cut(self) -> None:
+        """Ends every connection, and those to come."""
         self._is_cut = True
-        for writer in list(self._writers):
-            writer.close()
+        self._is_open.set()
+        for end in list(self._ends):
+            _end(end)
 
     def mend(self) -> None:
         self._is_cut = False
@@ -35,48 +39,59 @@ class Wire:
         """From here on connections stay, and nothing comes through."""
         self._is_open.clear()
 
-    @contextlib.asynccontextmanager
-    async def laid(self) -> AsyncIterator[Wire]:
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
+    def unblock(self) -> None:
+        self._is_open.set()
+
+    @contextlib.contextmanager
+    def laid(self) -> Iterator[Wire]:
+        self._start(self._accept)
         try:
             yield self
         finally:
+            _end(self._listening)
             self.cut()
-            server.close()
-            for task in list(self._tasks):
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            for thread in list(self._threads):
+                thread.join(10)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._is_cut:
-            writer.close()
-            return
-        upstream_reader, upstream = await asyncio.open_connection("127.0.0.1", self._target_port)
-        for source, target in ((reader, upstream), (upstream_reader, writer)):
-            self._writers.add(target)
-            task = asyncio.create_task(self._carry(source, target))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    def _start(self, work: Callable[..., None], *arguments: socket.socket) -> None:
+        thread = threading.Thread(target=work, args=arguments)
+        self._threads.append(thread)
+        thread.start()
 
-    async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        try:
-            while data := await source.read(65_536):
-                await self._is_open.wait()
-                target.write(data)
-                await target.drain()
-        except OSError:
-            pass
-        finally:
-            target.close()
-            self._writers.discard(target)
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listening.accept()
+                if self._is_cut:
+                    near.close()
+                    continue
+                far = socket.create_connection(("127.0.0.1", self._target_port))
+                self._ends |= {near, far}
+                self._start(self._carry, near, far)
+                self._start(self._carry, far, near)
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                self._is_open.wait()
+                target.sendall(data)
+        for end in (source, target):
+            _end(end)
+            self._ends.discard(end)
 
 
-@contextlib.asynccontextmanager
-async def by_wire(settings: Settings, options: str = "") -> AsyncIterator[tuple[Wire, Settings]]:
+def _end(end: socket.socket) -> None:
+    """Closes a socket, also under a thread that waits for it."""
+    with contextlib.suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
+
+
+@contextlib.contextmanager
+def by_wire(settings: Settings, options: str = "") -> Iterator[tuple[Wire, Settings]]:
     """A wire to the MongoDB of the settings, and settings that lead over it."""
     found = re.search(r":(\d+)/", settings.mongodb_uri or "")
     assert found is not None
-    async with Wire(int(found[1])).laid() as wire:
+    with Wire(int(found[1])).laid() as wire:
         uri = f"mongodb://127.0.0.1:{wire.port}/?directConnection=true{options}"
         yield wire, replace(settings, mongodb_uri=Secret(uri))

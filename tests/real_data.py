@@ -1,0 +1,70 @@
+"""Real data sets in the form of an import: category trees of two shops, films, albums and groceries."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from bench import sources
+from bench.dataset import shared_folder
+
+Line = dict[str, Any]
+
+
+def rows(name: str) -> list[Line]:
+    """The records of a set. Skips the test where the sets are not at hand."""
+    path = shared_folder() / f"{name}.jsonl"
+    if not path.is_file():
+        pytest.skip(f"{path} is not there; PORTICO_SHARED_DATA can name another folder")
+    return list(sources.rows(path))
+
+
+def write(path: Path, lines: list[Line]) -> Path:
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    return path
+
+
+def electronics_categories() -> list[Line]:
+    """The categories of an electronics shop; one has no name, and goes by its id."""
+    return [
+        {"slug": row["id"], "name": row["name"] or row["id"], "parent": row["parentId"]}
+        for row in rows("bestbuy_categories")
+    ]
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The lines to import, and for each product's SKU the record that it was made of."""
+
+    categories: list[Line]
+    products: list[Line]
+    films: dict[str, Line]
+    albums: dict[str, Line]
+    groceries: dict[str, Line]
+
+
+def catalog() -> Catalog:
+    """Every album, film and grocery there is, in categories of genres, decades, and departments."""
+    rng = random.Random(1)
+    tree = sources.Tree()
+    for row in rows("grocery_categories"):
+        parent = sources.slug(row["parentId"]) if row["parentId"] else None
+        tree.add(sources.slug(row["id"]), row["name"], parent)
+    films = {f"film-{row['href']}"[:100]: row for row in rows("films")}
+    albums = {f"album-{row['AlbumId']}": row for row in rows("music_albums")}
+    groceries = {f"grocery-{row['product_id']}": row for row in rows("grocery_products")}
+    products = [
+        *({"sku": sku, **sources.film(row, tree, rng), "issueDate": issued(row)} for sku, row in films.items()),
+        *({"sku": sku, **sources.album(row, tree, rng)} for sku, row in albums.items()),
+        *({"sku": sku, **sources.grocery(row, rng)} for sku, row in groceries.items()),
+    ]
+    return Catalog(list(tree.lines.values()), products, films, albums, groceries)
+
+
+def issued(film: Line) -> str:
+    return f"{film['year']}-01-01T00:00:00.000Z"
