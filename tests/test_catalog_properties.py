@@ -108,6 +108,14 @@ def order(sort: str, found: Document) -> Any:
     return key, found["_id"]
 
 
+def test_every_letter_is_found_in_capitals() -> None:
+    """But for a Turkish one, whose capital is that of another letter."""
+    letters = [chr(number) for number in range(0x20000) if chr(number).isalpha()]
+
+    assert [letter for letter in letters if fold(letter.upper()) != fold(letter)] == ["\N{LATIN SMALL LETTER DOTLESS I}"]
+    assert [letter for letter in letters if fold(fold(letter)) != fold(letter)] == []
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(catalog=st.lists(products(), max_size=25), searches=st.lists(st.tuples(FILTERS, SORTS), min_size=1, max_size=8))
 async def test_any_filter_and_order_give_what_a_plain_filter_gives(
