@@ -19,7 +19,7 @@ from resolvers.indexes import create_indexes, migrate, shard_collections
 from . import demo, embedded
 from .clock import SystemClock
 from .doctor import INVARIANTS
-from .driver import connect
+from .driver import connect, reach
 from .imports import IMPORTERS, BadRecord, Import, Summary
 from .jobs import Worker
 from .settings import Settings
@@ -51,7 +51,7 @@ async def opened(settings: Settings) -> AsyncIterator[Database]:
             uri = hold.uri
         connection = connect(settings, uri)
         try:
-            await connection.database.command("ping")
+            await reach(connection.database)
             yield connection.database
         finally:
             await connection.close()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
 from bson.codec_options import CodecOptions
-from pymongo import AsyncMongoClient, ReadPreference
+from pymongo import AsyncMongoClient, ReadPreference, timeout
 from pymongo.monitoring import CommandListener
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import read_pref_mode_from_name
@@ -55,6 +55,12 @@ def connect(settings: Settings, uri: str, listeners: Sequence[CommandListener] =
         return _PyMongoConnection(settings, uri, options)
     except (ValueError, TypeError) as error:
         raise SettingsError(f"PORTICO_MONGODB_URI cannot be used: {error}") from None
+
+
+async def reach(database: Database) -> None:
+    """Raises a driver's error where MongoDB does not answer soon; a command waits longer, for a failover to end."""
+    with timeout(SELECTION_TIMEOUT_MS / 1000):
+        await database.command("ping")
 
 
 class _PyMongoConnection:

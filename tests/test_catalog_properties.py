@@ -112,7 +112,9 @@ def test_every_letter_is_found_in_capitals() -> None:
     """But for a Turkish one, whose capital is that of another letter."""
     letters = [chr(number) for number in range(0x20000) if chr(number).isalpha()]
 
-    assert [letter for letter in letters if fold(letter.upper()) != fold(letter)] == ["\N{LATIN SMALL LETTER DOTLESS I}"]
+    assert [letter for letter in letters if fold(letter.upper()) != fold(letter)] == [
+        "\N{LATIN SMALL LETTER DOTLESS I}"
+    ]
     assert [letter for letter in letters if fold(fold(letter)) != fold(letter)] == []
 
 

@@ -290,7 +290,7 @@ STEPS = st.builds(
 
 
 @settings(
-    max_examples=1_000 if IS_SOAK else 40,
+    max_examples=1_000 if IS_SOAK else 30,
     deadline=None,
     derandomize=not IS_SOAK,
     database=None,

@@ -72,7 +72,7 @@ def test_a_database_name_that_cannot_be_used_is_told(settings: Settings) -> None
     assert_one_line(done, "MongoDB: database names cannot contain the character '.'")
 
 
-@pytest.mark.parametrize("command", ["serve", "doctor", "worker"])
+@pytest.mark.parametrize("command", ["serve", "doctor"])
 def test_a_mongodb_that_cannot_be_reached_is_told(free_tcp_port: int, command: str, tmp_path: Path) -> None:
     secret = "mongodb://user:password@127.0.0.1"
     env = environment(PORTICO_MONGODB_URI=f"{secret}:{free_tcp_port}/", PORTICO_DATA_DIR=str(tmp_path))

@@ -178,6 +178,7 @@ def test_workers_share_one_mongodb_and_do_each_job_once_and_all_end_together(
             owners = {lease["owner"] for lease in client["portico"]["leases"].find()}
 
         assert len(owners) == 1
+        eventually(lambda: '"job done"' in gateway.process.errors)
         assert gateway.process.errors.count('"job done"') == 1
         workers = children_of(gateway.process.pid)
         gateway.process.terminate()

@@ -88,10 +88,10 @@ def _end(end: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def by_wire(settings: Settings, options: str = "") -> Iterator[tuple[Wire, Settings]]:
+def by_wire(settings: Settings) -> Iterator[tuple[Wire, Settings]]:
     """A wire to the MongoDB of the settings, and settings that lead over it."""
     found = re.search(r":(\d+)/", settings.mongodb_uri or "")
     assert found is not None
     with Wire(int(found[1])).laid() as wire:
-        uri = f"mongodb://127.0.0.1:{wire.port}/?directConnection=true{options}"
+        uri = f"mongodb://127.0.0.1:{wire.port}/?directConnection=true"
         yield wire, replace(settings, mongodb_uri=Secret(uri))
