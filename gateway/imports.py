@@ -86,17 +86,22 @@ class Import:
     async def run(self, files: Sequence[Path]) -> Summary:
         """Imports the files in order. Raises OSError for one that cannot be read."""
         under_way: list[tuple[asyncio.Task[bool], set[str]]] = []
-        for file in files:
-            for batch in self._batches(file):
-                keys = {self._key(row) for row in batch}
-                # Records with one key are stored in the order of the file.
-                while under_way and (len(under_way) >= self._in_flight or any(keys & other for _, other in under_way)):
-                    await under_way.pop(0)[0]
-                under_way.append((asyncio.create_task(self._put(batch)), keys))
-        for task, _ in under_way:
-            await task
+        try:
+            for file in files:
+                for batch in self._batches(file):
+                    await self._begin(batch, under_way)
+        finally:
+            # Whatever ends the run, no batch is left half way.
+            await asyncio.gather(*(task for task, _ in under_way))
         await self._put_waiting()
         return self.summary
+
+    async def _begin(self, batch: list[Row], under_way: list[tuple[asyncio.Task[bool], set[str]]]) -> None:
+        """Begins to store a batch, once there is room. Records with one key are stored in the order of the file."""
+        keys = {self._key(row) for row in batch}
+        while under_way and (len(under_way) >= self._in_flight or any(keys & other for _, other in under_way)):
+            await under_way.pop(0)[0]
+        under_way.append((asyncio.create_task(self._put(batch)), keys))
 
     @property
     def _in_flight(self) -> int:

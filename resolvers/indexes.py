@@ -69,6 +69,9 @@ async def shard_collections(db: Database) -> AsyncIterator[tuple[str, str]]:
                 for index in spec.indexes
             )
             key = dict(spec.shard_key)
+            if "hashed" in key.values():
+                # The server makes this index by itself only where the collection is empty.
+                await db[spec.name].create_index(list(key.items()))
             await db.client.admin.command(
                 {"shardCollection": f"{db.name}.{spec.name}", "key": key, **({"unique": True} if unique else {})}
             )

