@@ -80,7 +80,9 @@ class Worker:
             try:
                 done += await self._run_job(job)
             except Exception:  # noqa: BLE001 - one job's fault must not stop the others
+                _end_if_cancelled()
                 logger().exception("job failed", job=job.name)
+            _end_if_cancelled()
         return done
 
     async def _run_job(self, job: Job) -> int:
@@ -91,3 +93,10 @@ class Worker:
         if done:
             logger().info("job done", job=job.name, count=done)
         return done
+
+
+def _end_if_cancelled() -> None:
+    """The driver may turn a cancellation into a failed command of its own, or try the command again."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -240,6 +241,24 @@ async def test_a_worker_that_is_stopped_gives_its_jobs_back(gateway: GatewayClie
     clock.advance(seconds=6)
     assert held == len(JOBS)
     assert await worker(gateway, clock).run_once() == 1
+
+
+async def test_a_worker_stops_even_where_the_driver_swallows_it(gateway: GatewayClient, clock: SettableClock) -> None:
+    clock.advance(seconds=61)
+    reached = asyncio.Event()
+
+    async def swallow() -> None:
+        reached.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        raise AutoReconnect("the connection was cancelled")
+
+    task = asyncio.create_task(worker(gateway, clock, interrupted(gateway.db, "categories", "find", swallow)).run())
+    await reached.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 20)
 
 
 async def test_a_job_that_fails_does_not_stop_the_others_and_is_tried_again(

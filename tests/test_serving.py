@@ -17,7 +17,6 @@ from typing import Any
 
 import httpx
 import pytest
-from bson import ObjectId
 from pymongo import MongoClient
 from pymongo.database import Database
 
@@ -171,10 +170,13 @@ def test_workers_share_one_mongodb_and_do_each_job_once_and_all_end_together(
 
         # given a category whose creation was cut off a minute ago
         with MongoClient[dict[str, Any]](_uri(tmp_path / "data")) as client:
+            categories = client["portico"]["categories"]
+            parent = categories.find_one({"slug": "a"}, {"slug": 1, "name": 1})
+            assert parent is not None
+            left = {"slug": "left", "name": "Left", "parent": parent["_id"], "ancestors": [parent]}
             at = datetime.now(UTC) - timedelta(minutes=1)
-            left = {"_id": ObjectId(), "slug": "left", "name": "Left", "parent": ObjectId(), "ancestors": []}
-            client["portico"]["categories"].insert_one({**left, "pending": {"op": "r-1", "at": at}})
-            eventually(lambda: client["portico"]["categories"].count_documents({"slug": "left"}) == 0)
+            categories.insert_one({**left, "pending": {"op": "r-1", "at": at}})
+            eventually(lambda: categories.count_documents({"slug": "left", "pending": None}))
             owners = {lease["owner"] for lease in client["portico"]["leases"].find()}
 
         assert len(owners) == 1
