@@ -7,10 +7,8 @@ import itertools
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any, cast
-from uuid import uuid4
 
 import pytest
-from pymongo import MongoClient
 
 from gateway.clock import SystemClock
 from gateway.import_records import category_record, product_record
@@ -21,6 +19,7 @@ from resolvers.product_edits import new_document
 from resolvers.product_imports import put_products
 from resolvers.product_jobs import find_wrong_products, mend_product
 
+from .databases import database
 from .harness import SECRET, GatewayClient, running
 
 Given = dict[str, Any]
@@ -94,16 +93,15 @@ async def skus(gateway: GatewayClient, sort: str = "NEWEST", **conditions: Any) 
 @contextlib.asynccontextmanager
 async def shared_gateway(uri: str, folder: Path, config: pytest.Config) -> AsyncIterator[GatewayClient]:
     """A gateway with a database of its own, for a module's tests that only read."""
-    settings = Settings(
-        mongodb_uri=Secret(uri),
-        database=f"test_{uuid4().hex[:16]}",
-        data_dir=folder,
-        driver=cast("Driver", config.getoption("driver")),
-        jwt_secret=SECRET,
-        job_seconds=3600.0,
-        log_level="error",
-    )
-    async with running(settings) as gateway:
-        yield gateway
-    with MongoClient[Document](uri) as client:
-        client.drop_database(settings.database)
+    with database(uri) as name:
+        settings = Settings(
+            mongodb_uri=Secret(uri),
+            database=name,
+            data_dir=folder,
+            driver=cast("Driver", config.getoption("driver")),
+            jwt_secret=SECRET,
+            job_seconds=3600.0,
+            log_level="error",
+        )
+        async with running(settings) as gateway:
+            yield gateway

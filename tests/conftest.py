@@ -6,10 +6,8 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import cast
-from uuid import uuid4
 
 import pytest
-from pymongo import MongoClient
 
 from gateway import embedded
 from gateway.driver import connect
@@ -17,6 +15,7 @@ from gateway.settings import Driver, Settings
 from resolvers.documents import Database
 from resolvers.indexes import create_indexes
 
+from .databases import database
 from .harness import SECRET, Commands, GatewayClient, SettableClock, running
 
 # What a developer has set must not reach a test.
@@ -54,20 +53,18 @@ def mongodb_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def settings(mongodb_uri: str, tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Settings]:
-    """Settings with a database of the test's own, which is dropped after it."""
-    name = f"test_{uuid4().hex[:16]}"
-    yield Settings(
-        mongodb_uri=mongodb_uri,  # type: ignore[arg-type]
-        database=name,
-        data_dir=tmp_path,
-        driver=cast("Driver", pytestconfig.getoption("driver")),
-        jwt_secret=SECRET,
-        # The jobs run when a test runs them.
-        job_seconds=3600.0,
-        log_level="error",
-    )
-    with MongoClient[dict[str, object]](mongodb_uri) as client:
-        client.drop_database(name)
+    """Settings with a database of the test's own."""
+    with database(mongodb_uri) as name:
+        yield Settings(
+            mongodb_uri=mongodb_uri,  # type: ignore[arg-type]
+            database=name,
+            data_dir=tmp_path,
+            driver=cast("Driver", pytestconfig.getoption("driver")),
+            jwt_secret=SECRET,
+            # The jobs run when a test runs them.
+            job_seconds=3600.0,
+            log_level="error",
+        )
 
 
 @pytest.fixture

@@ -15,14 +15,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
-from uuid import uuid4
 
 import httpx
 import pytest
-from pymongo import MongoClient
 
 from gateway.settings import PREFIX, Secret, Settings
 
+from .databases import database
 from .harness import SECRET
 
 T = TypeVar("T")
@@ -48,11 +47,9 @@ def as_variables(settings: Settings) -> dict[str, str]:
 
 @contextlib.contextmanager
 def own_database(uri: str, folder: Path) -> Iterator[Settings]:
-    """Settings with a database that is dropped afterwards, for processes that several tests share."""
-    name = f"test_{uuid4().hex[:16]}"
-    yield Settings(mongodb_uri=Secret(uri), database=name, data_dir=folder, jwt_secret=SECRET)
-    with MongoClient[dict[str, object]](uri) as client:
-        client.drop_database(name)
+    """Settings with a database of their own, for processes that several tests share."""
+    with database(uri) as name:
+        yield Settings(mongodb_uri=Secret(uri), database=name, data_dir=folder, jwt_secret=SECRET)
 
 
 def portico(

@@ -298,7 +298,7 @@ async def test_a_deletion_that_lost_its_mark_to_a_job_does_not_claim_success(
 
     async def sleep() -> None:
         looked.set()
-        await settled.wait()
+        await asyncio.wait_for(settled.wait(), 30)
 
     async def delete() -> None:
         """By a call that sleeps a minute before it marks the category, and again after it found nothing below."""
@@ -314,7 +314,7 @@ async def test_a_deletion_that_lost_its_mark_to_a_job_does_not_claim_success(
 
     async def delete_until_asleep() -> None:
         deletions.append(asyncio.create_task(delete()))
-        await looked.wait()
+        await asyncio.wait_for(looked.wait(), 30)
 
     async def announce() -> None:
         inserted.set()
@@ -323,7 +323,7 @@ async def test_a_deletion_that_lost_its_mark_to_a_job_does_not_claim_success(
     with database_of(gateway, interrupted(gate, "categories", "find", announce, skip=1)):
         given = category_input(slug="child", parentId=parent["id"])
         creation = asyncio.create_task(gateway.result("createCategory", given))
-        await inserted.wait()
+        await asyncio.wait_for(inserted.wait(), 30)
         await category_jobs.finish_changes(db, now=clock.now())
         created = await creation
     settled.set()

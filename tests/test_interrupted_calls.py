@@ -123,11 +123,11 @@ async def test_a_call_waits_for_its_twin_and_is_told_the_same(gateway: GatewayCl
 
     async def sleep() -> None:
         reached.set()
-        await go_on.wait()
+        await asyncio.wait_for(go_on.wait(), 30)
 
     with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", sleep)):
         first = asyncio.create_task(gateway.result("createCategory", given))
-        await reached.wait()
+        await asyncio.wait_for(reached.wait(), 30)
     second = asyncio.create_task(gateway.result("createCategory", given))
     other = await gateway.ask(MUTATIONS["createCategory"], {"input": {**given, "name": "Other"}})
     await asyncio.sleep(0.2)
@@ -178,11 +178,11 @@ async def test_a_call_that_slept_until_another_took_over_is_told_what_that_one_w
 
     async def sleep() -> None:
         reached.set()
-        await go_on.wait()
+        await asyncio.wait_for(go_on.wait(), 30)
 
     with database_of(gateway, interrupted(gateway.db, "categories", "update_one", sleep)):
         sleeper = asyncio.create_task(gateway.result("deleteCategory", given))
-        await reached.wait()
+        await asyncio.wait_for(reached.wait(), 30)
     clock.advance(seconds=31)
     second = await gateway.result("deleteCategory", given)
     go_on.set()

@@ -1,0 +1,51 @@
+"""Databases for tests: each test has one to itself, and the next test gets it empty.
+
+To make a database with all its indexes and to drop it costs half a second, and MongoDB holds the files of what was
+dropped open for minutes: a thousand of them are more than a process may have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+from pymongo import MongoClient
+from pymongo.database import Database
+
+from resolvers.indexes import COLLECTIONS
+
+# One that was used comes back last, so that what a process still wrote as it was killed can reach no test.
+_SPARE = 3
+_INDEXES = {spec.name: {"_id_", *(index.document["name"] for index in spec.indexes)} for spec in COLLECTIONS}
+
+_free: dict[str, deque[str]] = {}
+
+
+@contextlib.contextmanager
+def database(uri: str) -> Iterator[str]:
+    """The name of an empty database; it may have the collections of the project, with their indexes."""
+    free = _free.setdefault(uri, deque())
+    name = free.popleft() if len(free) >= _SPARE else f"test_{uuid4().hex[:16]}"
+    yield name
+    with MongoClient[dict[str, Any]](uri) as client:
+        if _emptied(client[name]):
+            free.append(name)
+        else:
+            client.drop_database(name)
+
+
+def _emptied(db: Database[dict[str, Any]]) -> bool:
+    """Empties it, unless a test has made something of its own in it."""
+    names = db.list_collection_names()
+    if any(_index_names(db, name) != _INDEXES.get(name) for name in names):
+        return False
+    for name in names:
+        db[name].delete_many({})
+    return True
+
+
+def _index_names(db: Database[dict[str, Any]], collection: str) -> set[str]:
+    return {index["name"] for index in db[collection].list_indexes()}
