@@ -9,6 +9,7 @@ import sys
 from collections.abc import Coroutine
 from datetime import timedelta
 from enum import Enum
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -46,6 +47,22 @@ Workers = Annotated[int, typer.Option(help="How many processes serve.", min=1)]
 
 
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        out.print(metadata.version("portico"))
+        raise typer.Exit
+
+
+@app.callback()
+def portico(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    # The options of the whole command line; what it does is in the commands.
+    del version
 
 
 class Failure(Exception):

@@ -25,6 +25,9 @@ from .settings import Settings
 
 REPLICA_SET = "portico"
 START_SECONDS = 60.0
+# A port that was free when it was looked for may be taken when it is wanted.
+_ATTEMPTS = 3
+_PORT_IN_USE = "Address already in use"
 _NOT_INITIATED = 94
 _NOT_FOUND = (
     "There is no MongoDB to start. Set PORTICO_MONGODB_URI to one that runs, or PORTICO_MONGOD to the path of a "
@@ -136,7 +139,19 @@ def _end_orphan(folder: Path, port: int | None) -> None:
 
 
 def _start(folder: Path, mongod: str) -> int:
-    port = _free_port(folder)
+    for attempt in range(1, _ATTEMPTS + 1):
+        port = _free_port(folder)
+        try:
+            _start_at(folder, mongod, port)
+        except EmbeddedError as error:
+            if attempt == _ATTEMPTS or _PORT_IN_USE not in str(error):
+                raise
+        else:
+            return port
+    raise AssertionError
+
+
+def _start_at(folder: Path, mongod: str, port: int) -> None:
     with contextlib.suppress(FileNotFoundError):
         # What it says is read when it fails; what an earlier one said is not to be taken for it.
         (folder / "mongod.log").replace(folder / "mongod.log.old")
@@ -163,7 +178,7 @@ def _start(folder: Path, mongod: str) -> int:
             continue
         # The keeper outlives this object; it is not waited for.
         keeper.returncode = 0
-        return port
+        return
     keeper.terminate()
     raise EmbeddedError(f"mongod did not answer within {START_SECONDS:.0f} seconds: see {folder / 'mongod.log'}.")
 

@@ -48,16 +48,6 @@ class Loader(Generic[K, V]):
         self._waiting.append(key)
         return waiter
 
-    async def load_many(self, keys: Sequence[K]) -> list[V]:
-        """The values of those keys that have one, in order."""
-        answers = [self.load(key) for key in keys]
-        return [value for answer in answers if (value := await answer) is not None]
-
-    def prime(self, key: K, value: V) -> None:
-        """Gives the loader a value that something else has read."""
-        if key not in self._answers and key not in self._waiters:
-            self._settle(key, value, None)
-
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
         if len(self._waiting) > self._seen:

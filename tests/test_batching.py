@@ -61,10 +61,8 @@ async def test_a_key_is_read_once_and_its_answer_kept() -> None:
     reads = Reads()
     loader = Loader(reads)
     await loader.load(2)
-    loader.prime(4, -1)
-    loader.prime(2, -1)
 
-    assert await answers(loader.load(2), loader.load(4), loader.load(6)) == [4, -1, 36]
+    assert await answers(loader.load(2), loader.load(6)) == [4, 36]
     assert reads.batches == [[2], [6]]
 
 
@@ -83,7 +81,6 @@ async def test_a_key_without_a_value_is_none() -> None:
 
     assert await answers(loader.load(1), loader.load(2)) == [None, 4]
     assert await loader.load(1) is None
-    assert await loader.load_many([1, 2, 3, 4, 2]) == [4, 16, 4]
 
 
 async def test_an_error_reaches_those_who_wait_for_that_read_and_nobody_else() -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,10 @@ def shop(settings: Settings) -> Iterator[Any]:
         database = client[settings.database]
         database["categories"].insert_many([{**music, "parent": None, "ancestors": []}, jazz])
         yield database
+
+
+def test_the_command_tells_its_version() -> None:
+    assert portico("--version").stdout.strip() == metadata.version("portico")
 
 
 def test_every_command_tells_what_it_does_and_what_it_takes() -> None:

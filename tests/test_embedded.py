@@ -17,6 +17,9 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from gateway.embedded import find_mongod
+from gateway.settings import Settings
+
 from .processes import Process, environment, eventually, is_running, mongods_of, portico
 
 HOLD = """
@@ -145,13 +148,13 @@ def test_when_it_is_killed_itself_the_next_start_finds_the_data(folder: Path) ->
 
 @contextlib.contextmanager
 def somebody_else_at(port: int) -> Iterator[None]:
-    try:
-        listening = ThreadingHTTPServer(("127.0.0.1", port), BaseHTTPRequestHandler)
-    except OSError:
-        # Another program of this machine was quicker: then it is that one.
-        yield
-        return
-    with listening as server:
+    def listening() -> ThreadingHTTPServer | None:
+        # A connection of another program may just have the port.
+        with contextlib.suppress(OSError):
+            return ThreadingHTTPServer(("127.0.0.1", port), BaseHTTPRequestHandler)
+        return None
+
+    with eventually(listening, 60) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield
@@ -174,6 +177,19 @@ def test_where_somebody_else_has_taken_its_port_it_moves_to_another(folder: Path
 
         assert second.state()["port"] != before["port"]
         assert hello["hosts"] == [f"127.0.0.1:{second.state()['port']}"]
+
+
+def test_where_its_port_is_taken_at_the_last_moment_it_tries_another(folder: Path, tmp_path: Path) -> None:
+    real = find_mongod(Settings())
+    once = tmp_path / "once"
+    late = script(
+        tmp_path / "mongod",
+        f'#!/bin/sh\n[ -e {once} ] && exec {real} "$@"\ntouch {once}\necho "Address already in use"\nexit 1\n',
+    )
+
+    done = portico("indexes", env=environment(PORTICO_DATA_DIR=str(folder), PORTICO_MONGOD=late))
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_of_several_who_start_at_once_one_starts_it(folder: Path) -> None:

@@ -177,9 +177,7 @@ def test_workers_share_one_mongodb_and_do_each_job_once_and_all_end_together(
             at = datetime.now(UTC) - timedelta(minutes=1)
             categories.insert_one({**left, "pending": {"op": "r-1", "at": at}})
             eventually(lambda: categories.count_documents({"slug": "left", "pending": None}))
-            owners = {lease["owner"] for lease in client["portico"]["leases"].find()}
 
-        assert len(owners) == 1
         eventually(lambda: '"job done"' in gateway.process.errors)
         assert gateway.process.errors.count('"job done"') == 1
         workers = children_of(gateway.process.pid)
