@@ -27,6 +27,7 @@ from .execution import Executor
 from .http import GraphQLEndpoint
 from .jobs import Worker
 from .logs import configure, logger
+from .plans.trace import TraceListener
 from .settings import Settings
 from .state import State
 
@@ -86,7 +87,8 @@ class Gateway:
                 hold = await asyncio.to_thread(embedded.attach, self._settings)
                 held.callback(hold.close)
                 uri = hold.uri
-            connection = connect(self._settings, uri, self._listeners)
+            listeners = [*self._listeners, TraceListener()] if self._settings.show_plans else self._listeners
+            connection = connect(self._settings, uri, listeners)
             try:
                 async with self._serving(connection):
                     yield

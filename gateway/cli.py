@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import orjson
 import typer
 from pymongo.errors import PyMongoError
 from rich.console import Console
@@ -24,7 +25,9 @@ from . import cli_data, demo_token, schema_check, server
 from .auth import Authenticator, InvalidToken
 from .clock import SystemClock
 from .embedded import EmbeddedError
+from .explain import plan_of_text
 from .logs import configure
+from .operations import InvalidOperation
 from .settings import Settings, SettingsError
 
 T = TypeVar("T")
@@ -46,6 +49,7 @@ Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes any that
 Workers = Annotated[int, typer.Option(help="How many processes serve.", min=1)]
 
 
+_WIDE = 1_000
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
@@ -129,6 +133,7 @@ def demo(
     # A token that may do everything and stands in a page is signed by a key of the demo's own.
     for name in ("PORTICO_JWT_SECRET", "PORTICO_JWKS_URL"):
         os.environ.pop(name, None)
+    os.environ.setdefault("PORTICO_SHOW_PLANS", "true")
     chosen = settings()
     if host not in _LOOPBACK:
         errors.print("portico: the demo gives whoever reaches it a token that may do everything", style="yellow")
@@ -175,6 +180,29 @@ def schema(
         table.add_row(change.severity.name.lower(), change.description)
     out.print(table if changes else "No changes.")
     raise typer.Exit(max((change.severity for change in changes), default=0))
+
+
+@app.command()
+def explain(
+    file: Annotated[typer.FileText, typer.Argument(metavar="FILE", help="A document; - reads standard input.")],
+    operation: Annotated[str | None, typer.Option(help="The name of the operation, where there are several.")] = None,
+    variables: Annotated[
+        str, typer.Option(help="A JSON object; what @include and @skip ask is looked up here.")
+    ] = "{}",
+) -> None:
+    """Print the plan of an operation: what it reads, in which order, and of each document which paths."""
+    try:
+        given = orjson.loads(variables)
+    except orjson.JSONDecodeError as error:
+        raise Failure(f"--variables is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise Failure("--variables must be a JSON object.")
+    try:
+        plan = plan_of_text(file.read(), operation, given, settings())
+    except InvalidOperation as invalid:
+        raise Failure("; ".join(error.message for error in invalid.errors)) from None
+    # A line that is cut off in a file or a pipe tells nothing.
+    (out if out.is_terminal else Console(width=_WIDE)).print(plan)
 
 
 @app.command()

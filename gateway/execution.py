@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import strawberry
-from graphql import ExecutionResult, GraphQLError, OperationType, execute
-from graphql.execution.executor import Executor as CoreExecutor
+from graphql import ExecutionResult, GraphQLError, OperationDefinitionNode, OperationType
 from pymongo.errors import ConnectionFailure, NetworkTimeout, PyMongoError
 
 from resolvers import errors
 from schema.context import Context
 from schema.errors import camel_case
 
-from .executor import DocumentExecutor
+from .driver import deadline
 from .logs import logger
-from .operations import InvalidOperation, Operations
+from .operations import InvalidOperation, Operation, Operations
+from .plans.describe import describe
+from .plans.executor import PlanExecutor, run_reference
+from .plans.plan import Plan
+from .plans.trace import examined, tracing
 from .settings import Settings
+
+# Beyond the time of an operation, for the fields to say so themselves.
+_GRACE_SECONDS = 1.0
 
 
 class MutationRefused(Exception):
@@ -44,10 +51,12 @@ class Response:
 class Executor:
     """One schema with its cache of operations."""
 
-    executor_class: type[CoreExecutor[Any]] = DocumentExecutor
-
     def __init__(self, schema: strawberry.Schema, settings: Settings) -> None:
         self._schema = schema._schema  # noqa: SLF001 - strawberry has no public way to it
+        self.name = settings.executor
+        self._seconds = settings.operation_seconds
+        self._shows_plans = settings.show_plans
+        self.plans = PlanExecutor(self._schema)
         self.operations = Operations(self._schema, settings)
 
     async def execute(
@@ -58,8 +67,12 @@ class Executor:
         name: str | None,
         context: Context,
         may_write: bool = True,
+        wants_plan: bool = False,
     ) -> Response:
-        """Runs the operation. Raises MutationRefused where it is a mutation and may not write."""
+        """Runs the operation. Raises MutationRefused where it is a mutation and may not write.
+
+        With `wants_plan`, and where the settings allow it, the answer has its plan and what was sent to MongoDB.
+        """
         try:
             operation = self.operations.get(text)
             definition = self.operations.check(operation, name, variables)
@@ -70,18 +83,51 @@ class Executor:
                 raise MutationRefused
             # What the caller has just written is read where it was written.
             context.reading = context.db
+            context.is_write = True
         context.selections = operation.selections
-        result = execute(
-            self._schema,
-            operation.document,
-            context_value=context,
-            variable_values=dict(variables),
-            operation_name=name,
-            executor_class=self.executor_class,
-        )
-        if inspect.isawaitable(result):
-            result = await result
-        return _response(result, context)
+        call = _Call(operation, definition, variables, name, context)
+        if wants_plan and self._shows_plans:
+            return await self._traced(call)
+        return _response(await self._run(call), context)
+
+    async def _run(self, call: _Call) -> ExecutionResult:
+        """The result. What takes longer than an operation may is a time-out: of its field, or of all that is left."""
+        try:
+            # The commands end by themselves; this is for whatever else a field may wait for.
+            async with asyncio.timeout(self._seconds + _GRACE_SECONDS):
+                with deadline(self._seconds):
+                    result = self._begin(call)
+                    return await result if inspect.isawaitable(result) else result
+        except TimeoutError as error:
+            return ExecutionResult(None, [GraphQLError(FAULTS["TIMEOUT"], original_error=error)])
+
+    def _begin(self, call: _Call) -> ExecutionResult | Awaitable[ExecutionResult]:
+        if self.name == "reference":
+            return run_reference(self._schema, call.operation.document, call.name, call.variables, call.context)
+        return self.plans.run(call.operation, call.definition, call.variables, call.context)
+
+    async def _traced(self, call: _Call) -> Response:
+        with tracing() as trace:
+            response = _response(await self._run(call), call.context)
+        plan = self.plans.plan_of(call.operation, call.definition, call.variables)
+        shown: dict[str, Any] = {"executor": self.name, "commands": await examined(trace, call.context.db)}
+        if isinstance(plan, Plan):
+            shown |= describe(plan)
+        else:
+            shown |= {"executor": "reference", "not compiled": str(plan)}
+        response.payload["extensions"] = {"plan": shown}
+        return response
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One operation to run, as it was asked for."""
+
+    operation: Operation
+    definition: OperationDefinitionNode
+    variables: Mapping[str, Any]
+    name: str | None
+    context: Context
 
 
 def _response(result: ExecutionResult, context: Context) -> Response:
@@ -133,7 +179,7 @@ _CODES: dict[type[errors.DomainError], str] = {
 }
 FAULTS = {
     "INTERNAL": "Something went wrong inside the gateway. The request id leads to it in the log.",
-    "TIMEOUT": "The database did not answer in time.",
+    "TIMEOUT": "It took too long, and was given up.",
     "UNAVAILABLE": "The database cannot be reached.",
 }
 
@@ -142,4 +188,5 @@ def _fault_code(cause: BaseException) -> str:
     # That no server was found in time is no slowness of a server.
     if isinstance(cause, ConnectionFailure) and not isinstance(cause, NetworkTimeout):
         return "UNAVAILABLE"
-    return "TIMEOUT" if isinstance(cause, PyMongoError) and cause.timeout else "INTERNAL"
+    is_late = isinstance(cause, TimeoutError) or (isinstance(cause, PyMongoError) and cause.timeout)
+    return "TIMEOUT" if is_late else "INTERNAL"

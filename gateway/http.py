@@ -5,6 +5,7 @@ Source: the GraphQL-over-HTTP specification, draft of 2025.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,8 +26,14 @@ from .state import State
 
 RESPONSE_TYPE = "application/graphql-response+json"
 JSON_TYPE = "application/json"
+PLAN_HEADER = "x-portico-plan"
 _NAMED = 3
+_WATCH_AFTER_SECONDS = 0.1
 _SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
+
+
+class ClientGone(Exception):
+    """Nobody waits for the answer any more."""
 
 
 class Refused(Exception):
@@ -44,6 +51,35 @@ class Request:
     query: str
     variables: Mapping[str, Any] = field(default_factory=dict)
     operation_name: str | None = None
+    wants_plan: bool = False
+
+
+class _Watch:
+    """Ends a query whose client goes away. A mutation goes on: its client may come again for the answer."""
+
+    def __init__(self, receive: Receive, context: Context) -> None:
+        self.is_gone = False
+        self._receive = receive
+        self._context = context
+        self._watched = asyncio.current_task()
+        self._task: asyncio.Task[None] | None = None
+        # Most answers are sent before anybody could have gone.
+        self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_SECONDS, self._begin)
+
+    def _begin(self) -> None:
+        self._task = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if self._watched is not None and not self._context.is_write:
+            self.is_gone = True
+            self._watched.cancel()
+
+    def end(self) -> None:
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
 
 class GraphQLEndpoint:
@@ -63,6 +99,8 @@ class GraphQLEndpoint:
             status = 200 if media_type == JSON_TYPE else _status(response)
             payload = response.payload
             body = encode(payload)
+        except ClientGone:
+            return
         except Refused as refused:
             status, added = refused.status, refused.headers
             payload = _error(refused.message, {"code": refused.code})
@@ -85,6 +123,7 @@ class GraphQLEndpoint:
         else:
             request = parse_query(scope["query_string"])
         context = await self._context(headers, request_id)
+        watch = _Watch(receive, context)
         try:
             return await self._state.executor.execute(
                 request.query,
@@ -92,9 +131,16 @@ class GraphQLEndpoint:
                 name=request.operation_name,
                 context=context,
                 may_write=method == "POST",
+                wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
             )
         except MutationRefused:
             raise Refused(405, "METHOD_NOT_ALLOWED", "A mutation must be sent by POST.", {"Allow": "POST"}) from None
+        except asyncio.CancelledError:
+            if watch.is_gone:
+                raise ClientGone from None
+            raise
+        finally:
+            watch.end()
 
     async def _context(self, headers: Headers, request_id: str) -> Context:
         state = self._state
@@ -228,7 +274,7 @@ def _request(given: Mapping[str, Any]) -> Request:
         raise Refused(400, "BAD_REQUEST", "`operationName` must be a text.")
     if extensions is not None and not isinstance(extensions, dict):
         raise Refused(400, "BAD_REQUEST", "`extensions` must be an object.")
-    return Request(query, variables or {}, name)
+    return Request(query, variables or {}, name, wants_plan=(extensions or {}).get("plan") is True)
 
 
 def _error(message: str, extensions: Mapping[str, str]) -> dict[str, Any]:

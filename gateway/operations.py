@@ -24,6 +24,7 @@ from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRul
 from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
 
 from .limits import Limits, too_complex
+from .plans.plan import NotCompiled, Plan
 from .settings import Settings
 
 # What comparing the fields of one operation with each other may take; the library's own bound allows two seconds.
@@ -53,6 +54,8 @@ class Operation:
 
     document: DocumentNode
     selections: dict[Hashable, Any] = field(default_factory=dict)
+    plans: dict[Hashable, Plan | NotCompiled] = field(default_factory=dict)
+    conditions: tuple[str, ...] | None = None
     accepted: set[Hashable] = field(default_factory=set)
 
     def definition(self, name: str | None) -> OperationDefinitionNode:

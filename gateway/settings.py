@@ -35,6 +35,7 @@ def _setting(default: Any, doc: str) -> Any:
 
 Driver = Literal["pymongo", "motor"]
 ReadPreference = Literal["primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest"]
+ExecutorName = Literal["compiled", "reference"]
 Explorer = Literal["on", "cdn", "off"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["console", "json"]
@@ -65,6 +66,9 @@ class Settings:
     jwt_issuer: str | None = _setting(None, "The `iss` that tokens must have. Unset: not checked.")
     jwt_audience: str = _setting("portico", "The `aud` that tokens must have.")
 
+    executor: ExecutorName = _setting(
+        "compiled", "`compiled`: operations run as plans; `reference`: by graphql-core, field by field."
+    )
     max_body_bytes: int = _setting(1_000_000, "The largest body of a request, in bytes.")
     max_tokens: int = _setting(4_000, "The most lexical tokens of an operation's text.")
     max_depth: int = _setting(20, "The most levels of fields of an operation.")
@@ -73,12 +77,16 @@ class Settings:
     cors_origins: str | None = _setting(
         None, "Origins of web pages that may ask the gateway, with commas between; `*` for any. Unset: its own alone."
     )
-    database_seconds: int = _setting(30, "How long one command may take, with its retries, before it is given up.")
+    operation_seconds: int = _setting(60, "How long one operation may take; what is not there then is a `TIMEOUT`.")
+    database_seconds: int = _setting(30, "How long one command of a job, an import or a start may take, with retries.")
     stop_seconds: int = _setting(10, "How long requests under way may take to finish once the gateway stops.")
     job_seconds: float = _setting(5.0, "The pause between two runs of the jobs.")
 
     graphiql: Explorer = _setting(
         "on", "`on`: GraphiQL from the gateway's own files; `cdn`: from a public CDN; `off`: none, as in production."
+    )
+    show_plans: bool = _setting(
+        False, "Whether a request may ask for the plan of its operation: in `extensions.plan`. For development."
     )
     demo: bool = _setting(False, "Whether GraphiQL comes with a token that may do everything. For a demo alone.")
     log_level: LogLevel = _setting("info", "`debug`, `info`, `warning` or `error`.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -12,6 +12,17 @@ V = TypeVar("V")
 BatchRead = Callable[[Sequence[K]], Awaitable[Mapping[K, V]]]
 # The bound on one batch; more keys than this go in several commands.
 MAX_BATCH = 1000
+
+
+class _Batch(Generic[K, V]):
+    """Keys that go in one read, and who waits for it: for one key's value, or for all of them to be there."""
+
+    __slots__ = ("keys", "waiters")
+
+    def __init__(self) -> None:
+        self.keys: list[K] = []
+        # Everyone who waits has a future of their own: whoever stops waiting cancels theirs, and nobody else's.
+        self.waiters: list[tuple[asyncio.Future[Any], K | None]] = []
 
 
 class Loader(Generic[K, V]):
@@ -24,63 +35,90 @@ class Loader(Generic[K, V]):
 
     def __init__(self, read: BatchRead[K, V]) -> None:
         self._read = read
-        self._answers: dict[K, asyncio.Future[V | None]] = {}
-        # Everyone who waits has a future of their own: whoever stops waiting cancels theirs, and nobody else's.
-        self._waiters: dict[K, list[asyncio.Future[V | None]]] = {}
-        self._waiting: list[K] = []
+        self._values: dict[K, V | None] = {}
+        self._errors: dict[K, BaseException] = {}
+        self._under_way: dict[K, _Batch[K, V]] = {}
+        self._collecting: list[_Batch[K, V]] = []
+        self._count = 0
         self._seen = 0
         self._running: set[asyncio.Task[None]] = set()
 
     def load(self, key: K) -> asyncio.Future[V | None]:
-        answer = self._answers.get(key)
-        if answer is not None:
-            return answer
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[V | None] = loop.create_future()
-        waiters = self._waiters.get(key)
-        if waiters is not None:
-            waiters.append(waiter)
-            return waiter
-        self._waiters[key] = [waiter]
-        if not self._waiting:
-            self._seen = 0
-            loop.call_soon(self._watch)
-        self._waiting.append(key)
+        """The value of one key, later."""
+        waiter: asyncio.Future[V | None] = asyncio.get_running_loop().create_future()
+        if key in self._values or key in self._errors:
+            self._settle(waiter, key)
+        else:
+            self._join(key).waiters.append((waiter, key))
         return waiter
+
+    async def load_all(self, keys: Iterable[K]) -> Mapping[K, V | None]:
+        """The values of all these keys, and maybe of others: one wait for a whole level. Raises as the read did."""
+        wanted = list(keys)
+        missing = [key for key in wanted if key not in self._values and key not in self._errors]
+        loop = asyncio.get_running_loop()
+        for batch in {id(batch): batch for batch in map(self._join, missing)}.values():
+            waiter: asyncio.Future[None] = loop.create_future()
+            batch.waiters.append((waiter, None))
+            await waiter
+        if self._errors:
+            for key in wanted:
+                if key in self._errors:
+                    raise self._errors[key]
+        return self._values
+
+    def _join(self, key: K) -> _Batch[K, V]:
+        """The batch that the key is in; a new one is sent once nothing more is asked for."""
+        batch = self._under_way.get(key)
+        if batch is not None:
+            return batch
+        if not self._collecting:
+            self._count = self._seen = 0
+            asyncio.get_running_loop().call_soon(self._watch)
+        if not self._collecting or len(self._collecting[-1].keys) == MAX_BATCH:
+            self._collecting.append(_Batch())
+        batch = self._under_way[key] = self._collecting[-1]
+        batch.keys.append(key)
+        self._count += 1
+        return batch
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
-        if len(self._waiting) > self._seen:
-            self._seen = len(self._waiting)
+        if self._count > self._seen:
+            self._seen = self._count
             loop.call_soon(self._watch)
             return
-        keys, self._waiting = self._waiting, []
-        for start in range(0, len(keys), MAX_BATCH):
-            task = loop.create_task(self._send(keys[start : start + MAX_BATCH]))
+        batches, self._collecting = self._collecting, []
+        for batch in batches:
+            task = loop.create_task(self._send(batch))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-    async def _send(self, keys: list[K]) -> None:
+    async def _send(self, batch: _Batch[K, V]) -> None:
         try:
-            values = await self._read(keys)
+            values = await self._read(batch.keys)
         except BaseException as error:  # noqa: BLE001 - whatever it was, it belongs to those who wait
-            for key in keys:
-                self._settle(key, None, error)
-            return
-        for key in keys:
-            self._settle(key, values.get(key), None)
-
-    def _settle(self, key: K, value: V | None, error: BaseException | None) -> None:
-        answer = self._answers[key] = asyncio.get_running_loop().create_future()
-        for waiter in (answer, *self._waiters.pop(key, ())):
+            self._errors.update(dict.fromkeys(batch.keys, error))
+        else:
+            self._values.update({key: values.get(key) for key in batch.keys})
+        for key in batch.keys:
+            del self._under_way[key]
+        for waiter, one in batch.waiters:
             if waiter.done():
                 continue
-            if error is None:
-                waiter.set_result(value)
+            if one is None:
+                waiter.set_result(None)
             else:
-                waiter.set_exception(error)
-                # Whoever waits sees the error; where nobody does any more it is no news.
-                waiter.exception()
+                self._settle(waiter, one)
+
+    def _settle(self, waiter: asyncio.Future[V | None], key: K) -> None:
+        error = self._errors.get(key)
+        if error is None:
+            waiter.set_result(self._values[key])
+        else:
+            waiter.set_exception(error)
+            # Whoever waits sees the error; where nobody does any more it is no news.
+            waiter.exception()
 
 
 class Loaders:

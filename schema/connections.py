@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import strawberry
 from graphql import GraphQLObjectType
@@ -14,6 +14,7 @@ from resolvers.documents import Database, Document, Projection
 from resolvers.paging import Key, Listing, Page, decode_cursor, page_size
 
 from .context import Context, Info, core
+from .fields import computed
 from .nodes import KINDS, Kind, types_of
 from .selections import Selection, kept, selection_of
 
@@ -22,59 +23,53 @@ T = TypeVar("T")
 PageReader = Callable[..., BatchRead[Listing, Page]]
 
 
+def _cursor(index: int) -> Callable[[Any], str | None]:
+    def cursor(info: Any) -> str | None:
+        page: Page = info.page
+        return page.cursor(page.documents[index]) if page.documents else None
+
+    return cursor
+
+
 @strawberry.type(
     description="Where a page of a connection stands in the whole. "
     "Cursors are opaque and stay valid while rows come and go."
 )
 class PageInfo:
     page: strawberry.Private[Page]
-
-    @strawberry.field(description="Whether rows follow the page.")
-    def has_next_page(self) -> bool:
-        return self.page.has_next
+    has_next_page: bool = computed(lambda info: info.page.has_next, description="Whether rows follow the page.")
+    start_cursor: str | None = computed(_cursor(0), description="The cursor of the first row; null for an empty page.")
+    end_cursor: str | None = computed(
+        _cursor(-1), description="The cursor of the last row, to go on from as `after`; null for an empty page."
+    )
 
     @strawberry.field(description="Whether rows stand before the page.")
     async def has_previous_page(self) -> bool:
         return await self.page.has_previous()
-
-    @strawberry.field(description="The cursor of the first row; null for an empty page.")
-    def start_cursor(self) -> str | None:
-        return self.page.cursor(self.page.documents[0]) if self.page.documents else None
-
-    @strawberry.field(description="The cursor of the last row, to go on from as `after`; null for an empty page.")
-    def end_cursor(self) -> str | None:
-        return self.page.cursor(self.page.documents[-1]) if self.page.documents else None
 
 
 @strawberry.type(description="A row of a connection.")
 class Edge(Generic[T]):
     page: strawberry.Private[Page]
     document: strawberry.Private[Document]
-
-    @strawberry.field(description="Where the row stands; a later page can go on from it.")
-    def cursor(self) -> str:
-        return self.page.cursor(self.document)
-
-    @strawberry.field(description="The row itself.")
-    def node(self) -> T:
-        return cast("T", self.document)
+    cursor: str = computed(
+        lambda edge: edge.page.cursor(edge.document),
+        description="Where the row stands; a later page can go on from it.",
+    )
+    node: T = computed(lambda edge: edge.document, description="The row itself.")
 
 
 @strawberry.type(description="A page of a list that can grow.")
 class Connection(Generic[T]):
     page: strawberry.Private[Page]
-
-    @strawberry.field(description="The rows with their cursors.")
-    def edges(self) -> list[Edge[T]]:
-        return [Edge(page=self.page, document=document) for document in self.page.documents]
-
-    @strawberry.field(description="The rows.")
-    def nodes(self) -> list[T]:
-        return cast("list[T]", self.page.documents)
-
-    @strawberry.field(description="Where the page stands in the whole.")
-    def page_info(self) -> PageInfo:
-        return PageInfo(page=self.page)
+    edges: list[Edge[T]] = computed(
+        lambda connection: [Edge(page=connection.page, document=row) for row in connection.page.documents],
+        description="The rows with their cursors.",
+    )
+    nodes: list[T] = computed(lambda connection: connection.page.documents, description="The rows.")
+    page_info: PageInfo = computed(
+        lambda connection: PageInfo(page=connection.page), description="Where the page stands in the whole."
+    )
 
 
 @dataclass(frozen=True)
@@ -87,16 +82,7 @@ class Paged:
     def projection(self, info: Any) -> Projection | None:
         """What `nodes` and `edges { node }` select below the present field. Takes graphql-core's info."""
         kind = KINDS[self.kind]
-        return kept(info, ("page", self.kind), lambda: self._work_out(info, kind))  # type: ignore[no-any-return]
-
-    def _work_out(self, info: Any, kind: Kind) -> Projection | None:
-        selection = selection_of(info)
-        connection = info.schema.type_map[f"{self.kind}Connection"]
-        edge = info.schema.type_map[f"{self.kind}Edge"]
-        fields = selection.fields(connection)
-        edges = selection.below(fields.get("edges", ())).fields(edge)
-        nodes: Selection = selection.below([*fields.get("nodes", ()), *edges.get("node", ())])
-        return nodes.projection(types_of(info.schema, kind), kind.discriminator)
+        return kept(info, ("page", self.kind), lambda: page_projection(selection_of(info), kind))  # type: ignore[no-any-return]
 
     async def page(self, info: Info, listing: Listing, *, first: int | None, default: int, after: str | None) -> Page:
         """The page, read together with those that sibling fields ask for. Raises InvalidInput."""
@@ -111,6 +97,21 @@ class Paged:
         page = await loader.load(listing)
         assert isinstance(page, Page)
         return page
+
+
+def page_projection(selection: Selection, kind: Kind) -> Projection | None:
+    """What the selection on a connection needs of each row: below `nodes` and below `edges { node }`."""
+    connection, edge = (_object_type(selection, f"{kind.name}{part}") for part in ("Connection", "Edge"))
+    fields = selection.fields(connection)
+    edges = selection.below(fields.get("edges", ())).fields(edge)
+    rows = selection.below([*fields.get("nodes", ()), *edges.get("node", ())])
+    return rows.projection(types_of(selection.schema, kind), kind.discriminator)
+
+
+def _object_type(selection: Selection, name: str) -> GraphQLObjectType:
+    found = selection.schema.type_map[name]
+    assert isinstance(found, GraphQLObjectType)
+    return found
 
 
 def selected_below(info: Info, type_name: str) -> Sequence[str]:

@@ -46,6 +46,7 @@ class Context:
     selections: dict[Hashable, Any]
     loaders: Loaders = field(default_factory=Loaders)
     operation_id: str = ""
+    is_write: bool = False
 
     def loader(self, name: Hashable, read: Any) -> Loader[Any, Any]:
         return self.loaders.get(name, read)

@@ -23,6 +23,8 @@ from .fields import Computed, Related, Source, Stored, declaration_of, getter
 from .nodes import KINDS, KindDocument, load
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
+# The extension of an interface whose documents tell their type by themselves: the function that reads it.
+TYPE_NAME = "portico.type_name"
 
 
 def install(schema: strawberry.Schema) -> None:
@@ -99,6 +101,7 @@ def _install_interface(interface: GraphQLInterfaceType) -> None:
     elif kinds:
         type_name = kinds[0].type_name
         interface.resolve_type = lambda document, _info, _abstract: type_name(document)
+        interface.extensions[TYPE_NAME] = type_name
 
 
 def _node_type(document: Any, _info: Any, _abstract: Any) -> str:

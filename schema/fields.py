@@ -22,7 +22,8 @@ import strawberry
 from strawberry.types.field import StrawberryField
 
 Source = Mapping[str, Any]
-Getter = Callable[[Source], Any]
+# Most read documents; the source of a connection's fields is the connection.
+Getter = Callable[[Any], Any]
 
 _SOURCE = "portico.source"
 
@@ -68,7 +69,10 @@ def stored(path: str = "", *, default: Any = None, description: str | None = Non
 
 
 def computed(function: Getter, *needs: str, description: str | None = None) -> Any:
-    return strawberry.field(metadata={_SOURCE: Computed(function, needs)}, description=description)
+    field: Any = strawberry.field(metadata={_SOURCE: Computed(function, needs)}, description=description)
+    # Where its type has instances, they are made without it.
+    field.init = False
+    return field
 
 
 def related(kind: str, path: str, *, many: bool = False, description: str | None = None) -> Any:

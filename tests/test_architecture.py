@@ -41,6 +41,7 @@ EXCEPTIONS = {
     "gateway/driver.py": {"pymongo", "bson", "motor"},  # connects
     "gateway/embedded.py": {"pymongo", "fiftyone"},  # connects to what it has started, from a wheel if need be
     "gateway/encoding.py": {"bson"},  # writes documents that something else has stored
+    "gateway/plans/trace.py": {"pymongo.monitoring", "pymongo.errors", "bson"},  # hears of commands, and shows them
     "gateway/execution.py": {"pymongo.errors"},  # tells which of its errors is no fault of the gateway
     "gateway/jobs.py": {"pymongo.errors"},  # gives its leases back, where there is anybody to take them
 }

@@ -1,0 +1,28 @@
+"""`portico explain`: the plan of an operation, without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.tree import Tree
+
+from schema import create_schema
+
+from .operations import Operations
+from .plans.describe import describe, tree
+from .plans.executor import PlanExecutor
+from .plans.plan import NotCompiled
+from .settings import Settings
+
+
+def plan_of_text(text: str, name: str | None, variables: Mapping[str, Any], settings: Settings) -> Tree:
+    """The plan of an operation as a tree for a terminal. Raises InvalidOperation."""
+    schema = create_schema()._schema  # noqa: SLF001 - strawberry has no public way to it
+    operations = Operations(schema, settings)
+    operation = operations.get(text)
+    definition = operations.check(operation, name, variables)
+    plan = PlanExecutor(schema).plan_of(operation, definition, variables)
+    if isinstance(plan, NotCompiled):
+        return Tree(f"graphql-core runs this operation: {plan} is not compiled.")
+    return tree(describe(plan))

@@ -1,0 +1,173 @@
+"""From a valid operation to its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    GraphQLAbstractType,
+    GraphQLField,
+    GraphQLInterfaceType,
+    GraphQLList,
+    GraphQLNonNull,
+    GraphQLObjectType,
+    GraphQLOutputType,
+    GraphQLSchema,
+    GraphQLUnionType,
+    OperationDefinitionNode,
+    OperationType,
+    VariableNode,
+    Visitor,
+    is_leaf_type,
+    visit,
+)
+from graphql.execution.execute import default_field_resolver, default_type_resolver
+from strawberry.schema.schema_converter import GraphQLCoreConverter
+
+from loaders.batching import Loader
+from schema.context import Context
+from schema.documents import TYPE_NAME
+from schema.fields import Computed, Declaration, Related, Stored, declaration_of, getter
+from schema.nodes import KINDS, types_of
+from schema.selections import Selection
+
+from .arguments import compile_arguments
+from .flat import compile_related
+from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, NotCompiled, Object, ObjectPlan, Plan, Relation, Shape
+
+_BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
+_INTROSPECTION = {"__schema", "__type"}
+
+
+def conditions_of(document: DocumentNode) -> tuple[str, ...]:
+    """The variables that the `@include` and `@skip` of a document ask: a plan is for some values of them."""
+    found = _Conditions()
+    visit(document, found)
+    return tuple(sorted(found.names))
+
+
+class _Conditions(Visitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def enter_directive(self, node: Any, *_: Any) -> None:
+        if node.name.value in {"include", "skip"}:
+            values = [argument.value for argument in node.arguments]
+            self.names.update(value.name.value for value in values if isinstance(value, VariableNode))
+
+
+def compile_operation(
+    schema: GraphQLSchema, document: DocumentNode, definition: OperationDefinitionNode, conditions: Mapping[str, Any]
+) -> Plan:
+    """The plan of a valid operation, for these values of its conditions. Raises NotCompiled."""
+    fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
+    if any(fragment.variable_definitions for fragment in fragments.values()):
+        raise NotCompiled("fragment variables")
+    root_type = schema.get_root_type(definition.operation)
+    if root_type is None or definition.operation is OperationType.SUBSCRIPTION:
+        raise NotCompiled(definition.operation.value)
+    selection = Selection(schema, fragments, conditions, [definition.selection_set])
+    return Plan(schema, definition, fragments, _object_plan(schema, root_type, selection))
+
+
+def _object_plan(schema: GraphQLSchema, object_type: GraphQLObjectType, selection: Selection) -> ObjectPlan:
+    responses = selection.responses(object_type)
+    fields = [
+        _field(schema, object_type, definition, name, nodes, selection.below(nodes))
+        for name, nodes in responses.items()
+        # What the type does not have is left out, as in a document that was not checked.
+        if (definition := schema.get_field(object_type, nodes[0].name.value)) is not None
+    ]
+    return ObjectPlan(object_type, fields, [field for field in fields if not field.is_flat])
+
+
+def _field(
+    schema: GraphQLSchema,
+    parent: GraphQLObjectType,
+    definition: GraphQLField,
+    response_name: str,
+    nodes: list[FieldNode],
+    below: Selection,
+) -> FieldPlan:
+    name = nodes[0].name.value
+    if name in _INTROSPECTION:
+        raise NotCompiled(name)
+    plan = FieldPlan(
+        response_name=response_name,
+        name=name,
+        nodes=nodes,
+        parent=parent,
+        definition=definition,
+        is_nullable=not isinstance(definition.type, GraphQLNonNull),
+        shape=_shape(schema, definition.type, below),
+        selection=below,
+        arguments=compile_arguments(definition, nodes[0]),
+    )
+    if name == "__typename":
+        plan.read = _constant(parent.name)
+        return plan
+    match _declaration(definition):
+        case Stored(path=path, default=default):
+            plan.path, plan.default, plan.read = path, default, getter(path, default)
+        case Computed(function=function):
+            plan.read = function
+        case Related() as declared:
+            plan.relation = _relation(schema, declared, below, plan.shape)
+        case _:
+            plan.resolve = definition.resolve or default_field_resolver
+    return plan
+
+
+def _constant(value: Any) -> Callable[[Any], Any]:
+    return lambda _source: value
+
+
+def _declaration(definition: GraphQLField) -> Declaration | None:
+    strawberry_field = definition.extensions.get(_BACKREF)
+    return None if strawberry_field is None else declaration_of(strawberry_field)
+
+
+def _shape(schema: GraphQLSchema, output: GraphQLOutputType, below: Selection) -> Shape:
+    if isinstance(output, GraphQLNonNull):
+        return NonNull(_shape(schema, output.of_type, below))
+    if isinstance(output, GraphQLList):
+        return ListOf(_shape(schema, output.of_type, below), not isinstance(output.of_type, GraphQLNonNull))
+    if is_leaf_type(output):
+        return Leaf(output)
+    if isinstance(output, GraphQLObjectType):
+        return Object(_object_plan(schema, output, below))
+    assert isinstance(output, GraphQLInterfaceType | GraphQLUnionType)
+    return _abstract(schema, output, below)
+
+
+def _abstract(schema: GraphQLSchema, output: GraphQLAbstractType, below: Selection) -> Abstract:
+    return Abstract(
+        output,
+        output.resolve_type or default_type_resolver,
+        output.extensions.get(TYPE_NAME),
+        lambda object_type: _object_plan(schema, object_type, below),
+    )
+
+
+def _relation(schema: GraphQLSchema, declared: Related, below: Selection, shape: Shape) -> Relation:
+    kind = KINDS[declared.kind]
+    projection = below.projection(types_of(schema, kind), kind.discriminator)
+    name: Hashable = (kind.name, None if projection is None else tuple(projection))
+
+    def loader(context: Context) -> Loader[Any, Any]:
+        return context.loader(name, lambda: kind.read(context.reading, projection))
+
+    return Relation(
+        kind=kind.name,
+        path=declared.path,
+        many=declared.many,
+        projection=projection,
+        keys_of=getter(declared.path, () if declared.many else None),
+        loader=loader,
+        complete_one=compile_related(shape, kind, schema),
+    )

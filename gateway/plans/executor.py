@@ -1,0 +1,121 @@
+"""The two executors: compiled plans, and graphql-core's own, which is the reference and takes what is not compiled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Hashable, Mapping
+from typing import Any, Protocol, cast
+
+from graphql import (
+    DocumentNode,
+    ExecutionResult,
+    GraphQLError,
+    GraphQLResolveInfo,
+    GraphQLSchema,
+    OperationDefinitionNode,
+    execute,
+)
+from graphql.execution.executor import Executor as CoreExecutor
+from graphql.execution.values import VariableValues, get_variable_values
+
+from .compiler import compile_operation, conditions_of
+from .plan import NotCompiled, Plan
+from .run import Run
+
+# Of one operation, the plans for so many combinations of its conditions are kept.
+_MAX_PLANS = 32
+_NO_VARIABLES = VariableValues({}, {})
+
+Result = ExecutionResult | Awaitable[ExecutionResult]
+
+
+class Planned(Protocol):
+    """A valid document, with room for its plans."""
+
+    document: DocumentNode
+    plans: dict[Hashable, Plan | NotCompiled]
+    conditions: tuple[str, ...] | None
+
+
+class ReferenceExecutor(CoreExecutor[Any]):
+    """graphql-core's executor. Strawberry's info reads the coerced variables as a plain mapping."""
+
+    def build_resolve_info(self, *args: Any) -> GraphQLResolveInfo[Any]:
+        info = super().build_resolve_info(*args)
+        return info._replace(variable_values=cast("Any", self.variable_values.coerced))
+
+
+def run_reference(
+    schema: GraphQLSchema, document: DocumentNode, name: str | None, variables: Mapping[str, Any], context: Any
+) -> Result:
+    return execute(
+        schema,
+        document,
+        context_value=context,
+        variable_values=dict(variables),
+        operation_name=name,
+        executor_class=ReferenceExecutor,
+    )
+
+
+class PlanExecutor:
+    """Runs operations by plans, which are compiled once and kept with the operation.
+
+    `fallbacks` counts the operations that graphql-core ran, by what in them is not compiled.
+    """
+
+    def __init__(self, schema: GraphQLSchema) -> None:
+        self._schema = schema
+        self.fallbacks: Counter[str] = Counter()
+
+    def run(
+        self,
+        operation: Planned,
+        definition: OperationDefinitionNode,
+        variables: Mapping[str, Any],
+        context: Any,
+        root_value: Any = None,
+    ) -> Result:
+        """The result of one of the operations of a valid document, or an awaitable of it."""
+        coerced = self._coerced(definition, variables)
+        if isinstance(coerced, list):
+            return ExecutionResult(None, coerced)
+        plan = self._plan(operation, definition, coerced.coerced)
+        if isinstance(plan, NotCompiled):
+            self.fallbacks[str(plan)] += 1
+            name = None if definition.name is None else definition.name.value
+            return run_reference(self._schema, operation.document, name, variables, context)
+        return Run(plan, coerced, context, root_value).start()
+
+    def plan_of(
+        self, operation: Planned, definition: OperationDefinitionNode, variables: Mapping[str, Any]
+    ) -> Plan | NotCompiled:
+        """The plan for these variables; NotCompiled, which says why, where there can be none."""
+        coerced = self._coerced(definition, variables)
+        return self._plan(operation, definition, {} if isinstance(coerced, list) else coerced.coerced)
+
+    def _coerced(
+        self, definition: OperationDefinitionNode, variables: Mapping[str, Any]
+    ) -> VariableValues | list[GraphQLError]:
+        if not definition.variable_definitions:
+            return _NO_VARIABLES
+        given = cast("dict[str, Any]", variables)
+        return get_variable_values(self._schema, definition.variable_definitions, given, max_errors=50)
+
+    def _plan(
+        self, operation: Planned, definition: OperationDefinitionNode, variables: Mapping[str, Any]
+    ) -> Plan | NotCompiled:
+        if operation.conditions is None:
+            operation.conditions = conditions_of(operation.document)
+        conditions = {name: variables[name] for name in operation.conditions if name in variables}
+        key = (id(definition), *conditions.items())
+        plan = operation.plans.get(key)
+        if plan is None:
+            try:
+                plan = compile_operation(self._schema, operation.document, definition, conditions)
+            except NotCompiled as reason:
+                plan = reason
+            if len(operation.plans) >= _MAX_PLANS:
+                operation.plans.clear()
+            operation.plans[key] = plan
+        return plan

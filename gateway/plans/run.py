@@ -1,0 +1,397 @@
+"""One run of a plan.
+
+What can be answered at once is; what must be waited for is noted with its place, and a driver waits for all of it
+together: fields with resolvers, and relations, which are read a level at a time. An answer is filled in place. A null
+that must spread goes up the places until it finds one that may be null.
+
+Errors are those of the specification, with graphql-core's texts: whatever differs from its executor is a defect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+from graphql import ExecutionResult, GraphQLError, GraphQLResolveInfo, Undefined, located_error
+from graphql.execution.values import VariableValues
+from graphql.pyutils import inspect, is_awaitable, is_iterable
+from graphql.type import GraphQLResolveInfoHelpers
+
+from .flat import completer
+from .places import Place, core_path, path_of
+from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Plan, Shape
+from .values import (
+    close,
+    collected,
+    complete_flat,
+    completed_leaf,
+    existing,
+    null_error,
+    object_type,
+    runtime_type,
+)
+
+Finish = Callable[[Any], Any]
+
+
+class Run:
+    """The state of one run. `context` is what resolvers find in their info."""
+
+    def __init__(self, plan: Plan, variables: VariableValues, context: Any, root_value: Any = None) -> None:
+        self.plan = plan
+        self.variables = variables
+        self.context = context
+        self.root_value = root_value
+        self.errors: list[GraphQLError] = []
+        self._nulled: set[tuple[str | int, ...]] = set()
+        self._data: dict[str, Any] | None = {}
+        self._relations: list[tuple[FieldPlan, Any, dict[str, Any], Place | None]] = []
+        self._waiting: list[tuple[FieldPlan, Awaitable[Any], Place, Finish | None]] = []
+        self._running: dict[asyncio.Task[None], Place | None] = {}
+        self._ended: asyncio.Future[None] | None = None
+
+    def start(self) -> ExecutionResult | Awaitable[ExecutionResult]:
+        """The result; an awaitable of it where anything must be waited for."""
+        fields = iter(self.plan.root.fields)
+        try:
+            for field in fields:
+                assert self._data is not None
+                self._field(field, self.root_value, self._data, None)
+                if self.plan.is_serial and (self._relations or self._waiting):
+                    return self._serially(fields)
+        except GraphQLError as error:
+            self._null_out(None, error)
+        if self._data is None:
+            self._drop_all()
+        return self._finished() if self._relations or self._waiting else self._result()
+
+    async def _finished(self) -> ExecutionResult:
+        await self._drive()
+        return self._result()
+
+    async def _serially(self, fields: Iterator[FieldPlan]) -> ExecutionResult:
+        """Field by field, as a mutation must be: each has ended before the next begins."""
+        try:
+            await self._drive()
+            for field in fields:
+                if self._data is None:
+                    break
+                self._field(field, self.root_value, self._data, None)
+                await self._drive()
+        except GraphQLError as error:
+            self._null_out(None, error)
+            self._drop_all()
+        return self._result()
+
+    def _result(self) -> ExecutionResult:
+        return ExecutionResult(self._data, self.errors or None)
+
+    async def _drive(self) -> None:
+        """Until nothing is under way. Whatever ends it early ends what is under way, too."""
+        try:
+            while True:
+                jobs = self._jobs()
+                if len(jobs) == 1 and not self._running:
+                    await jobs[0][0]
+                    continue
+                for job, here in jobs:
+                    task = asyncio.ensure_future(job)
+                    self._running[task] = here
+                    task.add_done_callback(self._end)
+                if not self._running:
+                    return
+                self._ended = asyncio.get_running_loop().create_future()
+                await self._ended
+        finally:
+            if self._running:
+                await self._stop()
+
+    def _jobs(self) -> list[tuple[Awaitable[None], Place | None]]:
+        """What can begin now, each with the place that it is for; a read for many has none."""
+        jobs: list[tuple[Awaitable[None], Place | None]] = []
+        if self._relations:
+            levels: dict[Any, list[Any]] = {}
+            for entry in self._relations:
+                if self._nulled and self._is_dropped(entry[3]):
+                    continue
+                levels.setdefault(entry[0].relation.loader(self.context), []).append(entry)  # type: ignore[union-attr]
+            self._relations = []
+            jobs += [(self._read_related(loader, entries), None) for loader, entries in levels.items()]
+        if self._waiting:
+            for field, awaited, here, finish in self._waiting:
+                if self._nulled and self._is_dropped(here):
+                    close(awaited)
+                else:
+                    jobs.append((self._settle(field, awaited, here, finish), here))
+            self._waiting = []
+        return jobs
+
+    def _drop_all(self) -> None:
+        self._relations = []
+        for _, awaited, _, _ in self._waiting:
+            close(awaited)
+        self._waiting = []
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        del self._running[task]
+        if self._ended is None or self._ended.done():
+            return
+        fault = None if task.cancelled() else task.exception()
+        if fault is None:
+            self._ended.set_result(None)
+        else:
+            self._ended.set_exception(fault)
+
+    async def _stop(self) -> None:
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    # Objects and fields
+
+    def _object(self, plan: ObjectPlan, source: Any, place: Place | None) -> dict[str, Any]:
+        answer: dict[str, Any]
+        if len(plan.rest) == len(plan.fields):
+            answer = {}
+        else:
+            try:
+                answer = completer(plan)(source)
+            except Exception:  # noqa: BLE001 - field by field it is found again, and reported
+                return self._field_by_field(plan, source, {}, place)
+        for field in plan.rest:
+            self._field(field, source, answer, place)
+        return answer
+
+    def _field_by_field(
+        self, plan: ObjectPlan, source: Any, answer: dict[str, Any], place: Place | None
+    ) -> dict[str, Any]:
+        for field in plan.fields:
+            self._field(field, source, answer, place)
+        return answer
+
+    def _field(self, field: FieldPlan, source: Any, answer: dict[str, Any], place: Place | None) -> None:
+        """Puts the value of a field into the answer, now or later. Raises a located error where null must spread."""
+        name = field.response_name
+        # Its place among the keys, whenever the value comes.
+        answer[name] = None
+        try:
+            if field.relation is not None:
+                keys = field.relation.keys_of(source)
+                if keys is None or (field.relation.many and not keys):
+                    here = (place, answer, name, field.is_nullable, field.parent.name)
+                    answer[name] = self._complete(field, field.shape, None if keys is None else [], here)
+                else:
+                    self._relations.append((field, keys, answer, place))
+                return
+            here = (place, answer, name, field.is_nullable, field.parent.name)
+            if field.read is not None:
+                value = field.read(source)
+            else:
+                arguments = field.arguments.of(self.variables)
+                assert field.resolve is not None
+                value = field.resolve(source, self._info(field, here), **arguments)
+            if is_awaitable(value):
+                self._waiting.append((field, value, here, None))
+            else:
+                answer[name] = self._complete(field, field.shape, value, here)
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is the field's error
+            here = (place, answer, name, field.is_nullable, field.parent.name)
+            self._failed(field, error, here)
+
+    def _info(self, field: FieldPlan, here: Place) -> GraphQLResolveInfo[Any]:
+        plan = self.plan
+        return GraphQLResolveInfo(
+            field.name,
+            field.nodes,
+            field.definition.type,
+            field.parent,
+            core_path(here),
+            plan.schema,
+            plan.fragments,
+            self.root_value,
+            plan.definition,
+            # Strawberry's info reads the coerced variables as a plain mapping.
+            self.variables.coerced,  # type: ignore[arg-type]
+            self.context,
+            is_awaitable,
+            None,
+            _HELPERS,
+        )
+
+    # Values
+
+    def _complete(self, field: FieldPlan, shape: Shape, value: Any, here: Place) -> Any:
+        """The completed value; null for now where something in it is waited for. Raises what is wrong with it."""
+        if isinstance(value, Exception):
+            raise value
+        if isinstance(shape, NonNull):
+            return self._non_null(field, shape.inner, value, here)
+        if value is None or value is Undefined:
+            return None
+        match shape:
+            case ListOf():
+                return self._list(field, shape, value, here)
+            case Leaf():
+                return completed_leaf(shape, value)
+            case Object(plan=plan):
+                return self._checked_object(field, plan, value, here)
+            case _:
+                assert isinstance(shape, Abstract)
+                return self._abstract(field, shape, value, here)
+
+    def _non_null(self, field: FieldPlan, inner: Shape, value: Any, here: Place) -> Any:
+        completed = self._complete(field, inner, value, here)
+        if completed is None and not self._is_waited_for(here):
+            raise null_error(field)
+        return completed
+
+    def _is_waited_for(self, here: Place) -> bool:
+        return bool(self._waiting) and self._waiting[-1][2] is here
+
+    def _list(self, field: FieldPlan, shape: ListOf, values: Any, here: Place) -> Any:
+        if isinstance(values, AsyncIterable):
+            self._waiting.append((field, collected(values), here, None))
+            return None
+        if not is_iterable(values):
+            raise GraphQLError(f"Expected Iterable, but did not find one for field '{field.parent}.{field.name}'.")
+        completed: list[Any] = []
+        item_shape, is_nullable = shape.item, shape.is_nullable
+        for index, value in enumerate(values):
+            item_place: Place = (here, completed, index, is_nullable, None)
+            completed.append(None)
+            try:
+                if is_awaitable(value):
+                    self._waiting.append((field, value, item_place, self._item_finish(field, item_shape, item_place)))
+                else:
+                    completed[index] = self._complete(field, item_shape, value, item_place)
+            except Exception as error:  # noqa: BLE001 - whatever it was, it is the item's error
+                self._failed(field, error, item_place)
+        return completed
+
+    def _item_finish(self, field: FieldPlan, shape: Shape, place: Place) -> Finish:
+        return lambda value: self._complete(field, shape, value, place)
+
+    def _abstract(self, field: FieldPlan, shape: Abstract, value: Any, here: Place) -> Any:
+        if shape.type_name is not None:
+            return self._object(shape.plan_of(object_type(self.plan, shape.type_name(value))), value, here)
+        found = shape.resolve_type(value, self._info(field, here), shape.type)
+        if not is_awaitable(found):
+            return self._of_type(field, shape, found, value, here)
+
+        def finish(type_name: Any) -> Any:
+            return self._of_type(field, shape, type_name, value, here)
+
+        self._waiting.append((field, found, here, finish))
+        return None
+
+    def _of_type(self, field: FieldPlan, shape: Abstract, type_name: Any, value: Any, here: Place) -> Any:
+        object_type = runtime_type(self.plan, field, shape, type_name, value)
+        return self._checked_object(field, shape.plan_of(object_type), value, here)
+
+    def _checked_object(self, field: FieldPlan, plan: ObjectPlan, value: Any, here: Place) -> Any:
+        if plan.type.is_type_of is None:
+            return self._object(plan, value, here)
+        is_of_type = plan.type.is_type_of(value, self._info(field, here))
+
+        def finish(is_one: Any) -> Any:
+            if not is_one:
+                raise GraphQLError(f"Expected value of type '{plan.type}' but got: {inspect(value)}.", field.nodes)
+            return self._object(plan, value, here)
+
+        if is_awaitable(is_of_type):
+            self._waiting.append((field, is_of_type, here, finish))
+            return None
+        return finish(is_of_type)
+
+    # What is waited for
+
+    async def _settle(self, field: FieldPlan, awaited: Awaitable[Any], here: Place, finish: Finish | None) -> None:
+        _, holder, key, _, _ = here
+        try:
+            value = await awaited
+            completed = self._complete(field, field.shape, value, here) if finish is None else finish(value)
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is the field's error
+            self._null_out(here, located_error(error, field.nodes, path_of(here)))
+        else:
+            holder[key] = completed
+
+    async def _read_related(
+        self, loader: Any, entries: Sequence[tuple[FieldPlan, Any, dict[str, Any], Place | None]]
+    ) -> None:
+        """Reads the documents of one kind that a level refers to, and completes them."""
+        try:
+            keys = {key for field, found, _, _ in entries for key in (found if field.relation.many else (found,))}  # type: ignore[union-attr]
+            documents = await loader.load_all(keys)
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is the error of each field
+            for field, _, answer, place in entries:
+                here = (place, answer, field.response_name, field.is_nullable, field.parent.name)
+                self._null_out(here, located_error(error, field.nodes, path_of(here)))
+            return
+        memory: dict[Any, dict[Any, Any]] = {}
+        for field, keys, answer, place in entries:
+            done = memory.setdefault(field, {})
+            if not complete_flat(field, keys, documents, answer, done):
+                self._complete_related(field, keys, documents, answer, place)
+
+    def _complete_related(
+        self, field: FieldPlan, keys: Any, documents: Any, answer: dict[str, Any], place: Place | None
+    ) -> None:
+        here = (place, answer, field.response_name, field.is_nullable, field.parent.name)
+        assert field.relation is not None
+        value = existing(keys, documents) if field.relation.many else documents.get(keys)
+        try:
+            answer[field.response_name] = self._complete(field, field.shape, value, here)
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is the field's error
+            self._null_out(here, located_error(error, field.nodes, path_of(here)))
+
+    # Errors
+
+    def _failed(self, field: FieldPlan, error: Exception, here: Place) -> None:
+        """An error at once: recorded where the place may be null, else raised with its location."""
+        located = located_error(error, field.nodes, path_of(here))
+        if not here[3]:
+            raise located
+        here[1][here[2]] = None
+        self._add(located, tuple(path_of(here)))
+
+    def _null_out(self, here: Place | None, error: GraphQLError) -> None:
+        """An error later: the nearest place that may be null becomes null, and nothing is done for it any more."""
+        failed = here
+        while here is not None:
+            above, holder, key, is_nullable, _ = here
+            if is_nullable:
+                holder[key] = None
+                break
+            here = above
+        else:
+            self._data = None
+        self._add(error, tuple(path_of(here)))
+        if here is not failed:
+            for task, place in self._running.items():
+                if place is not None and place is not failed and self._is_dropped(place):
+                    task.cancel()
+
+    def _add(self, error: GraphQLError, path: tuple[str | int, ...]) -> None:
+        """Below what is null already nothing is reported any more."""
+        if not self._is_nulled(path):
+            self._nulled.add(path)
+            self.errors.append(error)
+
+    def _is_nulled(self, path: tuple[str | int, ...]) -> bool:
+        return any(path[:length] in self._nulled for length in range(len(path) + 1))
+
+    def _is_dropped(self, place: Place | None) -> bool:
+        return self._is_nulled(tuple(path_of(place)))
+
+
+async def _gather(awaitables: Sequence[Awaitable[Any]]) -> list[Any]:
+    return list(await asyncio.gather(*awaitables))
+
+
+def _track(_values: Sequence[Any]) -> None:
+    """Nothing outlives a run: the driver waits for what it was given."""
+
+
+_HELPERS = GraphQLResolveInfoHelpers(_gather, _track)
