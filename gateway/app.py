@@ -27,6 +27,7 @@ from .execution import Executor
 from .http import GraphQLEndpoint
 from .jobs import Worker
 from .logs import configure, logger
+from .metrics import Metrics
 from .plans.trace import TraceListener
 from .settings import Settings
 from .state import State
@@ -77,6 +78,7 @@ class Gateway:
         self._state: State | None = None
         self._authenticator = Authenticator(settings)
         self._executor = Executor(create_schema(), settings)
+        self._metrics = Metrics(self._executor)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -124,6 +126,7 @@ class Gateway:
             Route("/graphql", _Graphql(self)),
             Route("/livez", self._live),
             Route("/readyz", self._ready),
+            Route("/metrics", self._show_metrics),
             *explorer.routes(self._settings),
         ]
 
@@ -131,6 +134,9 @@ class Gateway:
     def state(self) -> State:
         assert self._state is not None, "the gateway has not been started"
         return self._state
+
+    async def _show_metrics(self, _request: Request) -> Response:
+        return self._metrics.response()
 
     async def _live(self, _request: Request) -> Response:
         return JSONResponse({"status": "ok"})

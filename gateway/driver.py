@@ -6,8 +6,7 @@ at once where PyMongo's are awaited; they are adapted here.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
 from bson.codec_options import CodecOptions
@@ -62,13 +61,6 @@ async def reach(database: Database) -> None:
     """Raises a driver's error where MongoDB does not answer soon; a command waits longer, for a failover to end."""
     with timeout(SELECTION_TIMEOUT_MS / 1000):
         await database.command("ping")
-
-
-@contextlib.contextmanager
-def deadline(seconds: float) -> Iterator[None]:
-    """Commands inside of it end within this time, together; each tells the server what is left (`maxTimeMS`)."""
-    with timeout(seconds):
-        yield
 
 
 class _PyMongoConnection:

@@ -16,7 +16,6 @@ from resolvers import errors
 from schema.context import Context
 from schema.errors import camel_case
 
-from .driver import deadline
 from .logs import logger
 from .operations import InvalidOperation, Operation, Operations
 from .plans.describe import describe
@@ -24,9 +23,6 @@ from .plans.executor import PlanExecutor, run_reference
 from .plans.plan import Plan
 from .plans.trace import examined, tracing
 from .settings import Settings
-
-# Beyond the time of an operation, for the fields to say so themselves.
-_GRACE_SECONDS = 1.0
 
 
 class MutationRefused(Exception):
@@ -93,12 +89,15 @@ class Executor:
     async def _run(self, call: _Call) -> ExecutionResult:
         """The result. What takes longer than an operation may is a time-out: of its field, or of all that is left."""
         try:
-            # The commands end by themselves; this is for whatever else a field may wait for.
-            async with asyncio.timeout(self._seconds + _GRACE_SECONDS):
-                with deadline(self._seconds):
-                    result = self._begin(call)
-                    return await result if inspect.isawaitable(result) else result
+            # A command has less time, and ends by itself; this is for many of them, and for all else.
+            async with asyncio.timeout(self._seconds):
+                result = self._begin(call)
+                return await result if inspect.isawaitable(result) else result
+        except asyncio.CancelledError:
+            call.context.loaders.stop()
+            raise
         except TimeoutError as error:
+            call.context.loaders.stop()
             return ExecutionResult(None, [GraphQLError(FAULTS["TIMEOUT"], original_error=error)])
 
     def _begin(self, call: _Call) -> ExecutionResult | Awaitable[ExecutionResult]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -17,6 +18,7 @@ from .app import create_app
 from .settings import Settings
 
 _BACKLOG = 2048
+_YOUNG_OBJECTS = 20_000
 
 
 class PortTaken(Exception):
@@ -44,7 +46,13 @@ def worker_app() -> Starlette:
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_follow, args=(parent,), daemon=True).start()
-    return create_app()
+    app = create_app()
+    # The schema and the modules stay: to go through them again and again would find nothing. What a request makes is
+    # almost all given back without the collector; it need not look after every few hundred objects.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
+    return app
 
 
 def _follow(parent: Any) -> None:

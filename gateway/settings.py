@@ -77,8 +77,8 @@ class Settings:
     cors_origins: str | None = _setting(
         None, "Origins of web pages that may ask the gateway, with commas between; `*` for any. Unset: its own alone."
     )
-    operation_seconds: int = _setting(60, "How long one operation may take; what is not there then is a `TIMEOUT`.")
-    database_seconds: int = _setting(30, "How long one command of a job, an import or a start may take, with retries.")
+    operation_seconds: int = _setting(60, "How long one operation may take as a whole, before it is given up.")
+    database_seconds: int = _setting(30, "How long one command may take, with its retries, before it is given up.")
     stop_seconds: int = _setting(10, "How long requests under way may take to finish once the gateway stops.")
     job_seconds: float = _setting(5.0, "The pause between two runs of the jobs.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -25,6 +26,13 @@ class _Batch(Generic[K, V]):
         self.waiters: list[tuple[asyncio.Future[Any], K | None]] = []
 
 
+@dataclass(slots=True)
+class Siblings:
+    """Whether anything else may ask for more while one field is waited for. Where nothing may, nobody waits for it."""
+
+    are_none: bool = False
+
+
 class Loader(Generic[K, V]):
     """Collects keys until nothing new is asked for, reads them at once, and remembers the answers.
 
@@ -33,8 +41,9 @@ class Loader(Generic[K, V]):
     A key that the read does not return is None.
     """
 
-    def __init__(self, read: BatchRead[K, V]) -> None:
+    def __init__(self, read: BatchRead[K, V], siblings: Siblings | None = None) -> None:
         self._read = read
+        self._siblings = siblings or Siblings()
         self._values: dict[K, V | None] = {}
         self._errors: dict[K, BaseException] = {}
         self._under_way: dict[K, _Batch[K, V]] = {}
@@ -54,8 +63,12 @@ class Loader(Generic[K, V]):
 
     async def load_all(self, keys: Iterable[K]) -> Mapping[K, V | None]:
         """The values of all these keys, and maybe of others: one wait for a whole level. Raises as the read did."""
-        wanted = list(keys)
+        wanted = dict.fromkeys(keys)
         missing = [key for key in wanted if key not in self._values and key not in self._errors]
+        if missing and self._siblings.are_none and not self._under_way and len(missing) <= MAX_BATCH:
+            values = await self._read(missing)
+            self._values.update({key: values.get(key) for key in missing})
+            return self._values
         loop = asyncio.get_running_loop()
         for batch in {id(batch): batch for batch in map(self._join, missing)}.values():
             waiter: asyncio.Future[None] = loop.create_future()
@@ -81,6 +94,12 @@ class Loader(Generic[K, V]):
         batch.keys.append(key)
         self._count += 1
         return batch
+
+    def stop(self) -> None:
+        """Gives up what is under way, and sends nothing more: nobody waits for it."""
+        self._collecting = []
+        for task in self._running:
+            task.cancel()
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -126,6 +145,7 @@ class Loaders:
 
     def __init__(self) -> None:
         self._loaders: dict[Hashable, Loader[Any, Any]] = {}
+        self.siblings = Siblings()
 
     def get(self, name: Hashable, read: Callable[[], BatchRead[K, V]]) -> Loader[K, V]:
         """The loader of this name; `read` makes its batch read when there is none yet.
@@ -134,5 +154,10 @@ class Loaders:
         """
         loader = self._loaders.get(name)
         if loader is None:
-            loader = self._loaders[name] = Loader(read())
+            loader = self._loaders[name] = Loader(read(), self.siblings)
         return loader
+
+    def stop(self) -> None:
+        """Gives up every read that is under way."""
+        for loader in self._loaders.values():
+            loader.stop()

@@ -94,7 +94,7 @@ class Paged:
 
         name = ("pages", self.kind, size, key, None if projection is None else tuple(projection))
         loader = context.loader(name, lambda: self.pages(db, first=size, after=key, projection=projection))
-        page = await loader.load(listing)
+        page = (await loader.load_all((listing,)))[listing]
         assert isinstance(page, Page)
         return page
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import binascii
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import strawberry
 from graphql import GraphQLError, GraphQLObjectType, GraphQLSchema
 
-from loaders.batching import BatchRead
+from loaders.batching import BatchRead, Loader
 from resolvers.documents import Database, Document, Projection
 from resolvers.errors import NotFound
 
@@ -20,6 +20,7 @@ from .fields import Source, computed
 from .selections import kept, selection_of
 
 MAX_NODES = 100
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 @strawberry.interface(description="Anything that can be fetched again by its globally unique, opaque id.")
@@ -63,7 +64,8 @@ class KindDocument(dict[str, Any]):
 
 
 def encode_id(kind: str, key: object) -> str:
-    return urlsafe_b64encode(f"{kind}:{key}".encode()).rstrip(b"=").decode()
+    text = binascii.b2a_base64(f"{kind}:{key}".encode(), newline=False)
+    return text.translate(_URL_SAFE, b"=").decode()
 
 
 def decode_id(global_id: str) -> tuple[Kind, Any]:
@@ -111,10 +113,19 @@ def projection_of(info: Any, kind: Kind) -> Projection | None:
 
 def load(info: Any, kind: Kind, key: Any) -> Awaitable[Document | None]:
     """The document with this key, with what the selection needs; batched with its siblings."""
+    return _loader(info, kind).load(key)
+
+
+async def load_one(info: Any, kind: Kind, key: Any) -> Document | None:
+    """As `load`, for a field that asks for one document and no more: where it is alone, it is read at once."""
+    return (await _loader(info, kind).load_all((key,))).get(key)
+
+
+def _loader(info: Any, kind: Kind) -> Loader[Any, Document]:
     context: Context = info.context
     projection = projection_of(info, kind)
     name = (kind.name, None if projection is None else tuple(projection))
-    return context.loader(name, lambda: kind.read(context.reading, projection)).load(key)
+    return context.loader(name, lambda: kind.read(context.reading, projection))
 
 
 async def find_node(info: Any, global_id: str) -> KindDocument | None:
@@ -124,5 +135,5 @@ async def find_node(info: Any, global_id: str) -> KindDocument | None:
     except ValueError:
         shown = global_id if len(global_id) <= 60 else f"{global_id[:60]}…"  # noqa: PLR2004
         raise GraphQLError(f"{shown!r} is not an id.", extensions={"code": "BAD_USER_INPUT"}) from None
-    document = await load(info, kind, key)
+    document = await load_one(info, kind, key)
     return None if document is None else KindDocument(kind, document)

@@ -18,7 +18,7 @@ from .context import Info, core
 from .fields import Source, computed, related, stored
 from .inputs import After, First, described
 from .money import Money
-from .nodes import Kind, Node, load, node_id, register
+from .nodes import Kind, Node, load_one, node_id, register
 from .scalars import JSON, BigInt
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ async def product_page(
 class ProductQuery:
     @strawberry.field(description="The product with this SKU.")
     async def product(self, info: Info, sku: Annotated[str, described("The merchant's own key.")]) -> Product | None:
-        found: Mapping[str, Any] | None = await load(core(info), PRODUCT, sku)
+        found: Mapping[str, Any] | None = await load_one(core(info), PRODUCT, sku)
         return cast("Product | None", found)
 
     @strawberry.field(description="Every product, or those that a filter lets through.")

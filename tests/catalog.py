@@ -12,7 +12,7 @@ import pytest
 
 from gateway.clock import SystemClock
 from gateway.import_records import category_record, product_record
-from gateway.settings import Driver, Secret, Settings
+from gateway.settings import Driver, ExecutorName, Secret, Settings
 from resolvers.category_imports import put_categories
 from resolvers.documents import Database, Document
 from resolvers.product_edits import new_document
@@ -99,6 +99,7 @@ async def shared_gateway(uri: str, folder: Path, config: pytest.Config) -> Async
             database=name,
             data_dir=folder,
             driver=cast("Driver", config.getoption("driver")),
+            executor=cast("ExecutorName", config.getoption("executor")),
             jwt_secret=SECRET,
             job_seconds=3600.0,
             log_level="error",

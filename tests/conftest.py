@@ -11,7 +11,7 @@ import pytest
 
 from gateway import embedded
 from gateway.driver import connect
-from gateway.settings import Driver, Settings
+from gateway.settings import Driver, ExecutorName, Settings
 from resolvers.documents import Database
 from resolvers.indexes import create_indexes
 
@@ -25,6 +25,9 @@ for _name in [name for name in os.environ if name.startswith("PORTICO_") and nam
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--driver", choices=("pymongo", "motor"), default="pymongo", help="the driver to test with")
+    parser.addoption(
+        "--executor", choices=("compiled", "reference"), default="compiled", help="the executor to test with"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -60,6 +63,7 @@ def settings(mongodb_uri: str, tmp_path: Path, pytestconfig: pytest.Config) -> I
             database=name,
             data_dir=tmp_path,
             driver=cast("Driver", pytestconfig.getoption("driver")),
+            executor=cast("ExecutorName", pytestconfig.getoption("executor")),
             jwt_secret=SECRET,
             # The jobs run when a test runs them.
             job_seconds=3600.0,

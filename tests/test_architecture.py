@@ -32,6 +32,7 @@ ALLOWED = {
         "structlog",
         "typer",
         "rich",
+        "prometheus_client",
     },
 }
 # Where else the driver is known, and what for.

@@ -199,7 +199,7 @@ async def test_a_fault_outside_of_any_field_is_masked_as_well(settings: Settings
 async def test_while_mongodb_is_away_fields_that_need_it_are_unavailable_and_come_back_with_it(
     settings: Settings, log: Log
 ) -> None:
-    with by_wire(replace(settings, operation_seconds=3)) as (wire, over_wire):
+    with by_wire(replace(settings, database_seconds=3)) as (wire, over_wire):
         async with running(replace(over_wire, log_format="json")) as gateway:
             wire.cut()
 
@@ -221,7 +221,7 @@ async def test_while_mongodb_is_away_fields_that_need_it_are_unavailable_and_com
 
 async def test_a_mongodb_that_does_not_answer_in_time_is_a_timeout(settings: Settings, log: Log) -> None:
     assert log.text == ""
-    with by_wire(replace(settings, operation_seconds=3)) as (wire, over_wire):
+    with by_wire(replace(settings, database_seconds=3)) as (wire, over_wire):
         async with running(over_wire) as gateway:
             wire.block()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from graphql import (
@@ -32,11 +32,11 @@ from loaders.batching import Loader
 from schema.context import Context
 from schema.documents import TYPE_NAME
 from schema.fields import Computed, Declaration, Related, Stored, declaration_of, getter
-from schema.nodes import KINDS, types_of
+from schema.nodes import KINDS, Kind, types_of
 from schema.selections import Selection
 
 from .arguments import compile_arguments
-from .flat import compile_related
+from .flat import Complete, compile_related
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, NotCompiled, Object, ObjectPlan, Plan, Relation, Shape
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
@@ -72,55 +72,104 @@ def compile_operation(
     if root_type is None or definition.operation is OperationType.SUBSCRIPTION:
         raise NotCompiled(definition.operation.value)
     selection = Selection(schema, fragments, conditions, [definition.selection_set])
-    return Plan(schema, definition, fragments, _object_plan(schema, root_type, selection))
+    return Plan(schema, definition, fragments, _Compiler(schema).object_plan(root_type, selection))
 
 
-def _object_plan(schema: GraphQLSchema, object_type: GraphQLObjectType, selection: Selection) -> ObjectPlan:
-    responses = selection.responses(object_type)
-    fields = [
-        _field(schema, object_type, definition, name, nodes, selection.below(nodes))
-        for name, nodes in responses.items()
-        # What the type does not have is left out, as in a document that was not checked.
-        if (definition := schema.get_field(object_type, nodes[0].name.value)) is not None
-    ]
-    return ObjectPlan(object_type, fields, [field for field in fields if not field.is_flat])
+class _Compiler:
+    def __init__(self, schema: GraphQLSchema) -> None:
+        self._schema = schema
+        # Types that share a field share the function that completes what it relates to.
+        self._completers: dict[Hashable, Complete | None] = {}
 
+    def object_plan(self, object_type: GraphQLObjectType, selection: Selection) -> ObjectPlan:
+        responses = selection.responses(object_type)
+        fields = [
+            self._field(object_type, definition, name, nodes, selection.below(nodes))
+            for name, nodes in responses.items()
+            # What the type does not have is left out, as in a document that was not checked.
+            if (definition := self._schema.get_field(object_type, nodes[0].name.value)) is not None
+        ]
+        return ObjectPlan(object_type, fields, [field for field in fields if not field.is_flat])
 
-def _field(
-    schema: GraphQLSchema,
-    parent: GraphQLObjectType,
-    definition: GraphQLField,
-    response_name: str,
-    nodes: list[FieldNode],
-    below: Selection,
-) -> FieldPlan:
-    name = nodes[0].name.value
-    if name in _INTROSPECTION:
-        raise NotCompiled(name)
-    plan = FieldPlan(
-        response_name=response_name,
-        name=name,
-        nodes=nodes,
-        parent=parent,
-        definition=definition,
-        is_nullable=not isinstance(definition.type, GraphQLNonNull),
-        shape=_shape(schema, definition.type, below),
-        selection=below,
-        arguments=compile_arguments(definition, nodes[0]),
-    )
-    if name == "__typename":
-        plan.read = _constant(parent.name)
+    def _field(
+        self,
+        parent: GraphQLObjectType,
+        definition: GraphQLField,
+        response_name: str,
+        nodes: list[FieldNode],
+        below: Selection,
+    ) -> FieldPlan:
+        name = nodes[0].name.value
+        if name in _INTROSPECTION:
+            raise NotCompiled(name)
+        plan = FieldPlan(
+            response_name=response_name,
+            name=name,
+            nodes=nodes,
+            parent=parent,
+            definition=definition,
+            is_nullable=not isinstance(definition.type, GraphQLNonNull),
+            shape=self._shape(definition.type, below),
+            selection=below,
+            arguments=compile_arguments(definition, nodes[0]),
+        )
+        if name == "__typename":
+            plan.read = _constant(parent.name)
+            return plan
+        match _declaration(definition):
+            case Stored(path=path, default=default):
+                plan.path, plan.default, plan.read = path, default, getter(path, default)
+            case Computed(function=function):
+                plan.read = function
+            case Related() as declared:
+                plan.relation = self._relation(nodes, declared, below, plan.shape)
+            case _:
+                plan.resolve = definition.resolve or default_field_resolver
         return plan
-    match _declaration(definition):
-        case Stored(path=path, default=default):
-            plan.path, plan.default, plan.read = path, default, getter(path, default)
-        case Computed(function=function):
-            plan.read = function
-        case Related() as declared:
-            plan.relation = _relation(schema, declared, below, plan.shape)
-        case _:
-            plan.resolve = definition.resolve or default_field_resolver
-    return plan
+
+    def _shape(self, output: GraphQLOutputType, below: Selection) -> Shape:
+        if isinstance(output, GraphQLNonNull):
+            return NonNull(self._shape(output.of_type, below))
+        if isinstance(output, GraphQLList):
+            return ListOf(self._shape(output.of_type, below), not isinstance(output.of_type, GraphQLNonNull))
+        if is_leaf_type(output):
+            return Leaf(output)
+        if isinstance(output, GraphQLObjectType):
+            return Object(self.object_plan(output, below))
+        assert isinstance(output, GraphQLInterfaceType | GraphQLUnionType)
+        return self._abstract(output, below)
+
+    def _abstract(self, output: GraphQLAbstractType, below: Selection) -> Abstract:
+        return Abstract(
+            output,
+            output.resolve_type or default_type_resolver,
+            output.extensions.get(TYPE_NAME),
+            lambda object_type: self.object_plan(object_type, below),
+        )
+
+    def _relation(self, nodes: Sequence[FieldNode], declared: Related, below: Selection, shape: Shape) -> Relation:
+        kind = KINDS[declared.kind]
+        projection = below.projection(types_of(self._schema, kind), kind.discriminator)
+        name: Hashable = (kind.name, None if projection is None else tuple(projection))
+
+        def loader(context: Context) -> Loader[Any, Any]:
+            return context.loader(name, lambda: kind.read(context.reading, projection))
+
+        return Relation(
+            kind=kind.name,
+            path=declared.path,
+            many=declared.many,
+            projection=projection,
+            keys_of=getter(declared.path, () if declared.many else None),
+            loader=loader,
+            complete_one=self._complete_one(nodes, shape, kind),
+        )
+
+    def _complete_one(self, nodes: Sequence[FieldNode], shape: Shape, kind: Kind) -> Complete | None:
+        key = tuple(map(id, nodes))
+        if key not in self._completers:
+            self._completers[key] = compile_related(shape, kind, self._schema)
+        return self._completers[key]
 
 
 def _constant(value: Any) -> Callable[[Any], Any]:
@@ -130,44 +179,3 @@ def _constant(value: Any) -> Callable[[Any], Any]:
 def _declaration(definition: GraphQLField) -> Declaration | None:
     strawberry_field = definition.extensions.get(_BACKREF)
     return None if strawberry_field is None else declaration_of(strawberry_field)
-
-
-def _shape(schema: GraphQLSchema, output: GraphQLOutputType, below: Selection) -> Shape:
-    if isinstance(output, GraphQLNonNull):
-        return NonNull(_shape(schema, output.of_type, below))
-    if isinstance(output, GraphQLList):
-        return ListOf(_shape(schema, output.of_type, below), not isinstance(output.of_type, GraphQLNonNull))
-    if is_leaf_type(output):
-        return Leaf(output)
-    if isinstance(output, GraphQLObjectType):
-        return Object(_object_plan(schema, output, below))
-    assert isinstance(output, GraphQLInterfaceType | GraphQLUnionType)
-    return _abstract(schema, output, below)
-
-
-def _abstract(schema: GraphQLSchema, output: GraphQLAbstractType, below: Selection) -> Abstract:
-    return Abstract(
-        output,
-        output.resolve_type or default_type_resolver,
-        output.extensions.get(TYPE_NAME),
-        lambda object_type: _object_plan(schema, object_type, below),
-    )
-
-
-def _relation(schema: GraphQLSchema, declared: Related, below: Selection, shape: Shape) -> Relation:
-    kind = KINDS[declared.kind]
-    projection = below.projection(types_of(schema, kind), kind.discriminator)
-    name: Hashable = (kind.name, None if projection is None else tuple(projection))
-
-    def loader(context: Context) -> Loader[Any, Any]:
-        return context.loader(name, lambda: kind.read(context.reading, projection))
-
-    return Relation(
-        kind=kind.name,
-        path=declared.path,
-        many=declared.many,
-        projection=projection,
-        keys_of=getter(declared.path, () if declared.many else None),
-        loader=loader,
-        complete_one=compile_related(shape, kind, schema),
-    )

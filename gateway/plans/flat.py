@@ -26,12 +26,15 @@ from graphql import (
 
 from schema.fields import Getter
 from schema.nodes import Kind, types_of
+from schema.scalars import BIG, check_big_int
 
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Shape, is_flat, named_shape
 
 Complete = Callable[[Any], dict[str, Any]]
 
 _MIN_INT, _MAX_INT = -(2**31), 2**31 - 1
+# Whole numbers that a scalar of our own takes as they are.
+_BOUNDS: dict[Any, tuple[int, int]] = {check_big_int: (-BIG, BIG)}
 
 
 class Unfit(Exception):
@@ -157,8 +160,11 @@ def _leaf(source: _Source, leaf: GraphQLLeafType, read: str, *, is_required: boo
         return f"({value} if ({value} := {read}).__class__ is str else {slow}({value}))"
     if leaf is GraphQLBoolean:
         return f"({value} if ({value} := {read}).__class__ is bool else {slow}({value}))"
+    bounds = _BOUNDS.get(leaf.coerce_output_value)
     if leaf is GraphQLInt:
-        fits = f"({value} := {read}).__class__ is int and {_MIN_INT} <= {value} <= {_MAX_INT}"
+        bounds = (_MIN_INT, _MAX_INT)
+    if bounds is not None:
+        fits = f"({value} := {read}).__class__ is int and {bounds[0]} <= {value} <= {bounds[1]}"
         return f"({value} if {fits} else {slow}({value}))"
     return f"{slow}({read})"
 

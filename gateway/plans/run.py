@@ -16,10 +16,12 @@ from typing import Any
 from graphql import ExecutionResult, GraphQLError, GraphQLResolveInfo, Undefined, located_error
 from graphql.execution.values import VariableValues
 from graphql.pyutils import inspect, is_awaitable, is_iterable
-from graphql.type import GraphQLResolveInfoHelpers
+
+from schema.context import Context
 
 from .flat import completer
-from .places import Place, core_path, path_of
+from .info import resolve_info
+from .places import Errors, Place, path_of
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Plan, Shape
 from .values import (
     close,
@@ -29,6 +31,7 @@ from .values import (
     existing,
     null_error,
     object_type,
+    plan_finder,
     runtime_type,
 )
 
@@ -42,9 +45,9 @@ class Run:
         self.plan = plan
         self.variables = variables
         self.context = context
+        self._loaders = context.loaders if isinstance(context, Context) else None
         self.root_value = root_value
-        self.errors: list[GraphQLError] = []
-        self._nulled: set[tuple[str | int, ...]] = set()
+        self.errors = Errors()
         self._data: dict[str, Any] | None = {}
         self._relations: list[tuple[FieldPlan, Any, dict[str, Any], Place | None]] = []
         self._waiting: list[tuple[FieldPlan, Awaitable[Any], Place, Finish | None]] = []
@@ -85,7 +88,7 @@ class Run:
         return self._result()
 
     def _result(self) -> ExecutionResult:
-        return ExecutionResult(self._data, self.errors or None)
+        return ExecutionResult(self._data, self.errors.found or None)
 
     async def _drive(self) -> None:
         """Until nothing is under way. Whatever ends it early ends what is under way, too."""
@@ -93,7 +96,7 @@ class Run:
             while True:
                 jobs = self._jobs()
                 if len(jobs) == 1 and not self._running:
-                    await jobs[0][0]
+                    await self._alone(jobs[0][0])
                     continue
                 for job, here in jobs:
                     task = asyncio.ensure_future(job)
@@ -107,20 +110,32 @@ class Run:
             if self._running:
                 await self._stop()
 
+    async def _alone(self, job: Awaitable[None]) -> None:
+        """Waits for the one thing that is under way; its reads need not wait for others to join them."""
+        siblings = None if self._loaders is None else self._loaders.siblings
+        if siblings is None:
+            await job
+            return
+        siblings.are_none = True
+        try:
+            await job
+        finally:
+            siblings.are_none = False
+
     def _jobs(self) -> list[tuple[Awaitable[None], Place | None]]:
         """What can begin now, each with the place that it is for; a read for many has none."""
         jobs: list[tuple[Awaitable[None], Place | None]] = []
         if self._relations:
             levels: dict[Any, list[Any]] = {}
             for entry in self._relations:
-                if self._nulled and self._is_dropped(entry[3]):
+                if self.errors.found and self.errors.covers(entry[3]):
                     continue
                 levels.setdefault(entry[0].relation.loader(self.context), []).append(entry)  # type: ignore[union-attr]
             self._relations = []
             jobs += [(self._read_related(loader, entries), None) for loader, entries in levels.items()]
         if self._waiting:
             for field, awaited, here, finish in self._waiting:
-                if self._nulled and self._is_dropped(here):
+                if self.errors.found and self.errors.covers(here):
                     close(awaited)
                 else:
                     jobs.append((self._settle(field, awaited, here, finish), here))
@@ -201,24 +216,7 @@ class Run:
             self._failed(field, error, here)
 
     def _info(self, field: FieldPlan, here: Place) -> GraphQLResolveInfo[Any]:
-        plan = self.plan
-        return GraphQLResolveInfo(
-            field.name,
-            field.nodes,
-            field.definition.type,
-            field.parent,
-            core_path(here),
-            plan.schema,
-            plan.fragments,
-            self.root_value,
-            plan.definition,
-            # Strawberry's info reads the coerced variables as a plain mapping.
-            self.variables.coerced,  # type: ignore[arg-type]
-            self.context,
-            is_awaitable,
-            None,
-            _HELPERS,
-        )
+        return resolve_info(self.plan, field, here, self.variables, self.context, self.root_value)
 
     # Values
 
@@ -258,11 +256,14 @@ class Run:
             raise GraphQLError(f"Expected Iterable, but did not find one for field '{field.parent}.{field.name}'.")
         completed: list[Any] = []
         item_shape, is_nullable = shape.item, shape.is_nullable
+        plan_of = plan_finder(item_shape, self.plan)
         for index, value in enumerate(values):
             item_place: Place = (here, completed, index, is_nullable, None)
             completed.append(None)
             try:
-                if is_awaitable(value):
+                if value.__class__ is dict and plan_of is not None:
+                    completed[index] = self._object(plan_of(value), value, item_place)
+                elif is_awaitable(value):
                     self._waiting.append((field, value, item_place, self._item_finish(field, item_shape, item_place)))
                 else:
                     completed[index] = self._complete(field, item_shape, value, item_place)
@@ -321,19 +322,32 @@ class Run:
         self, loader: Any, entries: Sequence[tuple[FieldPlan, Any, dict[str, Any], Place | None]]
     ) -> None:
         """Reads the documents of one kind that a level refers to, and completes them."""
+        keys: dict[Any, None] = {}
+        for field, found, _, _ in entries:
+            if field.relation.many:  # type: ignore[union-attr]
+                keys.update(dict.fromkeys(found))
+            else:
+                keys[found] = None
         try:
-            keys = {key for field, found, _, _ in entries for key in (found if field.relation.many else (found,))}  # type: ignore[union-attr]
             documents = await loader.load_all(keys)
         except Exception as error:  # noqa: BLE001 - whatever it was, it is the error of each field
             for field, _, answer, place in entries:
                 here = (place, answer, field.response_name, field.is_nullable, field.parent.name)
                 self._null_out(here, located_error(error, field.nodes, path_of(here)))
             return
-        memory: dict[Any, dict[Any, Any]] = {}
-        for field, keys, answer, place in entries:
-            done = memory.setdefault(field, {})
-            if not complete_flat(field, keys, documents, answer, done):
-                self._complete_related(field, keys, documents, answer, place)
+        completed: dict[Any, dict[Any, Any] | None] = {}
+        for field, found, answer, place in entries:
+            assert field.relation is not None
+            complete = field.relation.complete_one
+            if complete not in completed:
+                completed[complete] = complete_flat(field.relation, documents, keys)
+            done = completed[complete]
+            if done is None or not (field.relation.many or found in done):
+                self._complete_related(field, found, documents, answer, place)
+            elif field.relation.many:
+                answer[field.response_name] = [one for key in found if (one := done.get(key)) is not None]
+            else:
+                answer[field.response_name] = done[found]
 
     def _complete_related(
         self, field: FieldPlan, keys: Any, documents: Any, answer: dict[str, Any], place: Place | None
@@ -354,7 +368,7 @@ class Run:
         if not here[3]:
             raise located
         here[1][here[2]] = None
-        self._add(located, tuple(path_of(here)))
+        self.errors.add(located, tuple(path_of(here)))
 
     def _null_out(self, here: Place | None, error: GraphQLError) -> None:
         """An error later: the nearest place that may be null becomes null, and nothing is done for it any more."""
@@ -367,31 +381,8 @@ class Run:
             here = above
         else:
             self._data = None
-        self._add(error, tuple(path_of(here)))
+        self.errors.add(error, tuple(path_of(here)))
         if here is not failed:
             for task, place in self._running.items():
-                if place is not None and place is not failed and self._is_dropped(place):
+                if place is not None and place is not failed and self.errors.covers(place):
                     task.cancel()
-
-    def _add(self, error: GraphQLError, path: tuple[str | int, ...]) -> None:
-        """Below what is null already nothing is reported any more."""
-        if not self._is_nulled(path):
-            self._nulled.add(path)
-            self.errors.append(error)
-
-    def _is_nulled(self, path: tuple[str | int, ...]) -> bool:
-        return any(path[:length] in self._nulled for length in range(len(path) + 1))
-
-    def _is_dropped(self, place: Place | None) -> bool:
-        return self._is_nulled(tuple(path_of(place)))
-
-
-async def _gather(awaitables: Sequence[Awaitable[Any]]) -> list[Any]:
-    return list(await asyncio.gather(*awaitables))
-
-
-def _track(_values: Sequence[Any]) -> None:
-    """Nothing outlives a run: the driver waits for what it was given."""
-
-
-_HELPERS = GraphQLResolveInfoHelpers(_gather, _track)

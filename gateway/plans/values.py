@@ -3,51 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Any
 
 from graphql import GraphQLError, GraphQLObjectType, Undefined
 from graphql.pyutils import inspect
 
-from .plan import Abstract, FieldPlan, Leaf, Plan
+from .plan import Abstract, FieldPlan, Leaf, NonNull, Object, ObjectPlan, Plan, Relation, Shape
 
 
-def complete_flat(field: FieldPlan, keys: Any, documents: Any, answer: dict[str, Any], done: dict[Any, Any]) -> bool:
-    """Answers related documents by the compiled function. False where that does not do, and nothing was changed.
+def complete_flat(relation: Relation, documents: Mapping[Any, Any], keys: Iterable[Any]) -> dict[Any, Any] | None:
+    """The answers of these related documents by the compiled function, for all that refer to them to share.
 
-    What refers to the same document shares its answer.
+    None where that does not do: where a document needs more, or is not what its type wants.
     """
-    relation = field.relation
-    assert relation is not None
     complete = relation.complete_one
     if complete is None:
-        return False
+        return None
     try:
-        if not relation.many:
-            document = documents.get(keys)
-            if document is None:
-                return False
-            if keys not in done:
-                done[keys] = complete(document)
-            answer[field.response_name] = done[keys]
-            return True
-        completed = []
-        for key in keys:
-            found = done.get(key)
-            if found is None:
-                document = documents.get(key)
-                if document is None:
-                    continue
-                found = done[key] = complete(document)
-            completed.append(found)
+        return {key: complete(document) for key in keys if (document := documents.get(key)) is not None}
     except Exception:  # noqa: BLE001 - field by field it is found again, and reported
-        return False
-    answer[field.response_name] = completed
-    return True
+        return None
 
 
 def existing(keys: Iterable[Any], documents: Any) -> list[Any]:
     return [document for key in keys if (document := documents.get(key)) is not None]
+
+
+def plan_finder(shape: Shape, plan: Plan) -> Callable[[Any], ObjectPlan] | None:
+    """What tells the plan of a document of this shape by the document alone; None where that takes more."""
+    named = shape.inner if isinstance(shape, NonNull) else shape
+    if isinstance(named, Object) and named.plan.type.is_type_of is None:
+        of_type = named.plan
+        return lambda _document: of_type
+    if not isinstance(named, Abstract) or named.type_name is None:
+        return None
+    abstract, type_name, plans = named, named.type_name, named.plans
+
+    def find(document: Any) -> ObjectPlan:
+        name = type_name(document)
+        found = plans.get(name)
+        return abstract.plan_of(object_type(plan, name)) if found is None else found
+
+    return find
 
 
 def completed_leaf(shape: Leaf, value: Any) -> Any:

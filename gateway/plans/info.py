@@ -1,0 +1,48 @@
+"""What a resolver is told of its field: graphql-core's info."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+from graphql import GraphQLResolveInfo
+from graphql.execution.values import VariableValues
+from graphql.pyutils import is_awaitable
+from graphql.type import GraphQLResolveInfoHelpers
+
+from .places import Place, core_path
+from .plan import FieldPlan, Plan
+
+
+def resolve_info(
+    plan: Plan, field: FieldPlan, here: Place, variables: VariableValues, context: Any, root_value: Any
+) -> GraphQLResolveInfo[Any]:
+    return GraphQLResolveInfo(
+        field.name,
+        field.nodes,
+        field.definition.type,
+        field.parent,
+        core_path(here),
+        plan.schema,
+        plan.fragments,
+        root_value,
+        plan.definition,
+        # Strawberry's info reads the coerced variables as a plain mapping.
+        variables.coerced,  # type: ignore[arg-type]
+        context,
+        is_awaitable,
+        None,
+        _HELPERS,
+    )
+
+
+async def _gather(awaitables: Sequence[Awaitable[Any]]) -> list[Any]:
+    return list(await asyncio.gather(*awaitables))
+
+
+def _track(_values: Sequence[Any]) -> None:
+    """Nothing outlives a run: the driver waits for what it was given."""
+
+
+_HELPERS = GraphQLResolveInfoHelpers(_gather, _track)

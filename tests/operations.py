@@ -1,0 +1,182 @@
+"""Generated operations made into what clients send: arguments that find something, variables, conditions, aliases."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from graphql import (
+    ArgumentNode,
+    DirectiveNode,
+    DocumentNode,
+    FieldNode,
+    GraphQLSchema,
+    NamedTypeNode,
+    NameNode,
+    NonNullTypeNode,
+    OperationDefinitionNode,
+    TypeInfo,
+    TypeInfoVisitor,
+    VariableDefinitionNode,
+    VariableNode,
+    Visitor,
+    parse,
+    parse_type,
+    parse_value,
+    print_ast,
+    value_from_ast_untyped,
+    visit,
+)
+from graphql.language.visitor import REMOVE
+
+# Values beyond these would only be refused; the refusals have tests of their own.
+_MAX_FIRST = 5
+
+
+@dataclass
+class Request:
+    """The text of an operation, and its variables."""
+
+    text: str
+    variables: dict[str, Any] = field(default_factory=dict)
+
+
+def as_a_client_asks(schema: GraphQLSchema, text: str, known: Mapping[str, Sequence[str]], seed: int) -> Request:
+    """The operation with values that exist for the arguments in `known`, some as variables, and some conditions."""
+    rng = random.Random(seed)
+    document = visit(parse(text), _Found(known, rng))
+    type_info = TypeInfo(schema)
+    lift = _Lift(type_info, rng)
+    document = visit(document, TypeInfoVisitor(type_info, lift))
+    (definition,) = (node for node in document.definitions if isinstance(node, OperationDefinitionNode))
+    declared = OperationDefinitionNode(
+        operation=definition.operation,
+        name=definition.name,
+        selection_set=definition.selection_set,
+        directives=definition.directives,
+        variable_definitions=tuple(lift.definitions),
+    )
+    others = tuple(node for node in document.definitions if node is not definition)
+    return Request(print_ast(DocumentNode(definitions=(declared, *others))), lift.values)
+
+
+class _Found(Visitor):
+    """Gives arguments values that find something."""
+
+    def __init__(self, known: Mapping[str, Sequence[str]], rng: random.Random) -> None:
+        super().__init__()
+        self._known = known
+        self._rng = rng
+
+    def enter_argument(self, node: ArgumentNode, *_: Any) -> Any:
+        name = node.name.value
+        if name == "after":
+            return REMOVE
+        if name == "first":
+            return _argument(name, str(self._rng.randint(1, _MAX_FIRST)))
+        if name in self._known and self._rng.random() < 0.9:
+            values = self._known[name]
+            one = self._rng.choice(values)
+            return _argument(name, orjson.dumps(self._rng.sample(values, 2) if name == "ids" else one).decode())
+        if name == "filter" and self._rng.random() < 0.8:
+            # Most random conditions let nothing through.
+            return _argument(name, "{}")
+        return None
+
+
+def _argument(name: str, value: str) -> ArgumentNode:
+    return ArgumentNode(name=NameNode(value=name), value=parse_value(value))
+
+
+class _Lift(Visitor):
+    """Makes variables of some arguments, and adds directives that ask variables."""
+
+    def __init__(self, type_info: TypeInfo, rng: random.Random) -> None:
+        super().__init__()
+        self._type_info = type_info
+        self._rng = rng
+        self.definitions: list[VariableDefinitionNode] = []
+        self.values: dict[str, Any] = {}
+
+    def leave_argument(self, node: ArgumentNode, *_: Any) -> Any:
+        input_type = self._type_info.get_input_type()
+        if self._rng.random() < 0.5 or input_type is None or _is_of_directive(node):
+            return None
+        value = value_from_ast_untyped(node.value)
+        try:
+            orjson.dumps(value)
+        except TypeError:
+            return None
+        variable = self._new(parse_type(str(input_type)), value, node.value)
+        return ArgumentNode(name=node.name, value=variable)
+
+    def leave_field(self, node: FieldNode, *_: Any) -> Any:
+        if self._rng.random() < 0.85:
+            return None
+        name = self._rng.choice(["include", "skip"])
+        condition = self._new(
+            NonNullTypeNode(type=NamedTypeNode(name=NameNode(value="Boolean"))), self._rng.random() < 0.5
+        )
+        directive = DirectiveNode(
+            name=NameNode(value=name), arguments=(ArgumentNode(name=NameNode(value="if"), value=condition),)
+        )
+        return FieldNode(
+            alias=node.alias,
+            name=node.name,
+            arguments=node.arguments,
+            directives=(*(node.directives or ()), directive),
+            selection_set=node.selection_set,
+        )
+
+    def _new(self, declared: Any, value: Any, default: Any = None) -> VariableNode:
+        variable = VariableNode(name=NameNode(value=f"v{len(self.definitions)}"))
+        # Some are left out, and have their value by default.
+        is_default = default is not None and self._rng.random() < 0.2
+        self.definitions.append(
+            VariableDefinitionNode(
+                variable=variable, type=declared, default_value=default if is_default else None, directives=()
+            )
+        )
+        if not is_default:
+            self.values[variable.name.value] = value
+        return variable
+
+
+def _is_of_directive(node: ArgumentNode) -> bool:
+    return node.name.value == "if"
+
+
+def comparable(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer, as two executors must agree on it.
+
+    Errors may come in any order. Of several that end in one null, one is enough, whichever (section 6.4.4 of the
+    specification), so that below a null that has spread only its place counts.
+    """
+    errors = body.get("errors", [])
+    exact, spread = [], set()
+    for error in errors:
+        path = error.get("path")
+        place = _null_at(body.get("data"), path) if path else None
+        if path and place != path:
+            spread.add(orjson.dumps(place))
+        else:
+            shown = {**error, "extensions": {"code": error["extensions"]["code"]}}
+            exact.append(orjson.dumps(shown, option=orjson.OPT_SORT_KEYS))
+    covered = {
+        place for place in spread if not any(orjson.loads(one).get("path") == orjson.loads(place) for one in exact)
+    }
+    return {"data": orjson.dumps(body.get("data")), "errors": sorted(exact), "nulls": sorted(covered)}
+
+
+def _null_at(data: Any, path: Sequence[Any]) -> list[Any]:
+    """The part of the path that leads to a null."""
+    reached: list[Any] = []
+    for key in path:
+        if data is None:
+            break
+        data = data[key]
+        reached.append(key)
+    return reached
