@@ -1,0 +1,199 @@
+"""`python -m bench.operations`: what different operations cost inside the gateway, compiled and by the reference.
+
+In one process, without HTTP: the processor time from the text of an operation to the bytes of its answer. The two
+executors take turns, block by block, so that whatever else the machine does hits both.
+"""
+
+import asyncio
+import itertools
+import random
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import orjson
+import typer
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from bench import dataset, mongo
+from bench.__main__ import load
+from bench.processes import share_out
+from gateway.driver import connect
+from gateway.encoding import encode
+from gateway.execution import Executor
+from gateway.settings import ExecutorName, Secret, Settings
+from schema import create_schema
+from schema.context import Caller, Context
+from schema.roles import Role
+
+RESULTS = Path(__file__).parent / "results" / "operations.json"
+EXECUTORS: tuple[ExecutorName, ...] = ("compiled", "reference")
+PAGE = (Path(__file__).parent / "page.graphql").read_text()
+DEEP = """
+{
+  categories(first: 10) {
+    nodes { slug products(first: 5) { nodes { title categories { name breadcrumbs { slug name } } } } }
+  }
+}
+"""
+FLAT = """
+{ products(first: 100) { nodes { id sku title description issueDate nonce pricing { retail { amount } pctSavings } } } }
+"""
+SINGLE = """query ($sku: String!) { product(sku: $sku) { title pricing { retail { amount currency } } } }"""
+MUTATION = """
+mutation ($input: RenameCategoryInput!) {
+  renameCategory(input: $input) { __typename ... on CategoryPayload { category { id name breadcrumbs { name } } } }
+}
+"""
+console = Console()
+
+Variables = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is asked: the text and variables of the next request."""
+
+    name: str
+    requests: Iterator[tuple[str, Variables]]
+    block: int = 20
+
+
+class Bench:
+    """The executors on one database."""
+
+    def __init__(self, settings: Settings, uri: str) -> None:
+        self._connection = connect(settings, uri)
+        self._executors = {name: Executor(create_schema(), settings) for name in EXECUTORS}
+        for name, executor in self._executors.items():
+            executor.name = name
+
+    async def ask(self, name: ExecutorName, text: str, variables: Variables) -> bytes:
+        db = self._connection.database
+        caller = Caller("bench", frozenset({Role.MERCHANT}))
+        context = Context(db, db, caller, datetime.now(UTC).replace(tzinfo=None), "bench", {})
+        response = await self._executors[name].execute(text, variables=variables, name=None, context=context)
+        if "errors" in response.payload:
+            raise RuntimeError(response.payload["errors"])
+        return encode(response.payload)
+
+    async def measure(self, operation: Operation, blocks: int) -> dict[str, float]:
+        """Milliseconds of processor time a request, by executor: the median of the blocks."""
+        times: dict[str, list[float]] = {name: [] for name in EXECUTORS}
+        for number in range(blocks + 1):
+            for name in EXECUTORS:
+                requests = list(itertools.islice(operation.requests, operation.block))
+                start = time.process_time()
+                for text, variables in requests:
+                    await self.ask(name, text, variables)
+                if number:
+                    times[name].append((time.process_time() - start) * 1_000 / operation.block)
+        return {name: median(found) for name, found in times.items()}
+
+    async def agree(self, operation: Operation) -> None:
+        """Raises RuntimeError where the executors answer otherwise."""
+        text, variables = next(operation.requests)
+        first, second = [await self.ask(name, text, variables) for name in EXECUTORS]
+        if first != second:
+            message = f"{operation.name}: the executors differ"
+            raise RuntimeError(message)
+
+    async def category_id(self) -> str:
+        answer = orjson.loads(await self.ask("compiled", "{ categories { nodes { id } } }", {}))
+        found: str = answer["data"]["categories"]["nodes"][0]["id"]
+        return found
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+def operations(category_id: str) -> list[Operation]:
+    skus = (f"P-{number:05}" for number in itertools.cycle(range(1, dataset.PRODUCTS + 1)))
+    names = ({"input": {"id": category_id, "name": f"Name {number // 2}"}} for number in itertools.count())
+    return [
+        Operation("page: 20 products with categories and breadcrumbs", itertools.repeat((PAGE, {}))),
+        Operation("deep: categories, products, categories, breadcrumbs", itertools.repeat((DEEP, {})), block=5),
+        Operation("flat: 100 products, 8 fields", itertools.repeat((FLAT, {}))),
+        Operation("single: one product", ((SINGLE, {"sku": sku}) for sku in skus), block=100),
+        Operation("mutation: rename a category", ((MUTATION, names_of) for names_of in names)),
+        Operation("1,000 different pages in turn", different(), block=100),
+    ]
+
+
+def different() -> Iterator[tuple[str, Variables]]:
+    """Pages whose texts all differ, so that no cache helps; two of each, one for either executor."""
+    for number in itertools.count():
+        yield PAGE.replace("products(", f"page{number}: products("), {}
+
+
+async def remember(bench: Bench, mixed: list[Operation], count: int, say: Callable[[str], None]) -> dict[int, float]:
+    """Megabytes of memory in use after so many mixed operations."""
+    rng = random.Random(1)
+    found: dict[int, float] = {}
+    for number in range(1, count + 1):
+        text, variables = next(rng.choice(mixed).requests)
+        await bench.ask("compiled", text, variables)
+        if number in {count // 100, count // 10, count // 2, count}:
+            found[number] = memory()
+            say(f"{number:,} operations: {found[number]:.0f} MB")
+    return found
+
+
+def memory() -> float:
+    status = Path("/proc/self/status").read_text()
+    resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+    return int(resident.split()[1]) / 1024
+
+
+async def run(uri: str, blocks: int, mixed: int) -> dict[str, Any]:
+    bench = Bench(Settings(mongodb_uri=Secret(uri), database="bench"), uri)
+    try:
+        asked = operations(await bench.category_id())
+        rows = []
+        for operation in asked:
+            if operation.name.split(":")[0] != "mutation":
+                await bench.agree(operation)
+            figures = await bench.measure(operation, blocks)
+            rows.append({"operation": operation.name, **figures, "ratio": figures["compiled"] / figures["reference"]})
+            console.print(rows[-1], highlight=False)
+        kept = await remember(bench, asked, mixed, console.print) if mixed else {}
+        return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "operations": rows, "memory_mb": kept}
+    finally:
+        await bench.close()
+
+
+def main(
+    blocks: Annotated[int, typer.Option(min=1, help="How often each executor has its turn.")] = 30,
+    memory_of: Annotated[int, typer.Option("--memory", help="Then look at the memory of so many operations.")] = 0,
+    json: Annotated[Path, typer.Option(help="Where the figures go.")] = RESULTS,
+) -> None:
+    """Measure different operations on both executors."""
+    cores = share_out()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="portico-bench-")))
+        uri = stack.enter_context(mongo.running(cores.rest))
+        try:
+            load(uri, folder)
+        except subprocess.SubprocessError as error:
+            console.print(f"{error}", style="red", markup=False)
+            raise typer.Exit(1) from error
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            figures = runner.run(run(uri, blocks, memory_of))
+    json.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS))
+    table = Table("operation", "compiled ms", "reference ms", "ratio")
+    for row in figures["operations"]:
+        table.add_row(row["operation"], *(f"{row[name]:.2f}" for name in (*EXECUTORS, "ratio")))
+    console.print(table)
+
+
+if __name__ == "__main__":
+    typer.run(main)
