@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 GRAPHIQL := gateway/static/graphiql/index.html
-# What sends every kind of command; the rest does not care which driver it is.
-MOTOR := $(addprefix tests/test_,budgets.py catalog_facets.py catalog_search.py categories.py faults.py idempotency.py \
+# What sends every kind of command, and runs every kind of field; `make soak` runs all tests so.
+OTHERS := $(addprefix tests/test_,budgets.py catalog_facets.py catalog_search.py categories.py faults.py idempotency.py \
 	import_files.py imports.py index_creation.py leases_and_jobs.py nodes.py paging.py products.py upgrades.py)
 
 .DEFAULT_GOAL := help
@@ -18,9 +18,9 @@ help: ## List the commands.
 demo: $(INSTALLED) graphiql ## Serve a record and film shop from an embedded MongoDB.
 	@$(BIN)/portico demo $(DEMO)
 
-test: $(INSTALLED) graphiql ## Run the tests, on both drivers.
+test: $(INSTALLED) graphiql ## Run the tests, on both drivers and both executors.
 	@$(BIN)/pytest -q -n auto $(TEST)
-	@$(BIN)/pytest -q -n auto --driver motor $(MOTOR)
+	@$(BIN)/pytest -q -n auto --driver motor --executor reference $(OTHERS)
 
 lint: $(INSTALLED) ## Check the form, the style and the types.
 	$(BIN)/ruff format --check .
@@ -39,7 +39,8 @@ bench: $(INSTALLED) ## Measure the gateway beside its peers.
 	@$(BIN)/python -m bench $(BENCH)
 
 soak: $(INSTALLED) graphiql ## Run what takes longer: long fuzzing, long crash suites.
-	@HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q -n auto --timeout 3600 $(TEST)
+	@HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q -n auto --timeout 7200 $(TEST)
+	@$(BIN)/pytest -q -n auto --driver motor --executor reference $(TEST)
 
 lock: $(INSTALLED) ## Pin the newest versions that fit.
 	$(BIN)/pip-compile -q --upgrade --strip-extras --extra embedded --extra motor --extra dev --no-emit-index-url \

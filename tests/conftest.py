@@ -31,8 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a run for another driver, only the tests that use a driver are left."""
-    if config.getoption("driver") == "pymongo":
+    """Of a run for another driver or executor, only the tests that use one are left."""
+    if config.getoption("driver") == "pymongo" and config.getoption("executor") == "compiled":
         return
     kept = [item for item in items if "settings" in getattr(item, "fixturenames", ())]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
