@@ -100,6 +100,18 @@ class ProductInUse(DomainError):
         super().__init__("Carts still hold some of this product.")
 
 
+class PaymentDeclined(DomainError):
+    """The payment was refused, for good."""
+
+    def __init__(self, message: str = "The payment was refused.") -> None:
+        super().__init__(message)
+
+
+class InsufficientFunds(DomainError):
+    def __init__(self) -> None:
+        super().__init__("The account does not hold so much.")
+
+
 class OperationKeyReused(Exception):
     """The idempotency key belongs to an operation with another input. Nothing was written."""
 
