@@ -47,6 +47,11 @@ class Context:
     loaders: Loaders = field(default_factory=Loaders)
     operation_id: str = ""
 
+    @property
+    def subject(self) -> str | None:
+        """Who calls; None for an anonymous caller."""
+        return None if self.caller is None else self.caller.subject
+
     def loader(self, name: Hashable, read: Any) -> Loader[Any, Any]:
         return self.loaders.get(name, read)
 

@@ -53,8 +53,7 @@ class Write(FieldExtension):
         if key is None:
             context.operation_id = operations.random_operation_id()
             return await next_(source, info, **kwargs)
-        subject = None if context.caller is None else context.caller.subject
-        return await self._once(operations.record_id_of(subject, key), next_, source, info, kwargs)
+        return await self._once(operations.record_id_of(context.subject, key), next_, source, info, kwargs)
 
     async def _once(self, record_id: str, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
         context = info.context
