@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from resolvers.indexes import create_indexes
+from resolvers.payments import PaymentMethods
 from schema import create_schema
 
 from . import embedded, explorer
@@ -106,8 +107,10 @@ class Gateway:
             executor=self._executor,
             database=connection.database,
             reading=connection.reading,
+            payments=PaymentMethods({}),
         )
-        worker = asyncio.create_task(Worker(connection.database, self._clock, self._settings.job_seconds).run())
+        jobs = Worker(connection.database, self._clock, self._settings.job_seconds, self._state.payments)
+        worker = asyncio.create_task(jobs.run())
         logger().info("started", database=self._settings.database, driver=self._settings.driver)
         try:
             yield

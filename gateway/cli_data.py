@@ -15,6 +15,7 @@ from rich.table import Table
 
 from resolvers.documents import Database
 from resolvers.indexes import create_indexes, migrate, shard_collections
+from resolvers.payments import PaymentMethods
 
 from . import demo, embedded
 from .clock import SystemClock
@@ -154,7 +155,7 @@ async def work(settings: Settings) -> None:
     async with opened(settings) as db:
         async for _ in create_indexes(db):
             pass
-        running = asyncio.create_task(Worker(db, SystemClock(), settings.job_seconds).run())
+        running = asyncio.create_task(Worker(db, SystemClock(), settings.job_seconds, PaymentMethods({})).run())
         loop = asyncio.get_running_loop()
         for ending in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(ending, running.cancel)

@@ -77,6 +77,8 @@ class Settings:
     stop_seconds: int = _setting(10, "How long requests under way may take to finish once the gateway stops.")
     job_seconds: float = _setting(5.0, "The pause between two runs of the jobs.")
 
+    cart_seconds: int = _setting(14_400, "How long an idle cart keeps its items.")
+
     graphiql: Explorer = _setting(
         "on", "`on`: GraphiQL from the gateway's own files; `cdn`: from a public CDN; `off`: none, as in production."
     )

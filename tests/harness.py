@@ -17,7 +17,7 @@ from gateway.app import create_app
 from gateway.auth import Authenticator
 from gateway.clock import SystemClock
 from gateway.doctor import INVARIANTS
-from gateway.jobs import JOBS
+from gateway.jobs import JOBS, Turn
 from gateway.settings import Secret, Settings
 from gateway.state import State
 from resolvers.documents import Database
@@ -234,7 +234,7 @@ def stops() -> Iterator[int]:
 async def run_jobs(gateway: GatewayClient, clock: SettableClock) -> None:
     """One turn of every job, on the database itself."""
     for job in JOBS:
-        await job.run(gateway.db, clock.now())
+        await job.run(Turn(gateway.db, clock.now(), gateway.state.payments))
 
 
 async def assert_invariants(gateway: GatewayClient) -> None:

@@ -14,7 +14,7 @@ import pytest
 from gateway.clock import SystemClock
 from gateway.doctor import INVARIANTS
 from gateway.imports import IMPORTERS, Import
-from gateway.jobs import JOBS
+from gateway.jobs import JOBS, Turn
 from resolvers.indexes import COLLECTIONS, create_indexes, migrate
 from schema.nodes import encode_id
 
@@ -237,7 +237,7 @@ async def test_whatever_imports_jobs_and_checks_look_for_is_found_by_an_index(
 
     async def jobs() -> None:
         for job in JOBS:
-            await job.run(shop.db, clock.now() + timedelta(hours=1))
+            await job.run(Turn(shop.db, clock.now() + timedelta(hours=1), shop.state.payments))
 
     async def checked() -> None:
         for invariant in INVARIANTS:

@@ -12,7 +12,7 @@ import orjson
 from gateway.clock import SystemClock
 from gateway.doctor import INVARIANTS
 from gateway.imports import IMPORTERS, BadRecord, Import
-from gateway.jobs import JOBS
+from gateway.jobs import JOBS, Turn
 from resolvers.documents import CollectionSpec
 from resolvers.indexes import COLLECTIONS, create_indexes, migrate
 from resolvers.products import PRODUCTS
@@ -161,7 +161,7 @@ async def test_jobs_and_checks_look_at_all_shards_and_write_to_one(gateway: Gate
     gateway.commands.clear()
 
     for job in JOBS:
-        await job.run(gateway.db, clock.now() + timedelta(minutes=1))
+        await job.run(Turn(gateway.db, clock.now() + timedelta(minutes=1), gateway.state.payments))
     for invariant in INVARIANTS:
         assert [problem async for problem in invariant.check(gateway.db)] == []
     assert [one async for one in migrate(gateway.db)] == []
