@@ -83,11 +83,10 @@ class Write(FieldExtension):
         try:
             result = await next_(source, info, **kwargs)
             outcome = _payload_record(info, result)
-        except errors.Conflict:
-            # It passes: nothing was written, and the same call may be made again.
-            await operations.release(context.db, operation_id, owner=owner, now=context.now)
-            raise
         except errors.DomainError as error:
+            if error.passes:
+                await operations.release(context.db, operation_id, owner=owner, now=context.now)
+                raise
             outcome = _error_record(info, error)
             kept = await operations.finish(context.db, operation_id, outcome=outcome)
             if kept is outcome:
