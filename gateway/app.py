@@ -17,10 +17,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from resolvers.indexes import create_indexes
-from resolvers.payments import PaymentMethods
+from resolvers.payments import Payments
 from schema import create_schema
 
-from . import embedded, explorer
+from . import embedded, explorer, payments
 from .auth import Authenticator
 from .clock import Clock, SystemClock
 from .driver import Connection, connect
@@ -89,7 +89,7 @@ class Gateway:
                 uri = hold.uri
             connection = connect(self._settings, uri, self._listeners)
             try:
-                async with self._serving(connection):
+                async with payments.opened(self._settings) as methods, self._serving(connection, methods):
                     yield
             finally:
                 with contextlib.suppress(TimeoutError):
@@ -97,7 +97,7 @@ class Gateway:
                         await connection.close()
 
     @contextlib.asynccontextmanager
-    async def _serving(self, connection: Connection) -> AsyncIterator[None]:
+    async def _serving(self, connection: Connection, methods: Payments) -> AsyncIterator[None]:
         async for _ in create_indexes(connection.database):
             pass
         self._state = State(
@@ -107,9 +107,9 @@ class Gateway:
             executor=self._executor,
             database=connection.database,
             reading=connection.reading,
-            payments=PaymentMethods({}),
+            payments=methods,
         )
-        jobs = Worker(connection.database, self._clock, self._settings.job_seconds, self._state.payments)
+        jobs = Worker(connection.database, self._clock, self._settings.job_seconds, methods)
         worker = asyncio.create_task(jobs.run())
         logger().info("started", database=self._settings.database, driver=self._settings.driver)
         try:

@@ -15,9 +15,8 @@ from rich.table import Table
 
 from resolvers.documents import Database
 from resolvers.indexes import create_indexes, migrate, shard_collections
-from resolvers.payments import PaymentMethods
 
-from . import demo, embedded
+from . import demo, embedded, payments
 from .clock import SystemClock
 from .doctor import INVARIANTS
 from .driver import connect, reach
@@ -152,10 +151,10 @@ async def migrate_documents(settings: Settings, out: Console) -> None:
 
 
 async def work(settings: Settings) -> None:
-    async with opened(settings) as db:
+    async with opened(settings) as db, payments.opened(settings) as methods:
         async for _ in create_indexes(db):
             pass
-        running = asyncio.create_task(Worker(db, SystemClock(), settings.job_seconds, PaymentMethods({})).run())
+        running = asyncio.create_task(Worker(db, SystemClock(), settings.job_seconds, methods).run())
         loop = asyncio.get_running_loop()
         for ending in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(ending, running.cancel)

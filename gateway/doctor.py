@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from resolvers import category_jobs, product_jobs
+from resolvers import category_jobs, product_jobs, transfer_jobs, transfers
 from resolvers.category_lineage import refresh_subtree
 from resolvers.documents import Database
 
@@ -42,9 +42,17 @@ async def _products(db: Database) -> AsyncIterator[Problem]:
         yield Problem(f"product {wrong['sku']}", wrong["problem"], partial(product_jobs.mend_product, db, wrong))
 
 
+async def _accounts(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in transfer_jobs.find_wrong_accounts(db):
+        called_off = wrong.get("transfer")
+        repair = None if called_off is None else partial(transfers.let_go, db, called_off, wrong["_id"])
+        yield Problem(f"account {wrong['_id']} ({wrong['name']})", wrong["problem"], repair)
+
+
 INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "Every stored ancestor list equals the chain of parents, with their present names and slugs.", _categories
     ),
     Invariant("Every product's terms and savings follow from its fields, and its categories exist.", _products),
+    Invariant("Every balance is what was deposited and what came and went, and none is negative.", _accounts),
 )

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from pymongo.errors import PyMongoError
 
-from resolvers import category_jobs, leases, product_jobs
+from resolvers import category_jobs, leases, product_jobs, transfer_jobs
 from resolvers.documents import Database, upgrade_batch
 from resolvers.indexes import COLLECTIONS
 from resolvers.payments import Payments
@@ -50,6 +50,10 @@ async def _finish_products(turn: Turn) -> int:
     return await product_jobs.finish_changes(turn.db, now=turn.now)
 
 
+async def _finish_transfers(turn: Turn) -> int:
+    return await transfer_jobs.finish_transfers(turn.db, now=turn.now)
+
+
 async def _upgrade_documents(turn: Turn) -> int:
     return sum([await upgrade_batch(turn.db, spec) for spec in COLLECTIONS])
 
@@ -57,6 +61,7 @@ async def _upgrade_documents(turn: Turn) -> int:
 JOBS: tuple[Job, ...] = (
     Job("finish-categories", _finish_categories),
     Job("finish-products", _finish_products),
+    Job("finish-transfers", _finish_transfers),
     Job("upgrade-documents", _upgrade_documents),
 )
 

@@ -77,14 +77,19 @@ class Settings:
     stop_seconds: int = _setting(10, "How long requests under way may take to finish once the gateway stops.")
     job_seconds: float = _setting(5.0, "The pause between two runs of the jobs.")
 
-    cart_seconds: int = _setting(14_400, "How long an idle cart keeps its items.")
-
     graphiql: Explorer = _setting(
         "on", "`on`: GraphiQL from the gateway's own files; `cdn`: from a public CDN; `off`: none, as in production."
     )
     demo: bool = _setting(False, "Whether GraphiQL comes with a token that may do everything. For a demo alone.")
     log_level: LogLevel = _setting("info", "`debug`, `info`, `warning` or `error`.")
     log_format: LogFormat = _setting("console", "`console` for people, `json` for machines.")
+
+    cart_seconds: int = _setting(14_400, "How long an idle cart keeps its items.")
+    payment_url: HttpUrl | None = _setting(
+        None, "Where the payment provider is. Unset: tokens are not taken, and carts are paid by account alone."
+    )
+    payment_key: Secret | None = _setting(None, "The bearer token that the payment provider asks for.")
+    payment_seconds: float = _setting(10.0, "How long the payment provider may take for an answer, with retries.")
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Settings:

@@ -8,17 +8,27 @@ from typing import Any
 from pymongo import IndexModel
 from pymongo.errors import OperationFailure
 
+from .accounts import ACCOUNTS
 from .categories import CATEGORIES
 from .documents import Collection, CollectionSpec, Database, upgrade_batch
 from .intents import INTENTS
 from .leases import LEASES
 from .operations import OPERATIONS
 from .products import PRODUCTS
+from .transfers import TRANSFERS
 
 # The server's codes for an index of the same name with other options, or with other keys.
 _DEFINED_OTHERWISE = {85, 86}
 
-COLLECTIONS: tuple[CollectionSpec, ...] = (CATEGORIES, PRODUCTS, OPERATIONS, INTENTS, LEASES)
+COLLECTIONS: tuple[CollectionSpec, ...] = (
+    CATEGORIES,
+    PRODUCTS,
+    ACCOUNTS,
+    TRANSFERS,
+    OPERATIONS,
+    INTENTS,
+    LEASES,
+)
 
 
 async def create_indexes(db: Database, *, rebuild: bool = False) -> AsyncIterator[tuple[str, list[str]]]:

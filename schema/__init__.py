@@ -8,6 +8,7 @@ import strawberry
 from graphql import GraphQLError
 from strawberry.schema.config import StrawberryConfig
 
+from .accounts import AccountMutation
 from .categories import CategoryMutation, CategoryQuery
 from .context import Info, core
 from .documents import install
@@ -46,7 +47,7 @@ class Query(ViewerQuery, CategoryQuery, ProductQuery):
     description="Writing. A field is null only after a fault, which is in `errors`; "
     "other fields of the same request stand."
 )
-class Mutation(CategoryMutation, ProductMutation):
+class Mutation(CategoryMutation, ProductMutation, AccountMutation):
     pass
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import strawberry
 
+from .accounts import AccountViewer
 from .context import Caller, Info
 from .roles import Role
 
 
 @strawberry.type(description="What the bearer token says about the caller.")
-class Viewer:
+class Viewer(AccountViewer):
     caller: strawberry.Private[Caller]
 
     @strawberry.field(description="The token's subject.")

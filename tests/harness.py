@@ -86,13 +86,13 @@ class Answer:
 
 @dataclass
 class GatewayClient:
-    """Asks a running gateway, as a merchant unless told otherwise."""
+    """Asks a running gateway, as a merchant who may also make deposits unless told otherwise."""
 
     http: httpx.AsyncClient
     state: State
     commands: Commands
     settings: Settings
-    roles: Sequence[Role] = field(default=(Role.MERCHANT,))
+    roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE))
 
     @property
     def db(self) -> Database:
@@ -169,6 +169,11 @@ _NOT_FOUND = "... on NotFound { id }"
 _INVALID = f"{_NOT_FOUND} ... on InvalidInput {{ path }}"
 _EDIT_CONFLICT = "... on ProductEditConflict { current { title nonce } }"
 _DELETED = "... on DeletedPayload { deletedId }"
+_ACCOUNT = "... on AccountPayload { account { id name balance { amount currency } pendingTransfers { id } } }"
+_TRANSFER = (
+    "... on TransferPayload { transfer { id state amount { amount currency } "
+    "source { id name } destination { id name } } }"
+)
 
 
 def _mutation(name: str, selection: str) -> str:
@@ -189,6 +194,9 @@ MUTATIONS = {
         "createProduct": f"{_PRODUCT} {_INVALID} ... on SkuTaken {{ sku }}",
         "updateProduct": f"{_PRODUCT} {_INVALID} {_EDIT_CONFLICT}",
         "deleteProduct": f"{_DELETED} {_NOT_FOUND} {_EDIT_CONFLICT}",
+        "openAccount": f"{_ACCOUNT} ... on InvalidInput {{ path }}",
+        "deposit": f"{_ACCOUNT} {_INVALID}",
+        "transfer": f"{_TRANSFER} {_INVALID}",
     }.items()
 }
 

@@ -12,6 +12,7 @@ import pytest
 
 from resolvers.operations import OPERATIONS
 
+from .accounts import deposit_input, open_account, transfer_input
 from .harness import (
     MUTATIONS,
     GatewayClient,
@@ -69,6 +70,20 @@ async def _delete_product(gateway: GatewayClient) -> tuple[Given, Given]:
     return own(await create_product(gateway)), own(await create_product(gateway))
 
 
+async def _open_account(_gateway: GatewayClient) -> tuple[Given, Given]:
+    return {"name": "Savings", "currency": "EUR"}, {"name": "Savings"}
+
+
+async def _deposit(gateway: GatewayClient) -> tuple[Given, Given]:
+    account = await open_account(gateway.db)
+    return deposit_input(account, 5), deposit_input(account, 6)
+
+
+async def _transfer(gateway: GatewayClient) -> tuple[Given, Given]:
+    source, destination = await open_account(gateway.db, 100), await open_account(gateway.db)
+    return transfer_input(source, destination, 5), transfer_input(source, destination, 6)
+
+
 # For every mutation two inputs, of which each alone succeeds.
 CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "createCategory": _create_category,
@@ -78,13 +93,17 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "createProduct": _create_product,
     "updateProduct": _update_product,
     "deleteProduct": _delete_product,
+    "openAccount": _open_account,
+    "deposit": _deposit,
+    "transfer": _transfer,
 }
-DONE = {"CategoryPayload", "ProductPayload", "DeletedPayload"}
+DONE = {"CategoryPayload", "ProductPayload", "DeletedPayload", "AccountPayload", "TransferPayload"}
 
 
 async def stored(gateway: GatewayClient) -> list[dict[str, Any]]:
-    """Every document of the catalog, as it is."""
-    collections = [gateway.db[name] for name in ("categories", "products", "intents")]
+    """Every document that a mutation may write, as it is."""
+    names = ("categories", "products", "intents", "accounts", "transfers")
+    collections = [gateway.db[name] for name in names]
     return [document for found in collections for document in await found.find({}).sort("_id", 1).to_list()]
 
 
@@ -198,6 +217,11 @@ async def test_the_same_key_of_another_caller_is_another_operation(gateway: Gate
     if mutation == "updateProduct":
         other = {**own(await create_product(gateway)), "title": "Other"}
     one, another = gateway.token("one"), gateway.token("another")
+    if mutation == "transfer":
+        given, other = [
+            transfer_input(await open_account(gateway.db, 10, owner=owner), given["destinationId"])
+            for owner in ("one", "another")
+        ]
 
     first = await gateway.result(mutation, {**given, "idempotencyKey": "key"}, token=one)
     second = await gateway.result(mutation, {**other, "idempotencyKey": "key"}, token=another)

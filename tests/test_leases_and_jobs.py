@@ -176,6 +176,7 @@ async def test_many_marks_are_settled_in_one_turn(gateway: GatewayClient, clock:
     assert dict(zip((job.name for job in JOBS), done, strict=True)) == {
         "finish-categories": 12,
         "finish-products": 6,
+        "finish-transfers": 0,
         "upgrade-documents": 0,
     }
     assert [await left(gateway, name) for name in LEFT] == [0] * 6
