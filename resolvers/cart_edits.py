@@ -205,7 +205,14 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan) -> Docum
         # The cart is read first: a refusal that it has forgotten has left the stock before.
         if move is None or not await _is_open(db, cart, move):
             kind: moves.Kind = "reserve" if change.units > 0 else "return"
-            move = moves.new_move(kind, sku=change.sku, cart_id=cart_id, quantity=abs(change.units), now=buyer.now)
+            move = moves.new_move(
+                kind,
+                sku=change.sku,
+                cart_id=cart_id,
+                quantity=abs(change.units),
+                now=buyer.now,
+                operation_id=buyer.operation_id,
+            )
             await moves.prepare(db, move, now=buyer.now)
         changed = await _decide(db, buyer, cart, change, move)
         if changed is not None:

@@ -31,7 +31,7 @@ async def expire_idle(db: Database, *, now: datetime) -> int:
         "$inc": {"version": 1},
     }
     expired = 0
-    async for found in db[CARTS.name].find(idle, {"_id": 1}).limit(BATCH):
+    async for found in db[CARTS.name].find(idle, {"_id": 1}, limit=BATCH):
         cart = await db[CARTS.name].find_one_and_update(
             {"_id": found["_id"], **idle}, lock, return_document=ReturnDocument.AFTER
         )
@@ -44,7 +44,7 @@ async def expire_idle(db: Database, *, now: datetime) -> int:
 async def finish_expiries(db: Database, *, now: datetime) -> int:
     """Goes on with carts that somebody has begun to let lapse. Returns how many."""
     finished = 0
-    async for cart in db[CARTS.name].find({"due": {"$lte": now}, "status": EXPIRING}).limit(BATCH):
+    async for cart in db[CARTS.name].find({"due": {"$lte": now}, "status": EXPIRING}, limit=BATCH):
         await settle(db, cart, now=now)
         finished += 1
     return finished
@@ -56,7 +56,7 @@ async def finish_checkouts(db: Database, payments: Payments, *, now: datetime) -
     Returns:  how many have come to an end. One whose outcome is still unknown is asked for again in half a minute.
     """
     finished = 0
-    async for cart in db[CARTS.name].find({"due": {"$lte": now}, "status": PENDING}).limit(_CHARGES):
+    async for cart in db[CARTS.name].find({"due": {"$lte": now}, "status": PENDING}, limit=_CHARGES):
         mine = {"_id": cart["_id"], "status": PENDING, "due": cart["due"]}
         if not (await db[CARTS.name].update_one(mine, {"$set": {"due": now + ASKED_AGAIN_AFTER}})).matched_count:
             continue

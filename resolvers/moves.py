@@ -1,6 +1,7 @@
 """Moves of units between the stock and a cart: a hand-over in two phases, with the cart to decide.
 
-A move: {id, sku, cart_id, kind, quantity, at}. Its kind says what it does to the stock once it is concluded:
+A move: {id, op, sku, cart_id, kind, quantity, at}. `op` is the operation that prepared it. Its kind says what it does
+to the stock once it is concluded:
 
     reserve   available → reserved, as it is prepared already; the cart takes the units in
     return    reserved → available; the cart has given the units up
@@ -34,7 +35,7 @@ from pymongo import UpdateOne
 from .carts import CARTS
 from .documents import Database, Document
 from .errors import InadequateInventory
-from .stock import STOCK, change, changed_by, find_stocks, tell
+from .stock import STOCK, change, changed_by, tell
 
 Kind = Literal["reserve", "return", "sell"]
 
@@ -46,9 +47,17 @@ _CONCLUDED: dict[tuple[str, bool], dict[str, int]] = {
 }
 
 
-def new_move(kind: Kind, *, sku: str, cart_id: str, quantity: int, now: datetime) -> Document:
+def new_move(kind: Kind, *, sku: str, cart_id: str, quantity: int, now: datetime, operation_id: str) -> Document:
     """A move that nobody knows of yet."""
-    return {"id": uuid4().hex, "sku": sku, "cart_id": cart_id, "kind": kind, "quantity": quantity, "at": now}
+    return {
+        "id": uuid4().hex,
+        "op": operation_id,
+        "sku": sku,
+        "cart_id": cart_id,
+        "kind": kind,
+        "quantity": quantity,
+        "at": now,
+    }
 
 
 async def prepare(db: Database, move: Document, *, now: datetime) -> None:
@@ -57,9 +66,13 @@ async def prepare(db: Database, move: Document, *, now: datetime) -> None:
     Writes:   stock; one guarded update, and one of the product where its last unit goes.
     """
     while not await change(db, _free(move), _preparing(move, now)):
-        stock = (await find_stocks(db, [move["sku"]])).get(move["sku"])
+        stock = await db[STOCK.name].find_one({"_id": move["sku"]})
+        left = [] if stock is None else [other for other in stock["under_way"] if other["op"] == move["op"]]
+        for other in left:
+            # An earlier call with the key has been cut off, and what it has reserved is what this one looks for.
+            await settle(db, other, now=now)
         available = 0 if stock is None or "closed" in stock else stock["available"]
-        if available < move["quantity"]:
+        if available < move["quantity"] and not left:
             raise InadequateInventory(move["sku"], available)
 
 

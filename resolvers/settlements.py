@@ -38,7 +38,14 @@ async def settle(db: Database, cart: Document, *, now: datetime) -> None:
         if "settlement" in present:
             break
         prepared = [
-            moves.new_move(kind, sku=line["sku"], cart_id=cart["_id"], quantity=line["quantity"], now=now)
+            moves.new_move(
+                kind,
+                sku=line["sku"],
+                cart_id=cart["_id"],
+                quantity=line["quantity"],
+                now=now,
+                operation_id=f"{final} {cart['_id']}",
+            )
             for line in present["items"]
         ]
         if await _prepare(db, present, prepared, now):

@@ -10,7 +10,7 @@ A document:
     under_way      [move]  what has been prepared and not concluded; see `moves`
     version        raised by every change of the above
     in_stock       whether the product was last told that some are available
-    flipped_at     since when that has been wrong; missing while it is right
+    flipped_at     since when it is to be told anew; missing while it knows
     closed         {deletion, product_id, at, is_final}  the product with this `_id` is being deleted, or has been;
                    nothing can be reserved or restocked
     applied        ids of the latest restocks
@@ -52,7 +52,7 @@ STOCK = CollectionSpec(
 MAX_UNITS = 2**31 - 1
 _TELLING_ATTEMPTS = 10
 _EMPTY = {"available": 0, "reserved": 0, "sold": 0, "restocked": 0, "under_way": [], "version": 0, "in_stock": False}
-_SHOWN = {"available": 1, "reserved": 1, "sold": 1, "closed": 1}
+_SHOWN = {"available": 1, "reserved": 1, "sold": 1}
 _FLIP = {"flipped_at": 1}
 
 
@@ -66,14 +66,15 @@ async def find_stocks(db: Database, skus: Sequence[str]) -> dict[str, Document]:
 def changed_by(now: datetime, *, under_way: Document | None = None, **amounts: int) -> list[Document]:
     """The update that adds these amounts to the counters; `under_way` is an expression for the list.
 
-    It notes when `in_stock` ceases to be true, and takes the note off where it is true again.
+    It notes when `in_stock` ceases to be true. `tell` alone takes the note off: the product may have been told what
+    `in_stock` does not say yet.
     """
     changes: Document = {name: {"$add": [f"${name}", amount]} for name, amount in amounts.items() if amount}
     changes["version"] = {"$add": ["$version", 1]}
     if under_way is not None:
         changes["under_way"] = under_way
     is_right = {"$eq": [{"$gt": ["$available", 0]}, "$in_stock"]}
-    since = {"$cond": [is_right, "$$REMOVE", {"$ifNull": ["$flipped_at", now]}]}
+    since = {"$ifNull": ["$flipped_at", {"$cond": [is_right, "$$REMOVE", now]}]}
     return [{"$set": changes}, {"$set": {"flipped_at": since}}]
 
 

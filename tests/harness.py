@@ -174,14 +174,21 @@ _TRANSFER = (
     "... on TransferPayload { transfer { id state amount { amount currency } "
     "source { id name } destination { id name } } }"
 )
+_CART = (
+    "cart { id status items { sku quantity title unitPrice { amount currency } lineTotal { amount } product { sku } } "
+    "total { amount currency } lastModified expiresAt }"
+)
+_STOCK = "product { sku stock { available reserved sold } }"
+_ORDER = "order { id placedAt items { sku quantity title lineTotal { amount } } total { amount } paymentReference }"
+_INACTIVE = "... on CartInactive { status }"
+_SHORT = "... on InadequateInventory { sku available }"
 
 
 def _mutation(name: str, selection: str) -> str:
     kind = name[0].upper() + name[1:]
-    return (
-        f"mutation ($input: {kind}Input!) "
-        f"{{ {name}(input: $input) {{ __typename ... on UserError {{ message }} {selection} }} }}"
-    )
+    # Nothing that a caller could act on keeps a cart from being created.
+    failures = "" if name == "createCart" else "... on UserError { message }"
+    return f"mutation ($input: {kind}Input!) {{ {name}(input: $input) {{ __typename {failures} {selection} }} }}"
 
 
 MUTATIONS = {
@@ -194,6 +201,15 @@ MUTATIONS = {
         "createProduct": f"{_PRODUCT} {_INVALID} ... on SkuTaken {{ sku }}",
         "updateProduct": f"{_PRODUCT} {_INVALID} {_EDIT_CONFLICT}",
         "deleteProduct": f"{_DELETED} {_NOT_FOUND} {_EDIT_CONFLICT}",
+        "restock": f"... on StockPayload {{ {_STOCK} }} {_SHORT} {_INVALID}",
+        "createCart": f"... on CartPayload {{ {_CART} }}",
+        "addItemToCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_SHORT} {_INVALID}",
+        "updateCartItem": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_SHORT} {_INVALID}",
+        "claimCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_NOT_FOUND}",
+        "checkout": (
+            f"... on CheckoutPayload {{ {_CART} {_ORDER} }} {_INACTIVE} {_NOT_FOUND} "
+            "... on PaymentPending { cart { id status } }"
+        ),
         "openAccount": f"{_ACCOUNT} ... on InvalidInput {{ path }}",
         "deposit": f"{_ACCOUNT} {_INVALID}",
         "transfer": f"{_TRANSFER} {_INVALID}",
