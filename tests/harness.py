@@ -93,15 +93,16 @@ class GatewayClient:
     commands: Commands
     settings: Settings
     roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE))
+    subject: str = "tester"
 
     @property
     def db(self) -> Database:
         return self.state.database
 
-    def token(self, subject: str = "tester", roles: Sequence[Role] | None = None) -> str:
+    def token(self, subject: str | None = None, roles: Sequence[Role] | None = None) -> str:
         chosen = self.roles if roles is None else roles
         return Authenticator(self.settings).issue(
-            subject, list(chosen), now=SystemClock().now(), lasts=timedelta(hours=1)
+            subject or self.subject, list(chosen), now=SystemClock().now(), lasts=timedelta(hours=1)
         )
 
     async def ask(
