@@ -28,7 +28,7 @@ async def find_wrong_stocks(db: Database) -> AsyncIterator[Document]:
 
     Yields {_id, problem, version, repair}; `repair` holds the counters that mend it, None where nobody can know.
     """
-    async for batch in in_batches(db[STOCK.name].find({}, _CHECKED)):
+    async for batch in in_batches(db[STOCK.name].find({"_id": {"$gte": ""}}, _CHECKED)):
         held, sold = await _held(db, batch), await _sold(db, batch, [])
         for stock in batch:
             sku = stock["_id"]

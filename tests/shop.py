@@ -6,6 +6,8 @@ import itertools
 from datetime import datetime
 from typing import Any
 
+from gateway.clock import SystemClock
+from resolvers import operations, stock
 from resolvers.documents import Database, Document
 from resolvers.errors import PaymentDeclined
 from resolvers.payments import TOKEN, Charge, PaymentUnknown
@@ -58,7 +60,13 @@ async def stock_up(gateway: GatewayClient, sku: str | None = None, units: int = 
     sku = sku or f"stocked-{next(_numbers)}"
     await add_products(gateway.db, [product(sku=sku, title=f"Title of {sku}", pricing=pricing(price, price))])
     if units:
-        await restock(gateway, sku, units)
+        await stock.restock(
+            gateway.db,
+            sku=sku,
+            quantity=units,
+            now=SystemClock().now(),
+            operation_id=operations.random_operation_id(),
+        )
     return sku
 
 
@@ -96,8 +104,18 @@ async def anonymously(gateway: GatewayClient, mutation: str, given: Given) -> An
 async def stock_of(gateway: GatewayClient, sku: str) -> tuple[int, int, int]:
     """Available, reserved and sold."""
     text = "query ($sku: String!) { product(sku: $sku) { stock { available reserved sold } } }"
-    stock = (await gateway.data(text, {"sku": sku}))["product"]["stock"]
-    return stock["available"], stock["reserved"], stock["sold"]
+    found = (await gateway.data(text, {"sku": sku}))["product"]["stock"]
+    return found["available"], found["reserved"], found["sold"]
+
+
+async def cart_of_nobody(gateway: GatewayClient, **units: int) -> str:
+    """The id of a new cart that has no owner, with so many units of each SKU."""
+    created = await anonymously(gateway, "createCart", {})
+    for sku, quantity in units.items():
+        added = await anonymously(gateway, "addItemToCart", add_input(created["cart"]["id"], sku, quantity))
+        assert added["__typename"] == "CartPayload", added
+    found: str = created["cart"]["id"]
+    return found
 
 
 async def cart_of(gateway: GatewayClient, cart: str, **options: Any) -> Any:

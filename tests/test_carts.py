@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from schema.nodes import encode_id
@@ -270,6 +272,17 @@ async def test_a_cart_is_made_without_any_input(gateway: GatewayClient) -> None:
     data = await gateway.data("mutation { createCart { ... on CartPayload { cart { status } } } }")
 
     assert data["createCart"]["cart"]["status"] == "ACTIVE"
+
+
+async def test_a_key_makes_one_cart_for_a_caller(gateway: GatewayClient) -> None:
+    given = {"idempotencyKey": "key"}
+
+    results = await asyncio.gather(*(gateway.result("createCart", given) for _ in range(12)))
+    other = await gateway.result("createCart", given, token=gateway.token("other"))
+
+    assert results == [results[0]] * 12
+    assert other["cart"]["id"] != results[0]["cart"]["id"]
+    assert await gateway.db["carts"].count_documents({}) == 2
 
 
 async def test_ids_of_carts_are_random_and_long(gateway: GatewayClient) -> None:
