@@ -160,9 +160,10 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_suc
     assert stop > 3
 
 
+@pytest.mark.parametrize("is_repeated", [True, False], ids=["and its repetition", "alone"])
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_write_that_sleeps_anywhere_while_jobs_and_a_repetition_settle_it_changes_nothing_afterwards(
-    scene: Scene, name: str
+async def test_a_write_that_sleeps_anywhere_while_jobs_settle_what_it_left_has_its_effect_once(
+    scene: Scene, name: str, *, is_repeated: bool
 ) -> None:
     kind, after = AFTER[name]
     db = scene.gateway.db
@@ -173,7 +174,7 @@ async def test_a_write_that_sleeps_anywhere_while_jobs_and_a_repetition_settle_i
         async def others(mutation: str = mutation, given: Given = given, told: list[str] = meanwhile) -> None:
             with database_of(scene.gateway, db):
                 await scene.jobs(31)
-                told.append(await scene.told(mutation, given))
+                told.append(await scene.told(mutation, given) if is_repeated else kind)
                 await scene.jobs(31)
 
         with database_of(scene.gateway, interrupted(db, None, None, others, skip=skip)):
