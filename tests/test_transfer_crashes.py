@@ -246,6 +246,23 @@ async def test_a_process_that_wakes_when_others_have_spent_the_money_takes_none(
     assert command > 6
 
 
+async def test_a_transfer_goes_on_where_another_one_of_its_accounts_was_called_off_meanwhile(scene: Scene) -> None:
+    for command in stops():
+        given = await scene.set("a transfer")
+        call, wake = await asleep(scene, "transfer", given, command)
+        if call.done():
+            break
+
+        # As whoever calls off a transfer does that an account has not noted.
+        await scene.gateway.db["accounts"].update_many({}, {"$inc": {"fence": 1}})
+        wake()
+
+        assert await call == "TransferPayload", command
+        await scene.assert_settled([70, 30])
+        assert await scene.gateway.db["transfers"].count_documents({"source": {"$ne": None}}) == 1
+    assert command > 6
+
+
 @pytest.mark.parametrize("first", range(3, 9))
 async def test_two_processes_that_sleep_at_two_commands_move_the_money_once(scene: Scene, first: int) -> None:
     for second in range(3, 12):
