@@ -197,10 +197,19 @@ async def test_jobs_and_checks_look_at_all_shards_and_write_to_one(gateway: Gate
     assert set(unroutable(gateway.commands.sent)) == {
         "find intents at kind",
         "find products incoming",
+        "find products deleting.at",
         "find products schema_version",
         "find products $or upgrade_failed",
         "find transfers open_since",
         "find accounts ",
+        "find stock under_way",
+        "find stock flipped_at",
+        "find stock closed.at closed.is_final",
+        "find stock _id",
+        "find carts decided",
+        "find carts due status",
+        "find carts expires_at status",
+        "find carts holding items.sku",
     }
     assert {name for name in gateway.commands.names() if name.startswith(("update", "delete"))} == {
         "delete intents",
