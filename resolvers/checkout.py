@@ -110,9 +110,8 @@ async def finish(db: Database, payments: Payments, cart: Document, *, now: datet
             if present is not None and _is_bought_by(present, cart["checkout"]["op"]):
                 return await _checked_out(db, present)
         raise
-    await place_order(db, cart, payment_reference)
-    await settle(db, cart, now=now)
-    return await _checked_out(db, cart)
+    order = await place_order(db, cart, payment_reference)
+    return CheckedOut(await settle(db, cart, now=now), order)
 
 
 def _charge_of(locked: Document) -> Charge:
@@ -134,7 +133,4 @@ def _is_bought_by(cart: Document, operation_id: str) -> bool:
 
 async def _checked_out(db: Database, cart: Document) -> CheckedOut:
     order = order_id(cart["checkout"]["reference"])
-    orders = await find_by_ids(db, [order])
-    complete = await db[CARTS.name].find_one({"_id": cart["_id"]})
-    assert complete is not None
-    return CheckedOut(complete, orders[order])
+    return CheckedOut(cart, (await find_by_ids(db, [order]))[order])

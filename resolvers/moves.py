@@ -78,7 +78,9 @@ async def prepare(db: Database, move: Document, *, now: datetime) -> None:
 
 async def prepare_all(db: Database, moves: Sequence[Document], *, now: datetime) -> None:
     """Lists moves that return or sell, in one command."""
-    await db[STOCK.name].bulk_write([UpdateOne(_free(move), _preparing(move, now)) for move in moves], ordered=False)
+    updates = [UpdateOne(_free(move), _preparing(move, now)) for move in moves]
+    if updates:
+        await db[STOCK.name].bulk_write(updates, ordered=False)
 
 
 async def is_prepared(db: Database, move: Document) -> bool:
@@ -127,8 +129,12 @@ def decisions(cart: Document) -> dict[str, bool]:
 async def conclude_all(db: Database, moves: Sequence[Document], *, is_taken: bool, now: datetime) -> None:
     """Does in the stock what the cart has decided of all these moves, in one command. May be repeated."""
     updates = [UpdateOne(_listed(move), _concluding(move, now, is_taken=is_taken)) for move in moves]
-    await db[STOCK.name].bulk_write(updates, ordered=False)
-    skus = [move["sku"] for move in moves]
+    if updates:
+        await db[STOCK.name].bulk_write(updates, ordered=False)
+    # A sale leaves what is available as it was.
+    skus = [move["sku"] for move in moves if move["kind"] != "sell"]
+    if not skus:
+        return
     async for stock in db[STOCK.name].find({"_id": {"$in": skus}, "flipped_at": {"$exists": True}}, {"_id": 1}):
         await tell(db, stock["_id"])
 

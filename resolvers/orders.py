@@ -42,7 +42,7 @@ def order_id(reference: str) -> str:
 async def place_order(db: Database, cart: Document, payment_reference: str) -> Document:
     """Writes the order of a pending cart that is paid for. May be repeated.
 
-    Returns:  the order, as whoever was first wrote it.
+    Returns:  the order; all who write it write the same.
     Writes:   orders; one insert.
     """
     checkout = cart["checkout"]

@@ -15,6 +15,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from pymongo import ReturnDocument
+
 from . import moves
 from .carts import CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
 from .documents import Database, Document
@@ -23,20 +25,17 @@ from .documents import Database, Document
 _ENDS: dict[str, tuple[str, moves.Kind]] = {PENDING: (COMPLETE, "sell"), EXPIRING: (EXPIRED, "return")}
 
 
-async def settle(db: Database, cart: Document, *, now: datetime) -> None:
+async def settle(db: Database, cart: Document, *, now: datetime) -> Document:
     """Sells the lines of a pending cart that is paid for, or returns those of an expiring one. May be repeated.
 
     Args:     cart: as it was when it was locked, or later.
+    Returns:  the cart, settled.
     Writes:   stock, then carts, then stock, then carts; each guarded. One command each, however many lines there are.
     """
     final, kind = _ENDS[cart["status"]]
     locked = {"_id": cart["_id"], "status": cart["status"]}
-    while True:
-        present = await db[CARTS.name].find_one(locked)
-        if present is None:
-            return
-        if "settlement" in present:
-            break
+    present: Document | None = cart
+    while present is not None and "settlement" not in present:
         prepared = [
             moves.new_move(
                 kind,
@@ -48,23 +47,25 @@ async def settle(db: Database, cart: Document, *, now: datetime) -> None:
             )
             for line in present["items"]
         ]
-        if await _prepare(db, present, prepared, now):
-            present["settlement"] = prepared
-            break
-    if present["settlement"]:
+        is_decided = await _decide(db, present, prepared, now)
+        present = {**present, "settlement": prepared} if is_decided else await db[CARTS.name].find_one(locked)
+    if present is not None:
         await moves.conclude_all(db, present["settlement"], is_taken=True, now=now)
-    end: dict[str, Any] = {"$set": {"status": final}, "$unset": {"due": "", "checkout.payment": ""}}
-    await db[CARTS.name].update_one(locked, end)
+        end: dict[str, Any] = {"$set": {"status": final}, "$unset": {"due": "", "checkout.payment": ""}}
+        settled = await db[CARTS.name].find_one_and_update(locked, end, return_document=ReturnDocument.AFTER)
+        if settled is not None:
+            return settled
+    others = await db[CARTS.name].find_one({"_id": cart["_id"]})
+    assert others is not None
+    return others
 
 
-async def _prepare(db: Database, cart: Document, prepared: list[Document], now: datetime) -> bool:
-    """False, with the moves undone, where somebody else has changed the cart meanwhile."""
-    if prepared:
-        await moves.prepare_all(db, prepared, now=now)
+async def _decide(db: Database, cart: Document, prepared: list[Document], now: datetime) -> bool:
+    """Prepares the moves and lists them in the cart. False, with all undone, where the cart has changed meanwhile."""
+    await moves.prepare_all(db, prepared, now=now)
     same = {"_id": cart["_id"], "status": cart["status"], "version": cart["version"]}
     settlement = {"$set": {"settlement": prepared}, "$unset": {"holding": ""}, "$inc": {"version": 1}}
     if (await db[CARTS.name].update_one(same, settlement)).matched_count:
         return True
-    if prepared:
-        await moves.conclude_all(db, prepared, is_taken=False, now=now)
+    await moves.conclude_all(db, prepared, is_taken=False, now=now)
     return False

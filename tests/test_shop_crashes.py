@@ -189,7 +189,7 @@ async def test_a_write_that_sleeps_anywhere_while_jobs_settle_what_it_left_has_i
     assert skip > 3
 
 
-@pytest.mark.parametrize("stop_call", [4, 5, 6, 7, 8])
+@pytest.mark.parametrize("stop_call", [4, 6])
 @pytest.mark.parametrize(
     "name", ["adding the last unit", "removing a line", "a checkout", "deleting what is available"]
 )
