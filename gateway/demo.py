@@ -71,7 +71,8 @@ async def stock_up(db: Database, *, now: datetime) -> int:
 
 
 def _units(number: int) -> int:
-    return 0 if number % 12 == 11 else 10 + number * 7 % 20  # noqa: PLR2004 - nothing depends on the figures
+    """Every twelfth product is sold out."""
+    return 0 if (number + 1) % 12 == 0 else 10 + number * 7 % 20
 
 
 async def open_accounts(db: Database, *, now: datetime) -> int:
