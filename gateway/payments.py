@@ -6,7 +6,8 @@ The provider is asked over HTTP, by two requests:
     GET  <PORTICO_PAYMENT_URL>/charges/<reference>  404 where it has never seen the reference
 
 Both answer {status, id, message}: `charged` with the id of the payment, `declined`, for good, or `pending` while the
-outcome is open. The provider must take the money of one reference once, and remember a reference for a day.
+outcome is open. The provider must take the money of one reference once, answer the same for it within a day, and know
+for good, by GET, every charge that it has made.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from .settings import Settings
 
 # A charge is asked about before it is asked for again once it is so old.
 _ASK_FIRST = timedelta(minutes=1)
-# The provider remembers a reference for a day; it is not asked for the money again when that comes to its end, and
-# what it does not know after that was never taken.
+# Who forgets a reference takes its money again. So the provider is not asked for it any more when its day comes to an
+# end; and what it does not know after that was never taken.
 _LAST_ASKED = timedelta(hours=23)
 _FORGOTTEN = timedelta(hours=25)
 _TRIES = 4
