@@ -2,7 +2,7 @@
 
 A document:
 
-    _id            128 random bits, in hexadecimal: whoever knows it may use a cart that has no owner
+    _id            128 bits in hexadecimal that nobody can guess: whoever knows them may use a cart without an owner
     owner          the subject of the viewer who created or claimed it; null for nobody
     status         `ACTIVE`, `PENDING`, `COMPLETE`, `EXPIRING` or `EXPIRED`
     items          [{sku, title, price (minor units), currency, quantity}], each SKU once, at most 100

@@ -123,7 +123,10 @@ class CartViewer:
         return cast("Cart | None", await carts.find_of_owner(info.context.db, self.caller.subject, projection))
 
 
-@strawberry.input(description="A new cart, empty at first.")
+@strawberry.input(
+    description="A new cart, empty at first. The idempotency key of a caller without a token should be random: whoever "
+    "repeats it is given the same cart."
+)
 class CreateCartInput:
     idempotency_key: str | None = idempotency_key()
 
