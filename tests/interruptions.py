@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, cast
 
@@ -42,6 +44,15 @@ def interrupted(
     return cast("Database", _InterruptedDatabase(database, collection, method, _Interruption(action, skip)))
 
 
+def delayed(database: Database, rng: random.Random, longest: float) -> Database:
+    """The database, where every command comes up to so many seconds late."""
+
+    async def delay() -> None:
+        await asyncio.sleep(rng.uniform(0, longest))
+
+    return cast("Database", _InterruptedDatabase(database, None, None, _EveryTime(delay, 0)))
+
+
 class _Interruption:
     def __init__(self, action: Action, skip: int) -> None:
         self._action: Action | None = action
@@ -55,6 +66,12 @@ class _Interruption:
             return
         action, self._action = self._action, None
         await action()
+
+
+class _EveryTime(_Interruption):
+    async def reach(self) -> None:
+        if self._action is not None:
+            await self._action()
 
 
 class _InterruptedDatabase:

@@ -7,13 +7,17 @@ import os
 import random
 from collections import Counter
 from collections.abc import Awaitable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from resolvers import cart_jobs, stock_jobs
+from resolvers.documents import Database
 from schema.nodes import encode_id
 
 from .harness import GatewayClient, SettableClock, assert_invariants, create_product, run_jobs
+from .interruptions import database_of, delayed
 from .shop import (
     Provider,
     add_input,
@@ -21,6 +25,7 @@ from .shop import (
     cart_of,
     cart_of_nobody,
     checkout_input,
+    key,
     new_cart,
     nothing_under_way,
     quantities,
@@ -210,6 +215,58 @@ async def test_a_busy_shop_ends_with_every_unit_in_one_place(gateway: GatewayCli
     for sku in skus:
         assert (await stock_of(gateway, sku))[1] == 0
     assert await gateway.db["carts"].find_one({"holding": True, "items": {"$ne": []}}) is None
+    await nothing_under_way(gateway.db)
+    await assert_invariants(gateway)
+
+
+async def test_jobs_that_take_the_living_for_dead_do_no_harm(
+    gateway: GatewayClient, clock: SettableClock, provider: Provider
+) -> None:
+    """Every step comes late, and the jobs refuse, finish and undo what is still under way."""
+    rng = random.Random(13)
+    skus = [await stock_up(gateway, units=12) for _ in range(3)]
+    carts = [await new_cart(gateway) for _ in range(4)]
+    is_over = False
+    told: Counter[str] = Counter()
+
+    async def shopper() -> None:
+        for _ in range(60 if IS_SOAK else 8):
+            place, sku = rng.randrange(len(carts)), rng.choice(skus)
+            cart = carts[place]
+            match rng.randrange(6):
+                case 0 | 1:
+                    answer = await gateway.result("addItemToCart", add_input(cart, sku, idempotencyKey=key()))
+                case 2 | 3:
+                    present = quantities(await cart_of(gateway, cart)).get(sku, 0)
+                    given = update_input(cart, sku, present, rng.randrange(4), idempotencyKey=key())
+                    answer = await gateway.result("updateCartItem", given)
+                case 4:
+                    answer = await restock(gateway, sku, rng.choice([-2, -1, 1, 2]))
+                case _:
+                    answer = await gateway.result("checkout", checkout_input(cart, rng.choice(["accept", "decline"])))
+                    if answer["__typename"] == "CheckoutPayload":
+                        carts[place] = await new_cart(gateway)
+            told[answer["__typename"]] += 1
+
+    async def undertaker(late: Database) -> None:
+        while not is_over:
+            now = clock.now() + timedelta(seconds=31)
+            await cart_jobs.finish_moves(late, now=now)
+            await stock_jobs.finish_changes(late, now=now)
+            await cart_jobs.finish_checkouts(late, provider, now=now)
+            await cart_jobs.finish_expiries(late, now=now)
+
+    late = delayed(gateway.db, rng, 0.02)
+    with database_of(gateway, late):
+        jobs = [asyncio.create_task(undertaker(late)) for _ in range(2)]
+        await asyncio.gather(*(shopper() for _ in range(10)))
+        is_over = True
+        await asyncio.gather(*jobs)
+    clock.advance(seconds=31)
+    await run_jobs(gateway, clock)
+
+    assert told["CartPayload"] > 0
+    assert told["CheckoutPayload"] == await gateway.db["orders"].count_documents({}) == len(provider.taken)
     await nothing_under_way(gateway.db)
     await assert_invariants(gateway)
 
