@@ -17,9 +17,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from resolvers.indexes import create_indexes
+from resolvers.payments import Payments
 from schema import create_schema
 
-from . import embedded, explorer
+from . import embedded, explorer, payments
 from .auth import Authenticator
 from .clock import Clock, SystemClock
 from .driver import Connection, connect
@@ -92,7 +93,7 @@ class Gateway:
             listeners = [*self._listeners, TraceListener()] if self._settings.show_plans else self._listeners
             connection = connect(self._settings, uri, listeners)
             try:
-                async with self._serving(connection):
+                async with payments.opened(self._settings) as methods, self._serving(connection, methods):
                     yield
             finally:
                 with contextlib.suppress(TimeoutError):
@@ -100,7 +101,7 @@ class Gateway:
                         await connection.close()
 
     @contextlib.asynccontextmanager
-    async def _serving(self, connection: Connection) -> AsyncIterator[None]:
+    async def _serving(self, connection: Connection, methods: Payments) -> AsyncIterator[None]:
         async for _ in create_indexes(connection.database):
             pass
         self._state = State(
@@ -110,8 +111,10 @@ class Gateway:
             executor=self._executor,
             database=connection.database,
             reading=connection.reading,
+            payments=methods,
         )
-        worker = asyncio.create_task(Worker(connection.database, self._clock, self._settings.job_seconds).run())
+        jobs = Worker(connection.database, self._clock, self._settings.job_seconds, methods)
+        worker = asyncio.create_task(jobs.run())
         logger().info("started", database=self._settings.database, driver=self._settings.driver)
         try:
             yield

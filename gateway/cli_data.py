@@ -16,7 +16,7 @@ from rich.table import Table
 from resolvers.documents import Database
 from resolvers.indexes import create_indexes, migrate, shard_collections
 
-from . import demo, embedded
+from . import demo, embedded, payments
 from .clock import SystemClock
 from .doctor import INVARIANTS
 from .driver import connect, reach
@@ -64,7 +64,9 @@ async def check_database(settings: Settings) -> None:
 
 
 async def load_demo(settings: Settings, size: int, out: Console) -> None:
-    """Loads the shop. What is there already stays as it is, or is brought back to what it was."""
+    """Loads the shop, stocks it, and opens accounts for its viewer. What is there already stays as it is, or is brought
+    back to what it was.
+    """
     async with opened(settings) as db:
         async for _ in create_indexes(db):
             pass
@@ -75,6 +77,9 @@ async def load_demo(settings: Settings, size: int, out: Console) -> None:
             ):
                 summary = await _import(db, subject, files, out, out)
                 out.print(_counts(subject, summary))
+        now = SystemClock().now()
+        out.print(f"stock: {await demo.stock_up(db, now=now):,} products")
+        out.print(f"accounts: {await demo.open_accounts(db, now=now):,} with money in them")
 
 
 async def import_files(settings: Settings, subject: str, files: Sequence[Path], out: Console, errors: Console) -> bool:
@@ -151,10 +156,10 @@ async def migrate_documents(settings: Settings, out: Console) -> None:
 
 
 async def work(settings: Settings) -> None:
-    async with opened(settings) as db:
+    async with opened(settings) as db, payments.opened(settings) as methods:
         async for _ in create_indexes(db):
             pass
-        running = asyncio.create_task(Worker(db, SystemClock(), settings.job_seconds).run())
+        running = asyncio.create_task(Worker(db, SystemClock(), settings.job_seconds, methods).run())
         loop = asyncio.get_running_loop()
         for ending in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(ending, running.cancel)

@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from resolvers import category_jobs, product_jobs
+from resolvers import category_jobs, product_jobs, stock_checks, transfer_jobs, transfers
 from resolvers.category_lineage import refresh_subtree
 from resolvers.documents import Database
+
+from .clock import SystemClock
 
 Repair = Callable[[], Awaitable[None]]
 
@@ -42,9 +44,34 @@ async def _products(db: Database) -> AsyncIterator[Problem]:
         yield Problem(f"product {wrong['sku']}", wrong["problem"], partial(product_jobs.mend_product, db, wrong))
 
 
+async def _stock(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in stock_checks.find_wrong_stocks(db):
+        mend = partial(stock_checks.mend_stock, db, wrong, now=SystemClock().now())
+        yield Problem(f"stock of {wrong['_id']}", wrong["problem"], None if wrong["repair"] is None else mend)
+
+
+async def _carts(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in stock_checks.find_lines_without_stock(db):
+        yield Problem(f"cart {wrong['_id']}", f"it holds units of {wrong['sku']}, which has no stock")
+
+
+async def _accounts(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in transfer_jobs.find_wrong_accounts(db):
+        called_off = wrong.get("transfer")
+        repair = None if called_off is None else partial(transfers.let_go, db, called_off, wrong["_id"])
+        yield Problem(f"account {wrong['_id']} ({wrong['name']})", wrong["problem"], repair)
+
+
 INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "Every stored ancestor list equals the chain of parents, with their present names and slugs.", _categories
     ),
     Invariant("Every product's terms and savings follow from its fields, and its categories exist.", _products),
+    Invariant(
+        "Every SKU's available, reserved and sold units are what was restocked; reserved is what live carts hold, and "
+        "sold what orders say.",
+        _stock,
+    ),
+    Invariant("Every unit in a live cart is one of a stock.", _carts),
+    Invariant("Every balance is what was deposited and what came and went, and none is negative.", _accounts),
 )

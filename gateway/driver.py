@@ -118,6 +118,9 @@ class MotorCollection:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._collection, name)
 
+    def with_options(self, **options: Any) -> MotorCollection:
+        return MotorCollection(self._collection.with_options(**options))
+
     async def aggregate(self, *args: Any, **kwargs: Any) -> Any:
         return MotorCursor(self._collection.aggregate(*args, **kwargs))
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from resolvers.documents import Database
 
-_COMMANDS = {
+COMMANDS = {
     "aggregate",
     "bulk_write",
     "count_documents",
@@ -71,7 +71,7 @@ class FaultyCollection:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._collection, name)
-        if name not in _COMMANDS:
+        if name not in COMMANDS:
             return method
 
         def guarded(*args: Any, **kwargs: Any) -> Any:

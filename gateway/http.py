@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl
 from uuid import uuid4
@@ -158,6 +159,8 @@ class GraphQLEndpoint:
             now=state.clock.now(),
             request_id=request_id,
             selections={},
+            payments=state.payments,
+            cart_lasts=timedelta(seconds=state.settings.cart_seconds),
         )
 
 

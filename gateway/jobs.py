@@ -11,9 +11,10 @@ from uuid import uuid4
 
 from pymongo.errors import PyMongoError
 
-from resolvers import category_jobs, leases, product_jobs
+from resolvers import cart_jobs, category_jobs, leases, product_jobs, stock_jobs, transfer_jobs
 from resolvers.documents import Database, upgrade_batch
 from resolvers.indexes import COLLECTIONS
+from resolvers.payments import Payments
 
 from .clock import Clock
 from .logs import logger
@@ -25,28 +26,59 @@ RELEASE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
+class Turn:
+    """What one turn of a job works with."""
+
+    db: Database
+    now: datetime
+    payments: Payments
+
+
+@dataclass(frozen=True)
 class Job:
-    """`run` takes the database and the time, does some of what is to be done, and returns how much."""
+    """`run` does some of what is to be done, and returns how much."""
 
     name: str
-    run: Callable[[Database, datetime], Awaitable[int]]
+    run: Callable[[Turn], Awaitable[int]]
 
 
-async def _finish_categories(db: Database, now: datetime) -> int:
-    return await category_jobs.finish_changes(db, now=now)
+async def _finish_categories(turn: Turn) -> int:
+    return await category_jobs.finish_changes(turn.db, now=turn.now)
 
 
-async def _finish_products(db: Database, now: datetime) -> int:
-    return await product_jobs.finish_changes(db, now=now)
+async def _finish_products(turn: Turn) -> int:
+    return await product_jobs.finish_changes(turn.db, now=turn.now)
 
 
-async def _upgrade_documents(db: Database, _now: datetime) -> int:
-    return sum([await upgrade_batch(db, spec) for spec in COLLECTIONS])
+async def _finish_stock(turn: Turn) -> int:
+    in_carts = await cart_jobs.finish_moves(turn.db, now=turn.now)
+    return in_carts + await stock_jobs.finish_changes(turn.db, now=turn.now)
+
+
+async def _expire_carts(turn: Turn) -> int:
+    begun = await cart_jobs.finish_expiries(turn.db, now=turn.now)
+    return begun + await cart_jobs.expire_idle(turn.db, now=turn.now)
+
+
+async def _finish_checkouts(turn: Turn) -> int:
+    return await cart_jobs.finish_checkouts(turn.db, turn.payments, now=turn.now)
+
+
+async def _finish_transfers(turn: Turn) -> int:
+    return await transfer_jobs.finish_transfers(turn.db, now=turn.now)
+
+
+async def _upgrade_documents(turn: Turn) -> int:
+    return sum([await upgrade_batch(turn.db, spec) for spec in COLLECTIONS])
 
 
 JOBS: tuple[Job, ...] = (
     Job("finish-categories", _finish_categories),
     Job("finish-products", _finish_products),
+    Job("finish-stock", _finish_stock),
+    Job("expire-carts", _expire_carts),
+    Job("finish-checkouts", _finish_checkouts),
+    Job("finish-transfers", _finish_transfers),
     Job("upgrade-documents", _upgrade_documents),
 )
 
@@ -54,9 +86,10 @@ JOBS: tuple[Job, ...] = (
 class Worker:
     """Runs the jobs again and again. A job that fails is logged, and tried again in its next turn."""
 
-    def __init__(self, db: Database, clock: Clock, pause_seconds: float) -> None:
+    def __init__(self, db: Database, clock: Clock, pause_seconds: float, payments: Payments) -> None:
         self._db = db
         self._clock = clock
+        self._payments = payments
         self._pause = pause_seconds
         self._owner = uuid4().hex
 
@@ -89,7 +122,7 @@ class Worker:
         now = self._clock.now()
         if not await leases.acquire(self._db, job.name, owner=self._owner, now=now, duration=LEASE):
             return 0
-        done = await job.run(self._db, now)
+        done = await job.run(Turn(self._db, now, self._payments))
         if done:
             logger().info("job done", job=job.name, count=done)
         return done

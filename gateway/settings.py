@@ -92,6 +92,13 @@ class Settings:
     log_level: LogLevel = _setting("info", "`debug`, `info`, `warning` or `error`.")
     log_format: LogFormat = _setting("console", "`console` for people, `json` for machines.")
 
+    cart_seconds: int = _setting(14_400, "How long an idle cart keeps its items.")
+    payment_url: HttpUrl | None = _setting(
+        None, "Where the payment provider is. Unset: tokens are not taken, and carts are paid by account alone."
+    )
+    payment_key: Secret | None = _setting(None, "The bearer token that the payment provider asks for.")
+    payment_seconds: float = _setting(10.0, "How long the payment provider may take for an answer, with retries.")
+
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Settings:
         """The settings in the environment. Raises SettingsError, which names the variable."""

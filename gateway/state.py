@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from resolvers.documents import Database
+from resolvers.payments import Payments
 
 from .auth import Authenticator
 from .clock import Clock
@@ -22,3 +23,4 @@ class State:
     executor: Executor
     database: Database
     reading: Database
+    payments: Payments

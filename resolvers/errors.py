@@ -9,9 +9,13 @@ from .documents import Document
 
 
 class DomainError(Exception):
-    """The root of the family. A subclass lists its public facts, so that an answer can be kept and given again."""
+    """The root of the family. A subclass lists its public facts, so that an answer can be kept and given again.
+
+    One that `passes` is no final answer: it is not kept, and the same call may be made again.
+    """
 
     facts: ClassVar[tuple[str, ...]] = ()
+    passes: ClassVar[bool] = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -58,6 +62,8 @@ class InvalidInput(DomainError):
 class Conflict(DomainError):
     """Somebody else changed the object first. Nothing was written."""
 
+    passes = True
+
 
 class SlugTaken(DomainError):
     facts = ("slug",)
@@ -98,6 +104,55 @@ class ProductEditConflict(DomainError):
 class ProductInUse(DomainError):
     def __init__(self) -> None:
         super().__init__("Carts still hold some of this product.")
+
+
+class CartInactive(DomainError):
+    """The cart takes no changes any more. `status` is PENDING, COMPLETE, EXPIRING or EXPIRED."""
+
+    facts = ("status",)
+
+    def __init__(self, status: str) -> None:
+        super().__init__(f"The cart is {status.lower()}.")
+        self.status = status
+
+
+class InadequateInventory(DomainError):
+    """So many are not to be had. `available` is how many are."""
+
+    facts = ("sku", "available")
+
+    def __init__(self, sku: str, available: int) -> None:
+        super().__init__(f"Of {sku!r} only {available} are available.")
+        self.sku = sku
+        self.available = available
+
+
+class EmptyCart(DomainError):
+    def __init__(self) -> None:
+        super().__init__("There is nothing in the cart.")
+
+
+class PaymentPending(DomainError):
+    """Whether the money was taken is not known yet. `cart` is the whole document; it stays locked."""
+
+    facts = ("cart",)
+    passes = True
+
+    def __init__(self, cart: Document) -> None:
+        super().__init__("The payment has not been answered yet. The same call asks again.")
+        self.cart = cart
+
+
+class PaymentDeclined(DomainError):
+    """The payment was refused, for good."""
+
+    def __init__(self, message: str = "The payment was refused.") -> None:
+        super().__init__(message)
+
+
+class InsufficientFunds(DomainError):
+    def __init__(self) -> None:
+        super().__init__("The account does not hold so much.")
 
 
 class OperationKeyReused(Exception):

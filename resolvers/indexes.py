@@ -8,17 +8,33 @@ from typing import Any
 from pymongo import IndexModel
 from pymongo.errors import OperationFailure
 
+from .accounts import ACCOUNTS
+from .carts import CARTS
 from .categories import CATEGORIES
 from .documents import Collection, CollectionSpec, Database, upgrade_batch
 from .intents import INTENTS
 from .leases import LEASES
 from .operations import OPERATIONS
+from .orders import ORDERS
 from .products import PRODUCTS
+from .stock import STOCK
+from .transfers import TRANSFERS
 
 # The server's codes for an index of the same name with other options, or with other keys.
 _DEFINED_OTHERWISE = {85, 86}
 
-COLLECTIONS: tuple[CollectionSpec, ...] = (CATEGORIES, PRODUCTS, OPERATIONS, INTENTS, LEASES)
+COLLECTIONS: tuple[CollectionSpec, ...] = (
+    CATEGORIES,
+    PRODUCTS,
+    STOCK,
+    CARTS,
+    ORDERS,
+    ACCOUNTS,
+    TRANSFERS,
+    OPERATIONS,
+    INTENTS,
+    LEASES,
+)
 
 
 async def create_indexes(db: Database, *, rebuild: bool = False) -> AsyncIterator[tuple[str, list[str]]]:

@@ -73,6 +73,14 @@ def mark_applied(operation_id: str) -> Document:
     return {"$push": {"applied": {"$each": [operation_id], "$slice": -_APPLIED_KEPT}}}
 
 
+def applied_with(operation_id: str) -> Document:
+    """As `mark_applied`, for an update that is a pipeline: an expression for the list."""
+    marks: Document = {"$ifNull": ["$applied", []]}
+    if not is_repeatable(operation_id):
+        return marks
+    return {"$slice": [{"$concatArrays": [marks, [operation_id]]}, -_APPLIED_KEPT]}
+
+
 def was_applied(document: Document, operation_id: str) -> bool:
     return operation_id in document.get("applied", ())
 

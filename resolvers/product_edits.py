@@ -6,16 +6,18 @@ before its writer looks whether the categories are; who deletes a category marks
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from uuid import uuid4
 
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
-from . import intents, operations
-from .categories import find_usable, require_usable
+from . import intents, operations, stock
+from .categories import SETTLING_ATTEMPTS, SETTLING_PAUSE, find_usable, require_usable
 from .documents import SCHEMA_VERSION, Database, Document
-from .errors import NotFound, ProductEditConflict, SkuTaken
+from .errors import Conflict, NotFound, ProductEditConflict, ProductInUse, SkuTaken
 from .product_rules import ProductFields, document_of
 from .products import PRODUCTS, find_by_sku
 
@@ -157,25 +159,72 @@ async def _try_update(db: Database, product: Document, changed: Document, now: d
         if gone is not None:
             await products.update_one(guard, {"$pull": {"incoming": {"op": operation_id}}})
             raise NotFound("Category", str(gone))
+    # The stock tells whether some are available without a new nonce, and the terms hold that, too.
+    guard["stock_version"] = product.get("stock_version")
     changes = {key: value for key, value in changed.items() if product.get(key) != value and key != "_id"}
     update: Document = {"$set": changes, **operations.mark_applied(operation_id), "$unset": {"incoming": ""}}
     return bool((await products.update_one(guard, update)).matched_count)
 
 
-async def delete_product(db: Database, *, sku: str, nonce: str, operation_id: str) -> None:
-    """Removes the product that the caller read under this nonce.
+async def delete_product(db: Database, *, sku: str, nonce: str, now: datetime, operation_id: str) -> None:
+    """Removes the product that the caller read under this nonce, with the units of it that are available.
 
-    Raises:   NotFound, ProductEditConflict (with the product as it is).
-    Writes:   products; one nonce-guarded removal.
+    A deletion marks the product first, then closes the stock, which it can only while no cart holds any. Nothing is put
+    into carts from then on. The product is deleted under the mark: who takes the mark off may open the stock again.
+
+    Raises:   NotFound, ProductInUse, ProductEditConflict (with the product as it is), Conflict (a deletion by somebody
+              else does not come to an end).
+    Writes:   products, stock; a mark, then the stock, then the removal, or of the marks where carts hold some.
     """
     earlier = await operations.notes(db, operation_id)
-    product = await find_by_sku(db, sku)
-    if product is not None and product["nonce"] == nonce:
-        await operations.note(db, operation_id, deleting=True)
-        if (await db[PRODUCTS.name].delete_one({"sku": sku, "nonce": nonce})).deleted_count:
-            return
+    for _ in range(SETTLING_ATTEMPTS):
         product = await find_by_sku(db, sku)
-    if product is not None:
-        raise ProductEditConflict(product)
-    if not earlier.get("deleting"):
-        raise NotFound("Product", sku)
+        if product is None:
+            if not earlier.get("deleting"):
+                raise NotFound("Product", sku)
+            await stock.write_off(db, sku, earlier["deleting"], now=now)
+            return
+        if product["nonce"] != nonce:
+            raise ProductEditConflict(product)
+        if await _try_delete(db, product, now, operation_id):
+            return
+        await asyncio.sleep(SETTLING_PAUSE)
+    raise Conflict("The product is being deleted by somebody else.")
+
+
+async def _try_delete(db: Database, product: Document, now: datetime, operation_id: str) -> bool:
+    sku = product["sku"]
+    other = product.get("deleting")
+    if other is not None:
+        if other["op"] == operation_id:
+            await settle_deletion(db, sku, other["id"], now=now)
+        return False
+    deletion = uuid4().hex
+    mark = {"id": deletion, "op": operation_id, "at": now}
+    guard = {"sku": sku, "nonce": product["nonce"], "deleting": None}
+    if not (await db[PRODUCTS.name].update_one(guard, {"$set": {"deleting": mark}})).matched_count:
+        return False
+    try:
+        is_closed = await stock.close(db, sku=sku, product_id=product["_id"], deletion=deletion, now=now)
+    except ProductInUse:
+        await settle_deletion(db, sku, deletion, now=now)
+        raise
+    if is_closed:
+        await operations.note(db, operation_id, deleting=deletion)
+        mine = {"sku": sku, "nonce": product["nonce"], "deleting.id": deletion}
+        if (await db[PRODUCTS.name].delete_one(mine)).deleted_count:
+            await stock.write_off(db, sku, deletion, now=now)
+            return True
+    await settle_deletion(db, sku, deletion, now=now)
+    return False
+
+
+async def settle_deletion(db: Database, sku: str, deletion: str, *, now: datetime) -> None:
+    """Undoes a deletion that has not deleted its product yet, and finishes one that has. May be repeated.
+
+    Writes:   products, then stock; one guarded update each.
+    """
+    mine = {"sku": sku, "deleting.id": deletion}
+    await db[PRODUCTS.name].update_one(mine, {"$unset": {"deleting": ""}})
+    product = await find_by_sku(db, sku, {"_id": 1})
+    await stock.settle_closed(db, sku, deletion, product_id=None if product is None else product["_id"], now=now)

@@ -109,7 +109,7 @@ async def _change(
         if any(category_id not in present["category_ids"] for category_id in document["category_ids"]):
             outcomes[number] = await _change_one(db, present, document, now, operation_id)
         else:
-            guard = {"sku": document["sku"], "nonce": present["nonce"]}
+            guard = {"sku": document["sku"], "nonce": present["nonce"], "stock_version": present.get("stock_version")}
             nonce = nonces[document["sku"]] = operations.derived_nonce(operation_id, present["nonce"])
             updates.append(UpdateOne(guard, {"$set": {**document, "nonce": nonce}}))
     if updates and (await db[PRODUCTS.name].bulk_write(updates, ordered=False)).matched_count < len(updates):

@@ -22,6 +22,7 @@ _CHECKED = {
     "properties": 1,
     "details": 1,
     "in_stock": 1,
+    "stock_version": 1,
     "terms": 1,
     "keywords": 1,
 }
@@ -42,14 +43,17 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     async for product in products.find({"incoming": {"$elemMatch": stale}}, {"sku": 1}):
         settled += 1
         await products.update_one({"sku": product["sku"]}, {"$pull": {"incoming": stale}})
+    async for product in products.find({"deleting.at": {"$lte": before}}, {"sku": 1, "deleting": 1}):
+        settled += 1
+        await product_edits.settle_deletion(db, product["sku"], product["deleting"]["id"], now=now)
     return settled
 
 
 async def find_wrong_products(db: Database) -> AsyncIterator[Document]:
     """Products whose terms or prices do not follow from their fields, or whose categories do not exist.
 
-    Yields {_id, sku, problem, nonce, repair}; `repair` holds the values that mend it. Products of an older version are
-    passed over: an upgrade writes them anew.
+    Yields {_id, sku, problem, nonce, stock_version, repair}; `repair` holds the values that mend it. Products of an
+    older version are passed over: an upgrade writes them anew.
     """
     found = db[PRODUCTS.name].find({"schema_version": PRODUCTS.version}, _CHECKED)
     async for batch in in_batches(found):
@@ -61,7 +65,7 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Docume
     ids = list({category_id for product in batch for category_id in product["category_ids"]})
     known = await find_by_ids(db, ids, {"_id": 1}) if ids else {}
     for product in batch:
-        row = {key: product[key] for key in ("_id", "sku", "nonce")}
+        row = {key: product.get(key) for key in ("_id", "sku", "nonce", "stock_version")}
         if any(category_id not in known for category_id in product["category_ids"]):
             kept = [category_id for category_id in product["category_ids"] if category_id in known]
             mended = {"category_ids": kept, **search_keys({**product, "category_ids": kept})}
@@ -76,4 +80,5 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Docume
 
 async def mend_product(db: Database, wrong: Document) -> None:
     """Writes the values that `find_wrong_products` found to be right, unless the product was edited meanwhile."""
-    await db[PRODUCTS.name].update_one({"sku": wrong["sku"], "nonce": wrong["nonce"]}, {"$set": wrong["repair"]})
+    guard = {key: wrong[key] for key in ("sku", "nonce", "stock_version")}
+    await db[PRODUCTS.name].update_one(guard, {"$set": wrong["repair"]})

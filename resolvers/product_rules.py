@@ -12,11 +12,11 @@ from bson import ObjectId
 
 from .documents import Document
 from .errors import InvalidInput
+from .money import MAX_AMOUNT
 from .product_terms import ALBUM, FILM, search_keys
 from .products import priced
 from .text import check_length, require_text
 
-MAX_AMOUNT = 2**53 - 1
 MAX_SKU = 100
 MAX_TITLE = 500
 MAX_DESCRIPTION = 20_000

@@ -15,6 +15,9 @@ A document:
     nonce          changed by every edit
     terms          what many products share and it can be found by; see `product_terms`
     keywords       what few products share and it can be found by
+    in_stock       whether some are available, as the stock of `stock_version` said
+    stock_version  the version of the stock that the product was told of last
+    deleting       {id, op, at}  a deletion that is under way
     incoming       [{op, at, ids}]  edits that are about to put it into these categories
     applied        ids of the latest repeatable operations on it
 
@@ -33,7 +36,7 @@ from pymongo import ASCENDING, DESCENDING, TEXT, IndexModel
 
 from .documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
 from .paging import Key, Listing, Page, count_listings, find_pages
-from .product_terms import search_keys, term
+from .product_terms import search_keys, stock_term, term
 
 _TEXT_WEIGHTS = {
     "title": 10,
@@ -100,6 +103,7 @@ PRODUCTS = CollectionSpec(
         IndexModel([("keywords", ASCENDING), ("issue_date", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("incoming.ids", ASCENDING)], sparse=True),
         IndexModel([("incoming.at", ASCENDING)], sparse=True),
+        IndexModel([("deleting.at", ASCENDING)], sparse=True),
         # No language: a stop word of English is a title elsewhere (`It`, `The The`), and names have no stems.
         IndexModel(
             [(path, TEXT) for path in _TEXT_WEIGHTS],
@@ -144,6 +148,20 @@ async def find_product_pages(
     for page in pages:
         page.documents = await upgrade_read(db, PRODUCTS, page.documents, projection)
     return pages
+
+
+async def tell_in_stock(db: Database, sku: str, *, in_stock: bool, version: int) -> None:
+    """Notes whether some are available, as the stock of this version says. One that knows of a later version stays.
+
+    Writes:   products; one guarded update.
+    """
+    known = [stock_term(in_stock=known) for known in (True, False)]
+    replaced = {"$cond": [{"$in": ["$$this", known]}, stock_term(in_stock=in_stock), "$$this"]}
+    told = {"in_stock": in_stock, "stock_version": version}
+    # An old document has no terms; they are made when it is upgraded.
+    terms = {"$cond": [{"$isArray": "$terms"}, {"$map": {"input": "$terms", "in": replaced}}, "$$REMOVE"]}
+    earlier = {"$or": [{"stock_version": None}, {"stock_version": {"$lt": version}}]}
+    await db[PRODUCTS.name].update_one({"sku": sku, **earlier}, [{"$set": {**told, "terms": terms}}])
 
 
 async def count_products(db: Database, listings: Sequence[Listing]) -> list[int]:

@@ -8,20 +8,24 @@ import strawberry
 from graphql import GraphQLError
 from strawberry.schema.config import StrawberryConfig
 
+from .accounts import AccountMutation
+from .carts import CartMutation, CartQuery
 from .categories import CategoryMutation, CategoryQuery
 from .context import Info, core
 from .documents import install
 from .errors import HANDLERS
 from .inputs import described
 from .nodes import MAX_NODES, Node, find_node
+from .orders import OrderMutation
 from .product_mutations import ProductMutation
 from .products import AudioAlbum, Film, GeneralProduct, ProductQuery
 from .scalars import SCALARS
+from .stock import StockMutation
 from .viewer import ViewerQuery
 
 
 @strawberry.type(description="Reading.")
-class Query(ViewerQuery, CategoryQuery, ProductQuery):
+class Query(ViewerQuery, CategoryQuery, ProductQuery, CartQuery):
     @strawberry.field(description="The object with this id, of whatever type.")
     async def node(
         self, info: Info, id: Annotated[strawberry.ID, described("What the object has for `id`.")]
@@ -46,7 +50,7 @@ class Query(ViewerQuery, CategoryQuery, ProductQuery):
     description="Writing. A field is null only after a fault, which is in `errors`; "
     "other fields of the same request stand."
 )
-class Mutation(CategoryMutation, ProductMutation):
+class Mutation(CategoryMutation, ProductMutation, StockMutation, CartMutation, OrderMutation, AccountMutation):
     pass
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import strawberry
@@ -12,6 +12,7 @@ from graphql import GraphQLResolveInfo
 
 from loaders.batching import Loader, Loaders
 from resolvers.documents import Database
+from resolvers.payments import Payments
 
 from .roles import Role
 
@@ -35,7 +36,8 @@ class Context:
     """One operation: its database, its caller, its one point in time.
 
     `db` reads from the primary; `reading` may read from secondaries, for what anybody may see.
-    `selections` is kept with the parsed operation, for all its requests.
+    `selections` is kept with the parsed operation, for all its requests. `cart_lasts` is how long an idle cart keeps
+    its items.
     """
 
     db: Database
@@ -44,9 +46,16 @@ class Context:
     now: datetime
     request_id: str
     selections: dict[Hashable, Any]
+    payments: Payments
+    cart_lasts: timedelta
     loaders: Loaders = field(default_factory=Loaders)
     operation_id: str = ""
     is_write: bool = False
+
+    @property
+    def subject(self) -> str | None:
+        """Who calls; None for an anonymous caller."""
+        return None if self.caller is None else self.caller.subject
 
     def loader(self, name: Hashable, read: Any) -> Loader[Any, Any]:
         return self.loaders.get(name, read)

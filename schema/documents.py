@@ -37,6 +37,8 @@ def install(schema: strawberry.Schema) -> None:
                 for argument in field.args.values():
                     _install_default(argument)
         if isinstance(graphql_type, GraphQLInputObjectType):
+            # Strawberry keeps this to itself; graphql-core prints and checks it.
+            graphql_type.is_one_of = graphql_type.extensions[_BACKREF].is_one_of
             for input_field in graphql_type.fields.values():
                 _install_default(input_field)
         if isinstance(graphql_type, GraphQLObjectType) and graphql_type.name in document_types:

@@ -15,7 +15,8 @@ def described(description: str) -> Any:
     return strawberry.argument(description=description)
 
 
-def idempotency_key() -> Any:
-    return strawberry.field(
-        default=None, description="A repeated call with the same key has one effect and one answer."
-    )
+def idempotency_key(*, is_required: bool = False) -> Any:
+    description = "A repeated call with the same key has one effect and one answer."
+    if is_required:
+        return strawberry.field(description=description)
+    return strawberry.field(default=None, description=description)

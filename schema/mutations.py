@@ -53,8 +53,7 @@ class Write(FieldExtension):
         if key is None:
             context.operation_id = operations.random_operation_id()
             return await next_(source, info, **kwargs)
-        subject = None if context.caller is None else context.caller.subject
-        return await self._once(operations.record_id_of(subject, key), next_, source, info, kwargs)
+        return await self._once(operations.record_id_of(context.subject, key), next_, source, info, kwargs)
 
     async def _once(self, record_id: str, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
         context = info.context
@@ -84,11 +83,10 @@ class Write(FieldExtension):
         try:
             result = await next_(source, info, **kwargs)
             outcome = _payload_record(info, result)
-        except errors.Conflict:
-            # It passes: nothing was written, and the same call may be made again.
-            await operations.release(context.db, operation_id, owner=owner, now=context.now)
-            raise
         except errors.DomainError as error:
+            if error.passes:
+                await operations.release(context.db, operation_id, owner=owner, now=context.now)
+                raise
             outcome = _error_record(info, error)
             kept = await operations.finish(context.db, operation_id, outcome=outcome)
             if kept is outcome:

@@ -33,7 +33,8 @@ class Kind:
     """One kind of object that has a global id.
 
     `path` is where its documents hold the key, `parse` makes a key of its text and raises ValueError, `read` makes
-    the batch read by key. A kind with several types tells them apart by `type_name`, which reads `discriminator`.
+    the batch read by key. A kind with several types tells them apart by `type_name`. `visible_to` tells whether the
+    caller with this subject, None for an anonymous one, may know of the document by its id. Both read `discriminator`.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Kind:
     types: tuple[str, ...]
     type_name: Callable[[Source], str]
     discriminator: tuple[str, ...] = ()
+    visible_to: Callable[[Source, str | None], bool] = lambda _document, _subject: True
 
 
 KINDS: dict[str, Kind] = {}
@@ -129,11 +131,16 @@ def _loader(info: Any, kind: Kind) -> Loader[Any, Document]:
 
 
 async def find_node(info: Any, global_id: str) -> KindDocument | None:
-    """The object with this id. Raises a GraphQLError where it is no id; None where there is no such object."""
+    """The object with this id; None where there is none that the caller may see. Raises a GraphQLError where it is no
+    id.
+    """
     try:
         kind, key = decode_id(global_id)
     except ValueError:
         shown = global_id if len(global_id) <= 60 else f"{global_id[:60]}…"  # noqa: PLR2004
         raise GraphQLError(f"{shown!r} is not an id.", extensions={"code": "BAD_USER_INPUT"}) from None
     document = await load_one(info, kind, key)
-    return None if document is None else KindDocument(kind, document)
+    context: Context = info.context
+    if document is None or not kind.visible_to(document, context.subject):
+        return None
+    return KindDocument(kind, document)

@@ -205,6 +205,7 @@ class ProductMutation:
             info.context.db,
             sku=key_in("Product", input.id),
             nonce=input.nonce,
+            now=info.context.now,
             operation_id=info.context.operation_id,
         )
         return DeletedPayload(deleted_id=input.id)

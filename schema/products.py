@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import strawberry
 
 from loaders import products as loaders
+from loaders import stock as stock_loaders
 from resolvers import product_search
 from resolvers.product_terms import ALBUM, FILM
 
 from .connections import Connection, Paged, selected_below
 from .context import Info, core
-from .fields import Source, computed, related, stored
+from .fields import Source, computed, reads, related, stored
 from .inputs import After, First, described
 from .money import Money
 from .nodes import Kind, Node, load_one, node_id, register
@@ -108,11 +109,16 @@ class Product(Node):
         "Category", "category_ids", many=True, description="The categories it is in, in the merchant's order."
     )
     properties: list[Property] = stored(default=(), description="Free properties, in the order the merchant gave them.")
-    stock: Stock = computed(lambda _document: {}, description="How many there are.")
     issue_date: datetime | None = stored(description="When the work came out or the product was introduced.")
     nonce: strawberry.ID = stored(
         description="Changes with every edit; an edit must name the nonce that it was based on."
     )
+
+    @reads("sku", description="How many there are.")
+    @staticmethod
+    async def stock(root: strawberry.Parent[Source], info: Info) -> Stock:
+        stocks = info.context.loader("stock", lambda: stock_loaders.by_sku(info.context.reading))
+        return cast("Stock", await stocks.load(root["sku"]) or {})
 
 
 @strawberry.type(description="A record.")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import strawberry
 
+from .accounts import AccountViewer
+from .carts import CartViewer
 from .context import Caller, Info
+from .orders import OrderViewer
 from .roles import Role
 
 
 @strawberry.type(description="What the bearer token says about the caller.")
-class Viewer:
+class Viewer(CartViewer, OrderViewer, AccountViewer):
     caller: strawberry.Private[Caller]
 
     @strawberry.field(description="The token's subject.")

@@ -17,6 +17,7 @@ from resolvers.indexes import create_indexes
 
 from .databases import database
 from .harness import SECRET, Commands, GatewayClient, SettableClock, running
+from .shop import Provider
 
 # What a developer has set must not reach a test.
 for _name in [name for name in os.environ if name.startswith("PORTICO_") and name != "PORTICO_SHARED_DATA"]:
@@ -98,3 +99,11 @@ async def gateway(settings: Settings, clock: SettableClock, commands: Commands) 
     """A running gateway, asked over HTTP without a network."""
     async with running(settings, clock=clock, commands=commands) as client:
         yield client
+
+
+@pytest.fixture
+def provider(gateway: GatewayClient) -> Provider:
+    """The payment provider of the gateway."""
+    provider = Provider()
+    gateway.state.payments = provider
+    return provider

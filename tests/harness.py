@@ -17,7 +17,7 @@ from gateway.app import create_app
 from gateway.auth import Authenticator
 from gateway.clock import SystemClock
 from gateway.doctor import INVARIANTS
-from gateway.jobs import JOBS
+from gateway.jobs import JOBS, Turn
 from gateway.settings import Secret, Settings
 from gateway.state import State
 from resolvers.documents import Database
@@ -86,22 +86,23 @@ class Answer:
 
 @dataclass
 class GatewayClient:
-    """Asks a running gateway, as a merchant unless told otherwise."""
+    """Asks a running gateway, as a merchant who may also make deposits unless told otherwise."""
 
     http: httpx.AsyncClient
     state: State
     commands: Commands
     settings: Settings
-    roles: Sequence[Role] = field(default=(Role.MERCHANT,))
+    roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE))
+    subject: str = "tester"
 
     @property
     def db(self) -> Database:
         return self.state.database
 
-    def token(self, subject: str = "tester", roles: Sequence[Role] | None = None) -> str:
+    def token(self, subject: str | None = None, roles: Sequence[Role] | None = None) -> str:
         chosen = self.roles if roles is None else roles
         return Authenticator(self.settings).issue(
-            subject, list(chosen), now=SystemClock().now(), lasts=timedelta(hours=1)
+            subject or self.subject, list(chosen), now=SystemClock().now(), lasts=timedelta(hours=1)
         )
 
     async def ask(
@@ -169,14 +170,26 @@ _NOT_FOUND = "... on NotFound { id }"
 _INVALID = f"{_NOT_FOUND} ... on InvalidInput {{ path }}"
 _EDIT_CONFLICT = "... on ProductEditConflict { current { title nonce } }"
 _DELETED = "... on DeletedPayload { deletedId }"
+_ACCOUNT = "... on AccountPayload { account { id name balance { amount currency } pendingTransfers { id } } }"
+_TRANSFER = (
+    "... on TransferPayload { transfer { id state amount { amount currency } "
+    "source { id name } destination { id name } } }"
+)
+_CART = (
+    "cart { id status items { sku quantity title unitPrice { amount currency } lineTotal { amount } product { sku } } "
+    "total { amount currency } lastModified expiresAt }"
+)
+_STOCK = "product { sku stock { available reserved sold } }"
+_ORDER = "order { id placedAt items { sku quantity title lineTotal { amount } } total { amount } paymentReference }"
+_INACTIVE = "... on CartInactive { status }"
+_SHORT = "... on InadequateInventory { sku available }"
 
 
 def _mutation(name: str, selection: str) -> str:
     kind = name[0].upper() + name[1:]
-    return (
-        f"mutation ($input: {kind}Input!) "
-        f"{{ {name}(input: $input) {{ __typename ... on UserError {{ message }} {selection} }} }}"
-    )
+    # Nothing that a caller could act on keeps a cart from being created.
+    failures = "" if name == "createCart" else "... on UserError { message }"
+    return f"mutation ($input: {kind}Input!) {{ {name}(input: $input) {{ __typename {failures} {selection} }} }}"
 
 
 MUTATIONS = {
@@ -189,6 +202,18 @@ MUTATIONS = {
         "createProduct": f"{_PRODUCT} {_INVALID} ... on SkuTaken {{ sku }}",
         "updateProduct": f"{_PRODUCT} {_INVALID} {_EDIT_CONFLICT}",
         "deleteProduct": f"{_DELETED} {_NOT_FOUND} {_EDIT_CONFLICT}",
+        "restock": f"... on StockPayload {{ {_STOCK} }} {_SHORT} {_INVALID}",
+        "createCart": f"... on CartPayload {{ {_CART} }}",
+        "addItemToCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_SHORT} {_INVALID}",
+        "updateCartItem": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_SHORT} {_INVALID}",
+        "claimCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_NOT_FOUND}",
+        "checkout": (
+            f"... on CheckoutPayload {{ {_CART} {_ORDER} }} {_INACTIVE} {_NOT_FOUND} "
+            "... on PaymentPending { cart { id status } }"
+        ),
+        "openAccount": f"{_ACCOUNT} ... on InvalidInput {{ path }}",
+        "deposit": f"{_ACCOUNT} {_INVALID}",
+        "transfer": f"{_TRANSFER} {_INVALID}",
     }.items()
 }
 
@@ -234,7 +259,7 @@ def stops() -> Iterator[int]:
 async def run_jobs(gateway: GatewayClient, clock: SettableClock) -> None:
     """One turn of every job, on the database itself."""
     for job in JOBS:
-        await job.run(gateway.db, clock.now())
+        await job.run(Turn(gateway.db, clock.now(), gateway.state.payments))
 
 
 async def assert_invariants(gateway: GatewayClient) -> None:

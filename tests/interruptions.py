@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, cast
 
-from gateway.faults import FaultyDatabase
+from gateway.faults import COMMANDS, FaultyDatabase
 from resolvers.documents import Database, Document
 
 from .harness import GatewayClient
@@ -32,9 +34,23 @@ def database_of(gateway: GatewayClient, database: Any) -> Iterator[Any]:
         gateway.state.database = own
 
 
-def interrupted(database: Database, collection: str, method: str, action: Action, *, skip: int = 0) -> Database:
-    """The database, where `action` happens once: right before the command, of those that come after `skip` others."""
+def interrupted(
+    database: Database, collection: str | None, method: str | None, action: Action, *, skip: int = 0
+) -> Database:
+    """The database, where `action` happens once: right before the command, of those that come after `skip` others.
+
+    With None for the collection or the method it is a command on any, or by any.
+    """
     return cast("Database", _InterruptedDatabase(database, collection, method, _Interruption(action, skip)))
+
+
+def delayed(database: Database, rng: random.Random, longest: float) -> Database:
+    """The database, where every command comes up to so many seconds late."""
+
+    async def delay() -> None:
+        await asyncio.sleep(rng.uniform(0, longest))
+
+    return cast("Database", _InterruptedDatabase(database, None, None, _EveryTime(delay, 0)))
 
 
 class _Interruption:
@@ -52,8 +68,16 @@ class _Interruption:
         await action()
 
 
+class _EveryTime(_Interruption):
+    async def reach(self) -> None:
+        if self._action is not None:
+            await self._action()
+
+
 class _InterruptedDatabase:
-    def __init__(self, database: Database, collection: str, method: str, interruption: _Interruption) -> None:
+    def __init__(
+        self, database: Database, collection: str | None, method: str | None, interruption: _Interruption
+    ) -> None:
         self._database = database
         self._collection = collection
         self._method = method
@@ -64,20 +88,20 @@ class _InterruptedDatabase:
 
     def __getitem__(self, name: str) -> Any:
         collection = self._database[name]
-        if name != self._collection:
+        if self._collection not in {None, name}:
             return collection
         return _InterruptedCollection(collection, self._method, self._interruption)
 
 
 class _InterruptedCollection:
-    def __init__(self, collection: Any, method: str, interruption: _Interruption) -> None:
+    def __init__(self, collection: Any, method: str | None, interruption: _Interruption) -> None:
         self._collection = collection
         self._method = method
         self._interruption = interruption
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._collection, name)
-        if name != self._method:
+        if name not in ({self._method} if self._method else COMMANDS):
             return method
         if name == "find":
             return lambda *args, **kwargs: _InterruptedCursor(method(*args, **kwargs), self._interruption)

@@ -11,6 +11,7 @@ import pytest
 
 from schema.nodes import encode_id
 
+from .accounts import deposit_input, open_account, transfer_input
 from .catalog import add_categories, add_products, album, film, product
 from .harness import MUTATIONS, GatewayClient, category_input, create_category, create_product, product_input
 
@@ -147,6 +148,7 @@ async def test_every_mutation_sends_the_commands_of_its_budget(gateway: GatewayC
     root, other = await create_category(gateway), await create_category(gateway)
     child = await create_category(gateway, parentId=root["id"])
     made, gone = [await create_product(gateway, categoryIds=[root["id"]]) for _ in range(2)]
+    mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
     writes: dict[str, tuple[str, dict[str, Any]]] = {
         "create a root category": ("createCategory", category_input()),
         "create a category": ("createCategory", category_input(parentId=root["id"])),
@@ -158,6 +160,10 @@ async def test_every_mutation_sends_the_commands_of_its_budget(gateway: GatewayC
         "create a product in a category": ("createProduct", product_input(categoryIds=[root["id"]])),
         "edit a product": ("updateProduct", {"id": made["id"], "nonce": made["nonce"], "title": "Other"}),
         "delete a product": ("deleteProduct", {"id": gone["id"], "nonce": gone["nonce"]}),
+        "open an account": ("openAccount", {"name": "Savings"}),
+        "make a deposit": ("deposit", deposit_input(mine)),
+        "transfer money": ("transfer", transfer_input(mine, theirs)),
+        "transfer too much": ("transfer", transfer_input(mine, theirs, 1_000)),
     }
     for name, (mutation, given) in writes.items():
         assert await sent(gateway, _bare(MUTATIONS[mutation]), {"input": given}) == BUDGETS[name], name
@@ -202,6 +208,16 @@ async def _ids(gateway: GatewayClient) -> list[str]:
     slugs = [f'c{number}: category(slug: "{one["slug"]}") {{ id }}' for number, one in enumerate(TREE)]
     categories = (await gateway.data(f"{{ {' '.join(slugs)} }}")).values()
     return [*(one["id"] for one in categories), *(encode_id("Product", f"p{number}") for number in range(60))]
+
+
+async def test_accounts_and_transfers_are_read_by_one_command_a_kind(gateway: GatewayClient) -> None:
+    mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db, owner="another")
+    made = [(await gateway.result("transfer", transfer_input(mine, theirs, 1)))["transfer"]["id"] for _ in range(3)]
+    listed = "{ viewer { accounts { name balance { amount } pendingTransfers { id } } } }"
+    text = "query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Transfer { source { name } destination { name } } } }"
+
+    assert await sent(gateway, listed) == BUDGETS["the viewer's accounts"]
+    assert await sent(gateway, text, {"ids": made}) == BUDGETS["transfers with their accounts"]
 
 
 async def test_a_page_costs_the_same_however_many_categories_its_products_are_in(gateway: GatewayClient) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.faults import Crash, FaultyDatabase
-from gateway.jobs import JOBS
+from gateway.jobs import JOBS, Turn
 from resolvers import category_edits, category_jobs, operations
 from resolvers.documents import Database
 from resolvers.errors import CategoryNotEmpty
@@ -145,7 +145,8 @@ async def test_moves_renames_and_creations_in_one_tree_at_once_leave_it_whole(
     assert len(await tree(gateway)) == 12 + 14
     # No mark is left over, so the jobs have nothing to do.
     clock.advance(minutes=1)
-    assert [await job.run(gateway.db, clock.now()) for job in JOBS] == [0] * len(JOBS)
+    turn = Turn(gateway.db, clock.now(), gateway.state.payments)
+    assert [await job.run(turn) for job in JOBS] == [0] * len(JOBS)
 
 
 async def test_a_category_that_moves_while_a_rename_above_it_spreads_ends_up_right(

@@ -5,7 +5,8 @@ How a page is read:
 * A `graphql` block is run as it stands, by a caller who may do everything, on the demo's shop. The blocks of a page
   are run in order, on one database of the page's own.
 * `json variables` after it holds its variables. There `<id of jazz>` stands for the id of the category with that slug,
-  `<nonce of LP-0001>` for the present nonce of that product, and `<endCursor>` for that of the page before.
+  `<nonce of LP-0001>` for the present nonce of that product, `<my cart>` and `<account Savings>` for the ids of the
+  viewer's cart and account, and `<endCursor>` for that of the page before.
 * `json` after it is its answer. A second one is the answer when it is run again. `"…"` stands for a text that differs
   from one database to another.
 * `jsonl categories` and `jsonl products` are imported; `text` after it is what the command prints.
@@ -33,7 +34,7 @@ from graphql import (
 )
 from rich.console import Console
 
-from gateway import cli, cli_data, explorer
+from gateway import cli, cli_data, demo_token, explorer
 from gateway.settings import PREFIX, Settings
 from schema import create_schema
 from schema.roles import Role
@@ -49,6 +50,8 @@ ANY = "…"
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$|^(?P<heading>#+ [^\n]*)$", re.MULTILINE | re.DOTALL)
 _STANDS_FOR = re.compile(r"<(id|nonce) of ([^<>]+)>")
 _CURSOR = "<endCursor>"
+_OWN = re.compile(r"<(my cart|account ([^<>]+))>")
+_VIEWER = "{ viewer { cart { id } accounts { id name } } }"
 _FORBIDDEN = [
     r"(?<![\w.])/(home|root|tmp|work|usr|Users|mnt)\b",
     r"(?i)\b(pypi\.org|pythonhosted|npmjs|registry\.|unpkg|jsdelivr|artifactory)",
@@ -108,7 +111,7 @@ def ids(paths: list[Path]) -> list[str]:
 async def shop(gateway: GatewayClient, settings: Settings) -> GatewayClient:
     """A gateway on the demo's data, asked by somebody who may do everything, as GraphiQL in the demo is."""
     await cli_data.load_demo(settings, 1, Console(file=io.StringIO()))
-    gateway.roles = (Role.ADMIN,)
+    gateway.roles, gateway.subject = (Role.ADMIN,), demo_token.SUBJECT
     return gateway
 
 
@@ -122,6 +125,8 @@ async def resolved(shop: GatewayClient, query: str, given: Any, operation: str |
         return {name: await resolved(shop, query, value) for name, value in given.items()}
     if isinstance(given, list):
         return [await resolved(shop, query, value) for value in given]
+    if isinstance(given, str) and (own := _OWN.fullmatch(given)) is not None:
+        return await own_id(shop, own[2])
     if not isinstance(given, str) or (found := _STANDS_FOR.fullmatch(given)) is None:
         return given
     kind, key = found.groups()
@@ -130,6 +135,13 @@ async def resolved(shop: GatewayClient, query: str, given: Any, operation: str |
             "id"
         ]
     return (await shop.data("query ($key: String!) { product(sku: $key) { nonce } }", {"key": key}))["product"]["nonce"]
+
+
+async def own_id(shop: GatewayClient, account: str | None) -> str:
+    """The id of the viewer's account of this name; with None of the viewer's cart."""
+    viewer = (await shop.data(_VIEWER))["viewer"]
+    found = {one["name"]: one["id"] for one in viewer["accounts"]}
+    return str(viewer["cart"]["id"] if account is None else found[account])
 
 
 def end_cursor(answer: Any) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from resolvers.operations import OPERATIONS
 
+from .accounts import deposit_input, open_account, transfer_input
 from .harness import (
     MUTATIONS,
     GatewayClient,
@@ -21,6 +22,7 @@ from .harness import (
     create_product,
     product_input,
 )
+from .shop import Provider, add_input, cart_of_nobody, checkout_input, stock_up, update_input
 
 Given = dict[str, Any]
 AT_ONCE = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 200
@@ -69,7 +71,48 @@ async def _delete_product(gateway: GatewayClient) -> tuple[Given, Given]:
     return own(await create_product(gateway)), own(await create_product(gateway))
 
 
-# For every mutation two inputs, of which each alone succeeds.
+async def _open_account(_gateway: GatewayClient) -> tuple[Given, Given]:
+    return {"name": "Savings", "currency": "EUR"}, {"name": "Savings"}
+
+
+async def _deposit(gateway: GatewayClient) -> tuple[Given, Given]:
+    account = await open_account(gateway.db)
+    return deposit_input(account, 5), deposit_input(account, 6)
+
+
+async def _transfer(gateway: GatewayClient) -> tuple[Given, Given]:
+    source, destination = await open_account(gateway.db, 100), await open_account(gateway.db)
+    return transfer_input(source, destination, 5), transfer_input(source, destination, 6)
+
+
+async def _restock(gateway: GatewayClient) -> tuple[Given, Given]:
+    one, other = await stock_up(gateway), await stock_up(gateway)
+    return {"sku": one, "quantity": 5}, {"sku": other, "quantity": -5}
+
+
+async def _add_item(gateway: GatewayClient) -> tuple[Given, Given]:
+    cart, sku = await cart_of_nobody(gateway), await stock_up(gateway)
+    return add_input(cart, sku, 2), add_input(cart, sku, 3)
+
+
+async def _update_item(gateway: GatewayClient) -> tuple[Given, Given]:
+    one, other = await stock_up(gateway), await stock_up(gateway)
+    cart = await cart_of_nobody(gateway, **{one: 4, other: 4})
+    return update_input(cart, one, 4, 2), update_input(cart, other, 4, 0)
+
+
+async def _claim(gateway: GatewayClient) -> tuple[Given, Given]:
+    return {"cartId": await cart_of_nobody(gateway)}, {"cartId": await cart_of_nobody(gateway)}
+
+
+async def _checkout(gateway: GatewayClient) -> tuple[Given, Given]:
+    gateway.state.payments = Provider()
+    sku = await stock_up(gateway)
+    carts = [await cart_of_nobody(gateway, **{sku: 2}) for _ in range(2)]
+    return checkout_input(carts[0]), checkout_input(carts[1])
+
+
+# For every mutation but `createCart`, of which there is nothing to say, two inputs, of which each alone succeeds.
 CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "createCategory": _create_category,
     "renameCategory": _rename_category,
@@ -78,24 +121,45 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "createProduct": _create_product,
     "updateProduct": _update_product,
     "deleteProduct": _delete_product,
+    "restock": _restock,
+    "addItemToCart": _add_item,
+    "updateCartItem": _update_item,
+    "claimCart": _claim,
+    "checkout": _checkout,
+    "openAccount": _open_account,
+    "deposit": _deposit,
+    "transfer": _transfer,
 }
-DONE = {"CategoryPayload", "ProductPayload", "DeletedPayload"}
+DONE = {
+    "CategoryPayload",
+    "ProductPayload",
+    "DeletedPayload",
+    "StockPayload",
+    "CartPayload",
+    "CheckoutPayload",
+    "AccountPayload",
+    "TransferPayload",
+}
 
 
 async def stored(gateway: GatewayClient) -> list[dict[str, Any]]:
-    """Every document of the catalog, as it is."""
-    collections = [gateway.db[name] for name in ("categories", "products", "intents")]
+    """Every document that a mutation may write, as it is."""
+    names = ("categories", "products", "intents", "stock", "carts", "orders", "accounts", "transfers")
+    collections = [gateway.db[name] for name in names]
     return [document for found in collections for document in await found.find({}).sort("_id", 1).to_list()]
 
 
 async def test_every_mutation_takes_a_key_and_has_a_case_here(gateway: GatewayClient) -> None:
-    query = "{ __schema { mutationType { fields { name args { type { ofType { inputFields { name } } } } } } } }"
+    query = """{ __schema { mutationType { fields { name args { type {
+      inputFields { name } ofType { inputFields { name } }
+    } } } } } }"""
 
     fields = (await gateway.data(query))["__schema"]["mutationType"]["fields"]
 
-    assert sorted(field["name"] for field in fields) == sorted(CASES)
+    assert sorted(field["name"] for field in fields) == sorted([*CASES, "createCart"])
     for field in fields:
-        names = [given["name"] for given in field["args"][0]["type"]["ofType"]["inputFields"]]
+        given = field["args"][0]["type"]
+        names = [one["name"] for one in (given["ofType"] or given)["inputFields"]]
         assert "idempotencyKey" in names, field["name"]
 
 
@@ -198,6 +262,11 @@ async def test_the_same_key_of_another_caller_is_another_operation(gateway: Gate
     if mutation == "updateProduct":
         other = {**own(await create_product(gateway)), "title": "Other"}
     one, another = gateway.token("one"), gateway.token("another")
+    if mutation == "transfer":
+        given, other = [
+            transfer_input(await open_account(gateway.db, 10, owner=owner), given["destinationId"])
+            for owner in ("one", "another")
+        ]
 
     first = await gateway.result(mutation, {**given, "idempotencyKey": "key"}, token=one)
     second = await gateway.result(mutation, {**other, "idempotencyKey": "key"}, token=another)

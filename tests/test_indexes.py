@@ -14,13 +14,15 @@ import pytest
 from gateway.clock import SystemClock
 from gateway.doctor import INVARIANTS
 from gateway.imports import IMPORTERS, Import
-from gateway.jobs import JOBS
+from gateway.jobs import JOBS, Turn
 from resolvers.indexes import COLLECTIONS, create_indexes, migrate
 from schema.nodes import encode_id
 
+from .accounts import deposit_input, open_account, transfer_input
 from .catalog import add_categories, add_products, album, film, pricing, product, put_in_stock, shared_gateway
 from .explaining import Plan, explain
 from .harness import MUTATIONS, GatewayClient, category_input, create_category, create_product, product_input
+from .interruptions import crashing
 
 SORTS = ("NEWEST", "DISCOUNT_DESC", "PRICE_ASC", "PRICE_DESC", "TITLE_ASC")
 FILTERS: dict[str, dict[str, Any]] = {
@@ -202,10 +204,27 @@ async def test_categories_and_objects_by_id_are_found_by_indexes(shop: GatewayCl
     assert not any(plan.scans_collection or plan.sorts_in_memory for plan in (*first, *later))
 
 
+async def test_accounts_and_transfers_are_found_by_indexes(shop: GatewayClient) -> None:
+    mine, theirs = await open_account(shop.db, 100), await open_account(shop.db)
+    made = (await shop.result("transfer", transfer_input(mine, theirs)))["transfer"]["id"]
+    text = """
+    query ($ids: [ID!]!) {
+      viewer { accounts { name pendingTransfers { id } } }
+      nodes(ids: $ids) { ... on Account { name } ... on Transfer { source { name } destination { name } } }
+    }
+    """
+
+    _, found = await plans(shop, text, {"ids": [mine, made]})
+
+    assert len(found) == 4
+    assert not any(plan.scans_collection or plan.sorts_in_memory for plan in found)
+
+
 async def test_whatever_a_mutation_looks_for_is_found_by_an_index(shop: GatewayClient) -> None:
     root, other = await create_category(shop), await create_category(shop)
     child = await create_category(shop, parentId=root["id"])
     made = await create_product(shop)
+    mine, theirs = await open_account(shop.db, 100), await open_account(shop.db)
     writes = [
         ("createCategory", category_input(parentId=root["id"], idempotencyKey="one")),
         ("renameCategory", {"id": root["id"], "name": "Other", "slug": f"{root['slug']}-x"}),
@@ -214,6 +233,10 @@ async def test_whatever_a_mutation_looks_for_is_found_by_an_index(shop: GatewayC
         ("createProduct", product_input(categoryIds=[other["id"]], idempotencyKey="three")),
         ("updateProduct", {"id": made["id"], "nonce": made["nonce"], "categoryIds": [root["id"]]}),
         ("deleteProduct", {"id": made["id"], "nonce": made["nonce"], "idempotencyKey": "four"}),
+        ("openAccount", {"name": "Savings", "idempotencyKey": "five"}),
+        ("deposit", deposit_input(mine)),
+        ("transfer", transfer_input(mine, theirs)),
+        ("transfer", transfer_input(mine, theirs, 1_000)),
     ]
     for mutation, given in writes:
         _, found = await plans(shop, MUTATIONS[mutation], {"input": given})
@@ -226,6 +249,9 @@ async def test_whatever_imports_jobs_and_checks_look_for_is_found_by_an_index(
     shop: GatewayClient, tmp_path: Path
 ) -> None:
     clock = SystemClock()
+    mine, theirs = await open_account(shop.db, 100), await open_account(shop.db)
+    with crashing(shop, 7):
+        await shop.ask(MUTATIONS["transfer"], {"input": transfer_input(mine, theirs)})
     categories, products = tmp_path / "categories.jsonl", tmp_path / "products.jsonl"
     categories.write_bytes(b'{"slug": "few", "name": "Renamed"}\n{"slug": "new", "name": "New", "parent": "few"}\n')
     given = [product(sku="s1", categories=["few"]), product(sku="fresh", categories=["few-1"]), product(sku="s2")]
@@ -237,7 +263,7 @@ async def test_whatever_imports_jobs_and_checks_look_for_is_found_by_an_index(
 
     async def jobs() -> None:
         for job in JOBS:
-            await job.run(shop.db, clock.now() + timedelta(hours=1))
+            await job.run(Turn(shop.db, clock.now() + timedelta(hours=1), shop.state.payments))
 
     async def checked() -> None:
         for invariant in INVARIANTS:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pymongo.errors import AutoReconnect
 
-from gateway.jobs import JOBS, Worker
+from gateway.jobs import JOBS, Turn, Worker
 from gateway.settings import Settings
 from resolvers import category_jobs, leases, product_jobs
 from resolvers.documents import Database
@@ -170,11 +170,16 @@ async def test_many_marks_are_settled_in_one_turn(gateway: GatewayClient, clock:
         await leave(gateway)
     clock.advance(seconds=6)
 
-    done = [await job.run(gateway.db, clock.now()) for job in JOBS]
+    turn = Turn(gateway.db, clock.now(), gateway.state.payments)
+    done = [await job.run(turn) for job in JOBS]
 
     assert dict(zip((job.name for job in JOBS), done, strict=True)) == {
         "finish-categories": 12,
         "finish-products": 6,
+        "finish-stock": 0,
+        "expire-carts": 0,
+        "finish-checkouts": 0,
+        "finish-transfers": 0,
         "upgrade-documents": 0,
     }
     assert [await left(gateway, name) for name in LEFT] == [0] * 6
@@ -185,7 +190,9 @@ async def test_many_marks_are_settled_in_one_turn(gateway: GatewayClient, clock:
 
 
 def worker(gateway: GatewayClient, clock: SettableClock, database: Database | None = None) -> Worker:
-    return Worker(database if database is not None else gateway.db, clock, pause_seconds=0.01)
+    return Worker(
+        database if database is not None else gateway.db, clock, pause_seconds=0.01, payments=gateway.state.payments
+    )
 
 
 async def test_two_workers_do_not_do_one_job_at_once(gateway: GatewayClient, clock: SettableClock) -> None:

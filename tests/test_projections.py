@@ -90,7 +90,6 @@ def _projection(command: Mapping[str, Any]) -> set[str]:
         ("shipping { weight dimensions { width } }", {"shipping.weight", "shipping.dimensions.width"}),
         ("shipping { dimensions { __typename } }", {"shipping.dimensions"}),
         ("properties { value }", {"properties.value"}),
-        ("stock { available }", set()),
         (
             "... on Film { actors } ... on AudioAlbum { artist tracks }",
             {"details.actors", "details.artist", "details.tracks"},
@@ -120,6 +119,15 @@ async def test_a_product_is_fetched_with_what_is_selected(shop: GatewayClient, s
     text = f'{{ product(sku: "album") {{ {selection} }} }}' + (named if "...Named" in selection else "")
 
     assert await projections(shop, text) == [("products", PRODUCT | paths)]
+
+
+async def test_the_stock_of_a_product_is_fetched_by_its_sku(shop: GatewayClient) -> None:
+    text = '{ product(sku: "album") { stock { available } } }'
+
+    assert await projections(shop, text) == [
+        ("products", PRODUCT),
+        ("stock", {"available", "reserved", "sold"}),
+    ]
 
 
 async def test_related_documents_are_fetched_with_what_is_selected_of_them(shop: GatewayClient) -> None:

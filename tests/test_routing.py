@@ -12,14 +12,16 @@ import orjson
 from gateway.clock import SystemClock
 from gateway.doctor import INVARIANTS
 from gateway.imports import IMPORTERS, BadRecord, Import
-from gateway.jobs import JOBS
+from gateway.jobs import JOBS, Turn
 from resolvers.documents import CollectionSpec
 from resolvers.indexes import COLLECTIONS, create_indexes, migrate
 from resolvers.products import PRODUCTS
 from schema.nodes import encode_id
 
+from .accounts import deposit_input, open_account, transfer_input
 from .catalog import add_categories, add_products, album, document, product
-from .harness import GatewayClient, category_input, create_category, create_product, product_input
+from .harness import MUTATIONS, GatewayClient, category_input, create_category, create_product, product_input
+from .interruptions import crashing
 
 SHARDED = {spec.name: spec for spec in COLLECTIONS if spec.shard_key is not None}
 _STATEMENTS = {"update": "updates", "delete": "deletes"}
@@ -121,6 +123,28 @@ async def test_mutations_are_routed_but_for_the_look_whether_a_category_is_used(
             assert unroutable(gateway.commands.sent) in ([], allowed), mutation
 
 
+async def test_money_is_moved_by_the_ids_of_accounts_and_transfers(gateway: GatewayClient) -> None:
+    mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db, owner="another")
+    writes: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+        "opening": ("openAccount", {"name": "Savings", "idempotencyKey": "one"}, ["aggregate accounts owner"]),
+        "a deposit": ("deposit", deposit_input(mine), []),
+        "a transfer": ("transfer", transfer_input(mine, theirs), []),
+        "one of too much": ("transfer", transfer_input(mine, theirs, 1_000), []),
+    }
+    for name, (mutation, given, allowed) in writes.items():
+        for expected in (allowed, []):
+            gateway.commands.clear()
+            await gateway.result(mutation, given)
+            assert unroutable(gateway.commands.sent) == expected, name
+
+    made = (await gateway.result("transfer", transfer_input(mine, theirs)))["transfer"]["id"]
+    gateway.commands.clear()
+    await gateway.data(READS["by id"], {"ids": [mine, theirs, made]})
+    assert unroutable(gateway.commands.sent) == []
+    await gateway.data("{ viewer { accounts { name } } }")
+    assert unroutable(gateway.commands.sent) == ["find accounts owner"]
+
+
 async def test_imports_are_routed(gateway: GatewayClient, tmp_path: Path) -> None:
     await add_categories(gateway.db, [{"slug": "music", "name": "Music"}, {"slug": "jazz", "name": "Jazz"}])
     file = tmp_path / "products.jsonl"
@@ -158,10 +182,14 @@ async def test_jobs_and_checks_look_at_all_shards_and_write_to_one(gateway: Gate
     )
     mark = {"incoming": [{"op": "left", "at": clock.now(), "ids": []}]}
     await gateway.db["products"].update_one({"sku": "p"}, {"$set": mark})
+    mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
+    for stop in (9, 7):
+        with crashing(gateway, stop):
+            await gateway.ask(MUTATIONS["transfer"], {"input": transfer_input(mine, theirs)})
     gateway.commands.clear()
 
     for job in JOBS:
-        await job.run(gateway.db, clock.now() + timedelta(minutes=1))
+        await job.run(Turn(gateway.db, clock.now() + timedelta(minutes=1), gateway.state.payments))
     for invariant in INVARIANTS:
         assert [problem async for problem in invariant.check(gateway.db)] == []
     assert [one async for one in migrate(gateway.db)] == []
@@ -169,12 +197,25 @@ async def test_jobs_and_checks_look_at_all_shards_and_write_to_one(gateway: Gate
     assert set(unroutable(gateway.commands.sent)) == {
         "find intents at kind",
         "find products incoming",
+        "find products deleting.at",
         "find products schema_version",
         "find products $or upgrade_failed",
+        "find transfers open_since",
+        "find accounts ",
+        "find stock under_way",
+        "find stock flipped_at",
+        "find stock closed.at closed.is_final",
+        "find stock _id",
+        "find carts decided",
+        "find carts due status",
+        "find carts expires_at status",
+        "find carts holding items.sku",
     }
     assert {name for name in gateway.commands.names() if name.startswith(("update", "delete"))} == {
         "delete intents",
+        "update accounts",
         "update products",
+        "update transfers",
     }
 
 

@@ -63,7 +63,10 @@ def test_a_mutation_takes_one_input_and_answers_a_union_of_its_payload_and_its_e
     field = MUTATIONS[name]
     title = name[0].upper() + name[1:]
 
-    assert {argument: str(given.type) for argument, given in field.args.items()} == {"input": f"{title}Input!"}
+    assert {argument: str(given.type) for argument, given in field.args.items()} == {
+        # A cart needs nothing to be said of it.
+        "input": "CreateCartInput" if name == "createCart" else f"{title}Input!"
+    }
     assert isinstance(field.type, GraphQLUnionType)
     assert field.type.name == f"{title}Result"
     members = {member.name: {face.name for face in member.interfaces} for member in field.type.types}
@@ -78,7 +81,9 @@ def test_a_mutation_can_be_repeated_under_a_key(name: str) -> None:
     given = get_named_type(MUTATIONS[name].args["input"].type)
 
     assert isinstance(given, GraphQLInputObjectType)
-    assert str(given.fields["idempotencyKey"].type) == "String"
+    # Where a call that was cut off must not be made a second time under another name, the key is asked for.
+    is_required = name in {"restock", "checkout", "deposit", "transfer"}
+    assert str(given.fields["idempotencyKey"].type) == ("String!" if is_required else "String")
 
 
 @pytest.mark.parametrize("found", CONNECTIONS, ids=name_of)

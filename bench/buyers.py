@@ -1,0 +1,172 @@
+"""Buyers for the bench of the shop: what they ask the gateway, and how a crowd of them is timed."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+from statistics import quantiles
+from typing import Any
+
+import httpx
+from pymongo import MongoClient
+
+from gateway.auth import Authenticator
+from gateway.clock import SystemClock
+from gateway.settings import Secret, Settings
+from schema.roles import Role
+
+SECRET = "the bench's own secret, which nobody else has"  # noqa: S105 - guards a database that lives for minutes
+PAYLOADS = {"CartPayload", "CheckoutPayload", "AccountPayload", "StockPayload"}
+SECONDS_TO_ANSWER = 120
+
+_SELECTIONS = {
+    "createCart": "... on CartPayload { cart { id } }",
+    "addItemToCart": "... on CartPayload { cart { total { amount } } }",
+    "checkout": "... on CheckoutPayload { order { id } }",
+    "restock": "... on StockPayload { product { sku } }",
+    "openAccount": "... on AccountPayload { account { id } }",
+    "deposit": "... on AccountPayload { account { id } }",
+}
+_keys = count()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one crowd did. Times in milliseconds; `commands` is what MongoDB was sent for one operation."""
+
+    clients: int
+    operations: int
+    rate: float  # operations a second
+    p50_ms: float
+    p99_ms: float
+    commands: float
+    refused: int  # operations that were not answered with a payload
+
+
+def key() -> str:
+    return f"bench-{next(_keys)}"
+
+
+class Buyer:
+    """A signed-in caller with a connection of its own."""
+
+    def __init__(self, http: httpx.AsyncClient, subject: str) -> None:
+        issuer = Authenticator(Settings(jwt_secret=Secret(SECRET)))
+        token = issuer.issue(subject, [Role.ADMIN], now=SystemClock().now(), lasts=timedelta(hours=6))
+        self._http = http
+        self._headers = {"authorization": f"Bearer {token}"}
+        self.account = ""
+
+    async def ask(self, mutation: str, given: dict[str, Any]) -> Any:
+        """The union member that the mutation answers. Raises RuntimeError for an error."""
+        kind = mutation[0].upper() + mutation[1:]
+        text = (
+            f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename {_SELECTIONS[mutation]} }} }}"
+        )
+        body = {"query": text, "variables": {"input": given}}
+        answer = (await self._http.post("/graphql", json=body, headers=self._headers)).json()
+        if "errors" in answer:
+            codes = {error["extensions"]["code"] for error in answer["errors"]}
+            # Others were in the way for too long; a buyer would try again.
+            if codes <= {"CONFLICT", "TIMEOUT"}:
+                return {"__typename": "Conflict"}
+            raise RuntimeError(str(answer["errors"]))
+        return answer["data"][mutation]
+
+    async def must(self, mutation: str, given: dict[str, Any]) -> Any:
+        answer = await self.ask(mutation, given)
+        if answer["__typename"] not in PAYLOADS:
+            raise RuntimeError(f"{mutation} was answered with {answer}")
+        return answer
+
+    async def open_account(self, amount: int) -> None:
+        self.account = (await self.must("openAccount", {"name": "Bench"}))["account"]["id"]
+        paid = {"accountId": self.account, "amount": {"amount": amount}, "idempotencyKey": key()}
+        await self.must("deposit", paid)
+
+    async def cart(self, *skus: str) -> str:
+        """The id of a new cart with one unit of each SKU."""
+        cart = str((await self.must("createCart", {}))["cart"]["id"])
+        for sku in skus:
+            await self.must("addItemToCart", self.one_of(sku, cart))
+        return cart
+
+    @staticmethod
+    def one_of(sku: str, cart: str) -> dict[str, Any]:
+        return {"cartId": cart, "sku": sku, "quantity": 1}
+
+    def payment_of(self, cart: str) -> dict[str, Any]:
+        return {"cartId": cart, "payment": {"accountId": self.account}, "idempotencyKey": key()}
+
+
+# What a client does next: the mutation and its input.
+Operation = tuple[Buyer, str, dict[str, Any]]
+
+
+class Database:
+    """What MongoDB says of itself."""
+
+    def __init__(self, uri: str) -> None:
+        self._client: MongoClient[dict[str, Any]] = MongoClient(uri)
+
+    def commands(self) -> int:
+        """The commands on collections that it has carried out so far, but for the bench's own."""
+        counters = self._client.admin.command("serverStatus")["opcounters"]
+        return sum(int(counters[name]) for name in ("insert", "query", "update", "delete"))
+
+    def version(self) -> str:
+        return str(self._client.server_info()["version"])
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@contextmanager
+def watching(uri: str) -> Iterator[Database]:
+    database = Database(uri)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+async def crowd(database: Database, work: list[list[Operation]]) -> Sample:
+    """Times clients side by side, each with its operations one after the other."""
+    times: list[float] = []
+    refused = 0
+
+    async def client(operations: list[Operation]) -> None:
+        nonlocal refused
+        for buyer, mutation, given in operations:
+            began = time.perf_counter()
+            answer = await buyer.ask(mutation, given)
+            times.append(time.perf_counter() - began)
+            refused += answer["__typename"] not in PAYLOADS
+
+    before, began = database.commands(), time.perf_counter()
+    await asyncio.gather(*map(client, work))
+    seconds, commands = time.perf_counter() - began, database.commands() - before
+    cuts = quantiles(times, n=100, method="inclusive")
+    return Sample(
+        clients=len(work),
+        operations=len(times),
+        rate=len(times) / seconds,
+        p50_ms=cuts[49] * 1000,
+        p99_ms=cuts[98] * 1000,
+        commands=commands / len(times),
+        refused=refused,
+    )
+
+
+async def side_by_side(tasks: list[Callable[[], Awaitable[Any]]], at_once: int = 16) -> list[Any]:
+    """The results of what prepares a measurement."""
+    line = asyncio.Semaphore(at_once)
+
+    async def run(task: Callable[[], Awaitable[Any]]) -> Any:
+        async with line:
+            return await task()
+
+    return await asyncio.gather(*map(run, tasks))

@@ -1,0 +1,17 @@
+"""Carts by id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from resolvers import carts
+from resolvers.documents import Database, Document, Projection
+
+from .batching import BatchRead
+
+
+def by_id(db: Database, projection: Projection | None) -> BatchRead[str, Document]:
+    async def read(ids: Sequence[str]) -> Mapping[str, Document]:
+        return await carts.find_by_ids(db, ids, projection)
+
+    return read

@@ -1,0 +1,136 @@
+"""Checking out: a cart is locked, paid for, and becomes an order.
+
+A saga, whose every step may be repeated by any process:
+
+1. lock the cart: `ACTIVE` → `PENDING`, with the reference of the charge, the amount and how it is paid. From here on
+   the lines do not change, and the cart does not lapse.
+2. collect the money under the reference, which gives the same outcome however often it is asked for
+3. paid: write the order, whose id follows from the reference, then settle the cart
+4. refused: unlock the cart, with everything in it
+
+Each time that a cart is locked the reference is another. Whoever has slept with an older one changes nothing: the cart
+is unlocked only where it still has that reference, and a charge that was refused stays refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pymongo import ReturnDocument
+
+from . import operations
+from .cart_edits import Buyer, pause, require_active
+from .carts import ACTIVE, CARTS, COMPLETE, PENDING, require_cart, total_of, touched
+from .documents import Database, Document
+from .errors import Conflict, DomainError, EmptyCart, PaymentDeclined, PaymentPending
+from .orders import find_by_ids, order_id, place_order
+from .payments import Charge, Payments, PaymentUnknown
+from .settlements import settle
+
+# The call that has begun a charge needs so long for it at most; then a job asks, and again after as long.
+ASKED_AGAIN_AFTER = timedelta(seconds=30)
+_LOCKING_ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class CheckedOut:
+    """A complete cart, and its order."""
+
+    cart: Document
+    order: Document
+
+
+async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: str, payment: Document) -> CheckedOut:
+    """Sells what is in the cart.
+
+    Args:     payment: as in `payments.Charge`.
+    Raises:   NotFound (cart, account), CartInactive, EmptyCart, PaymentDeclined, InsufficientFunds: the cart is as it
+              was. PaymentPending (the cart stays locked until the outcome is known), Conflict (others kept changing
+              the cart).
+    Writes:   carts, orders, stock; a saga.
+    """
+    for _ in range(_LOCKING_ATTEMPTS):
+        cart = await require_cart(db, cart_id, buyer.viewer)
+        if _is_mine(cart, buyer):
+            return await finish(db, payments, cart, now=buyer.now)
+        require_active(cart)
+        if not cart["items"]:
+            raise EmptyCart
+        if not payments.takes(payment):
+            raise PaymentDeclined("The shop does not take this kind of payment.")
+        locked = await _lock(db, cart, buyer, payment)
+        if locked is not None:
+            return await finish(db, payments, locked, now=buyer.now)
+        await pause()
+    raise Conflict("The cart is being changed by others.")
+
+
+def _is_mine(cart: Document, buyer: Buyer) -> bool:
+    """Whether the cart is locked for this operation, or was paid by it."""
+    is_locked = cart["status"] in {PENDING, COMPLETE}
+    return is_locked and bool(cart["checkout"]["op"] == buyer.operation_id)
+
+
+async def _lock(db: Database, cart: Document, buyer: Buyer, payment: Document) -> Document | None:
+    locked = {
+        "op": buyer.operation_id,
+        "reference": operations.derived_nonce(buyer.operation_id, cart["_id"], str(cart["version"])),
+        "payer": buyer.viewer,
+        "payment": payment,
+        "amount": total_of(cart),
+        "currency": cart["currency"],
+        "begun": buyer.now,
+        "lasts": buyer.lasts.total_seconds(),
+    }
+    values = {"status": PENDING, "checkout": locked, "expires_at": None, "due": buyer.now + ASKED_AGAIN_AFTER}
+    return await db[CARTS.name].find_one_and_update(
+        {"_id": cart["_id"], "version": cart["version"]},
+        {"$set": {**values, "last_modified": buyer.now}, "$inc": {"version": 1}},
+        return_document=ReturnDocument.AFTER,
+    )
+
+
+async def finish(db: Database, payments: Payments, cart: Document, *, now: datetime) -> CheckedOut:
+    """Goes on from a locked cart to its end. May be repeated, by any process.
+
+    Raises:   PaymentDeclined, InsufficientFunds, NotFound (account): the cart is active again. PaymentPending.
+    Writes:   orders, stock, carts; each guarded, or an insert under the id of the order.
+    """
+    if cart["status"] == COMPLETE:
+        return await _checked_out(db, cart)
+    try:
+        payment_reference = await payments.charge(db, _charge_of(cart["checkout"]), now=now)
+    except PaymentUnknown:
+        raise PaymentPending(cart) from None
+    except DomainError:
+        if not await _unlock(db, cart, now):
+            # Somebody else has unlocked it, and it may have been bought under another reference since.
+            present = await db[CARTS.name].find_one({"_id": cart["_id"]})
+            if present is not None and _is_bought_by(present, cart["checkout"]["op"]):
+                return await _checked_out(db, present)
+        raise
+    order = await place_order(db, cart, payment_reference)
+    return CheckedOut(await settle(db, cart, now=now), order)
+
+
+def _charge_of(locked: Document) -> Charge:
+    names = ("reference", "payment", "payer", "amount", "currency", "begun")
+    return Charge(**{name: locked[name] for name in names})
+
+
+async def _unlock(db: Database, cart: Document, now: datetime) -> bool:
+    locked = cart["checkout"]
+    mine = {"_id": cart["_id"], "status": PENDING, "checkout.reference": locked["reference"]}
+    values = {"status": ACTIVE, **touched(now, timedelta(seconds=locked["lasts"]))}
+    update = {"$set": values, "$unset": {"checkout": "", "due": ""}, "$inc": {"version": 1}}
+    return bool((await db[CARTS.name].update_one(mine, update)).matched_count)
+
+
+def _is_bought_by(cart: Document, operation_id: str) -> bool:
+    return bool(cart["status"] == COMPLETE and cart["checkout"]["op"] == operation_id)
+
+
+async def _checked_out(db: Database, cart: Document) -> CheckedOut:
+    order = order_id(cart["checkout"]["reference"])
+    return CheckedOut(cart, (await find_by_ids(db, [order]))[order])

@@ -1,0 +1,33 @@
+"""Amounts of money, and the currencies that there are."""
+
+from __future__ import annotations
+
+from .errors import InvalidInput
+
+# What a JSON number holds exactly.
+MAX_AMOUNT = 2**53 - 1
+
+# ISO 4217, the active codes of money that people pay with.
+_CODES = (
+    "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF "
+    "CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL "
+    "HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD "
+    "MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG "
+    "QAR RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD "
+    "TWD TZS UAH UGX USD UYU UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG"
+)
+_CURRENCIES = frozenset(_CODES.split())
+
+
+def require_currency(currency: str, *path: str) -> str:
+    """The ISO 4217 code as it is. Raises InvalidInput where there is no such currency."""
+    if currency not in _CURRENCIES:
+        raise InvalidInput("A currency is an ISO 4217 code in capitals, e.g. USD.", *path)
+    return currency
+
+
+def require_amount(amount: int, *path: str) -> int:
+    """An amount that can be moved, in minor units. Raises InvalidInput below 1 and above 2^53 - 1."""
+    if not 1 <= amount <= MAX_AMOUNT:
+        raise InvalidInput("An amount must be from 1 to 2^53 - 1 minor units.", *path)
+    return amount

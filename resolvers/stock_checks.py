@@ -1,0 +1,162 @@
+"""Whether the stock and the carts agree, over the whole database, in bounded memory, while it is in use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+
+from .carts import CARTS, PENDING
+from .documents import Database, Document, in_batches
+from .moves import decisions
+from .orders import ORDERS, order_id
+from .stock import STOCK, change, changed_by
+
+# How often a SKU is looked at before it counts as wrong, or as too busy to be judged.
+_LOOKS = 50
+_PAUSE = 0.02
+_COUNTERS = ("available", "reserved", "sold")
+_CHECKED = dict.fromkeys((*_COUNTERS, "restocked", "under_way", "version"), 1)
+
+
+async def find_wrong_stocks(db: Database) -> AsyncIterator[Document]:
+    """Stocks whose counters do not add up to what was restocked, or are not what carts hold and orders have sold.
+
+    A SKU that looks wrong is looked at again: it is judged by what was read between two equal versions of its stock.
+    Every change of a line lists a move in the stock first and takes it off last, so nothing has changed in between but
+    what is listed. One that never stands still for so long is passed over.
+
+    Yields {_id, problem, version, repair}; `repair` holds the counters that mend it, None where nobody can know.
+    """
+    async for batch in in_batches(db[STOCK.name].find({"_id": {"$gte": ""}}, _CHECKED)):
+        held, sold = await _held(db, batch), await _sold(db, batch, [])
+        for stock in batch:
+            sku = stock["_id"]
+            if _problem(stock, held.get(sku, 0), sold.get(sku, 0)) is not None:
+                wrong = await _look_again(db, sku)
+                if wrong is not None:
+                    yield wrong
+
+
+async def find_lines_without_stock(db: Database) -> AsyncIterator[Document]:
+    """Carts that hold units of a SKU that has no stock. Yields {_id, sku}."""
+    holding = {"holding": True, "items.sku": {"$gte": ""}}
+    async for batch in in_batches(db[CARTS.name].find(holding, {"items.sku": 1})):
+        skus = list({line["sku"] for cart in batch for line in cart["items"]})
+        known = {stock["_id"] async for stock in db[STOCK.name].find({"_id": {"$in": skus}}, {"_id": 1})}
+        for cart in batch:
+            for line in cart["items"]:
+                if line["sku"] not in known:
+                    yield {"_id": cart["_id"], "sku": line["sku"]}
+
+
+async def mend_stock(db: Database, wrong: Document, *, now: datetime) -> None:
+    """Writes the counters that `find_wrong_stocks` found to be right, unless the stock has changed meanwhile."""
+    update = changed_by(now)
+    update[0]["$set"] |= wrong["repair"]
+    await change(db, {"_id": wrong["_id"], "version": wrong["version"]}, update)
+
+
+async def _held(db: Database, stocks: Sequence[Document]) -> dict[str, int]:
+    """Units in the lines of carts that the stock counts as reserved."""
+    return await _sum(db, CARTS.name, [stock["_id"] for stock in stocks], {"holding": True})
+
+
+async def _sold(db: Database, stocks: Sequence[Document], without: Sequence[str]) -> dict[str, int]:
+    """Units in the lines of orders, but for those with these ids."""
+    others: Document = {"_id": {"$nin": list(without)}} if without else {}
+    return await _sum(db, ORDERS.name, [stock["_id"] for stock in stocks], others)
+
+
+async def _unsettled(db: Database, sku: str) -> set[str]:
+    """The ids of orders for the SKU that may be written already while the stock still counts them as reserved."""
+    paying = {"holding": True, "items.sku": sku, "status": PENDING}
+    found = db[CARTS.name].find(paying, {"checkout.reference": 1})
+    return {order_id(cart["checkout"]["reference"]) async for cart in found}
+
+
+async def _sum(db: Database, collection: str, skus: Sequence[str], which: Document) -> dict[str, int]:
+    wanted = {"items.sku": {"$in": list(skus)}}
+    stages: list[Document] = [
+        {"$match": {**which, **wanted}},
+        {"$unwind": "$items"},
+        {"$match": wanted},
+        {"$group": {"_id": "$items.sku", "units": {"$sum": "$items.quantity"}}},
+    ]
+    return {row["_id"]: row["units"] async for row in await db[collection].aggregate(stages)}
+
+
+def _problem(stock: Document, held: int, sold: int) -> str | None:
+    if any(stock[name] < 0 for name in _COUNTERS):
+        return "a counter is below zero"
+    if sum(stock[name] for name in _COUNTERS) != stock["restocked"]:
+        return f"its counters do not add up to the {stock['restocked']:,} that were restocked"
+    if stock["reserved"] != held:
+        return f"{stock['reserved']:,} are reserved, and {held:,} in carts"
+    if stock["sold"] != sold:
+        return f"{stock['sold']:,} are sold, and {sold:,} in orders"
+    return None
+
+
+async def _look_again(db: Database, sku: str) -> Document | None:
+    """What is wrong with the stock of the SKU at one moment; None where nothing is.
+
+    With moves listed it counts only after a while: their carts may have decided between two reads.
+    """
+    suspect: Document | None = None
+    for _ in range(_LOOKS):
+        stock = await db[STOCK.name].find_one({"_id": sku}, _CHECKED)
+        if stock is None:
+            return None
+        found = await _look(db, stock)
+        if found is not None:
+            if found["problem"] is None:
+                return None
+            if not stock["under_way"]:
+                return found
+            if suspect is not None and suspect["version"] != found["version"]:
+                return None
+            suspect = found
+        await asyncio.sleep(_PAUSE)
+    return suspect
+
+
+async def _look(db: Database, stock: Document) -> Document | None:
+    """One look at a stock as it was read; None where it has changed since."""
+    sku = stock["_id"]
+    unsettled = await _unsettled(db, sku)
+    sold = (await _sold(db, [stock], list(unsettled))).get(sku, 0)
+    held = (await _held(db, [stock])).get(sku, 0)
+    on_their_way, ordered = await _on_their_way(db, stock)
+    # An order of a cart that was locked meanwhile was not left out.
+    is_same = await _unsettled(db, sku) <= unsettled
+    after = await db[STOCK.name].find_one({"_id": sku}, {"version": 1})
+    if not is_same or after is None or after["version"] != stock["version"]:
+        return None
+    return _judged(stock, held + on_their_way, sold - ordered)
+
+
+async def _on_their_way(db: Database, stock: Document) -> tuple[int, int]:
+    """Reserved units that are in no line of a live cart, and those among them that are in an order already."""
+    if not stock["under_way"]:
+        return 0, 0
+    ids = [move["cart_id"] for move in stock["under_way"]]
+    taken: dict[str, bool] = {}
+    async for cart in db[CARTS.name].find({"_id": {"$in": ids}}, {"decided": 1, "settlement": 1}):
+        taken |= decisions(cart)
+    # The cart has the units of a reservation once it has taken it, and of the others until then.
+    on_their_way = [move for move in stock["under_way"] if taken.get(move["id"], False) == (move["kind"] != "reserve")]
+    ordered = sum(move["quantity"] for move in on_their_way if move["kind"] == "sell")
+    return sum(move["quantity"] for move in on_their_way), ordered
+
+
+def _judged(stock: Document, held: int, sold: int) -> Document:
+    """Carts and orders are the record; what is left of what was restocked is available, unless that is below zero."""
+    available = stock["restocked"] - held - sold
+    can_mend = available >= 0 and not stock["under_way"]
+    return {
+        "_id": stock["_id"],
+        "problem": _problem(stock, held, sold),
+        "version": stock["version"],
+        "repair": {"available": available, "reserved": held, "sold": sold} if can_mend else None,
+    }

@@ -1,0 +1,325 @@
+"""Transfers: money on its way from one account to another. A two-phase transfer, without a transaction.
+
+A document:
+
+    _id          ObjectId, derived from the operation and the number of the attempt
+    source       the account that pays; None for a deposit, which comes from outside
+    destination  the account that is paid
+    owners       the subjects of both accounts' owners
+    amount       minor units
+    currency     ISO 4217, that of both accounts
+    state        NEW, then COMMITTED and SETTLED, or ROLLBACK and CANCELLED
+    refused      why it was called off for good: `funds` or `limit`
+    created_at
+    open_since   the same; gone once the transfer is SETTLED or CANCELLED
+    looks        how often it was looked at because an account's fence had moved
+
+The steps: insert the transfer as NEW; take the amount out of the source and note the transfer there, in one update;
+note it in the destination; make it COMMITTED; add the amount to the destination and take its note off, in one update;
+take the note off the source; make it SETTLED. Money is added only for a COMMITTED transfer, so nothing that was added
+is ever taken back.
+
+Why every interleaving is right, with processes that stop or sleep between any two steps:
+
+* A note is made by the process that has inserted the transfer, once, and by nobody else. A note can be taken off once.
+  So what depends on a note, the credit and the giving back, happens at most once.
+* From NEW a transfer goes to COMMITTED or to ROLLBACK, by one guarded update; one of the two wins for good. It goes to
+  COMMITTED only after both notes. From there on everybody may do the rest, and each step is idempotent.
+* Who calls a transfer off makes it ROLLBACK first. Then it takes each note off, or, where there is none, moves the
+  account's fence, in an update whose guard is that there still is none. The update that makes a note names the fence
+  that was read before the transfer was seen to be NEW. So a process that wakes late finds the fence moved, reads it
+  anew, looks at the transfer again, and sees that it has been called off. No debit lands after the cancellation.
+* A transfer that was called off may be tried again by the same operation, as another transfer with the next number.
+  One that was refused may not: whoever repeats the operation meets the refusal first.
+
+Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensation".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from bson import ObjectId
+from pymongo import ASCENDING, IndexModel
+from pymongo.errors import DuplicateKeyError
+
+from . import accounts, operations
+from .accounts import ACCOUNTS
+from .documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
+from .errors import Conflict, DomainError, InsufficientFunds, InvalidInput, NotFound
+from .money import MAX_AMOUNT, require_amount, require_currency
+
+TRANSFERS = CollectionSpec(
+    "transfers",
+    indexes=[
+        IndexModel([("open_since", ASCENDING)], sparse=True),
+        IndexModel([("source", ASCENDING)]),
+        IndexModel([("destination", ASCENDING)]),
+    ],
+    shard_key={"_id": "hashed"},
+)
+
+NEW, COMMITTED, SETTLED, ROLLBACK, CANCELLED = "NEW", "COMMITTED", "SETTLED", "ROLLBACK", "CANCELLED"
+# A transfer is decided within milliseconds. One that is still NEW after that was left by a crash, or by a process that
+# sleeps, and may be called off.
+STALE_AFTER = timedelta(seconds=5)
+_FUNDS, _LIMIT = "funds", "limit"
+# A process whose transfers are called off again and again is too slow to go on.
+_ATTEMPTS = 5
+
+
+class _CalledOff(Exception):
+    """Somebody has called the transfer off while it was being prepared."""
+
+
+async def find_by_ids(
+    db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
+) -> dict[ObjectId, Document]:
+    """The transfers between accounts; a deposit is none."""
+    query = {"_id": {"$in": list(ids)}, "source": {"$ne": None}}
+    found = await db[TRANSFERS.name].find(query, projection, batch_size=len(ids) + 1).to_list()
+    return {transfer["_id"]: transfer for transfer in found}
+
+
+async def transfer(
+    db: Database,
+    *,
+    owner: str,
+    source_id: ObjectId,
+    destination_id: ObjectId,
+    amount: int,
+    currency: str,
+    now: datetime,
+    operation_id: str,
+) -> Document:
+    """Moves money out of an account of this owner into any other of the same currency.
+
+    Args:     amount: minor units, 1 to 2^53 - 1.
+    Returns:  the transfer, settled.
+    Raises:   InvalidInput, NotFound (either account), InsufficientFunds; Conflict (it was called off again and again).
+    Writes:   transfers, accounts; a two-phase transfer.
+    """
+    require_amount(amount, "amount", "amount")
+    require_currency(currency, "amount", "currency")
+    if source_id == destination_id:
+        raise InvalidInput("An account cannot pay itself.", "destination_id")
+    found = await accounts.find_by_ids(db, [source_id, destination_id])
+    source, destination = found.get(source_id), found.get(destination_id)
+    if source is None or source["owner"] != owner:
+        raise NotFound("Account", str(source_id))
+    if destination is None:
+        raise NotFound("Account", str(destination_id))
+    _require_same(source, currency, "amount", "currency")
+    _require_same(destination, currency, "destination_id")
+    return await move(db, source, destination, amount=amount, now=now, operation_id=operation_id)
+
+
+async def deposit(
+    db: Database, *, account_id: ObjectId, amount: int, currency: str, now: datetime, operation_id: str
+) -> Document:
+    """Puts money from outside into an account, whosever it is. It is recorded as a transfer without a source.
+
+    Args:     amount: minor units, 1 to 2^53 - 1.
+    Returns:  the account.
+    Raises:   InvalidInput, NotFound; Conflict (it was called off again and again).
+    Writes:   transfers, accounts; a two-phase transfer.
+    """
+    require_amount(amount, "amount", "amount")
+    require_currency(currency, "amount", "currency")
+    account = (await accounts.find_by_ids(db, [account_id])).get(account_id)
+    if account is None:
+        raise NotFound("Account", str(account_id))
+    _require_same(account, currency, "amount", "currency")
+    await move(db, None, account, amount=amount, now=now, operation_id=operation_id)
+    return (await accounts.find_by_ids(db, [account_id]))[account_id]
+
+
+def _require_same(account: Document, currency: str, *path: str) -> None:
+    if account["currency"] != currency:
+        raise InvalidInput(f"The account is in {account['currency']}.", *path)
+
+
+async def move(
+    db: Database, source: Document | None, destination: Document, *, amount: int, now: datetime, operation_id: str
+) -> Document:
+    """Moves the money between two accounts as they were read, once for this operation id.
+
+    Returns:  the transfer, settled; the same one however often it is called.
+    Raises:   InsufficientFunds, InvalidInput (the destination would hold too much); these stand for ever, too.
+              Conflict (it was called off again and again): nothing was moved.
+    Writes:   transfers, accounts; a two-phase transfer.
+    """
+    tried = 0
+    for number in itertools.count():
+        new = _new_transfer(source, destination, amount, now, operation_id, number)
+        try:
+            await db[TRANSFERS.name].insert_one(new)
+        except DuplicateKeyError:
+            ended = await _end_another(db, new["_id"], now)
+        else:
+            tried += 1
+            ended = await _carry_out(db, new, source, destination)
+        if ended["state"] == SETTLED:
+            return ended
+        if "refused" in ended:
+            raise _refusal(ended["refused"])
+        if tried == _ATTEMPTS:
+            break
+    raise Conflict("The transfer took too long, and was called off.")
+
+
+def _refusal(reason: str) -> DomainError:
+    if reason == _FUNDS:
+        return InsufficientFunds()
+    return InvalidInput("The account would hold more than 2^53 - 1 minor units.", "amount", "amount")
+
+
+def _new_transfer(
+    source: Document | None, destination: Document, amount: int, now: datetime, operation_id: str, number: int
+) -> Document:
+    owners = [account["owner"] for account in (source, destination) if account is not None]
+    return {
+        "_id": operations.derived_id(operation_id, f"transfer {number}"),
+        "source": None if source is None else source["_id"],
+        "destination": destination["_id"],
+        "owners": [owner for owner in dict.fromkeys(owners) if owner is not None],
+        "amount": amount,
+        "currency": destination["currency"],
+        "state": NEW,
+        "created_at": now,
+        "open_since": now,
+        SCHEMA_VERSION: TRANSFERS.version,
+    }
+
+
+async def _carry_out(db: Database, new: Document, source: Document | None, destination: Document) -> Document:
+    """Takes a transfer that this process has inserted from NEW to its end."""
+    try:
+        if source is not None and not await _note(db, new, source, -new["amount"]):
+            # Nothing was noted anywhere.
+            return await finish(db, await _decide(db, new, CANCELLED, refused=_FUNDS))
+        if not await _note(db, new, destination, new["amount"]):
+            return await finish(db, await _decide(db, new, ROLLBACK, refused=_LIMIT))
+    except _CalledOff:
+        return await finish(db, await _require(db, new["_id"]))
+    return await finish(db, await _decide(db, new, COMMITTED))
+
+
+async def _note(db: Database, new: Document, account: Document, amount: int) -> bool:
+    """Notes the transfer in the account, and takes the amount out of the balance where it is below zero.
+
+    Returns:  False where the account does not allow it: too little, or too much.
+    Raises:   _CalledOff.
+    """
+    note: Document = {"$push": {"pending": {"id": new["_id"], "amount": amount}}}
+    if amount < 0:
+        note["$inc"] = {"balance": amount}
+    allowed = {"balance": {"$gte": -amount}} if amount < 0 else _has_room(amount)
+    while True:
+        guard = {"_id": account["_id"], "fence": account["fence"], **allowed}
+        if (await db[ACCOUNTS.name].update_one(guard, note)).matched_count:
+            return True
+        fence = account["fence"]
+        account = (await accounts.find_by_ids(db, [account["_id"]], {"fence": 1}))[account["_id"]]
+        if account["fence"] == fence:
+            return False
+        if not await _is_still_new(db, new["_id"]):
+            raise _CalledOff
+
+
+async def _is_still_new(db: Database, transfer_id: ObjectId) -> bool:
+    """Asked by a write: a server that is not the primary any more may still answer reads."""
+    looked = await db[TRANSFERS.name].update_one({"_id": transfer_id, "state": NEW}, {"$inc": {"looks": 1}})
+    return bool(looked.matched_count)
+
+
+def _has_room(amount: int) -> Document:
+    """A guard: the balance can take the amount, with all that is under way and may be added or come back."""
+    under_way = {"$sum": {"$map": {"input": "$pending", "in": {"$abs": "$$this.amount"}}}}
+    return {"$expr": {"$lte": [{"$add": ["$balance", under_way, amount]}, MAX_AMOUNT]}}
+
+
+async def _decide(db: Database, new: Document, state: str, **facts: str) -> Document:
+    """Takes the transfer from NEW to this state. Returns it as it is then; somebody else may have decided otherwise."""
+    update: Document = {"$set": {"state": state, **facts}}
+    if state == CANCELLED:
+        update["$unset"] = {"open_since": ""}
+    decided = await db[TRANSFERS.name].update_one({"_id": new["_id"], "state": NEW}, update)
+    return {**new, "state": state, **facts} if decided.matched_count else await _require(db, new["_id"])
+
+
+async def _require(db: Database, transfer_id: ObjectId) -> Document:
+    found = await db[TRANSFERS.name].find_one({"_id": transfer_id})
+    assert found is not None, "transfers are never deleted"
+    return found
+
+
+async def _end_another(db: Database, transfer_id: ObjectId, now: datetime) -> Document:
+    """Takes a transfer that another process has inserted to its end. While it is NEW it is waited for, unless that
+    process seems to be gone.
+    """
+    waited = 0.0
+    while True:
+        found = await _require(db, transfer_id)
+        if found["state"] != NEW:
+            return await finish(db, found)
+        if found["open_since"] <= now + timedelta(seconds=waited) - STALE_AFTER:
+            return await call_off(db, found)
+        pause = random.uniform(0.02, 0.1)  # noqa: S311 - spreads callers, guards nothing
+        await asyncio.sleep(pause)
+        waited += pause
+
+
+async def call_off(db: Database, found: Document) -> Document:
+    """Undoes a transfer that is NEW, or finishes one that has been decided on. May be repeated. Returns it."""
+    return await finish(db, await _decide(db, found, ROLLBACK) if found["state"] == NEW else found)
+
+
+async def finish(db: Database, decided: Document) -> Document:
+    """Takes a transfer that has been decided on to its end, and returns it. May be repeated, and by several at once."""
+    if decided["state"] == COMMITTED:
+        await _settle(db, decided)
+    elif decided["state"] == ROLLBACK:
+        await _undo(db, decided)
+    else:
+        return decided
+    ends = {COMMITTED: SETTLED, ROLLBACK: CANCELLED}
+    state = decided["state"]
+    update = {"$set": {"state": ends[state]}, "$unset": {"open_since": ""}}
+    await db[TRANSFERS.name].update_one({"_id": decided["_id"], "state": state}, update)
+    return {**decided, "state": ends[state]}
+
+
+async def _settle(db: Database, committed: Document) -> None:
+    noted = {"pending.id": committed["_id"]}
+    taken_off = {"$pull": {"pending": {"id": committed["_id"]}}}
+    credit = {**taken_off, "$inc": {"balance": committed["amount"]}}
+    await db[ACCOUNTS.name].update_one({"_id": committed["destination"], **noted}, credit)
+    if committed["source"] is not None:
+        await db[ACCOUNTS.name].update_one({"_id": committed["source"], **noted}, taken_off)
+
+
+async def _undo(db: Database, called_off: Document) -> None:
+    await let_go(db, called_off, called_off["destination"])
+    if called_off["source"] is not None:
+        await let_go(db, called_off, called_off["source"])
+
+
+async def let_go(db: Database, called_off: Document, account_id: ObjectId) -> None:
+    """Takes the note of a transfer that was called off from the account, gives back what was taken out, and keeps a
+    process that wakes late from noting it. May be repeated.
+    """
+    noted = {"_id": account_id, "pending.id": called_off["_id"]}
+    update: Document = {"$pull": {"pending": {"id": called_off["_id"]}}}
+    if account_id == called_off["source"]:
+        update["$inc"] = {"balance": called_off["amount"]}
+    absent = {"_id": account_id, "pending.id": {"$ne": called_off["_id"]}}
+    while True:
+        if (await db[ACCOUNTS.name].update_one(noted, update)).matched_count:
+            return
+        if (await db[ACCOUNTS.name].update_one(absent, {"$inc": {"fence": 1}})).matched_count:
+            return
