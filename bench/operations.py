@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -31,6 +31,7 @@ from gateway.driver import connect
 from gateway.encoding import encode
 from gateway.execution import Executor
 from gateway.settings import ExecutorName, Secret, Settings
+from resolvers.payments import PaymentMethods
 from schema import create_schema
 from schema.context import Caller, Context
 from schema.roles import Role
@@ -80,7 +81,16 @@ class Bench:
     async def ask(self, name: ExecutorName, text: str, variables: Variables) -> bytes:
         db = self._connection.database
         caller = Caller("bench", frozenset({Role.MERCHANT}))
-        context = Context(db, db, caller, datetime.now(UTC).replace(tzinfo=None), "bench", {})
+        context = Context(
+            db=db,
+            reading=db,
+            caller=caller,
+            now=datetime.now(UTC).replace(tzinfo=None),
+            request_id="bench",
+            selections={},
+            payments=PaymentMethods({}),
+            cart_lasts=timedelta(days=1),
+        )
         response = await self._executors[name].execute(text, variables=variables, name=None, context=context)
         if "errors" in response.payload:
             raise RuntimeError(response.payload["errors"])
