@@ -85,6 +85,9 @@ def _failing(read: Any) -> Any:
     return failing
 
 
+# graphql-core leaves what stands beside a failed field unawaited now and then; Python tells of it when it is collected.
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.timeout(7_200)
 @seed_of_hypothesis(SEED or 0)
 @settings(
