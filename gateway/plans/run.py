@@ -126,12 +126,14 @@ class Run:
         """What can begin now, each with the place that it is for; a read for many has none."""
         jobs: list[tuple[Awaitable[None], Place | None]] = []
         if self._relations:
-            levels: dict[Any, list[Any]] = {}
+            related: dict[Any, list[Any]] = {}
             for entry in self._relations:
-                if self.errors.found and self.errors.covers(entry[3]):
-                    continue
-                levels.setdefault(entry[0].relation.loader(self.context), []).append(entry)  # type: ignore[union-attr]
+                if not (self.errors.found and self.errors.covers(entry[3])):
+                    related.setdefault(entry[0].relation, []).append(entry)
             self._relations = []
+            levels: dict[Any, list[Any]] = {}
+            for relation, entries in related.items():
+                levels.setdefault(relation.loader(self.context), []).extend(entries)
             jobs += [(self._read_related(loader, entries), None) for loader, entries in levels.items()]
         if self._waiting:
             for field, awaited, here, finish in self._waiting:
