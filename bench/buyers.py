@@ -30,6 +30,7 @@ _SELECTIONS = {
     "openAccount": "... on AccountPayload { account { id } }",
     "deposit": "... on AccountPayload { account { id } }",
 }
+_COUNTED = ("aggregate", "delete", "find", "findAndModify", "insert", "update")
 _keys = count()
 
 
@@ -113,9 +114,9 @@ class Database:
         self._client: MongoClient[dict[str, Any]] = MongoClient(uri)
 
     def commands(self) -> int:
-        """The commands on collections that it has carried out so far, but for the bench's own."""
-        counters = self._client.admin.command("serverStatus")["opcounters"]
-        return sum(int(counters[name]) for name in ("insert", "query", "update", "delete"))
+        """The commands on collections that it has carried out so far."""
+        counted = self._client.admin.command("serverStatus")["metrics"]["commands"]
+        return sum(int(counted[name]["total"]) for name in _COUNTED)
 
     def version(self) -> str:
         return str(self._client.server_info()["version"])

@@ -205,7 +205,7 @@ def show(result: dict[str, Any]) -> None:
     for title, rows in result["tables"].items():
         table = Table(title=title, title_justify="left")
         table.add_column("", no_wrap=True)
-        for heading in ("clients", "a second", "p50 ms", "p99 ms", "commands each", "refused"):
+        for heading in ("clients", "a second", "p50 ms", "p99 ms", "commands", "refused"):
             table.add_column(heading, justify="right")
         for row in rows:
             figures = [f"{row['rate']:.0f}", f"{row['p50_ms']:.1f}", f"{row['p99_ms']:.1f}", f"{row['commands']:.1f}"]
