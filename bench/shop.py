@@ -193,8 +193,8 @@ async def measure(client: httpx.AsyncClient, database: Database, settings: Setti
     for wanted in settings.reservations:
         await shop.reserve(wanted - reserved)
         reserved = wanted
-        for title, work in (("adding", shop.adding), ("selling", shop.selling)):
-            keep("A SKU in many carts", f"{title}, in {wanted:,} carts", await work(1, hot=True))
+        for verb, work in (("add", shop.adding), ("sell", shop.selling)):
+            keep("A SKU in many carts", f"{verb}, {wanted:,} carts", await work(1, hot=True))
     return tables
 
 
