@@ -9,7 +9,7 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from hypothesis_graphql import nodes, queries
 
 from gateway import execution
-from resolvers import product_search, products
+from resolvers import product_search
+from resolvers.paging import Listing, Page
 from schema import create_schema
 
 from .harness import GatewayClient, create_category, create_product
@@ -67,20 +68,20 @@ async def shop(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> Gatew
     for number in range(9, 12):
         change = {"$set": {rng.choice(PATHS): rng.choice(DAMAGE)}}
         await gateway.db["products"].update_one({"sku": f"sku-{number}", "pricing": {"$type": "object"}}, change)
-    for module, name in ((product_search, "find_facets"), (products, "count_products")):
-        monkeypatch.setattr(module, name, _failing(getattr(module, name)))
+    monkeypatch.setattr(product_search, "find_facets", _failing(product_search.find_facets, lambda args: args[1]))
+    monkeypatch.setattr(Page, "has_previous", _failing(Page.has_previous, lambda args: args[0].listing))
     # Faults are many here, and to write each into the log takes longer than all the rest.
     monkeypatch.setattr(execution, "logger", structlog.testing.CapturingLogger)
     return gateway
 
 
-def _failing(read: Any) -> Any:
-    """The read, which fails for some listings, and for those always."""
+def _failing(read: Any, listing_of: Callable[[Any], Listing]) -> Any:
+    """The read of one listing, which fails for some of them, and for those always: however reads are batched."""
 
-    async def failing(db: Any, which: Any, *more: Any) -> Any:
-        if len(repr(which)) % 3 == 0:
+    async def failing(*args: Any) -> Any:
+        if len(repr(listing_of(args))) % 3 == 0:
             raise RuntimeError("a fault of the resolver")
-        return await read(db, which, *more)
+        return await read(*args)
 
     return failing
 
