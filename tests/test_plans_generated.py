@@ -30,8 +30,8 @@ from .operations import as_a_client_asks, comparable
 
 IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 # Each generated operation is asked in several forms.
-EXAMPLES = int(os.environ.get("PLANS_EXAMPLES", "5000" if IS_SOAK else "300"))
-VARIANTS = 10
+EXAMPLES = int(os.environ.get("PLANS_EXAMPLES", "2500" if IS_SOAK else "110"))
+VARIANTS = 20
 SEED = int(os.environ["PLANS_SEED"]) if "PLANS_SEED" in os.environ else None
 DAMAGE: tuple[Any, ...] = (None, 7, -1.5, "text", {}, [None], True, ["a", 3], 2**60)
 PATHS = ("description", "pricing.list", "pricing.currency", "pricing", "shipping", "properties", "details", "nonce")
