@@ -9,9 +9,6 @@ GRAPHIQL := gateway/static/graphiql/index.html
 OTHERS := $(addprefix tests/test_,accounts.py budgets.py carts.py catalog_facets.py catalog_search.py categories.py faults.py \
 	idempotency.py import_files.py imports.py index_creation.py leases_and_jobs.py nodes.py paging.py products.py upgrades.py)
 
-# Tests wait for MongoDB much of the time.
-WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
-
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format schema bench graphiql lock soak clean
 
@@ -22,8 +19,8 @@ demo: $(INSTALLED) graphiql ## Serve a record and film shop from an embedded Mon
 	@$(BIN)/portico demo $(DEMO)
 
 test: $(INSTALLED) graphiql ## Run the tests, on both drivers and both executors.
-	@$(BIN)/pytest -q -n $(WORKERS) $(TEST)
-	@$(BIN)/pytest -q -n $(WORKERS) --driver motor --executor reference $(OTHERS)
+	@$(BIN)/pytest -q -n auto $(TEST)
+	@$(BIN)/pytest -q -n auto --driver motor --executor reference $(OTHERS)
 
 lint: $(INSTALLED) ## Check the form, the style and the types.
 	$(BIN)/ruff format --check .
