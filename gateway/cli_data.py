@@ -156,12 +156,18 @@ async def migrate_documents(settings: Settings, out: Console) -> None:
 
 
 async def work(settings: Settings) -> None:
+    # From the start: the driver may turn a cancellation of what comes first into a command that is tried again.
+    stopping = asyncio.Event()
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(ending, stopping.set)
     async with opened(settings) as db, payments.opened(settings) as methods:
         async for _ in create_indexes(db):
-            pass
+            if stopping.is_set():
+                return
         running = asyncio.create_task(Worker(db, SystemClock(), settings.job_seconds, methods).run())
-        loop = asyncio.get_running_loop()
-        for ending in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(ending, running.cancel)
+        told = asyncio.create_task(stopping.wait())
+        await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running
