@@ -17,7 +17,7 @@ OURS = [*MODULES, *sorted((ROOT / "tests").glob("*.py")), *sorted((ROOT / "bench
 ALLOWED = {
     "resolvers": {"pymongo", "bson"},
     "loaders": {"resolvers"},
-    "schema": {"loaders", "resolvers", "strawberry", "graphql", "orjson"},
+    "schema": {"loaders", "resolvers", "strawberry", "graphql", "orjson", "markdown_it", "nh3"},
     "gateway": {
         "schema",
         "loaders",

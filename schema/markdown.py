@@ -1,0 +1,100 @@
+"""Markdown made into HTML that is safe to put into a page: CommonMark, then an allow list of tags and attributes.
+
+What a text holds cannot run, load or frame anything but pictures, and cannot make a link that vouches for its target.
+The work is bounded: a text that is too long, or a paragraph that only a bomb would hold, is shown as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import TYPE_CHECKING
+
+import nh3
+from markdown_it import MarkdownIt
+
+if TYPE_CHECKING:
+    from markdown_it.rules_core import StateCore
+
+# Characters. Beyond, the text is shown as it was written.
+LONGEST = 500_000
+# What a parser of inline markup takes for a paragraph grows with the square of its brackets; no text needs so many.
+MAX_PARAGRAPH = 20_000
+MAX_BRACKETS = 500
+# Lists and quotes within each other. What is deeper stands in the deepest as plain text.
+MAX_NESTING = 20
+
+_BLOCKS = "blockquote br dd details div dl dt figcaption figure h1 h2 h3 h4 h5 h6 hr li ol p pre summary ul"
+_TABLES = "caption col colgroup table tbody td tfoot th thead tr"
+_WORDS = "a abbr b code del dfn em i img ins kbd mark q s samp small span strong sub sup u var wbr"
+_TAGS = {*_BLOCKS.split(), *_TABLES.split(), *_WORDS.split()}
+_ATTRIBUTES = {
+    "a": {"href", "title"},
+    "abbr": {"title"},
+    "code": {"class"},
+    "col": {"span"},
+    "img": {"src", "alt", "title", "width", "height"},
+    "ol": {"start"},
+    "td": {"colspan", "rowspan"},
+    "th": {"colspan", "rowspan", "scope"},
+}
+_SCHEMES = {"http", "https", "mailto"}
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+# A fence names its language so; no other class reaches the page.
+_LANGUAGE = re.compile(r"language-[\w+#.-]{1,40}")
+_NUMBER = re.compile(r"\d{1,5}")
+_NUMBERS = {"colspan", "height", "rowspan", "span", "start", "width"}
+
+
+def page_html(text: str) -> str:
+    """The text of an editor, whose HTML is kept as far as the allow list goes."""
+    return _rendered(_PAGES, text)
+
+
+def comment_html(text: str) -> str:
+    """The text of anybody, whose HTML is shown and not obeyed: `List<String>` stays what it is."""
+    return _rendered(_COMMENTS, text)
+
+
+def _rendered(parser: MarkdownIt, text: str) -> str:
+    if len(text) > LONGEST:
+        return f"<pre>{escape(text)}</pre>"
+    html: str = _CLEANER.clean(parser.render(text))
+    return html
+
+
+def _parser(*, html: bool) -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": html, "xhtmlOut": False, "maxNesting": MAX_NESTING})
+    parser.core.ruler.before("inline", "plain_bombs", _leave_bombs_plain)
+    return parser
+
+
+def _leave_bombs_plain(state: StateCore) -> None:
+    for token in state.tokens:
+        is_bomb = len(token.content) > MAX_PARAGRAPH or token.content.count("[") > MAX_BRACKETS
+        if token.type == "inline" and is_bomb:
+            token.type = "text"
+
+
+def _attribute(_tag: str, name: str, value: str) -> str | None:
+    if name in _NUMBERS:
+        return value if _NUMBER.fullmatch(value) else None
+    if name == "class":
+        return value if _LANGUAGE.fullmatch(value) else None
+    if name == "src":
+        # Of the schemes that a link may have, `mailto` makes no picture.
+        scheme = _SCHEME.match(value.strip())
+        return value if scheme is None or scheme.group().lower() in {"http:", "https:"} else None
+    return value
+
+
+_PAGES = _parser(html=True)
+_COMMENTS = _parser(html=False)
+_CLEANER = nh3.Cleaner(
+    tags=_TAGS,
+    clean_content_tags={"script", "style"},
+    attributes=_ATTRIBUTES,
+    attribute_filter=_attribute,
+    url_schemes=_SCHEMES,
+    link_rel="nofollow noopener",
+)
