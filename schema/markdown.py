@@ -24,6 +24,9 @@ MAX_BRACKETS = 500
 # Lists and quotes within each other. What is deeper stands in the deepest as plain text.
 MAX_NESTING = 20
 
+# What takes HTML apart grows with the square of the tags that are open. A page with more has its HTML shown.
+MAX_TAGS = 5_000
+
 _BLOCKS = "blockquote br dd details div dl dt figcaption figure h1 h2 h3 h4 h5 h6 hr li ol p pre summary ul"
 _TABLES = "caption col colgroup table tbody td tfoot th thead tr"
 _WORDS = "a abbr b code del dfn em i img ins kbd mark q s samp small span strong sub sup u var wbr"
@@ -48,7 +51,7 @@ _NUMBERS = {"colspan", "height", "rowspan", "span", "start", "width"}
 
 def page_html(text: str) -> str:
     """The text of an editor, whose HTML is kept as far as the allow list goes."""
-    return _rendered(_PAGES, text)
+    return _rendered(_PAGES if text.count("<") <= MAX_TAGS else _COMMENTS, text)
 
 
 def comment_html(text: str) -> str:

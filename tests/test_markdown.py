@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schema.markdown import LONGEST, MAX_BRACKETS, MAX_PARAGRAPH, comment_html, page_html
+from schema.markdown import LONGEST, MAX_BRACKETS, MAX_PARAGRAPH, MAX_TAGS, comment_html, page_html
 
 BOTH = pytest.mark.parametrize("render", [page_html, comment_html])
 
@@ -154,6 +154,8 @@ BOMBS = {
     "lists": "- " * (MAX_PARAGRAPH // 2),
     "deeper and deeper lists": "\n".join(" " * (2 * depth) + "- a" for depth in range(140)),
     "open tags": "<a b='" * (MAX_PARAGRAPH // 6),
+    "nested tags": "<div>" * (LONGEST // 5),
+    "nested tags, each a block": "<div>\n\n" * MAX_TAGS,
     "open sections": "<![CDATA[" * (MAX_PARAGRAPH // 9),
     "a long line": "a" * LONGEST,
     "a text that is too long": "[" * (LONGEST + 1),
