@@ -22,6 +22,7 @@ from .settings import Secret, Settings
 _ASYMMETRIC = ["RS256", "ES256"]
 _LEEWAY_SECONDS = 10
 _KEPT_TOKENS = 1_000
+_LONGEST_NAME = 200
 # A token is remembered for so long at most: one whose key was withdrawn is not good until it expires.
 _KEPT_SECONDS = 300.0
 _JWKS_SECONDS = 300.0
@@ -95,7 +96,9 @@ class Authenticator:
         roles = claims.get("roles", [])
         names = roles if isinstance(roles, list) else []
         known = frozenset(role for role in Role if role.value in names)
-        return Caller(claims["sub"], known), float(claims["exp"])
+        name = claims.get("name")
+        shown = name.strip()[:_LONGEST_NAME] if isinstance(name, str) else ""
+        return Caller(claims["sub"], known, shown), float(claims["exp"])
 
     async def _key_for(self, token: str) -> tuple[Any, list[str]]:
         """The key for a token, with the algorithms that this key is for."""
@@ -104,7 +107,9 @@ class Authenticator:
             return await self._jwks.key(header.get("kid")), _ASYMMETRIC
         return self._secret, ["HS256"]
 
-    def issue(self, subject: str, roles: list[Role], *, now: datetime, lasts: timedelta) -> str:
+    def issue(
+        self, subject: str, roles: list[Role], *, now: datetime, lasts: timedelta, name: str | None = None
+    ) -> str:
         """A token for development, signed with the secret. Raises InvalidToken where there is no secret."""
         if self._secret is None:
             raise InvalidToken("Tokens come from the issuer of PORTICO_JWKS_URL; there is no secret to sign one with.")
@@ -116,6 +121,8 @@ class Authenticator:
             "iat": issued,
             "exp": issued + int(lasts.total_seconds()),
         }
+        if name is not None:
+            claims["name"] = name
         if self._settings.jwt_issuer is not None:
             claims["iss"] = self._settings.jwt_issuer
         return jwt.encode(claims, self._secret, algorithm="HS256")

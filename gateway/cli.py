@@ -240,11 +240,12 @@ def token(
     role: Annotated[
         list[Role] | None, typer.Option(help="A role; may be given several times.", case_sensitive=False)
     ] = None,
+    name: Annotated[str | None, typer.Option(help="What the subject is called where they write something.")] = None,
     hours: Annotated[float, typer.Option(help="How long it lasts.", min=0.01)] = 24.0,
 ) -> None:
     """Print a token for development, and nothing else."""
     lasts = timedelta(hours=hours)
-    issued = Authenticator(settings()).issue(sub, role or [], now=SystemClock().now(), lasts=lasts)
+    issued = Authenticator(settings()).issue(sub, role or [], now=SystemClock().now(), lasts=lasts, name=name)
     sys.stdout.write(issued + "\n")
 
 

@@ -80,6 +80,10 @@ class Loader(Generic[K, V]):
                     raise self._errors[key]
         return self._values
 
+    def prime(self, key: K, value: V) -> None:
+        """Remembers what the request has read in another way."""
+        self._values.setdefault(key, value)
+
     def _join(self, key: K) -> _Batch[K, V]:
         """The batch that the key is in; a new one is sent once nothing more is asked for."""
         batch = self._under_way.get(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -34,13 +35,18 @@ class DomainError(Exception):
         return error
 
 
+def words_of(kind: str) -> str:
+    """The name of a kind as people read it: `content node` for `ContentNode`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower()
+
+
 class NotFound(DomainError):
     """There is no such object, or the viewer may not know of it. `kind` and `key` make up its global id."""
 
     facts = ("kind", "key")
 
     def __init__(self, kind: str, key: str | None = None, message: str | None = None) -> None:
-        super().__init__(message or f"There is no such {kind.lower()}.")
+        super().__init__(message or f"There is no such {words_of(kind)}.")
         self.kind = kind
         self.key = key
 

@@ -11,12 +11,14 @@ from pymongo.errors import OperationFailure
 from .accounts import ACCOUNTS
 from .carts import CARTS
 from .categories import CATEGORIES
+from .content import NODES
 from .documents import Collection, CollectionSpec, Database, upgrade_batch
 from .intents import INTENTS
 from .leases import LEASES
 from .operations import OPERATIONS
 from .orders import ORDERS
 from .products import PRODUCTS
+from .revisions import REVISIONS
 from .stock import STOCK
 from .transfers import TRANSFERS
 
@@ -32,6 +34,8 @@ COLLECTIONS: tuple[CollectionSpec, ...] = (
     ACCOUNTS,
     TRANSFERS,
     OPERATIONS,
+    NODES,
+    REVISIONS,
     INTENTS,
     LEASES,
 )

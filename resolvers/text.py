@@ -8,7 +8,9 @@ import unicodedata
 from .errors import InvalidInput
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
-_SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
+# As part of an expression.
+SLUG = r"[a-z0-9]+(?:[-_.][a-z0-9]+)*"
+_SLUG = re.compile(SLUG)
 MAX_SLUG = 200
 
 

@@ -11,12 +11,15 @@ from strawberry.schema.config import StrawberryConfig
 from .accounts import AccountMutation
 from .carts import CartMutation, CartQuery
 from .categories import CategoryMutation, CategoryQuery
+from .content import BlogEntry, ContentQuery, Page, Section
+from .content_mutations import ContentMutation
 from .context import Info, core
 from .documents import install
 from .errors import HANDLERS
 from .inputs import described
 from .nodes import MAX_NODES, Node, find_node
 from .orders import OrderMutation
+from .photos import Photo
 from .product_mutations import ProductMutation
 from .products import AudioAlbum, Film, GeneralProduct, ProductQuery
 from .scalars import SCALARS
@@ -25,7 +28,7 @@ from .viewer import ViewerQuery
 
 
 @strawberry.type(description="Reading.")
-class Query(ViewerQuery, CategoryQuery, ProductQuery, CartQuery):
+class Query(ViewerQuery, CategoryQuery, ProductQuery, CartQuery, ContentQuery):
     @strawberry.field(description="The object with this id, of whatever type.")
     async def node(
         self, info: Info, id: Annotated[strawberry.ID, described("What the object has for `id`.")]
@@ -50,7 +53,15 @@ class Query(ViewerQuery, CategoryQuery, ProductQuery, CartQuery):
     description="Writing. A field is null only after a fault, which is in `errors`; "
     "other fields of the same request stand."
 )
-class Mutation(CategoryMutation, ProductMutation, StockMutation, CartMutation, OrderMutation, AccountMutation):
+class Mutation(
+    CategoryMutation,
+    ProductMutation,
+    StockMutation,
+    CartMutation,
+    OrderMutation,
+    AccountMutation,
+    ContentMutation,
+):
     pass
 
 
@@ -59,7 +70,7 @@ def create_schema() -> strawberry.Schema:
     schema = strawberry.Schema(
         query=Query,
         mutation=Mutation,
-        types=[AudioAlbum, Film, GeneralProduct],
+        types=[AudioAlbum, Film, GeneralProduct, Section, Page, BlogEntry, Photo],
         exception_handlers=HANDLERS,
         config=StrawberryConfig(scalar_map=SCALARS),
     )

@@ -24,6 +24,11 @@ from .mutations import mutation
 from .nodes import Kind, Node, key_in, load, node_id, projection_of, register
 from .roles import Role
 
+
+def _owns(account: Source, subject: str | None) -> bool:
+    return subject is not None and account["owner"] == subject
+
+
 ACCOUNT = register(
     Kind(
         name="Account",
@@ -33,7 +38,7 @@ ACCOUNT = register(
         types=("Account",),
         type_name=lambda _document: "Account",
         discriminator=("owner",),
-        visible_to=lambda document, subject: subject is not None and document["owner"] == subject,
+        visible_to=lambda document, context: _owns(document, context.subject),
     )
 )
 TRANSFER = register(
@@ -45,7 +50,7 @@ TRANSFER = register(
         types=("Transfer",),
         type_name=lambda _document: "Transfer",
         discriminator=("owners",),
-        visible_to=lambda document, subject: subject in document["owners"],
+        visible_to=lambda document, context: context.subject in document["owners"],
     )
 )
 
@@ -71,7 +76,7 @@ class Account(Node):
     @staticmethod
     def balance(root: strawberry.Parent[Source], info: Info) -> Money:
         caller = info.context.caller
-        if caller is None or not (ACCOUNT.visible_to(root, caller.subject) or caller.has(Role.SERVICE)):
+        if caller is None or not (_owns(root, caller.subject) or caller.has(Role.SERVICE)):
             raise GraphQLError("The balance is its owner's business.", extensions={"code": "FORBIDDEN"})
         return cast("Money", {"amount": root["balance"], "currency": root["currency"]})
 
@@ -84,7 +89,7 @@ class Account(Node):
     async def pending_transfers(root: strawberry.Parent[Source], info: Info) -> list[Transfer]:
         answers = [load(core(info), TRANSFER, note["id"]) for note in root["pending"]]
         found = [document for answer in answers if (document := await answer) is not None]
-        return [cast("Transfer", one) for one in found if TRANSFER.visible_to(one, info.context.subject)]
+        return [cast("Transfer", one) for one in found if TRANSFER.visible_to(one, info.context)]
 
 
 @strawberry.type(description="Money on its way from one account to another. Both owners see it.")

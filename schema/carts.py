@@ -42,7 +42,7 @@ CART = register(
         types=("Cart",),
         type_name=lambda _document: "Cart",
         discriminator=("owner",),
-        visible_to=lambda document, subject: carts.is_visible_to(dict(document), subject),
+        visible_to=lambda document, context: carts.is_visible_to(dict(document), context.subject),
     )
 )
 
@@ -107,7 +107,7 @@ class CartQuery:
         projection = projection_of(core(info), CART)
         name = ("Cart", None if projection is None else tuple(projection))
         cart = await info.context.loader(name, lambda: loaders.by_id(info.context.db, projection)).load(key)
-        is_visible = cart is not None and CART.visible_to(cart, info.context.subject)
+        is_visible = cart is not None and CART.visible_to(cart, info.context)
         return cast("Cart", cart) if is_visible else None
 
 

@@ -14,7 +14,7 @@ from resolvers.product_search import Within
 
 from .connections import Connection, Paged
 from .context import Info, core
-from .errors import Conflict, InvalidInput, NotFound, UserError, member
+from .errors import Conflict, InvalidInput, NotFound, SlugTaken, UserError, member
 from .fields import Source, reads, related, stored
 from .inputs import After, First, described, idempotency_key
 from .mutations import DeletedPayload, mutation
@@ -141,12 +141,6 @@ class DeleteCategoryInput:
 @strawberry.type(description="The category after the write.")
 class CategoryPayload:
     category: Category = strawberry.field(description="As it is now.")
-
-
-@member(errors.SlugTaken)
-@strawberry.type(description="Another category has the slug.")
-class SlugTaken(UserError):
-    slug: str = strawberry.field(description="The slug in question.")
 
 
 @member(errors.CategoryCycle)

@@ -15,7 +15,7 @@ from resolvers.paging import Key, Listing, Page, decode_cursor, page_size
 
 from .context import Context, Info, core
 from .fields import computed
-from .nodes import KINDS, Kind, types_of
+from .nodes import KINDS, types_of
 from .selections import Selection, kept, selection_of
 
 T = TypeVar("T")
@@ -72,17 +72,40 @@ class Connection(Generic[T]):
     )
 
 
+# How each connection is read, by its name.
+PAGED: dict[str, Paged] = {}
+
+
 @dataclass(frozen=True)
 class Paged:
-    """A kind of object that is listed in pages: `pages` makes the batched read of them."""
+    """A kind of object that is listed in pages: `pages` makes the batched read of them.
+
+    `name` is what the names of its connection and its edge begin with, where that is not the kind's.
+    """
 
     kind: str
     pages: PageReader
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        PAGED[f"{self.name or self.kind}Connection"] = self
 
     def projection(self, info: Any) -> Projection | None:
         """What `nodes` and `edges { node }` select below the present field. Takes graphql-core's info."""
-        kind = KINDS[self.kind]
-        return kept(info, ("page", self.kind), lambda: page_projection(selection_of(info), kind))  # type: ignore[no-any-return]
+        return kept(  # type: ignore[no-any-return]
+            info,
+            ("page", self.name or self.kind),
+            lambda: self.row_projection(selection_of(info)),
+        )
+
+    def row_projection(self, selection: Selection) -> Projection | None:
+        """What the selection on a connection needs of each row: below `nodes` and below `edges { node }`."""
+        kind, name = KINDS[self.kind], self.name or self.kind
+        connection, edge = (_object_type(selection, f"{name}{part}") for part in ("Connection", "Edge"))
+        fields = selection.fields(connection)
+        edges = selection.below(fields.get("edges", ())).fields(edge)
+        rows = selection.below([*fields.get("nodes", ()), *edges.get("node", ())])
+        return rows.projection(types_of(selection.schema, kind), kind.discriminator)
 
     async def page(self, info: Info, listing: Listing, *, first: int | None, default: int, after: str | None) -> Page:
         """The page, read together with those that sibling fields ask for. Raises InvalidInput."""
@@ -92,20 +115,11 @@ class Paged:
         projection = self.projection(core(info))
         db: Database = context.reading
 
-        name = ("pages", self.kind, size, key, None if projection is None else tuple(projection))
+        name = ("pages", self.name or self.kind, size, key, None if projection is None else tuple(projection))
         loader = context.loader(name, lambda: self.pages(db, first=size, after=key, projection=projection))
         page = (await loader.load_all((listing,)))[listing]
         assert isinstance(page, Page)
         return page
-
-
-def page_projection(selection: Selection, kind: Kind) -> Projection | None:
-    """What the selection on a connection needs of each row: below `nodes` and below `edges { node }`."""
-    connection, edge = (_object_type(selection, f"{kind.name}{part}") for part in ("Connection", "Edge"))
-    fields = selection.fields(connection)
-    edges = selection.below(fields.get("edges", ())).fields(edge)
-    rows = selection.below([*fields.get("nodes", ()), *edges.get("node", ())])
-    return rows.projection(types_of(selection.schema, kind), kind.discriminator)
 
 
 def _object_type(selection: Selection, name: str) -> GraphQLObjectType:

@@ -11,7 +11,7 @@ import strawberry
 from graphql import GraphQLResolveInfo
 
 from loaders.batching import Loader, Loaders
-from resolvers.documents import Database
+from resolvers.documents import Database, Document
 from resolvers.payments import Payments
 
 from .roles import Role
@@ -26,6 +26,12 @@ class Caller:
 
     subject: str
     roles: frozenset[Role]
+    name: str = ""
+
+    @property
+    def author(self) -> Document:
+        """Who the caller is, as it is stored with what they write."""
+        return {"id": self.subject, "name": self.name or self.subject}
 
     def has(self, role: Role) -> bool:
         return role in self.roles or Role.ADMIN in self.roles
@@ -51,6 +57,11 @@ class Context:
     loaders: Loaders = field(default_factory=Loaders)
     operation_id: str = ""
     is_write: bool = False
+
+    @property
+    def sees_until(self) -> datetime | None:
+        """Content is seen that is visible by then; None where the caller sees all of it."""
+        return None if self.caller is not None and self.caller.has(Role.EDITOR) else self.now
 
     @property
     def subject(self) -> str | None:

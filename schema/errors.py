@@ -41,6 +41,11 @@ class Conflict(UserError):
     pass
 
 
+@strawberry.type(description="Another category has the slug, or another node below the same section.")
+class SlugTaken(UserError):
+    slug: str = strawberry.field(description="The slug in question.")
+
+
 def camel_case(name: str) -> str:
     return re.sub(r"_([a-z])", lambda match: match.group(1).upper(), name)
 
@@ -80,3 +85,4 @@ def _facts(error: errors.DomainError) -> dict[str, Any]:
 member(errors.NotFound)(NotFound)
 member(errors.InvalidInput)(InvalidInput)
 member(errors.Conflict)(Conflict)
+member(errors.SlugTaken)(SlugTaken)

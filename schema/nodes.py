@@ -13,7 +13,7 @@ from graphql import GraphQLError, GraphQLObjectType, GraphQLSchema
 
 from loaders.batching import BatchRead, Loader
 from resolvers.documents import Database, Document, Projection
-from resolvers.errors import NotFound
+from resolvers.errors import NotFound, words_of
 
 from .context import Context
 from .fields import Source, computed
@@ -34,7 +34,7 @@ class Kind:
 
     `path` is where its documents hold the key, `parse` makes a key of its text and raises ValueError, `read` makes
     the batch read by key. A kind with several types tells them apart by `type_name`. `visible_to` tells whether the
-    caller with this subject, None for an anonymous one, may know of the document by its id. Both read `discriminator`.
+    caller of an operation may know of the document by its id. Both read `discriminator`.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Kind:
     types: tuple[str, ...]
     type_name: Callable[[Source], str]
     discriminator: tuple[str, ...] = ()
-    visible_to: Callable[[Source, str | None], bool] = lambda _document, _subject: True
+    visible_to: Callable[[Source, Context], bool] = lambda _document, _context: True
 
 
 KINDS: dict[str, Kind] = {}
@@ -88,9 +88,9 @@ def key_in(kind: str, global_id: str) -> Any:
     try:
         found, key = decode_id(global_id)
     except ValueError:
-        raise NotFound(kind, message=f"The id is not that of a {kind.lower()}.") from None
+        raise NotFound(kind, message=f"The id is not that of a {words_of(kind)}.") from None
     if found.name != kind:
-        raise NotFound(kind, message=f"The id is that of a {found.name.lower()}, not of a {kind.lower()}.")
+        raise NotFound(kind, message=f"The id is that of a {words_of(found.name)}, not of a {words_of(kind)}.")
     return key
 
 
@@ -141,6 +141,6 @@ async def find_node(info: Any, global_id: str) -> KindDocument | None:
         raise GraphQLError(f"{shown!r} is not an id.", extensions={"code": "BAD_USER_INPUT"}) from None
     document = await load_one(info, kind, key)
     context: Context = info.context
-    if document is None or not kind.visible_to(document, context.subject):
+    if document is None or not kind.visible_to(document, context):
         return None
     return KindDocument(kind, document)

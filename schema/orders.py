@@ -35,7 +35,7 @@ ORDER = register(
         types=("Order",),
         type_name=lambda _document: "Order",
         discriminator=("owner",),
-        visible_to=lambda document, subject: carts.is_visible_to(dict(document), subject),
+        visible_to=lambda document, context: carts.is_visible_to(dict(document), context.subject),
     )
 )
 _PAGED = Paged("Order", loaders.pages)

@@ -127,7 +127,10 @@ class Selection:
         for name, nodes in self.fields(object_type).items():
             if name.startswith("__"):
                 continue
-            field = object_type.fields[name]
+            field = object_type.fields.get(name)
+            if field is None:
+                # It is selected where all rows are of another of the kind's types.
+                continue
             match declaration_of(field.extensions[_BACKREF]):
                 case Stored(path=path):
                     inner = get_named_type(field.type)

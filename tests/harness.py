@@ -86,13 +86,13 @@ class Answer:
 
 @dataclass
 class GatewayClient:
-    """Asks a running gateway, as a merchant who may also make deposits unless told otherwise."""
+    """Asks a running gateway, as a merchant and editor who may also make deposits unless told otherwise."""
 
     http: httpx.AsyncClient
     state: State
     commands: Commands
     settings: Settings
-    roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE))
+    roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR))
     subject: str = "tester"
 
     @property
@@ -181,6 +181,10 @@ _CART = (
 )
 _STOCK = "product { sku stock { available reserved sold } }"
 _ORDER = "order { id placedAt items { sku quantity title lineTotal { amount } } total { amount } paymentReference }"
+_CONTENT = (
+    "... on ContentPayload { content { __typename id slug path title tags nonce author { id name } created updated "
+    "... on Page { text } ... on BlogEntry { text publishOn } ... on Section { kind } } }"
+)
 _INACTIVE = "... on CartInactive { status }"
 _SHORT = "... on InadequateInventory { sku available }"
 
@@ -214,6 +218,9 @@ MUTATIONS = {
         "openAccount": f"{_ACCOUNT} ... on InvalidInput {{ path }}",
         "deposit": f"{_ACCOUNT} {_INVALID}",
         "transfer": f"{_TRANSFER} {_INVALID}",
+        "createSection": f"{_CONTENT} {_INVALID} ... on SlugTaken {{ slug }}",
+        "createPage": f"{_CONTENT} {_INVALID} ... on SlugTaken {{ slug }}",
+        "createBlogEntry": f"{_CONTENT} {_INVALID} ... on SlugTaken {{ slug }}",
     }.items()
 }
 

@@ -8,12 +8,10 @@ from graphql import GraphQLNamedType, get_named_type
 from rich.text import Text
 from rich.tree import Tree
 
-from schema.connections import page_projection
+from schema.connections import PAGED
 from schema.nodes import KINDS, Kind, types_of
 
 from .plan import Abstract, FieldPlan, Leaf, Object, ObjectPlan, Plan, named_shape
-
-_CONNECTION = "Connection"
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -74,8 +72,8 @@ def _reads(field: FieldPlan) -> dict[str, Any]:
     kind = _kind_of(named)
     if kind is not None:
         return {"reads": _paths(selection.projection(types_of(selection.schema, kind), kind.discriminator))}
-    rows = KINDS.get(named.name.removesuffix(_CONNECTION)) if named.name.endswith(_CONNECTION) else None
-    return {} if rows is None else {"reads": _paths(page_projection(selection, rows))}
+    paged = PAGED.get(named.name)
+    return {} if paged is None else {"reads": _paths(paged.row_projection(selection))}
 
 
 def _paths(projection: Any) -> list[str] | None:

@@ -1,0 +1,149 @@
+"""Putting nodes into the site.
+
+As in the category tree, whoever puts a node below a section inserts it first, marked `pending`, then looks whether the
+section is (still) there; whoever deletes a section marks it first, then looks whether something stands below it. At
+least one of the two sees the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from bson import ObjectId
+from pymongo.errors import DuplicateKeyError
+
+from . import operations, revisions
+from .content import (
+    BLOG,
+    ENTRY,
+    FOLDER,
+    GALLERY,
+    KIND,
+    NODES,
+    PAGE,
+    SECTION,
+    WITH_TEXT,
+    find_by_ids,
+    find_settled,
+    require_settled,
+    visible_from,
+)
+from .content_rules import require_content, require_place, require_tags, require_title
+from .documents import SCHEMA_VERSION, Database, Document
+from .errors import InvalidInput, NotFound, SlugTaken
+from .text import require_slug
+
+
+@dataclass(frozen=True)
+class NewNode:
+    """What all nodes have in common. `parent_name` is what the caller calls the parent, for errors."""
+
+    slug: str
+    title: str
+    author: Document
+    parent_id: ObjectId | None = None
+    tags: list[str] = field(default_factory=list)
+    parent_name: str = "parent_id"
+
+
+async def create_section(db: Database, *, node: NewNode, kind: str, now: datetime, operation_id: str) -> Document:
+    """Puts a new section below another, or at the root. Returns, raises and writes as `create_node`."""
+    if kind not in {FOLDER, BLOG, GALLERY}:
+        raise InvalidInput("A section is a FOLDER, a BLOG or a GALLERY.", "kind")
+    return await create_node(db, type_=SECTION, node=node, detail={"kind": kind}, now=now, operation_id=operation_id)
+
+
+async def create_page(db: Database, *, node: NewNode, text: str, now: datetime, operation_id: str) -> Document:
+    """Puts a new page below a FOLDER, or at the root. Returns, raises and writes as `create_node`."""
+    detail = {"text": require_content(text)}
+    return await create_node(db, type_=PAGE, node=node, detail=detail, now=now, operation_id=operation_id)
+
+
+async def create_entry(
+    db: Database, *, node: NewNode, text: str, publish_on: datetime | None, now: datetime, operation_id: str
+) -> Document:
+    """Puts a new entry into a BLOG; without `publish_on` it is a draft. Returns, raises and writes as `create_node`."""
+    detail = {"text": require_content(text), "publish_on": publish_on}
+    return await create_node(db, type_=ENTRY, node=node, detail=detail, now=now, operation_id=operation_id)
+
+
+async def create_node(
+    db: Database, *, type_: str, node: NewNode, detail: dict[str, Any], now: datetime, operation_id: str
+) -> Document:
+    """Puts a new node of any type into the site.
+
+    Returns:  the node.
+    Raises:   InvalidInput, SlugTaken, NotFound (the parent).
+    Writes:   cms.nodes, cms.revisions; one insert, the first revision of a text, then the removal of the marks; or of
+              the node itself where its parent went meanwhile.
+    """
+    document = _document(type_, node, detail, now, operation_id)
+    mine = await _created_before(db, document) if operations.is_repeatable(operation_id) else None
+    if mine is None:
+        await operations.require_not_done(db, operation_id, NotFound(KIND, str(document["_id"])))
+        await _put_below(db, document, node, now, operation_id)
+        mine = await _insert(db, document)
+    await operations.note(db, operation_id, done=True)
+    return await confirm_created(db, mine)
+
+
+def _document(type_: str, node: NewNode, detail: dict[str, Any], now: datetime, operation_id: str) -> Document:
+    return {
+        "_id": operations.derived_id(operation_id, "node"),
+        "type": type_,
+        "slug": require_slug(node.slug, "slug"),
+        "title": require_title(node.title),
+        "parent": node.parent_id,
+        "ancestors": [],
+        "created": now,
+        "updated": now,
+        "author": node.author,
+        "tags": require_tags(node.tags),
+        "nonce": operations.derived_nonce(operation_id, "created"),
+        "revision": 1,
+        "visible_from": visible_from(type_, detail, now),
+        "detail": detail,
+        SCHEMA_VERSION: NODES.version,
+        **({"unrevised": {"at": now, "author": node.author}} if type_ in WITH_TEXT else {}),
+    }
+
+
+async def _put_below(db: Database, document: Document, node: NewNode, now: datetime, operation_id: str) -> None:
+    parent = None if node.parent_id is None else await require_settled(db, node.parent_id)
+    require_place(document["type"], parent, node.parent_name)
+    if parent is not None:
+        document["ancestors"] = [*parent["ancestors"], parent["_id"]]
+        document["pending"] = {"op": operation_id, "at": now}
+
+
+async def _insert(db: Database, document: Document) -> Document:
+    try:
+        await db[NODES.name].insert_one(document)
+    except DuplicateKeyError:
+        mine = await _created_before(db, document)
+        if mine is None:
+            raise SlugTaken(document["slug"]) from None
+        return mine
+    return document
+
+
+async def _created_before(db: Database, document: Document) -> Document | None:
+    return await db[NODES.name].find_one({"_id": document["_id"], "parent": document["parent"]})
+
+
+async def confirm_created(db: Database, node: Document) -> Document:
+    """Makes a created node final, or undoes it where its parent is gone. May be repeated.
+
+    Returns:  the node.
+    Raises:   NotFound (the parent).
+    """
+    if "pending" in node and await find_settled(db, node["parent"]) is None:
+        mine = {"_id": node["_id"], "parent": node["parent"], "pending.op": node["pending"]["op"]}
+        deleted = (await db[NODES.name].delete_one(mine)).deleted_count
+        if deleted or not await find_by_ids(db, [node["_id"]], {"_id": 1}):
+            raise NotFound(KIND, str(node["parent"]))
+        # Somebody else has confirmed it, when the parent was still there.
+    await revisions.settle(db, node, "pending")
+    return {name: value for name, value in node.items() if name not in {"pending", "unrevised"}}
