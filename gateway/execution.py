@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import strawberry
@@ -31,9 +31,10 @@ class MutationRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer: `data` is absent where the operation did not begin."""
+    """An answer: `data` is absent where the operation did not begin. `headers` go with it."""
 
     payload: dict[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_begun(self) -> bool:
@@ -64,9 +65,11 @@ class Executor:
         context: Context,
         may_write: bool = True,
         wants_plan: bool = False,
+        seconds: int | None = None,
     ) -> Response:
         """Runs the operation. Raises MutationRefused where it is a mutation and may not write.
 
+        It may take `seconds`, or with None as long as the settings say.
         With `wants_plan`, and where the settings allow it, the answer has its plan and what was sent to MongoDB.
         """
         try:
@@ -81,7 +84,7 @@ class Executor:
             context.reading = context.db
             context.is_write = True
         context.selections = operation.selections
-        call = _Call(operation, definition, variables, name, context)
+        call = _Call(operation, definition, variables, name, context, seconds or self._seconds)
         if wants_plan and self._shows_plans:
             return await self._traced(call)
         return _response(await self._run(call), context)
@@ -90,7 +93,7 @@ class Executor:
         """The result. What takes longer than an operation may is a time-out: of its field, or of all that is left."""
         try:
             # A command has less time, and ends by itself; this is for many of them, and for all else.
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(call.seconds):
                 result = self._begin(call)
                 return await result if inspect.isawaitable(result) else result
         except asyncio.CancelledError:
@@ -127,6 +130,7 @@ class _Call:
     variables: Mapping[str, Any]
     name: str | None
     context: Context
+    seconds: int
 
 
 def _response(result: ExecutionResult, context: Context) -> Response:

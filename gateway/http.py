@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from schema.context import Context
 
+from . import uploads
 from .auth import InvalidToken, KeysUnavailable
 from .encoding import encode
 from .execution import FAULTS, MutationRefused, Response
@@ -24,6 +25,7 @@ from .requests import JSON_TYPE, Refused, negotiate, parse_body, parse_query, re
 from .state import State
 
 PLAN_HEADER = "x-portico-plan"
+_CLOSING = {"Connection": "close"}
 _WATCH_AFTER_SECONDS = 0.1
 _SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
 
@@ -75,7 +77,7 @@ class GraphQLEndpoint:
             media_type = negotiate(",".join(headers.getlist("accept")))
             response = await self._answer(scope, headers, receive, request_id)
             status = 200 if media_type == JSON_TYPE else _status(response)
-            payload = response.payload
+            payload, added = response.payload, response.headers
             body = encode(payload)
         except ClientGone:
             return
@@ -96,6 +98,8 @@ class GraphQLEndpoint:
         method = scope["method"]
         if method not in {"POST", "GET", "HEAD"}:
             raise Refused(405, "METHOD_NOT_ALLOWED", "Use POST, or GET for queries.", {"Allow": "GET, HEAD, POST"})
+        if method == "POST" and uploads.is_multipart(headers):
+            return await self._answer_upload(headers, receive, request_id)
         if method == "POST":
             request = parse_body(headers, await read_body(receive, headers, self._state.settings.max_body_bytes))
         else:
@@ -119,6 +123,24 @@ class GraphQLEndpoint:
             raise
         finally:
             watch.end()
+
+    async def _answer_upload(self, headers: Headers, receive: Receive, request_id: str) -> Response:
+        """Runs an operation whose files are still to come. Where its client goes away a read of a file fails."""
+        request, files = await uploads.read_request(receive, headers, self._state.settings)
+        try:
+            response = await self._state.executor.execute(
+                request.query,
+                variables=request.variables,
+                name=request.operation_name,
+                context=await self._context(headers, request_id),
+                wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
+                seconds=self._state.settings.upload_seconds,
+            )
+        except Refused as refused:
+            if not await files.drain():
+                refused.headers |= _CLOSING
+            raise
+        return response if await files.drain() else Response(response.payload, _CLOSING)
 
     async def _context(self, headers: Headers, request_id: str) -> Context:
         state = self._state

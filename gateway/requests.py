@@ -101,8 +101,7 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
 
 def parse_body(headers: Headers, body: bytes) -> Request:
     """The request in a body. Raises Refused."""
-    if headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused(415, "UNSUPPORTED_ENCODING", "Bodies must not be compressed.", {"Accept-Encoding": "identity"})
+    require_plain(headers)
     media_type, *parameters = (part.strip().lower() for part in headers.get("content-type", "").split(";"))
     charsets = {part.removeprefix("charset=").strip('"') for part in parameters if part.startswith("charset=")}
     if media_type != JSON_TYPE or not charsets <= {"utf-8", "utf8"}:
@@ -114,6 +113,12 @@ def parse_body(headers: Headers, body: bytes) -> Request:
     if not isinstance(given, dict):
         raise Refused(400, "BAD_REQUEST", "The body must be a JSON object with a `query`.")
     return checked(given)
+
+
+def require_plain(headers: Headers) -> None:
+    """Raises Refused (415) for a compressed body."""
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refused(415, "UNSUPPORTED_ENCODING", "Bodies must not be compressed.", {"Accept-Encoding": "identity"})
 
 
 def parse_query(query_string: bytes) -> Request:

@@ -70,6 +70,8 @@ class Settings:
         "compiled", "`compiled`: operations run as plans; `reference`: by graphql-core, field by field."
     )
     max_body_bytes: int = _setting(1_000_000, "The largest body of a request, in bytes.")
+    max_upload_bytes: int = _setting(52_428_800, "The largest file of an upload, in bytes.")
+    max_photo_pixels: int = _setting(50_000_000, "The most pixels of a photo; of a moving one, of all its frames.")
     max_tokens: int = _setting(4_000, "The most lexical tokens of an operation's text.")
     max_depth: int = _setting(20, "The most levels of fields of an operation.")
     max_cost: int = _setting(50_000, "The most fields that an operation may come to answer, by its page sizes.")
@@ -78,6 +80,8 @@ class Settings:
         None, "Origins of web pages that may ask the gateway, with commas between; `*` for any. Unset: its own alone."
     )
     operation_seconds: int = _setting(60, "How long one operation may take as a whole, before it is given up.")
+    upload_seconds: int = _setting(600, "How long an operation with files may take as a whole.")
+    upload_stall_seconds: int = _setting(30, "How long an upload may bring nothing before it is given up.")
     database_seconds: int = _setting(30, "How long one command may take, with its retries, before it is given up.")
     stop_seconds: int = _setting(10, "How long requests under way may take to finish once the gateway stops.")
     job_seconds: float = _setting(5.0, "The pause between two runs of the jobs.")

@@ -18,6 +18,8 @@ from graphql import (
 )
 from strawberry.types.scalar import ScalarDefinition
 
+from .uploads import Upload, parse_upload, parse_upload_literal, serialize_upload
+
 BIG = 2**53 - 1
 
 BigInt = NewType("BigInt", int)
@@ -97,5 +99,12 @@ SCALARS: dict[object, ScalarDefinition] = {
         serialize=lambda value: value,
         parse_value=lambda value: value,
         parse_literal=_parse_json_literal,
+    ),
+    Upload: strawberry.scalar(
+        name="Upload",
+        description="A file sent as described by the GraphQL multipart request specification.",
+        serialize=serialize_upload,
+        parse_value=parse_upload,
+        parse_literal=parse_upload_literal,
     ),
 }

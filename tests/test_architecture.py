@@ -25,6 +25,8 @@ ALLOWED = {
         "graphql",
         "strawberry",
         "starlette",
+        "python_multipart",
+        "PIL",
         "uvicorn",
         "httpx",
         "jwt",

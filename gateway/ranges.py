@@ -1,0 +1,126 @@
+"""Conditional requests and ranges: which part of something is to be sent, if any.
+
+Source: RFC 9110, sections 13 and 14.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+from starlette.datastructures import Headers
+
+# A request for more ranges than this, or for more bytes than there are, is answered with the whole.
+MAX_RANGES = 16
+_RANGE = re.compile(r"(\d{0,18})-(\d{0,18})")
+_TAG = re.compile(r'(W/)?("[\x21\x23-\x7e\x80-\xff]*")')
+
+
+class Span(NamedTuple):
+    """The bytes from `start` up to and without `end`."""
+
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        return self.end - self.start
+
+
+class NotSatisfiable(Exception):
+    """None of the ranges holds a byte of what there is."""
+
+
+def precondition_status(headers: Headers, method: str, *, tag: str, modified: datetime) -> int | None:
+    """412 or 304 where a condition of the request has it so; None where the request is to be carried out.
+
+    `tag` is the strong entity tag with its quotes, `modified` UTC without a zone.
+    """
+    modified = modified.replace(microsecond=0)
+    if_match, if_none_match = _joined(headers, "if-match"), _joined(headers, "if-none-match")
+    if if_match is not None:
+        if not _names(if_match, tag, weakly=False):
+            return 412
+    elif (since := _date(headers.get("if-unmodified-since"))) is not None and modified > since:
+        return 412
+    is_read = method in {"GET", "HEAD"}
+    if if_none_match is not None:
+        return (304 if is_read else 412) if _names(if_none_match, tag, weakly=True) else None
+    if is_read and (since := _date(headers.get("if-modified-since"))) is not None and modified <= since:
+        return 304
+    return None
+
+
+def _joined(headers: Headers, name: str) -> str | None:
+    lines = headers.getlist(name)
+    return ", ".join(lines) if lines else None
+
+
+def _names(condition: str, tag: str, *, weakly: bool) -> bool:
+    if condition.strip() == "*":
+        return True
+    return any(found == tag and (weakly or not weak) for weak, found in _TAG.findall(condition))
+
+
+def _date(text: str | None) -> datetime | None:
+    """The date, without its zone; None where there is none, or it cannot be read."""
+    if text is None:
+        return None
+    try:
+        found = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+
+
+def requested_spans(headers: Headers, length: int, *, tag: str, modified: datetime) -> list[Span] | None:
+    """The spans that a GET asks for, in its order; None where all of it is to be sent.
+
+    Raises:   NotSatisfiable.
+    """
+    asked = _joined(headers, "range")
+    if asked is None or not _may_range(headers.get("if-range"), tag, modified):
+        return None
+    unit, equals, text = asked.partition("=")
+    if unit.strip().lower() != "bytes" or not equals:
+        return None
+    spans = _spans([part.strip() for part in text.split(",") if part.strip()], length)
+    if spans is None:
+        return None
+    if not spans:
+        raise NotSatisfiable
+    return None if sum(span.length for span in spans) > length else spans
+
+
+def _may_range(condition: str | None, tag: str, modified: datetime) -> bool:
+    """Whether what the client has a part of is what there is."""
+    if condition is None:
+        return True
+    condition = condition.strip()
+    if condition.endswith('"'):
+        return condition == tag
+    return _date(condition) == modified.replace(microsecond=0)
+
+
+def _spans(asked: Sequence[str], length: int) -> list[Span] | None:
+    """Those of the ranges that hold something; None where they are no ranges, or too many."""
+    if not asked or len(asked) > MAX_RANGES:
+        return None
+    spans = []
+    for text in asked:
+        found = _RANGE.fullmatch(text)
+        if found is None or text == "-":
+            return None
+        first, last = found.groups()
+        if not first:
+            span = Span(max(length - int(last), 0), length)
+        else:
+            if last and int(last) < int(first):
+                return None
+            span = Span(int(first), min(int(last) + 1, length) if last else length)
+        if span.start < span.end:
+            spans.append(span)
+    return spans

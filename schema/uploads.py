@@ -1,0 +1,49 @@
+"""Files that come with a request."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from graphql import GraphQLError, ValueNode
+
+_HOW = "A file comes by the GraphQL multipart request specification: null in its place, and a part of the body."
+
+
+class Upload(ABC):
+    """A file on its way: its bytes can be read once, in order, as they come."""
+
+    @abstractmethod
+    def read(self) -> AsyncIterator[bytes]:
+        """The bytes, in pieces of any size. Raises a GraphQLError with a code where they do not come to their end."""
+
+
+def parse_upload(value: object) -> Upload:
+    if not isinstance(value, Upload):
+        raise GraphQLError(_HOW)
+    return value
+
+
+def parse_upload_literal(node: ValueNode, _variables: Any = None) -> Upload:
+    raise GraphQLError(_HOW, node)
+
+
+def serialize_upload(_value: object) -> object:
+    raise GraphQLError("A file is never part of an answer.")
+
+
+def uploads_in(value: Any) -> Iterator[Upload]:
+    """The files that stand anywhere in an input."""
+    if isinstance(value, Upload):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from uploads_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from uploads_in(item)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from uploads_in(getattr(value, field.name))
