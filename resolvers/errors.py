@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, ClassVar
 
 from .documents import Document
@@ -159,6 +160,40 @@ class PaymentDeclined(DomainError):
 class InsufficientFunds(DomainError):
     def __init__(self) -> None:
         super().__init__("The account does not hold so much.")
+
+
+class EditConflict(DomainError):
+    """The nonce is not the present one. `current` is the whole node as it is now.
+
+    Of texts: `base_text` is what the caller's nonce stood for, where it is kept; `diff` leads from the current text to
+    the caller's; `merged_text` holds both edits, where they do not touch. A photo has none of them.
+    """
+
+    facts = ("current", "base_text", "diff", "merged_text")
+
+    def __init__(
+        self, current: Document, *, base_text: str | None = None, diff: str = "", merged_text: str | None = None
+    ) -> None:
+        super().__init__("Somebody else has saved since it was read.")
+        self.current = current
+        self.base_text = base_text
+        self.diff = diff
+        self.merged_text = merged_text
+
+
+class PhotoLocked(DomainError):
+    """Somebody else is just uploading this photo. `since` is when that began, UTC."""
+
+    facts = ("since",)
+    passes = True
+
+    def __init__(self, since: datetime) -> None:
+        super().__init__("Somebody else is just uploading this photo.")
+        self.since = since
+
+
+class UnacceptableFile(DomainError):
+    """The file is no picture, or one that is larger than it may be. The text says which."""
 
 
 class OperationKeyReused(Exception):
