@@ -18,6 +18,7 @@ from pymongo.write_concern import WriteConcern
 
 from resolvers.documents import Database, Document
 
+from .direct import DirectDatabase, Reader
 from .settings import Settings, SettingsError
 
 SELECTION_TIMEOUT_MS = 5_000
@@ -66,10 +67,17 @@ async def reach(database: Database) -> None:
 class _PyMongoConnection:
     def __init__(self, settings: Settings, uri: str, options: dict[str, Any]) -> None:
         self._client: AsyncMongoClient[Document] = AsyncMongoClient(uri, **options)
-        self.database = self._client.get_database(settings.database, **_PRIMARY)
-        self.reading = self.database.with_options(read_preference=_preference(settings))
+        plain = self._client.get_database(settings.database, **_PRIMARY)
+        preference = _preference(settings)
+        self._reader = Reader(self._client, plain.name, settings.database_seconds, options["event_listeners"])
+        self.database: Database = plain
+        if settings.direct_reads:
+            self.database = cast("Database", DirectDatabase(plain, self._reader))
+        is_primary = preference == ReadPreference.PRIMARY
+        self.reading = self.database if is_primary else plain.with_options(read_preference=preference)
 
     async def close(self) -> None:
+        await self._reader.close()
         await self._client.close()
 
 

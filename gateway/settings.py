@@ -57,6 +57,10 @@ class Settings:
         "primary",
         "Where anonymous callers' reads may go: a MongoDB read preference. Signed-in callers read the primary.",
     )
+    direct_reads: bool = _setting(
+        True,
+        "Whether reads of the primary go straight over connections that PyMongo has made. `false`: by it.",
+    )
 
     jwt_secret: Secret | None = _setting(
         None,

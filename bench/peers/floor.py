@@ -1,4 +1,4 @@
-"""The floor: the same data by hand, with no GraphQL. Nothing that also executes an operation should beat it."""
+"""The floor: the same data by hand, by the driver as it is, with no GraphQL."""
 
 from typing import Any
 
