@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from pymongo.errors import PyMongoError
 
-from resolvers import cart_jobs, category_jobs, leases, product_jobs, stock_jobs, transfer_jobs
+from resolvers import cart_jobs, category_jobs, content_jobs, leases, product_jobs, stock_jobs, transfer_jobs
 from resolvers.documents import Database, upgrade_batch
 from resolvers.indexes import COLLECTIONS
 from resolvers.payments import Payments
@@ -50,6 +50,10 @@ async def _finish_products(turn: Turn) -> int:
     return await product_jobs.finish_changes(turn.db, now=turn.now)
 
 
+async def _finish_content(turn: Turn) -> int:
+    return await content_jobs.finish_changes(turn.db, now=turn.now)
+
+
 async def _finish_stock(turn: Turn) -> int:
     in_carts = await cart_jobs.finish_moves(turn.db, now=turn.now)
     return in_carts + await stock_jobs.finish_changes(turn.db, now=turn.now)
@@ -75,6 +79,7 @@ async def _upgrade_documents(turn: Turn) -> int:
 JOBS: tuple[Job, ...] = (
     Job("finish-categories", _finish_categories),
     Job("finish-products", _finish_products),
+    Job("finish-content", _finish_content),
     Job("finish-stock", _finish_stock),
     Job("expire-carts", _expire_carts),
     Job("finish-checkouts", _finish_checkouts),

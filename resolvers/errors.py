@@ -108,6 +108,11 @@ class ProductEditConflict(DomainError):
         self.current = current
 
 
+class SectionNotEmpty(DomainError):
+    def __init__(self) -> None:
+        super().__init__("The section still has children.")
+
+
 class ProductInUse(DomainError):
     def __init__(self) -> None:
         super().__init__("Carts still hold some of this product.")
@@ -167,9 +172,12 @@ class EditConflict(DomainError):
 
     Of texts: `base_text` is what the caller's nonce stood for, where it is kept; `diff` leads from the current text to
     the caller's; `merged_text` holds both edits, where they do not touch. A photo has none of them.
+
+    It is no final answer: asked again, the same call compares with what is there then.
     """
 
     facts = ("current", "base_text", "diff", "merged_text")
+    passes = True
 
     def __init__(
         self, current: Document, *, base_text: str | None = None, diff: str = "", merged_text: str | None = None

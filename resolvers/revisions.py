@@ -121,6 +121,18 @@ async def settle(db: Database, node: Document, *more: str) -> None:
     """
     await keep(db, node)
     marks = [mark for mark in ("unrevised", *more) if mark in node]
-    if marks:
-        mine = {"_id": node["_id"], "parent": node["parent"], "nonce": node["nonce"]}
-        await db[NODES.name].update_one(mine, {"$unset": dict.fromkeys(marks, "")})
+    if not marks:
+        return
+    here = {"_id": node["_id"], "parent": node["parent"]}
+    settled = await db[NODES.name].update_one({**here, "nonce": node["nonce"]}, {"$unset": dict.fromkeys(marks, "")})
+    if not settled.matched_count and await db[NODES.name].find_one(here, {"_id": 1}) is None:
+        # It was deleted meanwhile, maybe before the copy was made.
+        await forget(db, node["_id"])
+
+
+async def forget(db: Database, node_id: ObjectId) -> None:
+    """Removes the revisions of a node that is gone. May be repeated.
+
+    Writes:   cms.revisions; one removal of many.
+    """
+    await db[REVISIONS.name].delete_many({"node": node_id})

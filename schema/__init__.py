@@ -12,6 +12,7 @@ from .accounts import AccountMutation
 from .carts import CartMutation, CartQuery
 from .categories import CategoryMutation, CategoryQuery
 from .content import BlogEntry, ContentQuery, Page, Section
+from .content_edits import ContentEditMutation
 from .content_mutations import ContentMutation
 from .context import Info, core
 from .documents import install
@@ -61,6 +62,7 @@ class Mutation(
     OrderMutation,
     AccountMutation,
     ContentMutation,
+    ContentEditMutation,
 ):
     pass
 

@@ -1,4 +1,4 @@
-"""The site: what EDITORs write. Photos are in `photos`."""
+"""The site: what EDITORs put into it. Photos are in `photos`, edits in `content_edits`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .mutations import mutation
 from .nodes import key_in
 from .roles import Role
 
-_SLUG = "Lower-case letters, digits, and single `-`, `_` or `.` between them."
-_TAGS = "A set, with single blanks."
+SLUG = "Lower-case letters, digits, and single `-`, `_` or `.` between them."
+TAGS = "A set, with single blanks."
 
 
 @strawberry.input(description="A new section.")
 class CreateSectionInput:
     kind: SectionKind = strawberry.field(description="What it is going to hold beside other sections.")
     parent_id: strawberry.ID | None = strawberry.field(default=None, description="Left out for the root.")
-    slug: str = strawberry.field(description=_SLUG)
+    slug: str = strawberry.field(description=SLUG)
     title: str = strawberry.field(description="For display.")
     idempotency_key: str | None = idempotency_key()
 
@@ -40,20 +40,20 @@ class CreatePageInput:
     parent_id: strawberry.ID | None = strawberry.field(
         default=None, description="A section of kind FOLDER; left out for the root."
     )
-    slug: str = strawberry.field(description=_SLUG)
+    slug: str = strawberry.field(description=SLUG)
     title: str = strawberry.field(description="For display.")
     text: str = strawberry.field(description="CommonMark.")
-    tags: list[str] = strawberry.field(default_factory=list, description=_TAGS)
+    tags: list[str] = strawberry.field(default_factory=list, description=TAGS)
     idempotency_key: str | None = idempotency_key()
 
 
 @strawberry.input(description="A new entry of a blog.")
 class CreateBlogEntryInput:
     blog_id: strawberry.ID = strawberry.field(description="A section of kind BLOG.")
-    slug: str = strawberry.field(description=_SLUG)
+    slug: str = strawberry.field(description=SLUG)
     title: str = strawberry.field(description="For display.")
     text: str = strawberry.field(description="CommonMark.")
-    tags: list[str] = strawberry.field(default_factory=list, description=_TAGS)
+    tags: list[str] = strawberry.field(default_factory=list, description=TAGS)
     publish_on: datetime | None = strawberry.field(default=None, description="Left out for a draft.")
     idempotency_key: str | None = idempotency_key()
 

@@ -185,12 +185,13 @@ _CONTENT = (
     "... on ContentPayload { content { __typename id slug path title tags nonce author { id name } created updated "
     "... on Page { text } ... on BlogEntry { text publishOn } ... on Section { kind } } }"
 )
+_CONTENT_CONFLICT = "... on EditConflict { current { title nonce } baseText diff mergedText }"
 _INACTIVE = "... on CartInactive { status }"
 _SHORT = "... on InadequateInventory { sku available }"
 
 
 def _mutation(name: str, selection: str) -> str:
-    kind = name[0].upper() + name[1:]
+    kind = "Tags" if name in {"addTags", "removeTags"} else name[0].upper() + name[1:]
     # Nothing that a caller could act on keeps a cart from being created.
     failures = "" if name == "createCart" else "... on UserError { message }"
     return f"mutation ($input: {kind}Input!) {{ {name}(input: $input) {{ __typename {failures} {selection} }} }}"
@@ -221,6 +222,12 @@ MUTATIONS = {
         "createSection": f"{_CONTENT} {_INVALID} ... on SlugTaken {{ slug }}",
         "createPage": f"{_CONTENT} {_INVALID} ... on SlugTaken {{ slug }}",
         "createBlogEntry": f"{_CONTENT} {_INVALID} ... on SlugTaken {{ slug }}",
+        "editText": f"{_CONTENT} {_INVALID} {_CONTENT_CONFLICT}",
+        "editMetadata": f"{_CONTENT} {_INVALID} {_CONTENT_CONFLICT} ... on SlugTaken {{ slug }}",
+        "restoreRevision": f"{_CONTENT} {_INVALID} {_CONTENT_CONFLICT}",
+        "addTags": f"{_CONTENT} {_INVALID}",
+        "removeTags": f"{_CONTENT} {_INVALID}",
+        "deleteContent": f"{_DELETED} {_NOT_FOUND} {_CONTENT_CONFLICT}",
     }.items()
 }
 

@@ -15,7 +15,8 @@ MODULES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")
 OURS = [*MODULES, *sorted((ROOT / "tests").glob("*.py")), *sorted((ROOT / "bench").rglob("*.py"))]
 # What each room may import beside the standard library and itself.
 ALLOWED = {
-    "resolvers": {"pymongo", "bson"},
+    # A merge is worked out where it is decided whether an edit is written.
+    "resolvers": {"pymongo", "bson", "merge3"},
     "loaders": {"resolvers"},
     "schema": {"loaders", "resolvers", "strawberry", "graphql", "orjson", "markdown_it", "nh3"},
     "gateway": {

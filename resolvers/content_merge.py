@@ -1,0 +1,193 @@
+"""Two edits of one text: what one changes of the other, and both together. Bounded in time, whatever the texts.
+
+The library that merges, and Python's own that compares, take time that grows with the square of the lines. Both ask a
+matcher which lines of two texts belong together, so they are given `LineMatcher`: what begins and ends alike, then
+lines that occur once in each text, and what is between those line by line, as far as a budget goes. Beyond it lines
+count as different. That may make a difference longer than it need be, or keep two edits from being merged; it never
+makes either wrong.
+
+Source of the idea: Bram Cohen's "patience diff".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from difflib import Match, SequenceMatcher
+from typing import NamedTuple
+
+from merge3 import Merge3
+
+# Pairs of lines that are compared with each other; a second of work at most.
+_BUDGET = 2_000_000
+_DEPTH = 10
+_CONTEXT = 3
+# Characters of all texts together. More are compared beside the event loop.
+_SHORT = 20_000
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_NO_NEWLINE = "\n\\ No newline at end of file\n"
+
+
+class Comparison(NamedTuple):
+    """`diff` leads from the present text to the proposed one, `merged` is both edits; None where they touch."""
+
+    diff: str
+    merged: str | None
+
+
+async def compare(base: str | None, current: str, proposed: str) -> Comparison:
+    """What an edit of `base` that comes too late has to be told. Without a base nothing can be merged."""
+    if len(base or "") + len(current) + len(proposed) <= _SHORT:
+        return _compared(base, current, proposed)
+    return await asyncio.to_thread(_compared, base, current, proposed)
+
+
+def _compared(base: str | None, current: str, proposed: str) -> Comparison:
+    return Comparison(unified_diff(current, proposed), None if base is None else merged(base, current, proposed))
+
+
+def unified_diff(current: str, proposed: str) -> str:
+    """The change in the form that `patch` reads; empty where there is none."""
+    old, new = _LINE.findall(current), _LINE.findall(proposed)
+    hunks = list(LineMatcher(None, old, new).get_grouped_opcodes(_CONTEXT)) if current != proposed else []
+    parts = ["--- current\n+++ proposed\n"] if hunks else []
+    for hunk in hunks:
+        (_, start, _, new_start, _), (_, _, end, _, new_end) = hunk[0], hunk[-1]
+        parts.append(f"@@ -{_range(start, end)} +{_range(new_start, new_end)} @@\n")
+        for kind, low, high, new_low, new_high in hunk:
+            if kind == "equal":
+                parts += [_shown(" ", line) for line in old[low:high]]
+                continue
+            parts += [_shown("-", line) for line in old[low:high]]
+            parts += [_shown("+", line) for line in new[new_low:new_high]]
+    return "".join(parts)
+
+
+def _range(start: int, end: int) -> str:
+    """Lines as a hunk names them: the first, counted from 1, and how many; of none, the line before."""
+    length = end - start
+    if length == 1:
+        return str(start + 1)
+    return f"{start + 1 if length else start},{length}"
+
+
+def _shown(sign: str, line: str) -> str:
+    return sign + (line if line.endswith("\n") else line + _NO_NEWLINE)
+
+
+def merged(base: str, current: str, proposed: str) -> str | None:
+    """Both edits of the base together; None where they change the same lines, or neighbouring ones."""
+    # Split so, the end of the last line is a line of its own, and who writes below it does not change it.
+    old, ours, theirs = (text.split("\n") for text in (base, current, proposed))
+    lines: list[str] = []
+    # Its matcher may answer tuples; that of the standard library answers named ones.
+    merge = Merge3(old, ours, theirs, sequence_matcher=LineMatcher)  # type: ignore[arg-type]
+    for group in merge.merge_groups():
+        if group[0] == "conflict":
+            return None
+        lines += group[1]
+    return "\n".join(lines)
+
+
+class LineMatcher(SequenceMatcher[str]):
+    """Finds the lines that two texts have in common, in bounded time."""
+
+    def __init__(
+        self,
+        isjunk: Callable[[str], bool] | None = None,  # noqa: ARG002 - both libraries make their matchers so
+        a: Sequence[str] = "",
+        b: Sequence[str] = "",
+        autojunk: bool = True,  # noqa: ARG002 - same
+    ) -> None:
+        # What the base class works out of the texts at once is just what takes long.
+        self.a, self.b = a, b
+        self.opcodes = None
+        self._left = _BUDGET
+
+    def get_matching_blocks(self) -> list[Match]:
+        """Runs of common lines, in order; the last one is empty, at the end of both."""
+        blocks: list[Match] = []
+        start = new_start = length = 0
+        for old, new in self._pairs(0, len(self.a), 0, len(self.b), _DEPTH):
+            if length and (old, new) == (start + length, new_start + length):
+                length += 1
+                continue
+            if length:
+                blocks.append(Match(start, new_start, length))
+            start, new_start, length = old, new, 1
+        if length:
+            blocks.append(Match(start, new_start, length))
+        return [*blocks, Match(len(self.a), len(self.b), 0)]
+
+    def _pairs(self, low: int, high: int, new_low: int, new_high: int, depth: int) -> Iterator[tuple[int, int]]:
+        """The places of common lines in both texts, in order."""
+        a, b = self.a, self.b
+        while low < high and new_low < new_high and a[low] == b[new_low]:
+            yield low, new_low
+            low, new_low = low + 1, new_low + 1
+        alike = 0
+        while low < high - alike and new_low < new_high - alike and a[high - alike - 1] == b[new_high - alike - 1]:
+            alike += 1
+        high, new_high = high - alike, new_high - alike
+        if low < high and new_low < new_high:
+            anchors = _unique_pairs(a, low, high, b, new_low, new_high) if depth else []
+            if anchors:
+                for old, new in anchors:
+                    yield from self._pairs(low, old, new_low, new, depth - 1)
+                    yield old, new
+                    low, new_low = old + 1, new + 1
+                yield from self._pairs(low, high, new_low, new_high, depth - 1)
+            elif (cost := (high - low) * (new_high - new_low)) <= self._left:
+                self._left -= cost
+                yield from _longest_pairs(a, low, high, b, new_low, new_high)
+        yield from ((high + number, new_high + number) for number in range(alike))
+
+
+def _unique_pairs(
+    a: Sequence[str], low: int, high: int, b: Sequence[str], new_low: int, new_high: int
+) -> list[tuple[int, int]]:
+    """The lines that occur once in each of the two ranges, as many of them as stand in the same order in both."""
+    counts, new_counts = Counter(a[low:high]), Counter(b[new_low:new_high])
+    places = {b[new]: new for new in range(new_low, new_high) if new_counts[b[new]] == 1}
+    pairs = [(old, places[a[old]]) for old in range(low, high) if counts[a[old]] == 1 and a[old] in places]
+    # The longest run in which the places grow: `ends` are those of the shortest runs of each length.
+    ends: list[int] = []
+    lasts: list[int] = []
+    before: list[int | None] = []
+    for number, (_, new) in enumerate(pairs):
+        length = bisect_left(ends, new)
+        before.append(lasts[length - 1] if length else None)
+        ends[length : length + 1] = [new]
+        lasts[length : length + 1] = [number]
+    found: list[tuple[int, int]] = []
+    last = lasts[-1] if lasts else None
+    while last is not None:
+        found.append(pairs[last])
+        last = before[last]
+    return found[::-1]
+
+
+def _longest_pairs(
+    a: Sequence[str], low: int, high: int, b: Sequence[str], new_low: int, new_high: int
+) -> Iterator[tuple[int, int]]:
+    """The longest common subsequence of the two ranges, by the table of all pairs."""
+    width = new_high - new_low
+    table = [[0] * (width + 1)]
+    for old in range(high - 1, low - 1, -1):
+        row, above = [0] * (width + 1), table[-1]
+        for place in range(width - 1, -1, -1):
+            is_common = a[old] == b[new_low + place]
+            row[place] = above[place + 1] + 1 if is_common else max(above[place], row[place + 1])
+        table.append(row)
+    old, place = low, 0
+    while old < high and place < width:
+        if a[old] == b[new_low + place]:
+            yield old, new_low + place
+            old, place = old + 1, place + 1
+        elif table[high - old - 1][place] >= table[high - old][place + 1]:
+            old += 1
+        else:
+            place += 1
