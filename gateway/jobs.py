@@ -11,7 +11,16 @@ from uuid import uuid4
 
 from pymongo.errors import PyMongoError
 
-from resolvers import cart_jobs, category_jobs, content_jobs, leases, product_jobs, stock_jobs, transfer_jobs
+from resolvers import (
+    cart_jobs,
+    category_jobs,
+    comment_jobs,
+    content_jobs,
+    leases,
+    product_jobs,
+    stock_jobs,
+    transfer_jobs,
+)
 from resolvers.documents import Database, upgrade_batch
 from resolvers.indexes import COLLECTIONS
 from resolvers.payments import Payments
@@ -72,6 +81,11 @@ async def _finish_transfers(turn: Turn) -> int:
     return await transfer_jobs.finish_transfers(turn.db, now=turn.now)
 
 
+async def _finish_comments(turn: Turn) -> int:
+    split = await comment_jobs.finish_splits(turn.db, now=turn.now)
+    return split + await comment_jobs.finish_comments(turn.db, now=turn.now)
+
+
 async def _upgrade_documents(turn: Turn) -> int:
     return sum([await upgrade_batch(turn.db, spec) for spec in COLLECTIONS])
 
@@ -84,6 +98,7 @@ JOBS: tuple[Job, ...] = (
     Job("expire-carts", _expire_carts),
     Job("finish-checkouts", _finish_checkouts),
     Job("finish-transfers", _finish_transfers),
+    Job("finish-comments", _finish_comments),
     Job("upgrade-documents", _upgrade_documents),
 )
 

@@ -30,10 +30,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bson import ObjectId
 from bson.errors import InvalidId
@@ -50,6 +49,7 @@ _LETTERS = {DOCUMENTS: "D", EMBEDDED: "E", PAGES: "P"}
 _STORAGES = {letter: storage for storage, letter in _LETTERS.items()}
 # Behind every key and slug there is: both begin with a letter or digit of ASCII.
 END = "~"
+_NAMING = dict.fromkeys(("_id", "discussion", "key", "slug", "posted"), 1)
 # Where a shown comment tells of itself; no stored one has this.
 REF = "ref"
 THREADED, CHRONOLOGICAL = "THREADED", "CHRONOLOGICAL"
@@ -162,32 +162,23 @@ def listing_of(storage: str, discussion: ObjectId, *, order: str, max_depth: int
     )
 
 
-def replies_of(storage: str, comment: Mapping[str, Any]) -> CommentListing:
-    """The direct replies to a comment, by time. Reads `_id` and `discussion`."""
-    wanted = {"discussion": comment["discussion"], "parent": comment["_id"]}
-    return CommentListing(
-        wanted,
-        _BY_KEY,
-        named=wanted,
-        storage=storage,
-        discussion=comment["discussion"],
-        parent=comment["_id"],
-    )
+def replies_of(ref: CommentRef) -> CommentListing:
+    """The direct replies to a comment, by time."""
+    wanted = {"discussion": ref.discussion, "parent": ref.id}
+    return CommentListing(wanted, _BY_KEY, named=wanted, storage=ref.storage, discussion=ref.discussion, parent=ref.id)
 
 
-def thread_of(storage: str, comment: Mapping[str, Any]) -> CommentListing:
-    """Every comment below this one, in threaded order. Reads `key` and `discussion`."""
-    wanted = {"discussion": comment["discussion"], "key": {"$gt": f"{comment['key']}/", "$lt": f"{comment['key']}0"}}
-    return CommentListing(
-        wanted, _BY_KEY, named=wanted, storage=storage, discussion=comment["discussion"], below=comment["key"]
-    )
+def thread_of(ref: CommentRef, key: str) -> CommentListing:
+    """Every comment below the one with this key, in threaded order."""
+    wanted = {"discussion": ref.discussion, "key": {"$gt": f"{key}/", "$lt": f"{key}0"}}
+    return CommentListing(wanted, _BY_KEY, named=wanted, storage=ref.storage, discussion=ref.discussion, below=key)
 
 
 def wanted_of(projection: Projection | None) -> dict[str, int] | None:
-    """The projection as a storage takes it: with what names a comment, without what only a shown one has."""
+    """The projection as a storage takes it: with what names and orders a comment, without what only a shown one has."""
     if projection is None:
         return None
-    return {**{path: 1 for path in projection if path != REF}, "_id": 1, "discussion": 1}
+    return {**{path: 1 for path in projection if path != REF}, **_NAMING}
 
 
 def shown(comment: Document, storage: str, discussion: ObjectId) -> Document:

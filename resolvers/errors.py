@@ -204,6 +204,13 @@ class UnacceptableFile(DomainError):
     """The file is no picture, or one that is larger than it may be. The text says which."""
 
 
+class DiscussionFull(DomainError):
+    """The document of an embedded discussion has no room for another comment. Nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__("The discussion is full.")
+
+
 class OperationKeyReused(Exception):
     """The idempotency key belongs to an operation with another input. Nothing was written."""
 

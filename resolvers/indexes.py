@@ -11,7 +11,12 @@ from pymongo.errors import OperationFailure
 from .accounts import ACCOUNTS
 from .carts import CARTS
 from .categories import CATEGORIES
+from .comment_buckets import BUCKETS
+from .comment_documents import COMMENTS
+from .comment_embedded import DISCUSSION_DOCUMENTS
+from .comment_pages import KEYS
 from .content import NODES
+from .discussions import DISCUSSIONS
 from .documents import Collection, CollectionSpec, Database, upgrade_batch
 from .intents import INTENTS
 from .leases import LEASES
@@ -36,6 +41,11 @@ COLLECTIONS: tuple[CollectionSpec, ...] = (
     OPERATIONS,
     NODES,
     REVISIONS,
+    DISCUSSIONS,
+    COMMENTS,
+    DISCUSSION_DOCUMENTS,
+    BUCKETS,
+    KEYS,
     INTENTS,
     LEASES,
 )

@@ -11,6 +11,7 @@ from strawberry.schema.config import StrawberryConfig
 from .accounts import AccountMutation
 from .carts import CartMutation, CartQuery
 from .categories import CategoryMutation, CategoryQuery
+from .comment_mutations import CommentMutation
 from .content import BlogEntry, ContentQuery, Page, Section
 from .content_edits import ContentEditMutation
 from .content_mutations import ContentMutation
@@ -63,6 +64,7 @@ class Mutation(
     AccountMutation,
     ContentMutation,
     ContentEditMutation,
+    CommentMutation,
 ):
     pass
 

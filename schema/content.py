@@ -19,6 +19,7 @@ from resolvers.paging import Listing
 from .authors import Author
 from .connections import Connection, Edge, Paged
 from .context import Info, core
+from .discussions import discussed
 from .fields import Source, computed, reads, related, stored
 from .inputs import After, First, described
 from .markdown import page_html
@@ -80,6 +81,8 @@ class ContentNode(Node):
     @staticmethod
     async def path(root: strawberry.Parent[Source], info: Info) -> str:
         return content.path_of(root, await _slugs(info).load_all(root["ancestors"]))
+
+    discussion = discussed(content.KIND, "_id")
 
 
 def _slugs(info: Info) -> Any:

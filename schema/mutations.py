@@ -77,9 +77,9 @@ class Write(FieldExtension):
                 "An operation with this idempotency key is still under way.",
                 extensions={"code": "OPERATION_UNDER_WAY"},
             ) from None
+        operation_id = context.operation_id = record["operation"]
         if record["state"] == "done":
             return await self._answer_again(context, info, record["outcome"])
-        operation_id = context.operation_id = record["operation"]
         try:
             result = await next_(source, info, **kwargs)
             outcome = _payload_record(info, result)
@@ -182,6 +182,8 @@ async def _value_from(context: Context, value: Any) -> Any:
     kind = KINDS[value["kind"]]
     key = kind.parse(value["key"])
     document = (await kind.read(context.db, None)([key])).get(key)
+    if document is None and kind.find_gone is not None:
+        document = await kind.find_gone(context.db, key, context.operation_id)
     if document is None:
         raise errors.NotFound(kind.name, value["key"])
     return document

@@ -34,7 +34,9 @@ class Kind:
 
     `path` is where its documents hold the key, `parse` makes a key of its text and raises ValueError, `read` makes
     the batch read by key. A kind with several types tells them apart by `type_name`. `visible_to` tells whether the
-    caller of an operation may know of the document by its id. Both read `discriminator`.
+    caller of an operation may know of the document by its id; `within` names the kind and the key, as text, of what it
+    belongs to: who may not know of that may not know of the document, either. All three read `discriminator`.
+    `find_gone` finds a document that an operation has removed, for the answer to a repeated call.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Kind:
     type_name: Callable[[Source], str]
     discriminator: tuple[str, ...] = ()
     visible_to: Callable[[Source, Context], bool] = lambda _document, _context: True
+    within: Callable[[Source], tuple[str, str]] | None = None
+    find_gone: Callable[[Database, Any, str], Awaitable[Document | None]] | None = None
 
 
 KINDS: dict[str, Kind] = {}
@@ -124,8 +128,10 @@ async def load_one(info: Any, kind: Kind, key: Any) -> Document | None:
 
 
 def _loader(info: Any, kind: Kind) -> Loader[Any, Document]:
-    context: Context = info.context
-    projection = projection_of(info, kind)
+    return _loader_of(info.context, kind, projection_of(info, kind))
+
+
+def _loader_of(context: Context, kind: Kind, projection: Projection | None) -> Loader[Any, Document]:
     name = (kind.name, None if projection is None else tuple(projection))
     return context.loader(name, lambda: kind.read(context.reading, projection))
 
@@ -140,7 +146,22 @@ async def find_node(info: Any, global_id: str) -> KindDocument | None:
         shown = global_id if len(global_id) <= 60 else f"{global_id[:60]}…"  # noqa: PLR2004
         raise GraphQLError(f"{shown!r} is not an id.", extensions={"code": "BAD_USER_INPUT"}) from None
     document = await load_one(info, kind, key)
-    context: Context = info.context
-    if document is None or not kind.visible_to(document, context):
+    if document is None or not await is_visible(info.context, kind, document):
         return None
     return KindDocument(kind, document)
+
+
+async def is_visible(context: Context, kind: Kind, document: Source) -> bool:
+    """Whether the caller may know of the document, and of all that it belongs to."""
+    while kind.visible_to(document, context):
+        if kind.within is None:
+            return True
+        name, text = kind.within(document)
+        kind = KINDS[name]
+        key = kind.parse(text)
+        loader = _loader_of(context, kind, dict.fromkeys((kind.path, *kind.discriminator), 1))
+        above = (await loader.load_all((key,))).get(key)
+        if above is None:
+            return False
+        document = above
+    return False

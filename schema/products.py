@@ -16,6 +16,7 @@ from resolvers.product_terms import ALBUM, FILM
 
 from .connections import Connection, Paged, selected_below
 from .context import Info, core
+from .discussions import discussed
 from .fields import Source, computed, reads, related, stored
 from .inputs import After, First, described
 from .money import Money
@@ -119,6 +120,8 @@ class Product(Node):
     async def stock(root: strawberry.Parent[Source], info: Info) -> Stock:
         stocks = info.context.loader("stock", lambda: stock_loaders.by_sku(info.context.reading))
         return cast("Stock", await stocks.load(root["sku"]) or {})
+
+    discussion = discussed("Product", "sku")
 
 
 @strawberry.type(description="A record.")

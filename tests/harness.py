@@ -186,6 +186,11 @@ _CONTENT = (
     "... on Page { text } ... on BlogEntry { text publishOn } ... on Section { kind } } }"
 )
 _CONTENT_CONFLICT = "... on EditConflict { current { title nonce } baseText diff mergedText }"
+_DISCUSSION = "... on DiscussionPayload { discussion { id storage commentCount } }"
+_COMMENT = (
+    "... on CommentPayload { comment { id slug depth text html deleted posted edited replyCount "
+    "author { id name } parent { slug } } }"
+)
 _INACTIVE = "... on CartInactive { status }"
 _SHORT = "... on InadequateInventory { sku available }"
 
@@ -221,6 +226,10 @@ MUTATIONS = {
         "transfer": f"{_TRANSFER} {_INVALID}",
         "createSection": f"{_CONTENT} {_INVALID} ... on SlugTaken {{ slug }}",
         "createPage": f"{_CONTENT} {_INVALID} ... on SlugTaken {{ slug }}",
+        "openDiscussion": f"{_DISCUSSION} {_NOT_FOUND}",
+        "postComment": f"{_COMMENT} {_INVALID}",
+        "editComment": f"{_COMMENT} {_INVALID}",
+        "deleteComment": f"{_COMMENT} {_INVALID}",
         "createBlogEntry": f"{_CONTENT} {_INVALID} ... on SlugTaken {{ slug }}",
         "editText": f"{_CONTENT} {_INVALID} {_CONTENT_CONFLICT}",
         "editMetadata": f"{_CONTENT} {_INVALID} {_CONTENT_CONFLICT} ... on SlugTaken {{ slug }}",

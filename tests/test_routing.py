@@ -210,6 +210,8 @@ async def test_jobs_and_checks_look_at_all_shards_and_write_to_one(gateway: Gate
         "find carts due status",
         "find carts expires_at status",
         "find carts holding items.sku",
+        "find comment_pages split.since",
+        "find discussions under_way.at",
     }
     assert {name for name in gateway.commands.names() if name.startswith(("update", "delete"))} == {
         "delete intents",

@@ -40,6 +40,7 @@ SHARED_RESULTS = {
     "restoreRevision": "EditContentResult",
     "addTags": "TagsResult",
     "removeTags": "TagsResult",
+    "deleteComment": "EditCommentResult",
 }
 SHARED_INPUTS = {"addTags": "TagsInput!", "removeTags": "TagsInput!"}
 MUTATIONS = getattr(SCHEMA.mutation_type, "fields", {})

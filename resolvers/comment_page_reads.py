@@ -1,0 +1,169 @@
+"""Reads of comments that are kept by the page: along the threads from page to page, otherwise by the index of keys.
+
+Where a page is being split a comment may be on two of them. Along a thread the first page counts only as far as the
+next one begins; of a comment that is asked for by itself, the page that begins last counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bson import ObjectId
+
+from .comment_buckets import BUCKETS, latest
+from .comments import END, CommentListing, shown, wanted_of
+from .discussions import PAGES
+from .documents import Database, Document, Projection
+from .paging import Key, Page, find_pages
+
+# A page is at least a quarter full on the whole; so many comments are expected of one.
+_EXPECTED = 25
+_LISTED = {"$eq": [{"$ifNull": ["$$this.gone", None]}, None]}
+
+
+async def find_in_buckets(
+    db: Database,
+    ids: Mapping[ObjectId, Sequence[ObjectId]],
+    projection: Projection | None,
+    *,
+    is_gone_wanted: bool = False,
+) -> dict[ObjectId, Document]:
+    """Comments by discussion and id, by one command."""
+    wanted = [comment for some in ids.values() for comment in some]
+    conditions: list[Document] = [{"$in": ["$$this._id", wanted]}]
+    if not is_gone_wanted:
+        conditions.append(_LISTED)
+    stages: list[Document] = [
+        {"$match": {"discussion": {"$in": list(ids)}, "comments._id": {"$in": wanted}}},
+        {"$project": {"discussion": 1, "low": 1, "comments": _filtered(conditions)}},
+        *_narrowed(projection),
+    ]
+    return latest(await (await db[BUCKETS.name].aggregate(stages)).to_list())
+
+
+def _filtered(conditions: list[Document]) -> Document:
+    return {"$filter": {"input": "$comments", "cond": {"$and": conditions}}}
+
+
+def _narrowed(projection: Projection | None) -> list[Document]:
+    """The stage that leaves of each comment what is wanted."""
+    wanted = wanted_of(projection)
+    if wanted is None:
+        return []
+    paths = {f"comments.{path}": 1 for path in wanted if path != "discussion"}
+    return [{"$project": {"discussion": 1, "low": 1, "high": 1, **paths}}]
+
+
+async def find_by_keys(
+    db: Database,
+    keys: str,
+    listings: Sequence[CommentListing],
+    *,
+    first: int,
+    after: Key | None,
+    projection: Projection | None,
+) -> list[Page]:
+    """A page of each listing: threads along the pages, all others by the index of keys and then from the pages."""
+    walks = [_Walk(listing, first + 1, after) for listing in listings if _is_along_threads(listing)]
+    others = [listing for listing in listings if not _is_along_threads(listing)]
+    await _walk_all(db, walks, projection)
+    pages = {
+        walk.listing: Page(walk.listing, db[keys], walk.rows[:first], len(walk.rows) > first, after) for walk in walks
+    }
+    if others:
+        found = await find_pages(db[keys], others, first=first, after=after, projection={"discussion": 1})
+        await _fill(db, found, projection)
+        pages |= dict(zip(others, found, strict=True))
+    return [pages[listing] for listing in listings]
+
+
+def _is_along_threads(listing: CommentListing) -> bool:
+    return listing.is_threaded and listing.max_depth is None and listing.parent is None
+
+
+async def _fill(db: Database, pages: Sequence[Page], projection: Projection | None) -> None:
+    """Puts the comments in the place of their keys."""
+    ids: dict[ObjectId, list[ObjectId]] = {}
+    for page in pages:
+        for row in page.documents:
+            ids.setdefault(row["discussion"], []).append(row["_id"])
+    found = await find_in_buckets(db, ids, projection) if ids else {}
+    for page in pages:
+        # A key comes before its comment, and goes after it.
+        rows = [found[row["_id"]] for row in page.documents if row["_id"] in found]
+        page.documents = [shown(dict(row), PAGES, row["discussion"]) for row in rows]
+
+
+@dataclass(eq=False)
+class _Walk:
+    """One listing along the pages: `rows` are filled until there are `limit`, or nothing is left."""
+
+    listing: CommentListing
+    limit: int
+    after: Key | None
+    rows: list[Document] = field(default_factory=list)
+    is_done: bool = False
+    # Pages that end here or before have been read.
+    read_to: str = ""
+    # How many pages the command that is under way asks for.
+    asked: int = 0
+
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """The keys between which the rows are, both left out."""
+        low, high = "", END
+        if self.listing.below is not None:
+            low, high = f"{self.listing.below}/", f"{self.listing.below}0"
+        return (low if self.after is None else max(low, self.after[0])), high
+
+    def stages(self, number: int) -> list[Document]:
+        """What reads the next pages, each no further than it is needed."""
+        self.asked = 1 + -(-(self.limit - len(self.rows)) // _EXPECTED)
+        low, high = self.bounds
+        listed = _filtered(
+            [{"$gt": ["$$this.key", {"$literal": low}]}, {"$lt": ["$$this.key", high]}, _LISTED],
+        )
+        rows = {"$slice": [{"$sortArray": {"input": listed, "sortBy": {"key": 1}}}, self.limit]}
+        return [
+            {
+                "$match": {
+                    "discussion": self.listing.discussion,
+                    "high": {"$gt": max(low, self.read_to)},
+                    "low": {"$lt": high},
+                }
+            },
+            {"$sort": {"high": 1, "low": 1}},
+            {"$limit": self.asked},
+            {"$project": {"discussion": 1, "low": 1, "high": 1, "comments": rows}},
+            {"$set": {"part": {"$literal": number}}},
+        ]
+
+    def take(self, buckets: Sequence[Document]) -> None:
+        ends = [bucket["low"] for bucket in buckets[1:]] + [END]
+        for bucket, end in zip(buckets, ends, strict=False):
+            for comment in bucket["comments"]:
+                if comment["key"] < end:
+                    self.rows.append(shown(comment, PAGES, bucket["discussion"]))
+        self.is_done = len(buckets) < self.asked or len(self.rows) >= self.limit
+        if buckets:
+            self.read_to = buckets[-1]["high"]
+
+
+async def _walk_all(db: Database, walks: Sequence[_Walk], projection: Projection | None) -> None:
+    """One command for all of them, and further ones while a page of them is not full."""
+    while left := [walk for walk in walks if not walk.is_done]:
+        parts: list[list[Document]] = []
+        for number, walk in enumerate(left):
+            parts.append([*walk.stages(number), *_narrowed_part(projection)])
+        unions = [{"$unionWith": {"coll": BUCKETS.name, "pipeline": part}} for part in parts[1:]]
+        found: list[list[Document]] = [[] for _ in left]
+        for bucket in await (await db[BUCKETS.name].aggregate([*parts[0], *unions])).to_list():
+            found[bucket["part"]].append(bucket)
+        for walk, buckets in zip(left, found, strict=True):
+            walk.take(buckets)
+
+
+def _narrowed_part(projection: Projection | None) -> list[Document]:
+    stages = _narrowed(projection)
+    return [{"$project": {**stage["$project"], "part": 1}} for stage in stages]

@@ -1,0 +1,85 @@
+"""What each storage of comments can do. There are three; everything else works on any of them by these operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from bson import ObjectId
+
+from .comments import CommentListing, CommentRef
+from .documents import Database, Document, Projection
+from .paging import Key, Page
+
+# A slug, and the discussion that it is in.
+Slug = tuple[ObjectId, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """A comment that somebody wants to post. Its text and its depth are good; `parent` is a shown comment, whole."""
+
+    discussion: ObjectId
+    parent: Document | None
+    author: Document
+    text: str
+    now: datetime
+    operation_id: str
+
+
+class Storage(Protocol):
+    """The comments of discussions that are kept in one way. What it returns is shown: see `comments.shown`."""
+
+    name: str
+
+    async def find(
+        self, db: Database, refs: Sequence[CommentRef], projection: Projection | None = None
+    ) -> dict[CommentRef, Document]:
+        """The comments of these names, without those that are gone."""
+        ...
+
+    async def find_by_slug(
+        self, db: Database, slugs: Sequence[Slug], projection: Projection | None = None
+    ) -> dict[Slug, Document]:
+        """The comments that direct links lead to."""
+        ...
+
+    async def find_pages(
+        self,
+        db: Database,
+        listings: Sequence[CommentListing],
+        *,
+        first: int,
+        after: Key | None,
+        projection: Projection | None,
+    ) -> list[Page]:
+        """A page of each listing, in their order."""
+        ...
+
+    async def count(self, db: Database, discussions: Sequence[ObjectId]) -> Mapping[ObjectId, int]:
+        """How many comments each discussion lists, where there is any."""
+        ...
+
+    async def post(self, db: Database, draft: Draft) -> Document:
+        """The comment, which is there once however often the operation is repeated.
+
+        Raises:   NotFound (the parent, or the comment, where somebody has removed it since), DiscussionFull.
+        Writes:   one insert or one update makes the comment visible; it names the comment: see `comment_changes`.
+        """
+        ...
+
+    async def edit(self, db: Database, comment: Document, *, text: str, now: datetime, operation_id: str) -> Document:
+        """The comment with another text. Raises NotFound where it is deleted, InvalidInput where there is no room."""
+        ...
+
+    async def delete(self, db: Database, comment: Document, *, now: datetime) -> Document:
+        """The comment as it was, without its text. It goes, unless it has replies; so do those that it was the last
+        reply to, and that were deleted themselves. Raises NotFound where it is gone already.
+        """
+        ...
+
+    async def settle(self, db: Database, discussion: Document, entry: Document, *, now: datetime) -> None:
+        """Finishes or undoes what was left under way. May be repeated."""
+        ...
