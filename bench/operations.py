@@ -30,6 +30,7 @@ from bench.processes import share_out
 from gateway.driver import connect
 from gateway.encoding import encode
 from gateway.execution import Executor
+from gateway.pictures import upload_rules
 from gateway.settings import ExecutorName, Secret, Settings
 from resolvers.payments import PaymentMethods
 from schema import create_schema
@@ -74,6 +75,7 @@ class Bench:
 
     def __init__(self, settings: Settings, uri: str) -> None:
         self._connection = connect(settings, uri)
+        self._uploads = upload_rules(settings)
         self._executors = {name: Executor(create_schema(), settings) for name in EXECUTORS}
         for name, executor in self._executors.items():
             executor.name = name
@@ -90,6 +92,7 @@ class Bench:
             selections={},
             payments=PaymentMethods({}),
             cart_lasts=timedelta(days=1),
+            uploads=self._uploads,
         )
         response = await self._executors[name].execute(text, variables=variables, name=None, context=context)
         if "errors" in response.payload:

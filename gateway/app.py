@@ -21,6 +21,7 @@ from resolvers.payments import Payments
 from schema import create_schema
 
 from . import embedded, explorer, payments
+from .assets import ROUTE, Assets
 from .auth import Authenticator
 from .clock import Clock, SystemClock
 from .driver import Connection, connect
@@ -29,9 +30,11 @@ from .http import GraphQLEndpoint
 from .jobs import Worker
 from .logs import configure, logger
 from .metrics import Metrics
+from .pictures import upload_rules
 from .plans.trace import TraceListener
 from .settings import Settings
 from .state import State
+from .uploads import PREFLIGHT_HEADERS
 
 # How long a database that does not answer may hold a gateway that stops.
 CLOSE_SECONDS = 2.0
@@ -62,8 +65,8 @@ def _middleware(settings: Settings) -> list[Middleware]:
         CORSMiddleware,
         allow_origins=origins,
         allow_methods=["GET", "POST"],
-        allow_headers=["authorization", "content-type"],
-        expose_headers=["x-request-id"],
+        allow_headers=["authorization", "content-type", "if-none-match", "if-range", "range", *PREFLIGHT_HEADERS],
+        expose_headers=["x-request-id", "etag", "content-range"],
         max_age=3600,
     )
     return [cors]
@@ -112,6 +115,7 @@ class Gateway:
             database=connection.database,
             reading=connection.reading,
             payments=methods,
+            uploads=upload_rules(self._settings),
         )
         jobs = Worker(connection.database, self._clock, self._settings.job_seconds, methods)
         worker = asyncio.create_task(jobs.run())
@@ -127,6 +131,7 @@ class Gateway:
     def routes(self) -> list[BaseRoute]:
         return [
             Route("/graphql", _Graphql(self)),
+            Route(ROUTE, Assets(lambda: self.state)),
             Route("/livez", self._live),
             Route("/readyz", self._ready),
             Route("/metrics", self._show_metrics),

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from resolvers import category_jobs, product_jobs, stock_checks, transfer_jobs, transfers
+from resolvers import category_jobs, photo_checks, product_jobs, stock_checks, transfer_jobs, transfers
 from resolvers.category_lineage import refresh_subtree
 from resolvers.documents import Database
 
@@ -62,6 +62,16 @@ async def _accounts(db: Database) -> AsyncIterator[Problem]:
         yield Problem(f"account {wrong['_id']} ({wrong['name']})", wrong["problem"], repair)
 
 
+async def _photos(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in photo_checks.find_broken_photos(db):
+        yield Problem(f"photo {wrong['_id']} ({wrong['slug']})", wrong["problem"])
+
+
+async def _assets(db: Database) -> AsyncIterator[Problem]:
+    async for stray in photo_checks.find_stray_files(db):
+        yield Problem(f"file {stray['_id']}", stray["problem"], partial(photo_checks.mend_stray_file, db, stray))
+
+
 INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "Every stored ancestor list equals the chain of parents, with their present names and slugs.", _categories
@@ -73,5 +83,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         _stock,
     ),
     Invariant("Every unit in a live cart is one of a stock.", _carts),
+    Invariant("Every photo has all its bytes, and they are those of its checksum.", _photos),
+    Invariant("Every file, and every chunk of one, is a photo's.", _assets),
     Invariant("Every balance is what was deposited and what came and went, and none is negative.", _accounts),
 )

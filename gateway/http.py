@@ -160,6 +160,7 @@ class GraphQLEndpoint:
             selections={},
             payments=state.payments,
             cart_lasts=timedelta(seconds=state.settings.cart_seconds),
+            uploads=state.uploads,
         )
 
 

@@ -17,6 +17,7 @@ from resolvers import (
     comment_jobs,
     content_jobs,
     leases,
+    photo_jobs,
     product_jobs,
     stock_jobs,
     transfer_jobs,
@@ -68,6 +69,10 @@ async def _finish_stock(turn: Turn) -> int:
     return in_carts + await stock_jobs.finish_changes(turn.db, now=turn.now)
 
 
+async def _finish_uploads(turn: Turn) -> int:
+    return await photo_jobs.finish_uploads(turn.db, now=turn.now)
+
+
 async def _expire_carts(turn: Turn) -> int:
     begun = await cart_jobs.finish_expiries(turn.db, now=turn.now)
     return begun + await cart_jobs.expire_idle(turn.db, now=turn.now)
@@ -99,6 +104,7 @@ JOBS: tuple[Job, ...] = (
     Job("finish-checkouts", _finish_checkouts),
     Job("finish-transfers", _finish_transfers),
     Job("finish-comments", _finish_comments),
+    Job("finish-uploads", _finish_uploads),
     Job("upgrade-documents", _upgrade_documents),
 )
 

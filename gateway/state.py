@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from resolvers.documents import Database
 from resolvers.payments import Payments
+from resolvers.uploads import UploadRules
 
 from .auth import Authenticator
 from .clock import Clock
@@ -24,3 +25,4 @@ class State:
     database: Database
     reading: Database
     payments: Payments
+    uploads: UploadRules

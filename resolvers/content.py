@@ -19,7 +19,8 @@ A document:
                   of a page     {text}: CommonMark
                   of an entry   {text, publish_on: UTC, None for a draft}
                   of a photo    {file: the _id in GridFS, content_type, length (bytes), width, height (pixels),
-                                checksum (SHA-256, hexadecimal), locked: UTC, when an upload in progress began}
+                                checksum (SHA-256, hexadecimal), locked: UTC, when an upload in progress began}, and
+                                what `photos` says
     pending       {op, at}      created, and its parent not yet confirmed
     unrevised     {at, author}  its present text has not been copied into the revisions yet
     deleting      {op, at}      about to be deleted, unless something stands below it
@@ -76,6 +77,8 @@ NODES = CollectionSpec(
         IndexModel([("pending.at", ASCENDING)], sparse=True),
         IndexModel([("unrevised.at", ASCENDING)], sparse=True),
         IndexModel([("deleting.at", ASCENDING)], sparse=True),
+        IndexModel([("detail.upload.until", ASCENDING)], sparse=True),
+        IndexModel([("detail.replaced.at", ASCENDING)], sparse=True),
     ],
 )
 

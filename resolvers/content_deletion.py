@@ -12,7 +12,7 @@ from datetime import datetime
 
 from bson import ObjectId
 
-from . import intents, operations, revisions
+from . import intents, operations, photos, revisions
 from .content import KIND, NODES, SECTION, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_by_ids
 from .content_edits import SETTLED, conflict
 from .documents import Database, Document
@@ -25,9 +25,10 @@ DELETION = "content-deletion"
 async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: datetime, operation_id: str) -> None:
     """Removes the node that the caller read under this nonce, with all that belongs to it.
 
-    Raises:   NotFound, EditConflict, SectionNotEmpty.
+    Raises:   NotFound, EditConflict, SectionNotEmpty, PhotoLocked.
     Writes:   of a section cms.nodes: a mark, then the removal, or of the mark where something is below. Of other nodes
-              intents, cms.nodes, cms.revisions: one nonce-guarded removal, then that of what belongs to the node.
+              intents, cms.nodes, cms.revisions, cms.assets.chunks and .files: one nonce-guarded removal, then that of
+              what belongs to the node.
     """
     earlier = await operations.notes(db, operation_id)
     for _ in range(SETTLING_ATTEMPTS):
@@ -40,6 +41,7 @@ async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: da
         is_mine = node.get("deleting", {}).get("op") == operation_id
         if not is_mine and node["nonce"] != nonce:
             raise await conflict(db, node, nonce, None)
+        await photos.require_unlocked(db, node, now=now)
         if is_mine or not ("pending" in node or "deleting" in node):
             remove = _delete_section if node["type"] == SECTION else _delete_leaf
             if await remove(db, node, now, operation_id):
@@ -77,7 +79,7 @@ async def finish_section(db: Database, section: Document) -> None:
 async def _delete_leaf(db: Database, node: Document, now: datetime, operation_id: str) -> bool:
     await intents.announce(db, operation_id, kind=DELETION, keys=[str(node["_id"])], now=now)
     await operations.note(db, operation_id, deleting=True)
-    guard = {"_id": node["_id"], "parent": node["parent"], "nonce": node["nonce"], **SETTLED}
+    guard = {"_id": node["_id"], "parent": node["parent"], "nonce": node["nonce"], **SETTLED, **photos.UNLOCKED}
     if (await db[NODES.name].delete_one(guard)).deleted_count:
         await finish_removal(db, [node["_id"]], operation_id)
         return True
@@ -92,4 +94,5 @@ async def finish_removal(db: Database, ids: list[ObjectId], operation_id: str) -
     for node_id in ids:
         if node_id not in there:
             await revisions.forget(db, node_id)
+            await photos.forget(db, node_id)
     await intents.withdraw(db, operation_id)

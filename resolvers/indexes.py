@@ -9,6 +9,7 @@ from pymongo import IndexModel
 from pymongo.errors import OperationFailure
 
 from .accounts import ACCOUNTS
+from .assets import CHUNKS, FILES
 from .carts import CARTS
 from .categories import CATEGORIES
 from .comment_buckets import BUCKETS
@@ -40,6 +41,8 @@ COLLECTIONS: tuple[CollectionSpec, ...] = (
     TRANSFERS,
     OPERATIONS,
     NODES,
+    FILES,
+    CHUNKS,
     REVISIONS,
     DISCUSSIONS,
     COMMENTS,

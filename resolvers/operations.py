@@ -154,6 +154,13 @@ async def finish(db: Database, operation_id: str, *, outcome: Document) -> Docum
     return outcome if record is None else dict(record["outcome"])
 
 
+async def renew(db: Database, operation_id: str, *, now: datetime) -> None:
+    """Keeps others from taking the operation over. For one that may take longer than a lease."""
+    if is_repeatable(operation_id):
+        running = {**_mine(operation_id), "state": "running"}
+        await db[OPERATIONS.name].update_one(running, {"$max": {"lease_until": now + LEASE}})
+
+
 async def release(db: Database, operation_id: str, *, owner: str, now: datetime) -> None:
     """Lets the next call with the key begin at once. For a call that failed and can be repeated."""
     guard = {**_mine(operation_id), "state": "running", "owner": owner}

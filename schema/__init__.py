@@ -21,7 +21,7 @@ from .errors import HANDLERS
 from .inputs import described
 from .nodes import MAX_NODES, Node, find_node
 from .orders import OrderMutation
-from .photos import Photo
+from .photos import Photo, PhotoMutation
 from .product_mutations import ProductMutation
 from .products import AudioAlbum, Film, GeneralProduct, ProductQuery
 from .scalars import SCALARS
@@ -65,6 +65,7 @@ class Mutation(
     ContentMutation,
     ContentEditMutation,
     CommentMutation,
+    PhotoMutation,
 ):
     pass
 

@@ -91,6 +91,12 @@ class SectionNotEmpty(UserError):
     pass
 
 
+@member(errors.PhotoLocked)
+@strawberry.type(description="An upload to this photo is in progress.")
+class PhotoLocked(UserError):
+    since: datetime = strawberry.field(description="When it began.")
+
+
 EditContentResult = Annotated[
     ContentPayload | EditConflict | SlugTaken | NotFound | InvalidInput,
     strawberry.union("EditContentResult", description="What came of editing a node."),
@@ -100,7 +106,7 @@ TagsResult = Annotated[
     strawberry.union("TagsResult", description="What came of changing the tags of a node."),
 ]
 DeleteContentResult = Annotated[
-    DeletedPayload | EditConflict | SectionNotEmpty | NotFound,
+    DeletedPayload | EditConflict | SectionNotEmpty | PhotoLocked | NotFound,
     strawberry.union("DeleteContentResult", description="What came of deleting a node."),
 ]
 

@@ -13,6 +13,7 @@ from graphql import GraphQLResolveInfo
 from loaders.batching import Loader, Loaders
 from resolvers.documents import Database, Document
 from resolvers.payments import Payments
+from resolvers.uploads import UploadRules
 
 from .roles import Role
 
@@ -43,7 +44,7 @@ class Context:
 
     `db` reads from the primary; `reading` may read from secondaries, for what anybody may see.
     `selections` is kept with the parsed operation, for all its requests. `cart_lasts` is how long an idle cart keeps
-    its items.
+    its items; `uploads` says what files may be.
     """
 
     db: Database
@@ -54,6 +55,7 @@ class Context:
     selections: dict[Hashable, Any]
     payments: Payments
     cart_lasts: timedelta
+    uploads: UploadRules
     loaders: Loaders = field(default_factory=Loaders)
     operation_id: str = ""
     is_write: bool = False

@@ -24,6 +24,7 @@ from .context import Context, Info, core
 from .errors import camel_case
 from .nodes import KINDS, Kind
 from .roles import Role
+from .uploads import Upload, uploads_in
 
 Next = Callable[..., Awaitable[Any]]
 
@@ -53,7 +54,13 @@ class Write(FieldExtension):
         if key is None:
             context.operation_id = operations.random_operation_id()
             return await next_(source, info, **kwargs)
-        return await self._once(operations.record_id_of(context.subject, key), next_, source, info, kwargs)
+        try:
+            return await self._once(operations.record_id_of(context.subject, key), next_, source, info, kwargs)
+        except errors.OperationKeyReused:
+            raise GraphQLError(
+                "The idempotency key was used before with another input.",
+                extensions={"code": "IDEMPOTENCY_KEY_REUSED"},
+            ) from None
 
     async def _once(self, record_id: str, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
         context = info.context
@@ -67,11 +74,6 @@ class Write(FieldExtension):
                 now=context.now,
                 owner=owner,
             )
-        except errors.OperationKeyReused:
-            raise GraphQLError(
-                "The idempotency key was used before with another input.",
-                extensions={"code": "IDEMPOTENCY_KEY_REUSED"},
-            ) from None
         except errors.OperationUnderWay:
             raise GraphQLError(
                 "An operation with this idempotency key is still under way.",
@@ -79,6 +81,7 @@ class Write(FieldExtension):
             ) from None
         operation_id = context.operation_id = record["operation"]
         if record["state"] == "done":
+            await _require_same_files(kwargs, record)
             return await self._answer_again(context, info, record["outcome"])
         try:
             result = await next_(source, info, **kwargs)
@@ -137,9 +140,24 @@ def _fingerprint(kwargs: Mapping[str, Any]) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
+async def _require_same_files(kwargs: Mapping[str, Any], record: Document) -> None:
+    """Raises OperationKeyReused for another file than that of the operation, where that had come to its end."""
+    checksum = record.get("notes", {}).get("checksum")
+    if checksum is not None:
+        for upload in uploads_in(kwargs):
+            digest = hashlib.sha256()
+            async for piece in upload.read():
+                digest.update(piece)
+            if digest.hexdigest() != checksum:
+                raise errors.OperationKeyReused
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, strawberry.Some):
         return {"some": value.value}
+    if isinstance(value, Upload):
+        # What is in it is known when it has come.
+        return "upload"
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
         return {name: getattr(value, name) for name in names if getattr(value, name) is not strawberry.UNSET}

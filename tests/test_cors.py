@@ -28,7 +28,7 @@ async def test_a_page_of_a_named_origin_may_ask(settings: Settings, origins: str
     assert preflight.status_code == 200
     assert preflight.headers["access-control-allow-origin"] == "https://shop.example"
     assert answer.headers["access-control-allow-origin"] == "https://shop.example"
-    assert answer.headers["access-control-expose-headers"] == "x-request-id"
+    assert answer.headers["access-control-expose-headers"] == "x-request-id, etag, content-range"
     assert answer.json() == {"data": {"viewer": None}}
 
 

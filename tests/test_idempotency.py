@@ -142,6 +142,10 @@ DONE = {
 }
 
 
+# Their inputs hold files: `test_photo_keys` has the cases.
+WITH_FILES = ("uploadPhoto", "replacePhoto")
+
+
 async def stored(gateway: GatewayClient) -> list[dict[str, Any]]:
     """Every document that a mutation may write, as it is."""
     names = ("categories", "products", "intents", "stock", "carts", "orders", "accounts", "transfers")
@@ -156,7 +160,7 @@ async def test_every_mutation_takes_a_key_and_has_a_case_here(gateway: GatewayCl
 
     fields = (await gateway.data(query))["__schema"]["mutationType"]["fields"]
 
-    assert sorted(field["name"] for field in fields) == sorted([*CASES, "createCart"])
+    assert sorted(field["name"] for field in fields) == sorted([*CASES, *WITH_FILES, "createCart"])
     for field in fields:
         given = field["args"][0]["type"]
         names = [one["name"] for one in (given["ofType"] or given)["inputFields"]]

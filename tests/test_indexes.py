@@ -55,8 +55,12 @@ MAY_SORT = SEARCHES | KEYWORDS | RANGES
 # Of two terms at once, e.g. a category and a type, one is walked along and the other looked at. Where so few products
 # are in a category that the walk would come to its end, the server may rather sort these.
 FEW = 100
-# An invariant is checked on every category, so all of them are read.
-MAY_SCAN = {"find categories {}"}
+# An invariant is checked on every category, every photo and every file, so all of them are read.
+MAY_SCAN = {
+    "find categories {}",
+    "find cms.nodes {'type': 'photo', 'detail.file': {'$ne': None}}",
+    "find cms.assets.files {'metadata.unsettled': None, 'metadata.removed': None}",
+}
 
 LIST = """
 query ($filter: ProductFilter, $sort: ProductSort, $after: String) {

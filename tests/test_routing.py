@@ -212,6 +212,13 @@ async def test_jobs_and_checks_look_at_all_shards_and_write_to_one(gateway: Gate
         "find carts holding items.sku",
         "find comment_pages split.since",
         "find discussions under_way.at",
+        "find cms.nodes detail.upload.until",
+        "find cms.nodes detail.replaced.at",
+        "find cms.nodes detail.file type",
+        "find cms.assets.files metadata.unsettled",
+        "find cms.assets.files metadata.removed",
+        "find cms.assets.files metadata.removed metadata.unsettled",
+        "find cms.assets.chunks ",
     }
     assert {name for name in gateway.commands.names() if name.startswith(("update", "delete"))} == {
         "delete intents",

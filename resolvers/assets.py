@@ -1,0 +1,198 @@
+"""The bytes of photos and thumbnails, in GridFS: any driver's GridFS reads them, and this reads what one wrote.
+
+A document of `cms.assets.files`, which is there before the first of its chunks:
+
+    _id         ObjectId
+    filename    the photo's slug with the ending of its type
+    length      bytes; 0 while they come
+    chunkSize   bytes of each chunk but the last
+    uploadDate  UTC
+    contentType
+    metadata    {node: the photo's _id, checksum: SHA-256 in hexadecimal,
+                 of: of a thumbnail the _id of the file that it was made of, width: pixels,
+                 unsettled: UTC; nobody can be sure yet that a photo has it,
+                 removed: UTC; its chunks were deleted, and who may still write some is waited for}
+
+A document of `cms.assets.chunks`:
+
+    _id, files_id, n from 0, data
+
+A file is in use where its photo's `detail.file` says so (`photos`), a thumbnail where its file is. `unsettled` and
+`removed` are records of intent: whatever a crash leaves of them, `photo_jobs` settles.
+
+The driver's own bucket is not used. It holds 48 MB of a file before it writes any of it. It knows none of the stand-ins
+for a database (`gateway.driver`, `gateway.faults`). And it writes a file's document last, so that what a crash leaves
+of its chunks could only be found by reading all there are.
+
+Source: MongoDB Applied Design Patterns, ch. 6; the specification of GridFS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+
+from bson import Int64, ObjectId
+from pymongo import ASCENDING, IndexModel
+
+from .documents import CollectionSpec, Database, Document
+
+# Sharded as in the source: whoever reads a chunk has read the file's document, and knows its id.
+FILES = CollectionSpec(
+    "cms.assets.files",
+    shard_key={"_id": "hashed"},
+    indexes=[
+        IndexModel([("metadata.node", ASCENDING)]),
+        IndexModel([("metadata.unsettled", ASCENDING)], sparse=True),
+        IndexModel([("metadata.removed", ASCENDING)], sparse=True),
+    ],
+)
+CHUNKS = CollectionSpec(
+    "cms.assets.chunks",
+    shard_key={"files_id": 1},
+    indexes=[IndexModel([("files_id", ASCENDING), ("n", ASCENDING)], unique=True)],
+)
+
+# The default of GridFS.
+CHUNK_BYTES = 255 * 1024
+# So many are written or read by one command: of a file no more is held at once.
+CHUNKS_AT_ONCE = 4
+
+
+class BytesMissing(Exception):
+    """A chunk of a file is not there: the file was deleted while it was read."""
+
+
+async def begin_file(
+    db: Database, file_id: ObjectId, *, node_id: ObjectId, now: datetime, thumbnail: Document | None = None
+) -> None:
+    """Makes an empty file that is unsettled. Raises DuplicateKeyError where it is there already."""
+    await db[FILES.name].insert_one(
+        {
+            "_id": file_id,
+            "length": Int64(0),
+            "chunkSize": CHUNK_BYTES,
+            "uploadDate": now,
+            "metadata": {"node": node_id, "unsettled": now, **(thumbnail or {})},
+        }
+    )
+
+
+async def settle_file(
+    db: Database, file_id: ObjectId, *, filename: str, content_type: str, length: int, checksum: str
+) -> bool:
+    """Says that the file is whole and in use. False where somebody has given it up. May be repeated."""
+    facts = {
+        "filename": filename,
+        "contentType": content_type,
+        "length": Int64(length),
+        "metadata.checksum": checksum,
+    }
+    kept = {"_id": file_id, "metadata.removed": None}
+    update = {"$set": facts, "$unset": {"metadata.unsettled": ""}}
+    return bool((await db[FILES.name].update_one(kept, update)).matched_count)
+
+
+class Writer:
+    """Writes one file, a few chunks at a time, and counts and digests what it has written."""
+
+    def __init__(self, db: Database, file_id: ObjectId) -> None:
+        self._db = db
+        self._file_id = file_id
+        self._buffer = bytearray()
+        self._digest = hashlib.sha256()
+        self._chunks = 0
+        self.length = 0
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of what has been given to it, in hexadecimal."""
+        return self._digest.hexdigest()
+
+    async def write(self, data: bytes) -> None:
+        self._digest.update(data)
+        self.length += len(data)
+        self._buffer += data
+        at_once = CHUNKS_AT_ONCE * CHUNK_BYTES
+        while len(self._buffer) >= at_once:
+            await self._flush(at_once)
+
+    async def end(self) -> None:
+        """Writes what is left."""
+        if self._buffer:
+            await self._flush(len(self._buffer))
+
+    async def _flush(self, size: int) -> None:
+        chunks: list[Document] = []
+        for start in range(0, size, CHUNK_BYTES):
+            data = bytes(self._buffer[start : min(start + CHUNK_BYTES, size)])
+            chunks.append({"files_id": self._file_id, "n": self._chunks + len(chunks), "data": data})
+        del self._buffer[:size]
+        self._chunks += len(chunks)
+        await self._db[CHUNKS.name].insert_many(chunks)
+
+
+async def find_file(db: Database, file_id: ObjectId) -> Document | None:
+    return await db[FILES.name].find_one({"_id": file_id})
+
+
+async def find_files_of(db: Database, node_id: ObjectId) -> list[ObjectId]:
+    """The ids of all files of a photo that are settled, thumbnails too."""
+    settled = {"metadata.node": node_id, "metadata.unsettled": None, "metadata.removed": None}
+    found = await db[FILES.name].find(settled, {"_id": 1}).to_list()
+    return [file["_id"] for file in found]
+
+
+async def read_bytes(db: Database, file: Document, start: int, end: int) -> AsyncIterator[bytes]:
+    """The bytes of a file from `start` up to and without `end`, of which no chunk is read that holds none of them.
+
+    Raises:   BytesMissing.
+    """
+    size = file["chunkSize"]
+    last = (end - 1) // size
+    for first in range(start // size, last + 1, CHUNKS_AT_ONCE):
+        wanted = {"$gte": first, "$lt": min(first + CHUNKS_AT_ONCE, last + 1)}
+        found = await db[CHUNKS.name].find({"files_id": file["_id"], "n": wanted}, sort=[("n", ASCENDING)]).to_list()
+        if [chunk["n"] for chunk in found] != list(range(wanted["$gte"], wanted["$lt"])):
+            raise BytesMissing
+        for chunk in found:
+            offset = chunk["n"] * size
+            yield bytes(chunk["data"][max(start - offset, 0) : end - offset])
+
+
+async def delete_chunks(db: Database, file_id: ObjectId) -> None:
+    """Deletes the bytes of a file alone."""
+    await db[CHUNKS.name].delete_many({"files_id": file_id})
+
+
+async def delete_files(db: Database, file_ids: Sequence[ObjectId]) -> None:
+    """Deletes files that nobody writes any more. May be repeated.
+
+    Writes:   cms.assets.chunks, then cms.assets.files, so that what a crash leaves is found by the file's document.
+    """
+    named = {"$in": list(file_ids)} if len(file_ids) > 1 else file_ids[0]
+    await db[CHUNKS.name].delete_many({"files_id": named})
+    await db[FILES.name].delete_many({"_id": named})
+
+
+async def remove_file(db: Database, file_id: ObjectId, *, now: datetime) -> None:
+    """Deletes the bytes of a file that somebody may still be writing; its document goes when nobody can be any more.
+
+    Writes:   cms.assets.files, cms.assets.chunks.
+    """
+    update = {"$set": {"metadata.removed": now}, "$unset": {"metadata.unsettled": ""}}
+    await db[FILES.name].update_one({"_id": file_id}, update)
+    await delete_chunks(db, file_id)
+
+
+async def find_unsettled(db: Database, *, before: datetime) -> AsyncIterator[Document]:
+    """The files that have been unsettled since this time or earlier."""
+    async for file in db[FILES.name].find({"metadata.unsettled": {"$lte": before}}):
+        yield file
+
+
+async def find_removed(db: Database, *, before: datetime) -> AsyncIterator[Document]:
+    """The files whose chunks were deleted at this time or earlier."""
+    async for file in db[FILES.name].find({"metadata.removed": {"$lte": before}}, {"_id": 1}):
+        yield file

@@ -1,0 +1,141 @@
+"""Photos: the node of each in `cms.nodes`, its bytes in GridFS (`assets`). Which file a photo has, and who writes one.
+
+What the `detail` of a photo has beside what `content` says:
+
+    file      None until the first upload is whole
+    upload    {op, file, until}: an upload in progress; the file that it writes; UTC, until when it holds the lock
+    replaced  [{file, at}]: files that the photo had, and that are to be deleted
+
+`locked` and `upload` are set and taken off together. `locked` is what clients see; an upload whose `until` has passed,
+because it has not put it off, was left by a crash.
+
+A file is never written by two: every attempt at an upload has a file of its own, and names it in the node before it
+makes it. So a file that its node does not name is nobody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from bson import ObjectId
+
+from . import assets, operations, thumbnails
+from .content import NODES, PHOTO
+from .documents import Database, Document
+from .errors import PhotoLocked
+from .pictures import SUFFIXES
+
+# The path below which the bytes are served: the photo's _id, the checksum, a name.
+ASSETS = "/assets"
+# Nobody uploads into the photo.
+UNLOCKED: Document = {"detail.upload": None}
+# Who reads the old bytes of a photo that is replaced is given so long to come to their end.
+READ_ON = timedelta(minutes=1)
+
+
+def facts_of(photo: Mapping[str, Any]) -> dict[str, Any]:
+    """What is told of a photo's file in the file itself."""
+    detail = photo["detail"]
+    return {
+        "filename": filename(photo),
+        "content_type": detail["content_type"],
+        "length": detail["length"],
+        "checksum": detail["checksum"],
+    }
+
+
+def filename(photo: Mapping[str, Any]) -> str:
+    """The name under which the photo's bytes are served."""
+    return f"{photo['slug']}.{SUFFIXES[photo['detail']['content_type']]}"
+
+
+def path_of_bytes(photo: Mapping[str, Any]) -> str:
+    """Where the photo's bytes are served; empty as long as there are none."""
+    detail = photo["detail"]
+    if detail.get("file") is None:
+        return ""
+    return f"{ASSETS}/{photo['_id']}/{detail['checksum']}/{filename(photo)}"
+
+
+def path_of_thumbnail(photo: Mapping[str, Any], width: int) -> str:
+    """Where a smaller rendering is served; empty as long as there are no bytes."""
+    path = path_of_bytes(photo)
+    return path and f"{path}?width={thumbnails.width_for(width, photo['detail']['width'])}"
+
+
+async def find_photo(db: Database, node_id: ObjectId) -> Document | None:
+    """The photo, whole; None where there is none, or one whose bytes have never been whole."""
+    node = await db[NODES.name].find_one({"_id": node_id, "type": PHOTO})
+    return None if node is None or node["detail"].get("file") is None else node
+
+
+def files_of(node: Mapping[str, Any]) -> list[ObjectId]:
+    """The files that a photo names, without their thumbnails: the one in use, the one to come, those that were."""
+    detail = node["detail"]
+    named = [detail.get("file"), detail.get("upload", {}).get("file")]
+    return [key for key in (*named, *(old["file"] for old in detail.get("replaced", ()))) if key is not None]
+
+
+async def forget(db: Database, node_id: ObjectId) -> None:
+    """Deletes all bytes of a photo that is gone, and into which nobody uploaded. May be repeated.
+
+    Writes:   cms.assets.chunks, cms.assets.files.
+    """
+    files = await assets.find_files_of(db, node_id)
+    made = {key for file_id in files for key in thumbnails.ids_of(file_id)}
+    if files:
+        await assets.delete_files(db, list(made | set(files)))
+
+
+async def delete_replaced(db: Database, node: Mapping[str, Any], *, before: datetime) -> int:
+    """Deletes the files that the photo had until this time or earlier. Returns how many. May be repeated.
+
+    Writes:   cms.assets.chunks, cms.assets.files, then cms.nodes.
+    """
+    gone = [old["file"] for old in node["detail"].get("replaced", ()) if old["at"] <= before]
+    for file_id in gone:
+        await assets.delete_files(db, [file_id, *thumbnails.ids_of(file_id)])
+    if gone:
+        mine = {"_id": node["_id"], "parent": node["parent"]}
+        await db[NODES.name].update_one(mine, {"$pull": {"detail.replaced": {"file": {"$in": gone}}}})
+    return len(gone)
+
+
+async def require_unlocked(db: Database, node: Mapping[str, Any], *, now: datetime) -> None:
+    """Ends an upload to the photo that a crash has left. Raises PhotoLocked where somebody still uploads.
+
+    Writes:   as `give_up`.
+    """
+    upload = node["detail"].get("upload")
+    if upload is not None:
+        if upload["until"] > now:
+            raise PhotoLocked(node["detail"]["locked"])
+        await give_up(db, node, now=now)
+
+
+async def give_up(db: Database, node: Mapping[str, Any], *, now: datetime) -> bool:
+    """Ends the upload that the node was read with, as if it had never begun. False where it has gone on meanwhile.
+
+    A photo that has never been whole goes; another keeps the bytes that it has.
+
+    Writes:   operations, cms.nodes, cms.assets.files, cms.assets.chunks; one guarded update or removal of the node.
+    """
+    upload = node["detail"]["upload"]
+    mine = {
+        "_id": node["_id"],
+        "parent": node["parent"],
+        "detail.upload.file": upload["file"],
+        "detail.upload.until": upload["until"],
+    }
+    if node["detail"].get("file") is None:
+        # The same call may create the node again.
+        await operations.note(db, upload["op"], done=False)
+        ended = (await db[NODES.name].delete_one(mine)).deleted_count
+    else:
+        unlocked = {"$set": {"detail.locked": None}, "$unset": {"detail.upload": ""}}
+        ended = (await db[NODES.name].update_one(mine, unlocked)).matched_count
+    if ended:
+        await assets.remove_file(db, upload["file"], now=now)
+    return bool(ended)
