@@ -176,6 +176,7 @@ async def test_many_marks_are_settled_in_one_turn(gateway: GatewayClient, clock:
     assert dict(zip((job.name for job in JOBS), done, strict=True)) == {
         "finish-categories": 12,
         "finish-products": 6,
+        "finish-content": 0,
         "finish-stock": 0,
         "expire-carts": 0,
         "finish-checkouts": 0,
