@@ -6,7 +6,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from resolvers import category_jobs, photo_checks, product_jobs, stock_checks, transfer_jobs, transfers
+from resolvers import (
+    category_jobs,
+    content_checks,
+    photo_checks,
+    product_jobs,
+    revisions,
+    stock_checks,
+    transfer_jobs,
+    transfers,
+)
 from resolvers.category_lineage import refresh_subtree
 from resolvers.documents import Database
 
@@ -72,6 +81,20 @@ async def _assets(db: Database) -> AsyncIterator[Problem]:
         yield Problem(f"file {stray['_id']}", stray["problem"], partial(photo_checks.mend_stray_file, db, stray))
 
 
+async def _content(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in content_checks.find_wrong_nodes(db):
+        mend = partial(content_checks.mend_node, db, wrong)
+        yield Problem(f"content {wrong['slug']}", wrong["problem"], None if wrong["repair"] is None else mend)
+
+
+async def _revisions(db: Database) -> AsyncIterator[Problem]:
+    async for node in content_checks.find_missing_revisions(db):
+        mend = partial(content_checks.mend_revision, db, node)
+        yield Problem(f"content {node['slug']}", "its text is not in its revisions", mend)
+    async for node_id in content_checks.find_stray_revisions(db):
+        yield Problem(f"revisions of {node_id}", "there is no such node", partial(revisions.forget, db, node_id))
+
+
 INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "Every stored ancestor list equals the chain of parents, with their present names and slugs.", _categories
@@ -86,4 +109,6 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("Every photo has all its bytes, and they are those of its checksum.", _photos),
     Invariant("Every file, and every chunk of one, is a photo's.", _assets),
     Invariant("Every balance is what was deposited and what came and went, and none is negative.", _accounts),
+    Invariant("Every content node stands by itself at a path, in a section that holds its type.", _content),
+    Invariant("Every page's and entry's text is in its revisions, and no revision is without its node.", _revisions),
 )

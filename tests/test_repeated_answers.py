@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from bson import ObjectId
 from schema.nodes import encode_id
 
 from .accounts import deposit, deposit_input, open_account, transfer_input
+from .failures import Failing, Failure, always, nothing
 from .harness import (
     MUTATIONS,
     GatewayClient,
@@ -34,23 +34,13 @@ from .shop import (
     stock_up,
     update_input,
 )
+from .site_failures import CONTENT_ELSEWHERE, CONTENT_FAILURES
 
 Given = dict[str, Any]
 
 
 def own(product: dict[str, Any]) -> Given:
     return {"id": product["id"], "nonce": product["nonce"]}
-
-
-async def nothing() -> None: ...
-
-
-@dataclass
-class Failure:
-    """An input that fails, and what takes the cause away."""
-
-    given: Given
-    repair: Callable[[], Awaitable[object]] = nothing
 
 
 async def _slug_taken(gateway: GatewayClient, given: Given) -> Failure:
@@ -108,9 +98,7 @@ async def _too_many(gateway: GatewayClient) -> Failure:
     return Failure({"sku": sku, "quantity": 2**31 - 1}, lambda: restock(gateway, sku, -2))
 
 
-def _inactive(
-    given: Callable[[str], Given], *, of_nobody: bool = False
-) -> Callable[[GatewayClient], Awaitable[Failure]]:
+def _inactive(given: Callable[[str], Given], *, of_nobody: bool = False) -> Failing:
     async def fail(gateway: GatewayClient) -> Failure:
         gateway.state.payments = Provider()
         await stock_up(gateway, "held")
@@ -123,7 +111,7 @@ def _inactive(
     return fail
 
 
-def _too_few(given: Callable[[str], Given]) -> Callable[[GatewayClient], Awaitable[Failure]]:
+def _too_few(given: Callable[[str], Given]) -> Failing:
     async def fail(gateway: GatewayClient) -> Failure:
         await stock_up(gateway, "held", 3)
         cart = await new_cart(gateway, held=2)
@@ -156,13 +144,6 @@ async def _too_poor(gateway: GatewayClient) -> Failure:
     return Failure(transfer_input(mine, theirs, 10), lambda: deposit(gateway, deposit_input(mine, 50)))
 
 
-def always(given: Callable[[], Given]) -> Callable[[GatewayClient], Awaitable[Failure]]:
-    async def fail(gateway: GatewayClient) -> Failure:
-        return Failure({name: value(gateway) if callable(value) else value for name, value in given().items()})
-
-    return fail
-
-
 def nowhere() -> str:
     return encode_id("Category", ObjectId())
 
@@ -170,7 +151,7 @@ def nowhere() -> str:
 NO_ACCOUNT = encode_id("Account", ObjectId())
 NO_CART = encode_id("Cart", "0" * 32)
 NO_PRODUCT = {"id": encode_id("Product", "none"), "nonce": "n"}
-FAILURES: dict[tuple[str, str], Callable[[GatewayClient], Awaitable[Failure]]] = {
+FAILURES: dict[tuple[str, str], Failing] = {
     ("createCategory", "SlugTaken"): _create_slug_taken,
     ("createCategory", "NotFound"): always(lambda: category_input(parentId=nowhere())),
     ("createCategory", "InvalidInput"): always(lambda: category_input(name="")),
@@ -211,6 +192,7 @@ FAILURES: dict[tuple[str, str], Callable[[GatewayClient], Awaitable[Failure]]] =
     ("transfer", "InsufficientFunds"): _too_poor,
     ("transfer", "NotFound"): always(lambda: transfer_input(NO_ACCOUNT, encode_id("Account", ObjectId()))),
     ("transfer", "InvalidInput"): always(lambda: transfer_input(NO_ACCOUNT, NO_ACCOUNT)),
+    **CONTENT_FAILURES,
 }
 # An edit fails by its input only where there is a product; a conflict passes, and so does a payment that is pending;
 # deposits are for another role.
@@ -222,6 +204,7 @@ ELSEWHERE = {
     ("checkout", "PaymentPending"),
     ("deposit", "NotFound"),
     ("deposit", "InvalidInput"),
+    *CONTENT_ELSEWHERE,
 }
 
 

@@ -194,7 +194,9 @@ async def test_jobs_and_checks_look_at_all_shards_and_write_to_one(gateway: Gate
         assert [problem async for problem in invariant.check(gateway.db)] == []
     assert [one async for one in migrate(gateway.db)] == []
 
-    assert set(unroutable(gateway.commands.sent)) == {
+    # What the site does has tests of its own.
+    shop = {found for found in unroutable(gateway.commands.sent) if " cms." not in found}
+    assert shop == {
         "find intents at kind",
         "find products incoming",
         "find products deleting.at",

@@ -1,0 +1,32 @@
+"""Ways in which mutations fail, and how the cause is taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .harness import GatewayClient
+
+Given = dict[str, Any]
+
+
+async def nothing() -> None: ...
+
+
+@dataclass
+class Failure:
+    """An input that fails, and what takes the cause away."""
+
+    given: Given
+    repair: Callable[[], Awaitable[object]] = nothing
+
+
+Failing = Callable[[GatewayClient], Awaitable[Failure]]
+
+
+def always(given: Callable[[], Given]) -> Failing:
+    async def fail(gateway: GatewayClient) -> Failure:
+        return Failure({name: value(gateway) if callable(value) else value for name, value in given().items()})
+
+    return fail

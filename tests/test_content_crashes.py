@@ -1,0 +1,339 @@
+"""Writes to the site that stop or sleep half way: no text is lost or invented, and the same call then succeeds."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gateway import doctor
+from gateway.doctor import INVARIANTS
+from gateway.faults import Crash, FaultyDatabase
+from resolvers import content_edits, content_jobs
+from resolvers.content_edits import Edit
+from resolvers.documents import Document
+from schema.nodes import encode_id, key_in
+
+from .harness import Answer, GatewayClient, SettableClock, stops
+from .interruptions import crashing, database_of, interrupted
+from .site import create_entry, create_page, create_section, page_input
+
+Given = dict[str, Any]
+# Each node's path without the root's `/`, with its title, tags and text; and the texts of its revisions.
+Nodes = dict[str, tuple[str, list[str], str | None]]
+Texts = dict[str, list[str]]
+
+_CLEARED = ("cms.nodes", "cms.revisions", "operations", "intents")
+
+
+class Scene:
+    """A folder with a page that was edited once, a blog with an entry, and an empty section."""
+
+    def __init__(self, gateway: GatewayClient, clock: SettableClock) -> None:
+        self.gateway = gateway
+        self.clock = clock
+        self._nodes: dict[str, Given] = {}
+        self._documents: dict[str, list[Document]] = {}
+
+    async def set(self, name: str) -> tuple[str, Given]:
+        """The mutation and its input, on a site that is as it was at first."""
+        db = self.gateway.db
+        for collection in _CLEARED:
+            await db[collection].delete_many({})
+        if not self._nodes:
+            await self._build()
+        else:
+            for collection, documents in self._documents.items():
+                await db[collection].insert_many(documents)
+        mutation, given = CALLS[name](self._nodes)
+        return mutation, {**given, "idempotencyKey": "the key"}
+
+    async def _build(self) -> None:
+        db = self.gateway.db
+        folder = await create_section(self.gateway, slug="docs", title="Docs")
+        blog = await create_section(self.gateway, "BLOG", slug="blog", title="Blog")
+        empty = await create_section(self.gateway, slug="empty", title="Empty")
+        page = await create_page(self.gateway, slug="page", title="Page", text="One.", parentId=folder["id"])
+        await create_entry(self.gateway, blog, slug="entry", title="Entry", text="Entry.")
+        edited = await self.gateway.result("editText", {"id": page["id"], "nonce": page["nonce"], "text": "Two."})
+        self._documents = {name: await db[name].find({}).to_list() for name in ("cms.nodes", "cms.revisions")}
+        first = next(one for one in self._documents["cms.revisions"] if one["text"] == "One.")
+        self._nodes = {
+            "folder": folder,
+            "blog": blog,
+            "empty": empty,
+            "page": edited["content"],
+            "revision": {"id": encode_id("Revision", first["_id"])},
+        }
+
+    async def ask(self, mutation: str, given: Given) -> Answer:
+        kind = "Tags" if mutation.endswith("Tags") else mutation[0].upper() + mutation[1:]
+        text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
+        return await self.gateway.ask(text, {"input": given})
+
+    async def told(self, mutation: str, given: Given) -> str:
+        return str((await self.ask(mutation, given)).data[mutation]["__typename"])
+
+    async def crash(self, mutation: str, given: Given, stop: int) -> bool:
+        """Whether the call got no further than to the command with this number."""
+        with crashing(self.gateway, stop) as faulty:
+            answer = await self.ask(mutation, given)
+        if faulty.has_crashed:
+            assert (answer.body["data"], answer.codes) == ({mutation: None}, ["INTERNAL"])
+        return bool(faulty.has_crashed)
+
+    async def jobs(self, seconds: int = 31) -> None:
+        self.clock.advance(seconds=seconds)
+        await content_jobs.finish_changes(self.gateway.db, now=self.clock.now())
+
+    async def state(self) -> tuple[Nodes, Texts]:
+        found = await self.gateway.db["cms.nodes"].find({}).to_list()
+        slugs = {node["_id"]: node["slug"] for node in found}
+        paths = {node["_id"]: "/".join(slugs[key] for key in (*node["ancestors"], node["_id"])) for node in found}
+        nodes = {paths[node["_id"]]: (node["title"], node["tags"], node["detail"].get("text")) for node in found}
+        texts: Texts = {}
+        async for revision in self.gateway.db["cms.revisions"].find({}).sort([("node", 1), ("number", 1)]):
+            texts.setdefault(paths.get(revision["node"], "?"), []).append(revision["text"])
+        return nodes, texts
+
+    async def assert_settled(self) -> None:
+        for mark in ("pending", "unrevised", "deleting"):
+            assert await self.gateway.db["cms.nodes"].find_one({mark: {"$exists": True}}) is None, mark
+        assert await self.gateway.db["intents"].find_one({}) is None
+        for invariant in INVARIANTS:
+            if invariant.check in {doctor._content, doctor._revisions}:
+                assert [problem async for problem in invariant.check(self.gateway.db)] == []
+
+
+@pytest.fixture
+def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
+    return Scene(gateway, clock)
+
+
+def own(node: Given) -> Given:
+    return {"id": node["id"], "nonce": node["nonce"]}
+
+
+NEW = {"slug": "new", "title": "New", "text": "New."}
+Calls = dict[str, Callable[[dict[str, Given]], tuple[str, Given]]]
+CALLS: Calls = {
+    "a page at the root": lambda _: ("createPage", NEW),
+    "a page in a section": lambda nodes: ("createPage", {**NEW, "parentId": nodes["folder"]["id"]}),
+    "a section": lambda nodes: (
+        "createSection",
+        {"slug": "new", "title": "New", "kind": "BLOG", "parentId": nodes["folder"]["id"]},
+    ),
+    "a draft": lambda nodes: ("createBlogEntry", {**NEW, "blogId": nodes["blog"]["id"]}),
+    "a slug that is taken": lambda nodes: (
+        "createPage",
+        {**NEW, "slug": "page", "parentId": nodes["folder"]["id"]},
+    ),
+    "another text": lambda nodes: ("editText", {**own(nodes["page"]), "text": "Three."}),
+    "another slug": lambda nodes: ("editMetadata", {**own(nodes["page"]), "slug": "other"}),
+    "another title of a section": lambda nodes: ("editMetadata", {**own(nodes["folder"]), "title": "Other"}),
+    "a restored text": lambda nodes: (
+        "restoreRevision",
+        {**own(nodes["page"]), "revisionId": nodes["revision"]["id"]},
+    ),
+    "more tags": lambda nodes: ("addTags", {"id": nodes["page"]["id"], "tags": ["a", "b"]}),
+    "fewer tags": lambda nodes: ("removeTags", {"id": nodes["page"]["id"], "tags": ["a"]}),
+    "deleting a page": lambda nodes: ("deleteContent", own(nodes["page"])),
+    "deleting a section": lambda nodes: ("deleteContent", own(nodes["empty"])),
+    "deleting a section that is not empty": lambda nodes: ("deleteContent", own(nodes["blog"])),
+}
+BEFORE_NODES: Nodes = {
+    "docs": ("Docs", [], None),
+    "blog": ("Blog", [], None),
+    "empty": ("Empty", [], None),
+    "docs/page": ("Page", [], "Two."),
+    "blog/entry": ("Entry", [], "Entry."),
+}
+BEFORE_TEXTS: Texts = {"docs/page": ["One.", "Two."], "blog/entry": ["Entry."]}
+BEFORE = BEFORE_NODES, BEFORE_TEXTS
+
+
+def changed(nodes: Nodes, texts: Texts, *without: str) -> tuple[Nodes, Texts]:
+    """The site as it was at first, but for these nodes and texts."""
+    return (
+        {path: node for path, node in {**BEFORE_NODES, **nodes}.items() if path not in without},
+        {path: found for path, found in {**BEFORE_TEXTS, **texts}.items() if path not in without},
+    )
+
+
+AFTER: dict[str, tuple[str, tuple[Nodes, Texts]]] = {
+    "a page at the root": ("ContentPayload", changed({"new": ("New", [], "New.")}, {"new": ["New."]})),
+    "a page in a section": ("ContentPayload", changed({"docs/new": ("New", [], "New.")}, {"docs/new": ["New."]})),
+    "a section": ("ContentPayload", changed({"docs/new": ("New", [], None)}, {})),
+    "a draft": ("ContentPayload", changed({"blog/new": ("New", [], "New.")}, {"blog/new": ["New."]})),
+    "a slug that is taken": ("SlugTaken", BEFORE),
+    "another text": (
+        "ContentPayload",
+        changed({"docs/page": ("Page", [], "Three.")}, {"docs/page": ["One.", "Two.", "Three."]}),
+    ),
+    "another slug": (
+        "ContentPayload",
+        changed({"docs/other": ("Page", [], "Two.")}, {"docs/other": ["One.", "Two.", "Two."]}, "docs/page"),
+    ),
+    "another title of a section": ("ContentPayload", changed({"docs": ("Other", [], None)}, {})),
+    "a restored text": (
+        "ContentPayload",
+        changed({"docs/page": ("Page", [], "One.")}, {"docs/page": ["One.", "Two.", "One."]}),
+    ),
+    "more tags": ("ContentPayload", changed({"docs/page": ("Page", ["a", "b"], "Two.")}, {})),
+    "fewer tags": ("ContentPayload", BEFORE),
+    "deleting a page": ("DeletedPayload", changed({}, {}, "docs/page")),
+    "deleting a section": ("DeletedPayload", changed({}, {}, "empty")),
+    "deleting a section that is not empty": ("SectionNotEmpty", BEFORE),
+}
+
+
+@pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_succeeds(
+    scene: Scene, name: str, *, jobs_first: bool
+) -> None:
+    kind, after = AFTER[name]
+    for stop in stops():
+        mutation, given = await scene.set(name)
+        if not await scene.crash(mutation, given, stop):
+            break
+
+        # The call that is gone holds the key for half a minute.
+        if jobs_first:
+            await scene.jobs()
+            assert await scene.state() in (BEFORE, after), stop
+            await scene.assert_settled()
+        else:
+            scene.clock.advance(seconds=31)
+        again = await scene.told(mutation, given)
+        once_more = await scene.told(mutation, given)
+        await scene.jobs()
+
+        assert (again, once_more) == (kind, kind), stop
+        assert await scene.state() == after, stop
+        await scene.assert_settled()
+    assert stop > 3
+
+
+@pytest.mark.parametrize("is_repeated", [True, False], ids=["and its repetition", "alone"])
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_write_that_sleeps_anywhere_while_jobs_settle_what_it_left_has_its_effect_once(
+    scene: Scene, name: str, *, is_repeated: bool
+) -> None:
+    kind, after = AFTER[name]
+    db = scene.gateway.db
+    for skip in stops():
+        mutation, given = await scene.set(name)
+        meanwhile: list[str] = []
+
+        async def others(mutation: str = mutation, given: Given = given, told: list[str] = meanwhile) -> None:
+            with database_of(scene.gateway, db):
+                await scene.jobs()
+                told.append(await scene.told(mutation, given) if is_repeated else kind)
+                await scene.jobs()
+
+        with database_of(scene.gateway, interrupted(db, None, None, others, skip=skip)):
+            told = await scene.told(mutation, given)
+        await scene.jobs()
+
+        if not meanwhile:
+            break
+        assert (meanwhile, told) == ([kind], kind), skip
+        assert await scene.state() == after, skip
+        await scene.assert_settled()
+    assert skip > 3
+
+
+@pytest.mark.parametrize(
+    ("name", "stop_call"),
+    [
+        ("a page in a section", 6),
+        ("a page in a section", 8),
+        ("another text", 4),
+        ("deleting a page", 6),
+        ("deleting a section", 5),
+    ],
+)
+async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, name: str, stop_call: int) -> None:
+    for stop in stops():
+        mutation, given = await scene.set(name)
+        assert await scene.crash(mutation, given, stop_call)
+        scene.clock.advance(seconds=31)
+
+        faulty, database = FaultyDatabase.around(scene.gateway.db, stop)
+        with contextlib.suppress(Crash):
+            await content_jobs.finish_changes(database, now=scene.clock.now())
+        await scene.jobs()
+
+        assert await scene.state() in (BEFORE, AFTER[name][1]), stop
+        await scene.assert_settled()
+        if not faulty.has_crashed:
+            break
+    assert stop > 3
+
+
+async def test_a_text_whose_revision_a_crash_has_prevented_is_kept_before_it_is_overwritten(scene: Scene) -> None:
+    """The next edit does not wait for a job."""
+    for stop in stops():
+        mutation, given = await scene.set("another text")
+        if not await scene.crash(mutation, given, stop):
+            break
+        page = await scene.gateway.db["cms.nodes"].find_one({"slug": "page"})
+        assert page is not None
+        accepted = page["detail"]["text"]
+
+        edit = Edit(page["_id"], page["nonce"], {"id": "b", "name": "B"}, scene.clock.now(), "r-next")
+        await content_edits.edit_text(scene.gateway.db, edit, text="Four.")
+
+        _, texts = await scene.state()
+        expected = ["One.", "Two.", "Three.", "Four."] if accepted == "Three." else ["One.", "Two.", "Four."]
+        assert texts["docs/page"] == expected, stop
+    assert stop > 6
+
+
+async def test_an_edit_that_sleeps_while_its_page_is_deleted_leaves_no_revision(scene: Scene) -> None:
+    db = scene.gateway.db
+    for skip in stops():
+        mutation, given = await scene.set("another text")
+        ran: list[str] = []
+
+        async def delete(ran: list[str] = ran, given: Given = given) -> None:
+            with database_of(scene.gateway, db):
+                page = await db["cms.nodes"].find_one({"_id": key_in("ContentNode", given["id"])})
+                assert page is not None
+                ran.append(await scene.told("deleteContent", {"id": given["id"], "nonce": page["nonce"]}))
+
+        with database_of(scene.gateway, interrupted(db, None, None, delete, skip=skip)):
+            told = await scene.told(mutation, given)
+        if not ran:
+            break
+        assert ran == ["DeletedPayload"], skip
+        assert told in {"ContentPayload", "NotFound"}, skip
+        assert await scene.state() == changed({}, {}, "docs/page"), skip
+        await scene.assert_settled()
+    assert skip > 6
+
+
+async def test_a_page_that_sleeps_while_its_section_is_deleted_is_below_it_or_not_there(scene: Scene) -> None:
+    db = scene.gateway.db
+    told = set()
+    for skip in stops():
+        await scene.set("deleting a section")
+        empty = await db["cms.nodes"].find_one({"slug": "empty"})
+        assert empty is not None
+        section = {"id": encode_id("ContentNode", empty["_id"]), "nonce": empty["nonce"]}
+        ran: list[str] = []
+
+        async def delete(ran: list[str] = ran, section: Given = section) -> None:
+            with database_of(scene.gateway, db):
+                ran.append(await scene.told("deleteContent", section))
+
+        with database_of(scene.gateway, interrupted(db, None, None, delete, skip=skip)):
+            created = await scene.told("createPage", page_input(parentId=section["id"]))
+        if not ran:
+            break
+        told.add((created, *ran))
+        await scene.assert_settled()
+    assert told == {("NotFound", "DeletedPayload"), ("ContentPayload", "SectionNotEmpty")}
