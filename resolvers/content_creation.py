@@ -14,7 +14,7 @@ from typing import Any
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
-from . import operations, revisions
+from . import intents, operations, revisions
 from .content import (
     BLOG,
     ENTRY,
@@ -25,11 +25,11 @@ from .content import (
     PAGE,
     SECTION,
     WITH_TEXT,
-    find_by_ids,
     find_settled,
     require_settled,
     visible_from,
 )
+from .content_deletion import DELETION, finish_removal
 from .content_rules import require_content, require_place, require_tags, require_title
 from .documents import SCHEMA_VERSION, Database, Document
 from .errors import InvalidInput, NotFound, SlugTaken
@@ -133,6 +133,17 @@ async def _created_before(db: Database, document: Document) -> Document | None:
     return await db[NODES.name].find_one({"_id": document["_id"], "parent": document["parent"]})
 
 
+async def _undo(db: Database, node: Document) -> None:
+    """Removes a node that is still pending. Raises NotFound (the parent), unless somebody else has confirmed it."""
+    mark = node["pending"]
+    # Whoever thought that it would stay may have kept its text in the revisions.
+    await intents.announce(db, mark["op"], kind=DELETION, keys=[str(node["_id"])], now=mark["at"])
+    mine = {"_id": node["_id"], "parent": node["parent"], "pending.op": mark["op"]}
+    await db[NODES.name].delete_one(mine)
+    if not await finish_removal(db, [node["_id"]], mark["op"]):
+        raise NotFound(KIND, str(node["parent"]))
+
+
 async def confirm_created(db: Database, node: Document) -> Document:
     """Makes a created node final, or undoes it where its parent is gone. May be repeated.
 
@@ -140,10 +151,6 @@ async def confirm_created(db: Database, node: Document) -> Document:
     Raises:   NotFound (the parent).
     """
     if "pending" in node and await find_settled(db, node["parent"]) is None:
-        mine = {"_id": node["_id"], "parent": node["parent"], "pending.op": node["pending"]["op"]}
-        deleted = (await db[NODES.name].delete_one(mine)).deleted_count
-        if deleted or not await find_by_ids(db, [node["_id"]], {"_id": 1}):
-            raise NotFound(KIND, str(node["parent"]))
-        # Somebody else has confirmed it, when the parent was still there.
+        await _undo(db, node)
     await revisions.settle(db, node, "pending")
     return {name: value for name, value in node.items() if name not in {"pending", "unrevised"}}

@@ -88,11 +88,15 @@ async def _delete_leaf(db: Database, node: Document, now: datetime, operation_id
     return False
 
 
-async def finish_removal(db: Database, ids: list[ObjectId], operation_id: str) -> None:
-    """Removes what belongs to those of the nodes that are gone, and withdraws the intent. May be repeated."""
+async def finish_removal(db: Database, ids: list[ObjectId], operation_id: str) -> list[ObjectId]:
+    """Removes what belongs to those of the nodes that are gone, and withdraws the intent. May be repeated.
+
+    Returns:  the ids of those that are there.
+    """
     there = await find_by_ids(db, ids, {"_id": 1})
     for node_id in ids:
         if node_id not in there:
             await revisions.forget(db, node_id)
             await photos.forget(db, node_id)
     await intents.withdraw(db, operation_id)
+    return list(there)

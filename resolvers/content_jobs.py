@@ -21,7 +21,8 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     """Settles every mark and intent that is older than five seconds. Returns how many."""
     before = now - STALE_AFTER
     settled = 0
-    for mark in ("pending", "deleting", "unrevised"):
+    # What may go on or may not is settled before what waits for that.
+    for mark in ("deleting", "pending", "unrevised"):
         async for node in db[NODES.name].find({f"{mark}.at": {"$lte": before}}):
             with contextlib.suppress(NotFound, SectionNotEmpty):
                 await _settle(db, node, mark)
