@@ -135,10 +135,10 @@ def path_of(node: Mapping[str, Any], slugs: Mapping[ObjectId, str | None]) -> st
 async def find_by_paths(
     db: Database, paths: Sequence[Path], projection: Projection | None = None
 ) -> dict[Path, Document]:
-    """The nodes at these paths, by one command a level, however many there are."""
+    """The nodes at these paths, with their ancestors, by one command a level, however many there are."""
     found: dict[Path, Document] = {(): {"_id": None}}
     # Of what is only on the way no more is read than leads on.
-    shown = None if projection is None else {**projection, "parent": 1, "slug": 1}
+    shown = None if projection is None else {**projection, "parent": 1, "slug": 1, "ancestors": 1}
     for depth in range(1, max(map(len, paths), default=0) + 1):
         level = {path[:depth] for path in paths if path[: depth - 1] in found and len(path) >= depth}
         if not level:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from bson import ObjectId
-from pymongo import ASCENDING
+from pymongo import ASCENDING, DESCENDING
 
 from . import revisions
 from .content import NODES, PHOTO, WITH_TEXT, find_by_ids, visible_from
@@ -89,7 +89,7 @@ async def mend_revision(db: Database, node: Document) -> None:
 
 async def find_stray_revisions(db: Database) -> AsyncIterator[ObjectId]:
     """The ids of nodes that have revisions and are gone."""
-    by_node = db[REVISIONS.name].find({}, {"node": 1, "_id": 0}).sort([("node", ASCENDING), ("number", ASCENDING)])
+    by_node = db[REVISIONS.name].find({}, {"node": 1, "_id": 0}).sort([("node", ASCENDING), ("number", DESCENDING)])
     last: ObjectId | None = None
     async for batch in in_batches(by_node):
         ids = list(dict.fromkeys(revision["node"] for revision in batch if revision["node"] != last))

@@ -193,7 +193,8 @@ class ContentQuery:
         node = (await loader.load_all((slugs,))).get(slugs)
         if node is None or not CONTENT.visible_to(node, info.context):
             return None
-        for key, slug in zip(node.get("ancestors", ()), slugs, strict=False):
+        # Whatever stands below it need not ask for them.
+        for key, slug in zip((*node["ancestors"], node["_id"]), slugs, strict=True):
             _slugs(info).prime(key, slug)
         return cast("ContentNode", node)
 

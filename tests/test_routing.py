@@ -52,11 +52,12 @@ def _holds_key(spec: CollectionSpec, query: Mapping[str, Any]) -> bool:
     """Equality, or `$in`, on every path of the key, by itself or within `$and`."""
     assert spec.shard_key is not None
     conditions = [query, *query.get("$and", ())]
-    return all(any(_names_values(one.get(path)) for one in conditions) for path in spec.shard_key)
+    return all(any(path in one and _names_values(one[path]) for one in conditions) for path in spec.shard_key)
 
 
 def _names_values(wanted: Any) -> bool:
-    return wanted is not None and (not isinstance(wanted, dict) or set(wanted) <= {"$in", "$eq"})
+    """Null is a value, too: the nodes at the root of the site have it for their parent."""
+    return not isinstance(wanted, dict) or set(wanted) <= {"$in", "$eq"}
 
 
 def test_a_filter_with_and_without_a_key_are_told_apart() -> None:
