@@ -20,7 +20,7 @@ from resolvers.indexes import create_indexes
 from resolvers.payments import Payments
 from schema import create_schema
 
-from . import embedded, explorer, payments
+from . import embedded, explorer, feeds, payments
 from .assets import ROUTE, Assets
 from .auth import Authenticator
 from .clock import Clock, SystemClock
@@ -132,6 +132,7 @@ class Gateway:
         return [
             Route("/graphql", _Graphql(self)),
             Route(ROUTE, Assets(lambda: self.state)),
+            Route(feeds.ROUTE, feeds.Feeds(lambda: self.state)),
             Route("/livez", self._live),
             Route("/readyz", self._ready),
             Route("/metrics", self._show_metrics),

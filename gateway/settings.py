@@ -100,6 +100,10 @@ class Settings:
     log_level: LogLevel = _setting("info", "`debug`, `info`, `warning` or `error`.")
     log_format: LogFormat = _setting("console", "`console` for people, `json` for machines.")
 
+    site_url: HttpUrl | None = _setting(
+        None, "Where the pages of the site are: links in feeds begin with it. Unset: where the gateway itself is."
+    )
+
     cart_seconds: int = _setting(14_400, "How long an idle cart keeps its items.")
     payment_url: HttpUrl | None = _setting(
         None, "Where the payment provider is. Unset: tokens are not taken, and carts are paid by account alone."

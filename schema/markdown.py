@@ -7,8 +7,11 @@ The work is bounded: a text that is too long, or a paragraph that only a bomb wo
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
+from urllib.parse import urljoin
 
 import nh3
 from markdown_it import MarkdownIt
@@ -49,20 +52,24 @@ _NUMBER = re.compile(r"\d{1,5}")
 _NUMBERS = {"colspan", "height", "rowspan", "span", "start", "width"}
 
 
-def page_html(text: str) -> str:
-    """The text of an editor, whose HTML is kept as far as the allow list goes."""
-    return _rendered(_PAGES if text.count("<") <= MAX_TAGS else _COMMENTS, text)
+def page_html(text: str, base: str | None = None) -> str:
+    """The text of an editor, whose HTML is kept as far as the allow list goes.
+
+    With `base`, the URL of the page, its links lead to the same places from anywhere else.
+    """
+    parser = _PAGES if text.count("<") <= MAX_TAGS else _COMMENTS
+    return _rendered(parser, text, _CLEANER if base is None else _cleaner(partial(_absolute, base)))
 
 
 def comment_html(text: str) -> str:
     """The text of anybody, whose HTML is shown and not obeyed: `List<String>` stays what it is."""
-    return _rendered(_COMMENTS, text)
+    return _rendered(_COMMENTS, text, _CLEANER)
 
 
-def _rendered(parser: MarkdownIt, text: str) -> str:
+def _rendered(parser: MarkdownIt, text: str, cleaner: nh3.Cleaner) -> str:
     if len(text) > LONGEST:
         return f"<pre>{escape(text)}</pre>"
-    html: str = _CLEANER.clean(parser.render(text))
+    html: str = cleaner.clean(parser.render(text))
     return html
 
 
@@ -91,13 +98,28 @@ def _attribute(_tag: str, name: str, value: str) -> str | None:
     return value
 
 
+def _absolute(base: str, tag: str, name: str, value: str) -> str | None:
+    kept = _attribute(tag, name, value)
+    if kept is None or name not in {"href", "src"}:
+        return kept
+    try:
+        return urljoin(base, kept)
+    except ValueError:
+        # It looks like an address, and is none.
+        return None
+
+
+def _cleaner(attribute_filter: Callable[[str, str, str], str | None]) -> nh3.Cleaner:
+    return nh3.Cleaner(
+        tags=_TAGS,
+        clean_content_tags={"script", "style"},
+        attributes=_ATTRIBUTES,
+        attribute_filter=attribute_filter,
+        url_schemes=_SCHEMES,
+        link_rel="nofollow noopener",
+    )
+
+
 _PAGES = _parser(html=True)
 _COMMENTS = _parser(html=False)
-_CLEANER = nh3.Cleaner(
-    tags=_TAGS,
-    clean_content_tags={"script", "style"},
-    attributes=_ATTRIBUTES,
-    attribute_filter=_attribute,
-    url_schemes=_SCHEMES,
-    link_rel="nofollow noopener",
-)
+_CLEANER = _cleaner(_attribute)

@@ -40,6 +40,7 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_DATABASE_SECONDS": ("5", 5),
     "PORTICO_STOP_SECONDS": ("3", 3),
     "PORTICO_JOB_SECONDS": ("0.5", 0.5),
+    "PORTICO_SITE_URL": ("https://www.example.org", "https://www.example.org"),
     "PORTICO_CART_SECONDS": ("60", 60),
     "PORTICO_PAYMENT_URL": ("https://pay.example/v1", "https://pay.example/v1"),
     "PORTICO_PAYMENT_KEY": ("sk_live", Secret("sk_live")),
