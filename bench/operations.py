@@ -30,6 +30,7 @@ from bench.processes import share_out
 from gateway.driver import connect
 from gateway.encoding import encode
 from gateway.execution import Executor
+from gateway.live import Counts, Hub
 from gateway.pictures import upload_rules
 from gateway.settings import ExecutorName, Secret, Settings
 from resolvers.payments import PaymentMethods
@@ -93,6 +94,7 @@ class Bench:
             payments=PaymentMethods({}),
             cart_lasts=timedelta(days=1),
             uploads=self._uploads,
+            live=Hub(db, (), Counts(), most_waiting=1),
         )
         response = await self._executors[name].execute(text, variables=variables, name=None, context=context)
         if "errors" in response.payload:

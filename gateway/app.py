@@ -13,9 +13,10 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
+from resolvers.events import SOURCES
 from resolvers.indexes import create_indexes
 from resolvers.payments import Payments
 from schema import create_schema
@@ -28,6 +29,7 @@ from .driver import Connection, connect
 from .execution import Executor
 from .http import GraphQLEndpoint
 from .jobs import Worker
+from .live import Counts, Hub
 from .logs import configure, logger
 from .metrics import Metrics
 from .pictures import upload_rules
@@ -35,6 +37,7 @@ from .plans.trace import TraceListener
 from .settings import Settings
 from .state import State
 from .uploads import PREFLIGHT_HEADERS
+from .websocket import SocketEndpoint, origins_of
 
 # How long a database that does not answer may hold a gateway that stops.
 CLOSE_SECONDS = 2.0
@@ -58,7 +61,7 @@ def create_app(
 
 
 def _middleware(settings: Settings) -> list[Middleware]:
-    origins = [origin.strip() for origin in (settings.cors_origins or "").split(",") if origin.strip()]
+    origins = origins_of(settings)
     if not origins:
         return []
     cors = Middleware(
@@ -82,7 +85,8 @@ class Gateway:
         self._state: State | None = None
         self._authenticator = Authenticator(settings)
         self._executor = Executor(create_schema(), settings)
-        self._metrics = Metrics(self._executor)
+        self._counts = Counts()
+        self._metrics = Metrics(self._executor, self._counts)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -116,6 +120,7 @@ class Gateway:
             reading=connection.reading,
             payments=methods,
             uploads=upload_rules(self._settings),
+            live=Hub(connection.database, SOURCES, self._counts, most_waiting=self._settings.max_waiting_events),
         )
         jobs = Worker(connection.database, self._clock, self._settings.job_seconds, methods)
         worker = asyncio.create_task(jobs.run())
@@ -123,6 +128,7 @@ class Gateway:
         try:
             yield
         finally:
+            await self._state.live.stopped()
             worker.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await worker
@@ -133,11 +139,17 @@ class Gateway:
             Route("/graphql", _Graphql(self)),
             Route(ROUTE, Assets(lambda: self.state)),
             Route(feeds.ROUTE, feeds.Feeds(lambda: self.state)),
+            WebSocketRoute("/graphql", _Sockets(self)),
             Route("/livez", self._live),
             Route("/readyz", self._ready),
             Route("/metrics", self._show_metrics),
             *explorer.routes(self._settings),
         ]
+
+    def stop_streams(self) -> None:
+        """Ends what would go on for ever, so that a server need not wait for it: subscriptions and WebSockets."""
+        if self._state is not None:
+            self._state.live.stop()
 
     @property
     def state(self) -> State:
@@ -173,3 +185,13 @@ class _Graphql:
         if self._endpoint is None:
             self._endpoint = GraphQLEndpoint(self._gateway.state)
         await self._endpoint(scope, receive, send)
+
+
+class _Sockets:
+    """`/graphql` for WebSockets."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await SocketEndpoint(self._gateway.state)(scope, receive, send)

@@ -46,27 +46,34 @@ class Authenticator:
         self._settings = settings
         self._secret: Secret | None = settings.signing_secret()
         self._jwks = None if settings.jwks_url is None else _Jwks(settings.jwks_url, transport)
-        self._good: OrderedDict[str, tuple[float, Caller]] = OrderedDict()
+        self._good: OrderedDict[str, tuple[float, Caller, float]] = OrderedDict()
 
     async def authenticate(self, authorization: str | None) -> Caller | None:
         """The caller of a request with this `Authorization` header; None where there is none.
 
         Raises:   InvalidToken, KeysUnavailable.
         """
+        return (await self.identify(authorization))[0]
+
+    async def identify(self, authorization: str | None) -> tuple[Caller | None, float]:
+        """As `authenticate`, with the time until which the token is good, in seconds since 1970; without one, for ever.
+
+        Raises:   InvalidToken, KeysUnavailable.
+        """
         if authorization is None:
-            return None
+            return None, math.inf
         scheme, _, token = authorization.strip().partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             raise InvalidToken("The Authorization header must be `Bearer` and a token.")
         known = self._good.get(token)
         if known is not None and known[0] > time.time():
-            return known[1]
+            return known[1], known[2]
         caller, expires = await self._check(token)
-        self._good[token] = (min(expires, time.time() + _KEPT_SECONDS), caller)
+        self._good[token] = (min(expires, time.time() + _KEPT_SECONDS), caller, expires + _LEEWAY_SECONDS)
         if len(self._good) > _KEPT_TOKENS:
             self._good.popitem(last=False)
-        return caller
+        return caller, expires + _LEEWAY_SECONDS
 
     def check_own(self, token: str) -> Caller:
         """The caller of a token signed with the secret. Raises InvalidToken."""

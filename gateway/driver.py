@@ -6,8 +6,10 @@ at once where PyMongo's are awaited; they are adapted here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, cast
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, Self, TypeVar, cast
 
 from bson.codec_options import CodecOptions
 from pymongo import AsyncMongoClient, ReadPreference, timeout
@@ -20,6 +22,8 @@ from resolvers.documents import Database, Document
 
 from .direct import DirectDatabase, Reader
 from .settings import Settings, SettingsError
+
+T = TypeVar("T")
 
 SELECTION_TIMEOUT_MS = 5_000
 # What the writes rest on, whatever a URI says: a look after a mark must see the marks of others.
@@ -116,6 +120,11 @@ class MotorDatabase:
     def with_options(self, **options: Any) -> MotorDatabase:
         return MotorDatabase(self._database.with_options(**options))
 
+    async def watch(self, *args: Any, **kwargs: Any) -> MotorChangeStream:
+        stream = MotorChangeStream()
+        await stream.open(self._database.delegate, *args, **kwargs)
+        return stream
+
 
 class MotorCollection:
     """A Motor collection with PyMongo's asynchronous interface."""
@@ -157,3 +166,43 @@ class MotorCursor:
 
     async def to_list(self) -> list[Document]:
         return cast("list[Document]", await self._cursor.to_list(None))
+
+
+class MotorChangeStream:
+    """A change stream of the client that Motor stands on, in a thread of its own.
+
+    Motor's own opens with its first read, so that nobody knows from when on nothing is missed.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "changes")
+        self._stream: Any = None
+
+    async def open(self, database: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            self._stream = await self._run(lambda: database.watch(*args, **kwargs))
+        except BaseException:
+            self._thread.shutdown(wait=False)
+            raise
+
+    @property
+    def alive(self) -> bool:
+        return bool(self._stream.alive)
+
+    @property
+    def resume_token(self) -> Mapping[str, Any] | None:
+        return cast("Mapping[str, Any] | None", self._stream.resume_token)
+
+    async def try_next(self) -> Document | None:
+        return cast("Document | None", await self._run(self._stream.try_next))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        # It is closed behind the read that is under way, which nobody waits for any more.
+        self._thread.submit(self._stream.close)
+        self._thread.shutdown(wait=False)
+
+    async def _run(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import strawberry
-from graphql import ExecutionResult, GraphQLError, OperationDefinitionNode, OperationType
+from graphql import (
+    ExecutionResult,
+    GraphQLError,
+    OperationDefinitionNode,
+    OperationType,
+    create_source_event_stream,
+)
 from pymongo.errors import ConnectionFailure, NetworkTimeout, PyMongoError
 
 from resolvers import errors
@@ -19,7 +25,7 @@ from schema.errors import camel_case
 from .logs import logger
 from .operations import InvalidOperation, Operation, Operations
 from .plans.describe import describe
-from .plans.executor import PlanExecutor, run_reference
+from .plans.executor import PlanExecutor, ReferenceExecutor, run_reference
 from .plans.plan import Plan
 from .plans.trace import examined, tracing
 from .settings import Settings
@@ -27,6 +33,14 @@ from .settings import Settings
 
 class MutationRefused(Exception):
     """A mutation came by a method that must not change anything."""
+
+
+class SubscriptionRefused(Exception):
+    """A subscription came by a way that takes one answer. It is valid, and within the limits."""
+
+    def __init__(self, operation: Operation, definition: OperationDefinitionNode) -> None:
+        super().__init__()
+        self.operation, self.definition = operation, definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +81,8 @@ class Executor:
         wants_plan: bool = False,
         seconds: int | None = None,
     ) -> Response:
-        """Runs the operation. Raises MutationRefused where it is a mutation and may not write.
+        """Runs the operation. Raises MutationRefused where it is a mutation and may not write, and SubscriptionRefused
+        where it is a subscription: `streaming.responses` runs those, too.
 
         It may take `seconds`, or with None as long as the settings say.
         With `wants_plan`, and where the settings allow it, the answer has its plan and what was sent to MongoDB.
@@ -77,23 +92,32 @@ class Executor:
             definition = self.operations.check(operation, name, variables)
         except InvalidOperation as refused:
             return Response({"errors": [format_error(error, context) for error in refused.errors]})
-        if definition.operation is not OperationType.QUERY:
+        if definition.operation is OperationType.SUBSCRIPTION:
+            raise SubscriptionRefused(operation, definition)
+        if definition.operation is OperationType.MUTATION:
             if not may_write:
                 raise MutationRefused
             # What the caller has just written is read where it was written.
             context.reading = context.db
             context.is_write = True
         context.selections = operation.selections
-        call = _Call(operation, definition, variables, name, context, seconds or self._seconds)
+        call = Call(operation, definition, variables, name, context, seconds)
         if wants_plan and self._shows_plans:
             return await self._traced(call)
-        return _response(await self._run(call), context)
+        return response_of(await self.run(call), context)
 
-    async def _run(self, call: _Call) -> ExecutionResult:
+    def kind_of(self, text: str, name: str | None) -> OperationType | None:
+        """Whether it is a query, a mutation or a subscription; None where it is not valid."""
+        try:
+            return self.operations.get(text).definition(name).operation
+        except InvalidOperation:
+            return None
+
+    async def run(self, call: Call) -> ExecutionResult:
         """The result. What takes longer than an operation may is a time-out: of its field, or of all that is left."""
         try:
             # A command has less time, and ends by itself; this is for many of them, and for all else.
-            async with asyncio.timeout(call.seconds):
+            async with asyncio.timeout(call.seconds or self._seconds):
                 result = self._begin(call)
                 return await result if inspect.isawaitable(result) else result
         except asyncio.CancelledError:
@@ -103,14 +127,34 @@ class Executor:
             call.context.loaders.stop()
             return ExecutionResult(None, [GraphQLError(FAULTS["TIMEOUT"], original_error=error)])
 
-    def _begin(self, call: _Call) -> ExecutionResult | Awaitable[ExecutionResult]:
-        if self.name == "reference":
-            return run_reference(self._schema, call.operation.document, call.name, call.variables, call.context)
-        return self.plans.run(call.operation, call.definition, call.variables, call.context)
+    async def source_of(self, call: Call) -> Any:
+        """The stream of a subscription's occurrences; an ExecutionResult, which has no data, where there is none."""
+        executor = ReferenceExecutor.build(
+            self._schema,
+            call.operation.document,
+            context_value=call.context,
+            raw_variable_values=dict(call.variables),
+            operation_name=call.name,
+        )
+        if isinstance(executor, list):
+            return ExecutionResult(None, executor)
+        source = create_source_event_stream(executor)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await source if inspect.isawaitable(source) else source
+        except TimeoutError as error:
+            return ExecutionResult(None, [GraphQLError(FAULTS["TIMEOUT"], original_error=error)])
 
-    async def _traced(self, call: _Call) -> Response:
+    def _begin(self, call: Call) -> ExecutionResult | Awaitable[ExecutionResult]:
+        if self.name == "reference":
+            return run_reference(
+                self._schema, call.operation.document, call.name, call.variables, call.context, call.root
+            )
+        return self.plans.run(call.operation, call.definition, call.variables, call.context, call.root)
+
+    async def _traced(self, call: Call) -> Response:
         with tracing() as trace:
-            response = _response(await self._run(call), call.context)
+            response = response_of(await self.run(call), call.context)
         plan = self.plans.plan_of(call.operation, call.definition, call.variables)
         shown: dict[str, Any] = {"executor": self.name, "commands": await examined(trace, call.context.db)}
         if isinstance(plan, Plan):
@@ -122,18 +166,22 @@ class Executor:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
-    """One operation to run, as it was asked for."""
+class Call:
+    """One operation to run, as it was asked for.
+
+    It may take `seconds`, or as long as the settings say. `root` is what one event of a subscription is about.
+    """
 
     operation: Operation
     definition: OperationDefinitionNode
     variables: Mapping[str, Any]
     name: str | None
     context: Context
-    seconds: int
+    seconds: int | None = None
+    root: Any = None
 
 
-def _response(result: ExecutionResult, context: Context) -> Response:
+def response_of(result: ExecutionResult, context: Context) -> Response:
     payload: dict[str, Any] = {}
     if result.errors:
         payload["errors"] = [format_error(error, context) for error in result.errors]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
+from graphql import OperationType
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
@@ -19,19 +19,27 @@ from schema.context import Context
 from . import uploads
 from .auth import InvalidToken, KeysUnavailable
 from .encoding import encode
-from .execution import FAULTS, MutationRefused, Response
+from .execution import FAULTS, MutationRefused, Response, SubscriptionRefused
 from .logs import logger
-from .requests import JSON_TYPE, Refused, negotiate, parse_body, parse_query, read_body
+from .requests import (
+    EVENT_TYPE,
+    JSON_TYPE,
+    Accepted,
+    Refused,
+    Request,
+    negotiate,
+    parse_body,
+    parse_query,
+    read_body,
+)
+from .sse import ClientGone, EventStream
 from .state import State
+from .streaming import Session
 
 PLAN_HEADER = "x-portico-plan"
 _CLOSING = {"Connection": "close"}
 _WATCH_AFTER_SECONDS = 0.1
 _SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
-
-
-class ClientGone(Exception):
-    """Nobody waits for the answer any more."""
 
 
 class _Watch:
@@ -74,8 +82,11 @@ class GraphQLEndpoint:
         media_type = JSON_TYPE
         added: Mapping[str, str] = {}
         try:
-            media_type = negotiate(",".join(headers.getlist("accept")))
-            response = await self._answer(scope, headers, receive, request_id)
+            accepted = negotiate(",".join(headers.getlist("accept")))
+            media_type = accepted.media_type or JSON_TYPE
+            response = await self._respond(scope, headers, receive, send, accepted, request_id)
+            if response is None:
+                return
             status = 200 if media_type == JSON_TYPE else _status(response)
             payload, added = response.payload, response.headers
             body = encode(payload)
@@ -94,17 +105,52 @@ class GraphQLEndpoint:
             added = {**added, "Cache-Control": "no-store"}
         await _send(send, status, media_type, body, request_id, added)
 
-    async def _answer(self, scope: Scope, headers: Headers, receive: Receive, request_id: str) -> Response:
+    async def _respond(
+        self, scope: Scope, headers: Headers, receive: Receive, send: Send, accepted: Accepted, request_id: str
+    ) -> Response | None:
+        """The answer; None where it was a stream, which has been sent."""
+        is_post = scope["method"] == "POST"
+        if is_post and uploads.is_multipart(headers):
+            return await self._answer_upload(headers, receive, request_id)
+        request = await self._request(scope, headers, receive)
+        session = await self._session(headers)
+        context = self._state.context(session.caller, request_id)
+        if accepted.events and self._is_streamed(request, accepted, scope["method"]):
+            await EventStream(session, context, receive, send).run(request)
+            return None
+        return await self._answer(request, context, receive, headers, may_write=is_post)
+
+    async def _request(self, scope: Scope, headers: Headers, receive: Receive) -> Request:
         method = scope["method"]
         if method not in {"POST", "GET", "HEAD"}:
             raise Refused(405, "METHOD_NOT_ALLOWED", "Use POST, or GET for queries.", {"Allow": "GET, HEAD, POST"})
-        if method == "POST" and uploads.is_multipart(headers):
-            return await self._answer_upload(headers, receive, request_id)
         if method == "POST":
-            request = parse_body(headers, await read_body(receive, headers, self._state.settings.max_body_bytes))
-        else:
-            request = parse_query(scope["query_string"])
-        context = await self._context(headers, request_id)
+            return parse_body(headers, await read_body(receive, headers, self._state.settings.max_body_bytes))
+        return parse_query(scope["query_string"])
+
+    async def _session(self, headers: Headers) -> Session:
+        session = Session(self._state, headers.get("authorization"))
+        try:
+            await session.check()
+        except InvalidToken as error:
+            challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+            raise Refused(401, "UNAUTHENTICATED", str(error), challenge) from None
+        except KeysUnavailable:
+            raise Refused(503, "UNAVAILABLE", "The keys that check tokens cannot be read just now.") from None
+        return session
+
+    def _is_streamed(self, request: Request, accepted: Accepted, method: str) -> bool:
+        """Whether the answer is a stream of events: of a subscription, and of all that is to be had no other way."""
+        if method == "HEAD":
+            return False
+        kind = self._state.executor.kind_of(request.query, request.operation_name)
+        if kind is OperationType.MUTATION and method != "POST":
+            return False
+        return kind is OperationType.SUBSCRIPTION or accepted.media_type is None
+
+    async def _answer(
+        self, request: Request, context: Context, receive: Receive, headers: Headers, *, may_write: bool
+    ) -> Response:
         watch = _Watch(receive, context)
         try:
             return await self._state.executor.execute(
@@ -112,11 +158,13 @@ class GraphQLEndpoint:
                 variables=request.variables,
                 name=request.operation_name,
                 context=context,
-                may_write=method == "POST",
+                may_write=may_write,
                 wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
             )
         except MutationRefused:
             raise Refused(405, "METHOD_NOT_ALLOWED", "A mutation must be sent by POST.", {"Allow": "POST"}) from None
+        except SubscriptionRefused:
+            raise _needs_stream() from None
         except asyncio.CancelledError:
             if watch.is_gone:
                 raise ClientGone from None
@@ -132,36 +180,20 @@ class GraphQLEndpoint:
                 request.query,
                 variables=request.variables,
                 name=request.operation_name,
-                context=await self._context(headers, request_id),
+                context=self._state.context((await self._session(headers)).caller, request_id),
                 wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
                 seconds=self._state.settings.upload_seconds,
             )
-        except Refused as refused:
+        except (Refused, SubscriptionRefused) as error:
+            refused = error if isinstance(error, Refused) else _needs_stream()
             if not await files.drain():
                 refused.headers |= _CLOSING
-            raise
+            raise refused from None
         return response if await files.drain() else Response(response.payload, _CLOSING)
 
-    async def _context(self, headers: Headers, request_id: str) -> Context:
-        state = self._state
-        try:
-            caller = await state.authenticator.authenticate(headers.get("authorization"))
-        except InvalidToken as error:
-            challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
-            raise Refused(401, "UNAUTHENTICATED", str(error), challenge) from None
-        except KeysUnavailable:
-            raise Refused(503, "UNAVAILABLE", "The keys that check tokens cannot be read just now.") from None
-        return Context(
-            db=state.database,
-            reading=state.reading if caller is None else state.database,
-            caller=caller,
-            now=state.clock.now(),
-            request_id=request_id,
-            selections={},
-            payments=state.payments,
-            cart_lasts=timedelta(seconds=state.settings.cart_seconds),
-            uploads=state.uploads,
-        )
+
+def _needs_stream() -> Refused:
+    return Refused(406, "NOT_ACCEPTABLE", f"A subscription is answered as {EVENT_TYPE}, or over a WebSocket.")
 
 
 def _status(response: Response) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import orjson
@@ -16,6 +16,7 @@ from starlette.types import Receive
 
 RESPONSE_TYPE = "application/graphql-response+json"
 JSON_TYPE = "application/json"
+EVENT_TYPE = "text/event-stream"
 _NAMED = 3
 
 
@@ -37,19 +38,31 @@ class Request:
     wants_plan: bool = False
 
 
-def negotiate(accept: str) -> str:
-    """The media type of the answer, by an `Accept` header. Raises Refused (406) where none of ours will do."""
+class Accepted(NamedTuple):
+    """What a client takes: the media type of a single answer, None where it takes none, and whether events."""
+
+    media_type: str | None
+    events: bool = False
+
+
+def negotiate(accept: str) -> Accepted:
+    """What is accepted, by an `Accept` header. Raises Refused (406) where nothing of ours will do."""
     if not accept or accept == JSON_TYPE:
-        return JSON_TYPE
+        return Accepted(JSON_TYPE)
     if accept == RESPONSE_TYPE:
-        return RESPONSE_TYPE
+        return Accepted(RESPONSE_TYPE)
     ranges = [_media_range(part) for part in accept.split(",")]
     response, plain = _preference(ranges, RESPONSE_TYPE), _preference(ranges, JSON_TYPE)
+    # Who accepts anything does not mean a stream.
+    events = dict(ranges).get(EVENT_TYPE, 0.0) > 0
     if not max(response, plain)[0]:
-        raise Refused(406, "NOT_ACCEPTABLE", f"Answers are {RESPONSE_TYPE} or {JSON_TYPE}.")
+        if events:
+            return Accepted(None, events=True)
+        raise Refused(406, "NOT_ACCEPTABLE", f"Answers are {RESPONSE_TYPE}, {JSON_TYPE} or {EVENT_TYPE}.")
     is_tie = response == plain
     # Who accepts anything may be older than the specification, and know plain JSON alone.
-    return RESPONSE_TYPE if response > plain or (is_tie and response[1] == _NAMED) else JSON_TYPE
+    prefers_response = response > plain or (is_tie and response[1] == _NAMED)
+    return Accepted(RESPONSE_TYPE if prefers_response else JSON_TYPE, events)
 
 
 def _media_range(part: str) -> tuple[str, float]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import multiprocessing
 import os
 import signal
 import socket
 import threading
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -19,6 +22,7 @@ from .settings import Settings
 
 _BACKLOG = 2048
 _YOUNG_OBJECTS = 20_000
+_STUCK_SECONDS = 60
 
 
 class PortTaken(Exception):
@@ -30,6 +34,9 @@ def bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # Its connections have it from here: the kernel cuts off who takes nothing of what is sent.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STUCK_SECONDS * 1000)
     try:
         listening.bind((host, port))
     except (OSError, OverflowError) as error:
@@ -47,6 +54,7 @@ def worker_app() -> Starlette:
     if parent is not None:
         threading.Thread(target=_follow, args=(parent,), daemon=True).start()
     app = create_app()
+    _before_stopping(app.state.gateway.stop_streams)
     # The schema and the modules stay: to go through them again and again would find nothing. What a request makes is
     # almost all given back without the collector; it need not look after every few hundred objects.
     gc.collect()
@@ -55,9 +63,39 @@ def worker_app() -> Starlette:
     return app
 
 
+def _before_stopping(stop: Callable[[], None]) -> None:
+    """Has it done when the server is told to stop: it waits for every answer to end, and a stream does not by itself.
+
+    Inside of a server that runs, whose own handlers go on to be called.
+    """
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        handler = signal.getsignal(number)
+
+        def handle(received: int, frame: FrameType | None, handler: Any = handler) -> None:
+            loop.call_soon_threadsafe(stop)
+            handler(received, frame)
+
+        if callable(handler):
+            signal.signal(number, handle)
+
+
 def _follow(parent: Any) -> None:
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def protocols(settings: Settings) -> dict[str, Any]:
+    """What speaks HTTP and WebSocket, and how."""
+    return {
+        "http": "httptools",
+        "ws": "websockets-sansio",
+        "ws_max_size": settings.max_body_bytes,
+        "ws_ping_interval": settings.keep_alive_seconds,
+        "ws_ping_timeout": settings.keep_alive_seconds,
+        # What is sent is short, and what is received must not become large by being unpacked.
+        "ws_per_message_deflate": False,
+    }
 
 
 def serve(settings: Settings, listening: socket.socket, *, workers: int, reload: bool) -> None:
@@ -69,8 +107,6 @@ def serve(settings: Settings, listening: socket.socket, *, workers: int, reload:
         reload=reload,
         reload_dirs=["gateway", "schema", "loaders", "resolvers"] if reload else None,
         loop="uvloop" if os.name == "posix" else "auto",
-        http="httptools",
-        ws="none",
         lifespan="on",
         access_log=False,
         log_level="warning",
@@ -78,6 +114,7 @@ def serve(settings: Settings, listening: socket.socket, *, workers: int, reload:
         timeout_graceful_shutdown=settings.stop_seconds,
         timeout_keep_alive=65,
         h11_max_incomplete_event_size=64 * 1024,
+        **protocols(settings),
     )
     server = uvicorn.Server(config)
     if reload:

@@ -104,6 +104,16 @@ class Settings:
         None, "Where the pages of the site are: links in feeds begin with it. Unset: where the gateway itself is."
     )
 
+    max_operations: int = _setting(100, "The most operations under way on one WebSocket.")
+    max_waiting_events: int = _setting(
+        1_000, "How many events of a subscription may wait for a slow client, before it is dropped."
+    )
+    init_seconds: float = _setting(5.0, "How long a WebSocket may take for its first message, `connection_init`.")
+    send_seconds: float = _setting(10.0, "How long a client may take for a message of a stream, before it is dropped.")
+    keep_alive_seconds: float = _setting(
+        15.0, "The pause between signs of life: a ping on a WebSocket, a comment among server-sent events."
+    )
+
     cart_seconds: int = _setting(14_400, "How long an idle cart keeps its items.")
     payment_url: HttpUrl | None = _setting(
         None, "Where the payment provider is. Unset: tokens are not taken, and carts are paid by account alone."

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from resolvers.documents import Database
 from resolvers.payments import Payments
 from resolvers.uploads import UploadRules
+from schema.context import Caller, Context
 
 from .auth import Authenticator
 from .clock import Clock
 from .execution import Executor
+from .live import Hub
 from .settings import Settings
 
 
@@ -26,3 +29,19 @@ class State:
     reading: Database
     payments: Payments
     uploads: UploadRules
+    live: Hub
+
+    def context(self, caller: Caller | None, request_id: str) -> Context:
+        """What the fields of one operation of this caller share."""
+        return Context(
+            db=self.database,
+            reading=self.reading if caller is None else self.database,
+            caller=caller,
+            now=self.clock.now(),
+            request_id=request_id,
+            selections={},
+            payments=self.payments,
+            cart_lasts=timedelta(seconds=self.settings.cart_seconds),
+            uploads=self.uploads,
+            live=self.live,
+        )

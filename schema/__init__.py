@@ -11,6 +11,7 @@ from strawberry.schema.config import StrawberryConfig
 from .accounts import AccountMutation
 from .carts import CartMutation, CartQuery
 from .categories import CategoryMutation, CategoryQuery
+from .comment_events import CommentSubscription
 from .comment_mutations import CommentMutation
 from .content import BlogEntry, ContentQuery, Page, Section
 from .content_edits import ContentEditMutation
@@ -70,11 +71,17 @@ class Mutation(
     pass
 
 
+@strawberry.type(description="What happens, as it happens. An operation has one field, and an answer for each event.")
+class Subscription(CommentSubscription):
+    pass
+
+
 def create_schema() -> strawberry.Schema:
     """The whole schema, its document-backed fields ready to read documents."""
     schema = strawberry.Schema(
         query=Query,
         mutation=Mutation,
+        subscription=Subscription,
         types=[AudioAlbum, Film, GeneralProduct, Section, Page, BlogEntry, Photo],
         exception_handlers=HANDLERS,
         config=StrawberryConfig(scalar_map=SCALARS),

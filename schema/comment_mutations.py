@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import strawberry
 from graphql import GraphQLError
@@ -13,7 +13,7 @@ from resolvers.documents import Document
 
 from .access import require_caller
 from .context import Info
-from .discussions import COMMENT, DISCUSSION, Comment, CommentStorage, Discussion
+from .discussions import COMMENT, DISCUSSION, Comment, CommentStorage, Discussion, require_discussion
 from .errors import InvalidInput, NotFound, UserError, member
 from .inputs import idempotency_key
 from .mutations import mutation
@@ -98,14 +98,6 @@ async def _require_subject(info: Info, global_id: str) -> tuple[str, str]:
     return kind.name, str(key)
 
 
-async def _require_discussion(info: Info, key: Any) -> Document:
-    """A discussion that the caller may see. Raises NotFound."""
-    found = (await discussions.find_by_ids(info.context.db, [key], {"storage": 1, "subject": 1})).get(key)
-    if found is None or not await is_visible(info.context, DISCUSSION, found):
-        raise errors.NotFound(DISCUSSION.name, str(key))
-    return found
-
-
 async def _require_own(info: Info, ref: CommentRef) -> Document | None:
     """A comment that the caller may change; None where there is none any more, or they may not see it.
 
@@ -141,7 +133,7 @@ class CommentMutation:
         caller = require_caller(info.context)
         posted = await comment_edits.post_comment(
             info.context.db,
-            discussion=await _require_discussion(info, key_in(DISCUSSION.name, input.discussion_id)),
+            discussion=await require_discussion(info.context, key_in(DISCUSSION.name, input.discussion_id)),
             parent_slug=input.parent_slug,
             author=caller.author,
             text=input.text,

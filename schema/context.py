@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import AsyncIterator, Hashable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import strawberry
 from graphql import GraphQLResolveInfo
 
 from loaders.batching import Loader, Loaders
+from resolvers.changes import Event
 from resolvers.documents import Database, Document
 from resolvers.payments import Payments
 from resolvers.uploads import UploadRules
@@ -38,6 +39,24 @@ class Caller:
         return role in self.roles or Role.ADMIN in self.roles
 
 
+class Events(Protocol):
+    """What happens, one event after the other, until it is closed."""
+
+    def __aiter__(self) -> AsyncIterator[Event]: ...
+
+    async def __anext__(self) -> Event: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Live(Protocol):
+    """Where to hear of what happens."""
+
+    async def listen(self, topic: Hashable) -> Events:
+        """The events of a topic from now on: what happens once this has returned is among them."""
+        ...
+
+
 @dataclass(slots=True)
 class Context:
     """One operation: its database, its caller, its one point in time.
@@ -56,6 +75,7 @@ class Context:
     payments: Payments
     cart_lasts: timedelta
     uploads: UploadRules
+    live: Live
     loaders: Loaders = field(default_factory=Loaders)
     operation_id: str = ""
     is_write: bool = False

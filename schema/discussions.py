@@ -12,17 +12,17 @@ import strawberry
 from loaders import comments as comment_loaders
 from loaders import discussions as loaders
 from resolvers import comment_edits, comments, discussions
-from resolvers.documents import document_id
-from resolvers.errors import InvalidInput
+from resolvers.documents import Document, DocumentId, document_id
+from resolvers.errors import InvalidInput, NotFound
 from resolvers.paging import Listing
 
 from .authors import Author
 from .connections import Connection, Paged
-from .context import Info, core
+from .context import Context, Info, core
 from .fields import Source, reads, related, stored
 from .inputs import After, First, described
 from .markdown import comment_html
-from .nodes import KINDS, Kind, KindDocument, Node, load, node_id, projection_of, register
+from .nodes import KINDS, Kind, KindDocument, Node, is_visible, load, node_id, projection_of, register
 
 DEFAULT_COMMENTS = 20
 # Characters. Longer texts are rendered beside the event loop.
@@ -180,3 +180,11 @@ def discussed(kind: str, path: str) -> Any:
         return cast("Discussion | None", await load(core(info), DISCUSSION, key))
 
     return discussion
+
+
+async def require_discussion(context: Context, key: DocumentId) -> Document:
+    """A discussion that the caller may see. Raises NotFound."""
+    found = (await discussions.find_by_ids(context.db, [key], {"storage": 1, "subject": 1})).get(key)
+    if found is None or not await is_visible(context, DISCUSSION, found):
+        raise NotFound(DISCUSSION.name, str(key))
+    return found

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
+from starlette.applications import Starlette
 
 from gateway.app import create_app
 from gateway.auth import Authenticator
@@ -92,6 +93,7 @@ class GatewayClient:
     state: State
     commands: Commands
     settings: Settings
+    app: Starlette
     roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR))
     subject: str = "tester"
 
@@ -157,7 +159,7 @@ async def running(
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
             await _first_turn_of_the_jobs()
             recorded.clear()
-            yield GatewayClient(http, app.state.gateway.state, recorded, settings)
+            yield GatewayClient(http, app.state.gateway.state, recorded, settings, app)
 
 
 _CATEGORY = "... on CategoryPayload { category { id slug name breadcrumbs { id slug name } parent { id } } }"

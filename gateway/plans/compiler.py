@@ -19,7 +19,6 @@ from graphql import (
     GraphQLSchema,
     GraphQLUnionType,
     OperationDefinitionNode,
-    OperationType,
     VariableNode,
     Visitor,
     is_leaf_type,
@@ -69,7 +68,7 @@ def compile_operation(
     if any(fragment.variable_definitions for fragment in fragments.values()):
         raise NotCompiled("fragment variables")
     root_type = schema.get_root_type(definition.operation)
-    if root_type is None or definition.operation is OperationType.SUBSCRIPTION:
+    if root_type is None:
         raise NotCompiled(definition.operation.value)
     selection = Selection(schema, fragments, conditions, [definition.selection_set])
     return Plan(schema, definition, fragments, _Compiler(schema).object_plan(root_type, selection))

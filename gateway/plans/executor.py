@@ -46,11 +46,17 @@ class ReferenceExecutor(CoreExecutor[Any]):
 
 
 def run_reference(
-    schema: GraphQLSchema, document: DocumentNode, name: str | None, variables: Mapping[str, Any], context: Any
+    schema: GraphQLSchema,
+    document: DocumentNode,
+    name: str | None,
+    variables: Mapping[str, Any],
+    context: Any,
+    root_value: Any = None,
 ) -> Result:
     return execute(
         schema,
         document,
+        root_value,
         context_value=context,
         variable_values=dict(variables),
         operation_name=name,
@@ -85,7 +91,7 @@ class PlanExecutor:
         if isinstance(plan, NotCompiled):
             self.fallbacks[str(plan)] += 1
             name = None if definition.name is None else definition.name.value
-            return run_reference(self._schema, operation.document, name, variables, context)
+            return run_reference(self._schema, operation.document, name, variables, context, root_value)
         self.compiled += 1
         return Run(plan, coerced, context, root_value).start()
 

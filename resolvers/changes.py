@@ -1,0 +1,117 @@
+"""What changes in the database, as it changes: one stream, for everything that is told of at once.
+
+A change stream has each change that a majority has, once and in order. It is interrupted when a primary steps down, or
+the network fails; then it is opened again behind the last change that it has given. The server remembers as far back as
+its oplog goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.read_concern import ReadConcern
+
+from .documents import Database, Document
+
+# How long the server may hold back its answer that there is nothing new.
+_AWAIT_MS = 1_000
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+# The server cannot go on from where the stream was: the errors InvalidResumeToken, ChangeStreamFatalError and
+# ChangeStreamHistoryLost.
+_LOST = {260, 280, 286}
+_LOST_LABEL = "NonResumableChangeStreamError"
+
+
+class ChangesLost(Exception):
+    """Some changes cannot be had any more. Whoever lives on them has to read afresh."""
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """Something that has happened, of which those are told that listen to its topic.
+
+    `key` tells it from the others of its topic, and what it is about. In `shared` those who are told of it keep what
+    they have in common; None where that is long ago.
+    """
+
+    topic: Hashable
+    key: Any
+    shared: dict[Hashable, Any] | None = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What events are made of: the changes of some collections that match, of which these paths are fetched."""
+
+    collections: frozenset[str]
+    match: Document
+    paths: Sequence[str]
+    events: Callable[[Document], Iterable[Event]]
+
+
+async def follow(
+    db: Database, sources: Sequence[Source], *, on_interruption: Callable[[PyMongoError], None]
+) -> AsyncGenerator[Sequence[Event], None]:
+    """The events from now on, each once, in the order of the database.
+
+    The first batch is empty: it says that the stream is open, so that nothing which is written from then on is missed.
+    Later ones may be empty, too. An interruption is told of, and ended.
+
+    Raises:   ChangesLost; a driver's error where the stream cannot be opened at first.
+    """
+    token: Mapping[str, Any] | None = None
+    # What a majority has is never taken back.
+    watched = db.with_options(read_concern=ReadConcern("majority"))
+    pause = _FIRST_PAUSE
+    is_open = False
+    while True:
+        try:
+            stream = await watched.watch(pipeline(sources), resume_after=token, max_await_time_ms=_AWAIT_MS)
+            async with stream:
+                token = stream.resume_token or token
+                if not is_open:
+                    is_open = True
+                    yield ()
+                while stream.alive:
+                    change = await stream.try_next()
+                    token, pause = stream.resume_token or token, _FIRST_PAUSE
+                    yield () if change is None else _events(sources, change)
+        except PyMongoError as error:
+            if not is_open:
+                raise
+            if _is_lost(error):
+                raise ChangesLost from error
+            on_interruption(error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        else:
+            # The database was dropped: what is made in its place is another one.
+            raise ChangesLost
+
+
+def _is_lost(error: PyMongoError) -> bool:
+    if error.has_error_label(_LOST_LABEL):
+        return True
+    return isinstance(error, OperationFailure) and error.code in _LOST
+
+
+def pipeline(sources: Sequence[Source]) -> list[Document]:
+    """What the server sends of all that changes: what a source needs, and no more."""
+    paths = {"operationType", "ns", *(path for source in sources for path in source.paths)}
+    matches = [{"ns.coll": {"$in": sorted(source.collections)}, **source.match} for source in sources]
+    return [{"$match": {"$or": matches}}, {"$project": dict.fromkeys(sorted(paths), 1)}]
+
+
+def _events(sources: Sequence[Source], change: Document) -> list[Event]:
+    """What has happened by this change. One that something else has made, and not as promised, tells of nothing."""
+    found: list[Event] = []
+    for source in sources:
+        if change["ns"]["coll"] in source.collections:
+            with contextlib.suppress(KeyError, TypeError, ValueError):
+                found += source.events(change)
+    return found
