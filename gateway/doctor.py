@@ -8,6 +8,7 @@ from functools import partial
 
 from resolvers import (
     category_jobs,
+    comment_checks,
     content_checks,
     photo_checks,
     product_jobs,
@@ -95,6 +96,12 @@ async def _revisions(db: Database) -> AsyncIterator[Problem]:
         yield Problem(f"revisions of {node_id}", "there is no such node", partial(revisions.forget, db, node_id))
 
 
+async def _discussions(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in comment_checks.find_wrong_discussions(db):
+        mend = partial(comment_checks.mend_discussion, db, wrong, now=SystemClock().now())
+        yield Problem(f"discussion {wrong['_id']}", wrong["problem"], None if wrong["repair"] is None else mend)
+
+
 INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "Every stored ancestor list equals the chain of parents, with their present names and slugs.", _categories
@@ -111,4 +118,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("Every balance is what was deposited and what came and went, and none is negative.", _accounts),
     Invariant("Every content node stands by itself at a path, in a section that holds its type.", _content),
     Invariant("Every page's and entry's text is in its revisions, and no revision is without its node.", _revisions),
+    Invariant(
+        "Every discussion counts the comments that it lists, every comment its replies; each reply has its parent.",
+        _discussions,
+    ),
 )

@@ -199,7 +199,7 @@ class LedgerStorage(ABC):
         is_gone = await self.hide(db, comment, attempt, now=now)
         await self._conclude(db, discussion, entry, parent, is_counted=is_gone, now=now)
 
-    async def _remove_if_childless(self, db: Database, comment: Document, *, now: datetime) -> None:
+    async def tidy(self, db: Database, comment: Document, *, now: datetime) -> None:
         """Removes a comment that is deleted and has no replies (any more). May be repeated."""
         if not comment["deleted"] or not is_childless(comment):
             return
@@ -229,7 +229,7 @@ class LedgerStorage(ABC):
             await self.hide(db, comment, entry["attempt"], now=now)
         await self._conclude(db, discussion["_id"], entry, parent, is_counted=is_gone, now=now)
         if comment is not None and not is_gone:
-            await self._remove_if_childless(db, comment, now=now)
+            await self.tidy(db, comment, now=now)
 
     async def _conclude(
         self,
@@ -249,7 +249,7 @@ class LedgerStorage(ABC):
             if after is None:
                 after = (await self.raw(db, discussion, [parent["_id"]])).get(parent["_id"])
             if after is not None and "gone" not in after:
-                await self._remove_if_childless(db, after, now=now)
+                await self.tidy(db, after, now=now)
         listed = {"_id": discussion, "under_way.attempt": attempt}
         counted = {"$pull": {"under_way": {"attempt": attempt}}, "$inc": {"count": by}}
         await db[DISCUSSIONS.name].update_one(listed, counted)
