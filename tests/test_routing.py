@@ -212,6 +212,7 @@ async def test_jobs_and_checks_look_at_all_shards_and_write_to_one(gateway: Gate
         "find carts expires_at status",
         "find carts holding items.sku",
         "find comment_pages split.since",
+        "find discussions ",
         "find discussions under_way.at",
         "find cms.nodes pending.at",
         "find cms.nodes unrevised.at",
