@@ -179,11 +179,11 @@ async def delete_files(db: Database, file_ids: Sequence[ObjectId]) -> None:
 async def remove_file(db: Database, file_id: ObjectId, *, now: datetime) -> None:
     """Deletes the bytes of a file that somebody may still be writing; its document goes when nobody can be any more.
 
-    Writes:   cms.assets.files, cms.assets.chunks.
+    Writes:   cms.assets.chunks, then cms.assets.files, so that a crash leaves the file unsettled.
     """
+    await delete_chunks(db, file_id)
     update = {"$set": {"metadata.removed": now}, "$unset": {"metadata.unsettled": ""}}
     await db[FILES.name].update_one({"_id": file_id}, update)
-    await delete_chunks(db, file_id)
 
 
 async def find_unsettled(db: Database, *, before: datetime) -> AsyncIterator[Document]:

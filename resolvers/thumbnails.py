@@ -66,11 +66,22 @@ async def thumbnail_of(
             if made is not None:
                 return made
         elif "unsettled" not in file["metadata"]:
-            return b"".join([piece async for piece in assets.read_bytes(db, file, 0, file["length"])])
+            data = await _kept(db, file)
+            if data is not None:
+                return data
         pause = 0.02 + waited / 4
         await asyncio.sleep(pause)
         waited += pause
     return await pictures.thumbnail(_original(db, photo), width)
+
+
+async def _kept(db: Database, file: Document) -> bytes | None:
+    """The bytes of a thumbnail. None where there are none, so that it has to be made anew."""
+    try:
+        return b"".join([piece async for piece in assets.read_bytes(db, file, 0, file["length"])])
+    except assets.BytesMissing:
+        await assets.delete_files(db, [file["_id"]])
+        return None
 
 
 async def _make(db: Database, photo: Mapping[str, Any], width: int, pictures: Pictures, now: datetime) -> bytes | None:
@@ -88,8 +99,9 @@ async def _make(db: Database, photo: Mapping[str, Any], width: int, pictures: Pi
         data = await pictures.thumbnail(_original(db, photo), width)
         is_kept = await _keep(db, photo, file_id, mark, data)
     finally:
-        if not is_kept:
-            await _drop(db, file_id, mark)
+        if not is_kept and not await _drop(db, file_id, mark) and await assets.find_file(db, file_id) is None:
+            # Whoever deleted the photo's file has deleted this one, too, maybe before its chunks were written.
+            await assets.delete_chunks(db, file_id)
     return data
 
 

@@ -12,6 +12,7 @@ import httpx
 from PIL import Image
 
 from resolvers.documents import Database
+from resolvers.pictures import Picture
 
 from .harness import Answer, GatewayClient
 from .multipart import CONTENT_TYPE, PREFLIGHT, body_of, streamed, upload_parts
@@ -50,14 +51,36 @@ def picture(
 
 def noise(chunks: int, seed: int = 1) -> bytes:
     """A PNG that nothing can make smaller, of so many chunks."""
-    width = 300
-    height = (chunks * CHUNK - 20_000) // (3 * width)
+    data = noise_of(300, (chunks * CHUNK - 20_000) // 900, seed)
+    assert -(-len(data) // CHUNK) == chunks
+    return data
+
+
+def noise_of(width: int, height: int, seed: int = 1) -> bytes:
+    """A PNG that nothing can make smaller: three bytes a pixel."""
     out = io.BytesIO()
     pixels = random.Random(seed).randbytes(3 * width * height)
     Image.frombytes("RGB", (width, height), pixels).save(out, "PNG", compress_level=0)
-    data = out.getvalue()
-    assert -(-len(data) // CHUNK) == chunks
-    return data
+    return out.getvalue()
+
+
+class PicturesHere:
+    """Decodes pictures in this process, for tests that decode hundreds which are harmless."""
+
+    def recognizes(self, beginning: bytes) -> bool:
+        return beginning.startswith((b"\x89PNG", b"\xff\xd8"))
+
+    async def examine(self, data: AsyncIterator[bytes]) -> Picture:
+        with Image.open(io.BytesIO(b"".join([piece async for piece in data]))) as image:
+            image.load()
+            return Picture("image/png" if image.format == "PNG" else "image/jpeg", *image.size)
+
+    async def thumbnail(self, data: AsyncIterator[bytes], width: int) -> bytes:
+        out = io.BytesIO()
+        with Image.open(io.BytesIO(b"".join([piece async for piece in data]))) as image:
+            image.thumbnail((width, width))
+            image.save(out, "WEBP")
+        return out.getvalue()
 
 
 def upload_body(mutation: str, given: Given, data: bytes) -> bytes:

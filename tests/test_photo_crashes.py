@@ -1,0 +1,312 @@
+"""Uploads that are cut off, stop or sleep anywhere: the old picture stays, and no byte is left that nobody has."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from starlette.types import Message
+
+from gateway.faults import Crash
+from resolvers import assets
+from schema.nodes import key_in
+
+from .harness import GatewayClient, SettableClock, assert_invariants, run_jobs, stops
+from .interruptions import crashing, database_of, interrupted
+from .multipart import CONTENT_TYPE, PREFLIGHT, messages, pieces_of
+from .photos import (
+    PicturesHere,
+    answer,
+    bytes_of,
+    create_gallery,
+    create_photo,
+    noise_of,
+    photo_input,
+    picture,
+    sha256,
+    stored,
+    upload_body,
+)
+
+IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+Given = dict[str, Any]
+OLD, NEW = picture(color="red"), noise_of(28, 28)
+DELETE = "mutation ($input: DeleteContentInput!) { deleteContent(input: $input) { __typename } }"
+SEEN = '{ content(path: "/gallery/a-photo") { id nonce ... on Photo { url locked } } }'
+OPERATIONS = ("uploadPhoto", "replacePhoto", "deleteContent")
+# What a reader finds at the photo's path before an operation and after it: the checksum of the bytes.
+BEFORE = {"uploadPhoto": None, "replacePhoto": sha256(OLD), "deleteContent": sha256(OLD)}
+AFTER = {"uploadPhoto": sha256(NEW), "replacePhoto": sha256(NEW), "deleteContent": None}
+
+
+class Scene:
+    """A gallery, with a photo unless the operation is going to upload it."""
+
+    def __init__(self, gateway: GatewayClient, clock: SettableClock) -> None:
+        self.gateway = gateway
+        self.clock = clock
+
+    async def set(self, mutation: str) -> Given:
+        """The input of the mutation, on a site that is as it was at first."""
+        for collection in ("cms.nodes", "cms.assets.files", "cms.assets.chunks", "operations", "intents"):
+            await self.gateway.db[collection].delete_many({})
+        gallery = await create_gallery(self.gateway, slug="gallery")
+        if mutation == "uploadPhoto":
+            return photo_input(gallery, idempotencyKey="the key")
+        photo = await create_photo(self.gateway, gallery, OLD)
+        return {"id": photo["id"], "nonce": photo["nonce"], "idempotencyKey": "the key"}
+
+    async def ask(self, mutation: str, given: Given) -> str:
+        """The member of the union, or the code of the error."""
+        if mutation == "deleteContent":
+            told = await self.gateway.ask(DELETE, {"input": given})
+        else:
+            told = await answer(self.gateway, mutation, given, NEW)
+        return told.codes[0] if told.codes else str(told.data[mutation]["__typename"])
+
+    async def later(self, seconds: int) -> None:
+        self.clock.advance(seconds=seconds)
+        await run_jobs(self.gateway, self.clock)
+
+    async def seen(self) -> str | None:
+        """The checksum of the bytes that a reader gets."""
+        found = (await self.gateway.data(SEEN, token=None))["content"]
+        return None if found is None else sha256(await bytes_of(self.gateway, found))
+
+    async def assert_settled(self) -> None:
+        """Nothing is locked, and every byte is a photo's."""
+        db = self.gateway.db
+        assert await db["cms.nodes"].find_one({"detail.upload": {"$ne": None}}) is None
+        assert await db["cms.nodes"].find_one({"detail.locked": {"$ne": None}}) is None
+        assert await db["cms.assets.files"].find_one({"metadata.unsettled": {"$ne": None}}) is None
+        in_use = [node["detail"]["file"] async for node in db["cms.nodes"].find({"type": "photo"})]
+        assert {chunk["files_id"] async for chunk in db["cms.assets.chunks"].find({})} == set(in_use)
+        await assert_invariants(self.gateway)
+
+
+@pytest.fixture
+def scene(gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(assets, "CHUNK_BYTES", 1_000)
+    monkeypatch.setattr(assets, "CHUNKS_AT_ONCE", 1)
+    gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+    return Scene(gateway, clock)
+
+
+def some(numbers: Iterator[int], *, first: bool) -> Iterator[int]:
+    """Every second number, so that of two tests each takes one half; all of them where there is time."""
+    return numbers if IS_SOAK else itertools.islice(numbers, int(first), None, 2)
+
+
+DONE = {"uploadPhoto": "PhotoPayload", "replacePhoto": "PhotoPayload", "deleteContent": "DeletedPayload"}
+
+
+@pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
+@pytest.mark.parametrize("mutation", OPERATIONS)
+async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_succeeds(
+    scene: Scene, mutation: str, *, jobs_first: bool
+) -> None:
+    for stop in some(stops(), first=jobs_first):
+        given = await scene.set(mutation)
+        with crashing(scene.gateway, stop) as faulty:
+            await scene.ask(mutation, given)
+        if not faulty.has_crashed:
+            break
+        assert await scene.seen() in (BEFORE[mutation], AFTER[mutation])
+
+        # The lock of an upload and the lease of its key last half a minute.
+        scene.clock.advance(seconds=31)
+        if jobs_first:
+            await scene.later(70)
+            assert await scene.seen() in (BEFORE[mutation], AFTER[mutation]), stop
+            await scene.assert_settled()
+        again = [await scene.ask(mutation, given) for _ in range(2)]
+        await scene.later(70)
+
+        assert again == [DONE[mutation]] * 2, stop
+        assert await scene.seen() == AFTER[mutation], stop
+        await scene.assert_settled()
+    assert stop > 5
+
+
+@pytest.mark.parametrize("is_repeated", [True, False], ids=["and its repetition", "alone"])
+@pytest.mark.parametrize("mutation", OPERATIONS)
+async def test_a_write_that_sleeps_anywhere_while_jobs_give_it_up_leaves_nothing_half(
+    scene: Scene, mutation: str, *, is_repeated: bool
+) -> None:
+    db = scene.gateway.db
+    for skip in some(stops(), first=is_repeated):
+        given = await scene.set(mutation)
+        meanwhile: list[str] = []
+
+        async def others(given: Given = given, told: list[str] = meanwhile) -> None:
+            with database_of(scene.gateway, db):
+                await scene.later(101)
+                told.append(await scene.ask(mutation, given) if is_repeated else "nobody")
+                await scene.later(101)
+
+        with database_of(scene.gateway, interrupted(db, None, None, others, skip=skip)):
+            told = await scene.ask(mutation, given)
+        await scene.later(101)
+
+        if not meanwhile:
+            break
+        assert told in {DONE[mutation], "CONFLICT", "INTERNAL"}, skip
+        assert meanwhile == [DONE[mutation] if is_repeated else "nobody"], skip
+        is_done = DONE[mutation] in {told, *meanwhile}
+        assert await scene.seen() == (AFTER if is_done else BEFORE)[mutation], skip
+        await scene.assert_settled()
+        scene.clock.advance(days=2)
+        await scene.later(1)
+        assert await db["cms.assets.files"].count_documents({}) == (await scene.seen() is not None), skip
+    assert skip > 5
+
+
+@pytest.mark.parametrize("mutation", ["uploadPhoto", "replacePhoto", "deleteContent"])
+async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, mutation: str) -> None:
+    for stop in some(stops(), first=mutation == "uploadPhoto"):
+        given = await scene.set(mutation)
+        with crashing(scene.gateway, 9 if mutation != "deleteContent" else 6) as faulty:
+            await scene.ask(mutation, given)
+        assert faulty.has_crashed
+        scene.clock.advance(seconds=101)
+
+        with crashing(scene.gateway, stop) as faulty:
+            try:
+                await run_jobs(scene.gateway, scene.clock)
+            except Crash:
+                assert faulty.has_crashed
+        await scene.later(101)
+
+        assert await scene.seen() in (BEFORE[mutation], AFTER[mutation]), stop
+        await scene.assert_settled()
+        if not faulty.has_crashed:
+            break
+    assert stop > 5
+
+
+# Clients that go away
+
+
+async def cut_off(gateway: GatewayClient, body: bytes) -> None:
+    """Sends the beginning of a request to the gateway, and goes away."""
+    app = gateway.http._transport.app  # type: ignore[attr-defined]
+    headers = {"content-type": CONTENT_TYPE, "authorization": f"Bearer {gateway.token()}", **PREFLIGHT}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/graphql",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "state": {},
+        "app": app,
+    }
+
+    async def send(_message: Message) -> None:
+        """Nobody is there."""
+
+    await app(scope, messages(*pieces_of(body, 300), is_cut=True), send)
+
+
+@pytest.mark.parametrize("mutation", ["uploadPhoto", "replacePhoto"])
+async def test_an_upload_cut_off_at_every_chunk_leaves_what_was_there(scene: Scene, mutation: str) -> None:
+    given = await scene.set(mutation)
+    body = upload_body(mutation, {**given, "idempotencyKey": None}, NEW)
+    begin = body.index(NEW[:100])
+    cuts = [0, 100, begin - 10, begin, begin + 1, *range(begin, len(body) - 60, assets.CHUNK_BYTES), len(body) - 60]
+    for cut in cuts:
+        await cut_off(scene.gateway, body[:cut])
+
+        assert await scene.seen() == BEFORE[mutation], cut
+        assert (await scene.gateway.data(SEEN))["content"] is None or mutation == "replacePhoto", cut
+        assert await stored(scene.gateway.db) == ((0, 0) if mutation == "uploadPhoto" else (1, 1)), cut
+        await scene.assert_settled()
+    assert await scene.ask(mutation, given) == "PhotoPayload"
+    await scene.later(61)
+    await scene.assert_settled()
+
+
+# Beside uploads
+
+
+async def test_a_photo_that_is_uploaded_to_is_not_deleted(scene: Scene) -> None:
+    given = await scene.set("replacePhoto")
+    told: list[str] = []
+
+    async def others() -> None:
+        with database_of(scene.gateway, db):
+            told.append(await scene.ask("deleteContent", {"id": given["id"], "nonce": given["nonce"]}))
+
+    db = scene.gateway.db
+    with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "insert_many", others)):
+        replaced = await scene.ask("replacePhoto", given)
+
+    assert (told, replaced) == (["PhotoLocked"], "PhotoPayload")
+    await scene.later(61)
+    await scene.assert_settled()
+
+
+@pytest.mark.parametrize("skip", range(12))
+async def test_a_photo_is_either_replaced_or_deleted(scene: Scene, skip: int) -> None:
+    given = await scene.set("replacePhoto")
+    told: list[str] = []
+    db = scene.gateway.db
+
+    async def others() -> None:
+        with database_of(scene.gateway, db):
+            told.append(await scene.ask("deleteContent", {"id": given["id"], "nonce": given["nonce"]}))
+
+    with database_of(scene.gateway, interrupted(db, None, None, others, skip=skip)):
+        replaced = await scene.ask("replacePhoto", given)
+
+    assert (*told, replaced) in {
+        ("PhotoLocked", "PhotoPayload"),
+        ("EditConflict", "PhotoPayload"),
+        ("DeletedPayload", "NotFound"),
+    }
+    assert await scene.seen() == (None if told == ["DeletedPayload"] else sha256(NEW))
+    await scene.later(61)
+    await scene.assert_settled()
+
+
+async def test_a_deleted_photo_leaves_nothing(scene: Scene) -> None:
+    given = await scene.set("replacePhoto")
+    photo = (await scene.gateway.data(SEEN))["content"]
+    for width in (80, 160):
+        assert (await scene.gateway.http.get(f"{photo['url']}?width={width}")).status_code == 200
+    assert await scene.ask("replacePhoto", given) == "PhotoPayload"
+    now = (await scene.gateway.data(SEEN))["content"]
+    assert (await scene.gateway.http.get(f"{now['url']}?width=80")).status_code == 200
+    # The new bytes, the old ones, and what was made of both; a picture of 40 pixels has one thumbnail.
+    assert (await stored(scene.gateway.db))[0] == 4
+
+    assert await scene.ask("deleteContent", {"id": now["id"], "nonce": now["nonce"]}) == "DeletedPayload"
+
+    assert await stored(scene.gateway.db) == (0, 0)
+    assert (await scene.gateway.http.get(now["url"])).status_code == 404
+    await scene.assert_settled()
+
+
+async def test_a_title_that_is_edited_during_an_upload_stays(scene: Scene) -> None:
+    given = await scene.set("replacePhoto")
+    db = scene.gateway.db
+
+    async def others() -> None:
+        text = """mutation ($input: EditMetadataInput!) { editMetadata(input: $input) { __typename } }"""
+        with database_of(scene.gateway, db):
+            edited = await scene.gateway.data(
+                text, {"input": {"id": given["id"], "nonce": given["nonce"], "title": "Other"}}
+            )
+        assert edited["editMetadata"]["__typename"] == "ContentPayload"
+
+    with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "insert_many", others)):
+        assert await scene.ask("replacePhoto", given) == "PhotoPayload"
+
+    node = await db["cms.nodes"].find_one({"_id": key_in("ContentNode", given["id"])})
+    assert node is not None
+    assert (node["title"], node["detail"]["checksum"], node["revision"]) == ("Other", sha256(NEW), 3)
+    await scene.later(61)
+    await scene.assert_settled()
