@@ -19,6 +19,10 @@ _PART_END: Literal["part"] = "part"
 _BODY_END: Literal["body"] = "body"
 
 
+# Who is not going to read any more waits no longer than this for more to come.
+_DRAIN_STALL_SECONDS = 2.0
+
+
 class MultipartError(Exception):
     """The body is not what its content type says. The text is for the client."""
 
@@ -118,6 +122,7 @@ class MultipartBody:
         """
         self._has_ended = True
         self._events.clear()
+        self._stall_seconds = min(self._stall_seconds, _DRAIN_STALL_SECONDS)
         while self._more and self.received <= limit:
             await self._pull()
         return not self._more
