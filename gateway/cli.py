@@ -31,7 +31,7 @@ from .operations import InvalidOperation
 from .settings import Settings, SettingsError
 
 T = TypeVar("T")
-Subject = Enum("Subject", {"categories": "categories", "products": "products"}, type=str)
+Subject = Enum("Subject", {"categories": "categories", "products": "products", "photos": "photos"}, type=str)
 
 app = typer.Typer(
     name="portico",

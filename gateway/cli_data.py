@@ -16,12 +16,13 @@ from rich.table import Table
 from resolvers.documents import Database
 from resolvers.indexes import create_indexes, migrate, shard_collections
 
-from . import demo, embedded, payments
+from . import demo, embedded, gallery, payments
 from .clock import SystemClock
 from .doctor import INVARIANTS
 from .driver import connect, reach
 from .imports import IMPORTERS, BadRecord, Import, Summary
 from .jobs import Worker
+from .pictures import upload_rules
 from .settings import Settings
 
 _SHOWN = 50
@@ -64,8 +65,9 @@ async def check_database(settings: Settings) -> None:
 
 
 async def load_demo(settings: Settings, size: int, out: Console) -> None:
-    """Loads the shop, stocks it, and opens accounts for its viewer. What is there already stays as it is, or is brought
-    back to what it was.
+    """Loads the shop, stocks it, opens accounts for its viewer, and hangs pictures into a gallery.
+
+    What is there already stays as it is, or is brought back to what it was.
     """
     async with opened(settings) as db:
         async for _ in create_indexes(db):
@@ -75,9 +77,10 @@ async def load_demo(settings: Settings, size: int, out: Console) -> None:
                 ("categories", [demo.CATEGORIES]),
                 ("products", demo.multiplied(size, Path(folder))),
             ):
-                summary = await _import(db, subject, files, out, out)
+                summary = await _import(db, settings, subject, files, out, out)
                 out.print(_counts(subject, summary))
         now = SystemClock().now()
+        out.print(f"photos: {await gallery.hang_pictures(db, upload_rules(settings), now=now):,} in the gallery")
         out.print(f"stock: {await demo.stock_up(db, now=now):,} products")
         out.print(f"accounts: {await demo.open_accounts(db, now=now):,} with money in them")
 
@@ -87,12 +90,14 @@ async def import_files(settings: Settings, subject: str, files: Sequence[Path], 
     async with opened(settings) as db:
         async for _ in create_indexes(db):
             pass
-        summary = await _import(db, subject, files, out, errors)
+        summary = await _import(db, settings, subject, files, out, errors)
     out.print(_counts(subject, summary))
     return not summary.counts["failed"]
 
 
-async def _import(db: Database, subject: str, files: Sequence[Path], out: Console, errors: Console) -> Summary:
+async def _import(
+    db: Database, settings: Settings, subject: str, files: Sequence[Path], out: Console, errors: Console
+) -> Summary:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=out, transient=not out.is_terminal) as progress:
         task = progress.add_task(subject, total=sum(file.stat().st_size for file in files))
@@ -100,7 +105,10 @@ async def _import(db: Database, subject: str, files: Sequence[Path], out: Consol
         def on_bad(bad: BadRecord) -> None:
             errors.print(f"{bad.file}:{bad.line}: {bad.reason}", markup=False, highlight=False, soft_wrap=True)
 
-        work = Import(db, IMPORTERS[subject], SystemClock(), on_bad, lambda read: progress.advance(task, read))
+        def on_progress(read: int) -> None:
+            progress.advance(task, read)
+
+        work = Import(db, IMPORTERS[subject], SystemClock(), on_bad, on_progress, upload_rules(settings))
         return await work.run(files)
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path, PurePath
 from typing import Any
 
 from graphql import GraphQLError
 
 from resolvers.category_imports import CategoryRecord
 from resolvers.errors import InvalidInput
+from resolvers.photo_imports import PhotoRecord
 from resolvers.product_imports import ProductRecord
 from resolvers.product_rules import Price, ProductFields
 from schema.scalars import check_big_int, parse_instant
+
+from .gallery import SLUG, FileBeside
 
 Record = Mapping[str, Any]
 
@@ -45,6 +50,28 @@ def product_record(given: Any) -> ProductRecord:
         details={} if record.get("details") is None else record["details"],
     )
     return ProductRecord(fields, _optional(record, "categories", _texts) or ())
+
+
+def photo_record(given: Any, folder: Path) -> PhotoRecord:
+    """The fields of `UploadPhotoInput`, with `file`, a name within the folder, and `gallery`, a path. Raises
+    InvalidInput.
+    """
+    record = _object(given, {"file", "title", "slug", "gallery", "author", "tags", "sha256"})
+    name = _text(record, "file")
+    return PhotoRecord(
+        slug=(_optional(record, "slug", _as_text) or _slug_of(name)).strip(),
+        title=_text(record, "title"),
+        gallery=_optional(record, "gallery", _as_text) or f"/{SLUG}",
+        author=_optional(record, "author", _as_text) or "import",
+        tags=tuple(_optional(record, "tags", _texts) or ()),
+        read=FileBeside(folder, name).read,
+        checksum=_optional(record, "sha256", _as_text),
+    )
+
+
+def _slug_of(name: str) -> str:
+    """The name of a file as a slug."""
+    return re.sub(r"[^a-z0-9]+", "-", PurePath(name).stem.lower()).strip("-")
 
 
 _PRODUCT = {

@@ -16,10 +16,12 @@ import orjson
 from resolvers.category_imports import put_categories
 from resolvers.documents import Database
 from resolvers.errors import DomainError, InvalidInput
+from resolvers.photo_imports import put_photos
 from resolvers.product_imports import put_products
+from resolvers.uploads import UploadRules
 
 from .clock import Clock
-from .import_records import category_record, product_record
+from .import_records import category_record, photo_record, product_record
 
 BATCH = 500
 # So many batches are stored at once: the server works on several while the next is read.
@@ -39,18 +41,21 @@ class Importer:
     """How one kind of record is read and stored.
 
     `key` is the natural key: a batch holds each once. Several batches are stored at once where `is_parallel`: where no
-    record needs an earlier one.
+    record needs an earlier one. Records that name files `has_files`: `read` is told the folder that they are in, and
+    `put` the rules for them.
     """
 
-    read: Callable[[Any], Any]
+    read: Callable[..., Any]
     key: Callable[[Any], str]
     put: Callable[..., Awaitable[Sequence[Outcome]]]
     is_parallel: bool = False
+    has_files: bool = False
 
 
 IMPORTERS: dict[str, Importer] = {
     "categories": Importer(category_record, lambda record: record.slug, put_categories),
     "products": Importer(product_record, lambda record: record.fields.sku, put_products, is_parallel=True),
+    "photos": Importer(photo_record, lambda record: f"{record.gallery}/{record.slug}", put_photos, has_files=True),
 }
 
 
@@ -72,13 +77,17 @@ class BadRecord:
 
 @dataclass
 class Import:
-    """One run over some files. `on_bad` is told each bad record, `on_progress` the bytes that have been read."""
+    """One run over some files. `on_bad` is told each bad record, `on_progress` the bytes that have been read.
+
+    `rules` are for records that name files.
+    """
 
     db: Database
     importer: Importer
     clock: Clock
     on_bad: Callable[[BadRecord], None]
     on_progress: Callable[[int], None]
+    rules: UploadRules | None = None
     summary: Summary = field(default_factory=Summary)
     _waiting: list[Row] = field(default_factory=list)
     _awaited: set[str] = field(default_factory=set)
@@ -130,7 +139,8 @@ class Import:
                 if not text.strip():
                     continue
                 try:
-                    yield line, self.importer.read(orjson.loads(text))
+                    beside = (file.parent,) if self.importer.has_files else ()
+                    yield line, self.importer.read(orjson.loads(text), *beside)
                 except orjson.JSONDecodeError as error:
                     self._bad((str(file), line, None), f"not JSON: {error.msg}, at character {error.pos + 1}")
                 except InvalidInput as error:
@@ -147,7 +157,9 @@ class Import:
                 self._wait(row)
             else:
                 ready.append(row)
-        outcomes = await self.importer.put(self.db, [record for _, _, record in ready], now=self.clock.now())
+        more = {"rules": self.rules} if self.importer.has_files else {}
+        records = [record for _, _, record in ready]
+        outcomes = await self.importer.put(self.db, records, now=self.clock.now(), **more)
         for row, outcome in zip(ready, outcomes, strict=True):
             if isinstance(outcome, DomainError):
                 self._bad(row, _reason(outcome))

@@ -1,0 +1,62 @@
+"""Pictures of the demo, and pictures in files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime
+from pathlib import Path
+
+from resolvers.content import GALLERY, find_by_paths
+from resolvers.content_creation import NewNode, create_section
+from resolvers.documents import Database
+from resolvers.errors import InvalidInput
+from resolvers.operations import random_operation_id
+from resolvers.uploads import UploadRules, upload_photo
+
+from .landscapes import LANDSCAPES, Landscape, draw
+
+SLUG = "gallery"
+_AUTHOR = {"id": "demo", "name": "Portico"}
+_PIECE = 256 * 1024
+
+
+async def hang_pictures(db: Database, rules: UploadRules, *, now: datetime) -> int:
+    """Draws the demo's pictures and puts them into its gallery. Returns how many there are. May be repeated."""
+    places = {(SLUG, landscape.slug): landscape for landscape in LANDSCAPES}
+    found = await find_by_paths(db, [(SLUG,), *places], {"slug": 1})
+    gallery = found.get((SLUG,))
+    if gallery is None:
+        node = NewNode(SLUG, "Gallery", _AUTHOR)
+        gallery = await create_section(db, node=node, kind=GALLERY, now=now, operation_id=random_operation_id())
+    for place, landscape in places.items():
+        if place not in found:
+            node = NewNode(landscape.slug, landscape.title, _AUTHOR, gallery["_id"], list(landscape.tags))
+            await upload_photo(
+                db, node=node, file=_drawn(landscape), rules=rules, now=now, operation_id=random_operation_id()
+            )
+    return len(places)
+
+
+async def _drawn(landscape: Landscape) -> AsyncIterator[bytes]:
+    yield await asyncio.to_thread(draw, landscape)
+
+
+class FileBeside:
+    """A picture in a file that a record names, in the folder of the file that the record stands in, or below it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        """Raises InvalidInput for a name that leads elsewhere, or to no file."""
+        self._path = folder / name
+        if not self._path.resolve().is_relative_to(folder.resolve()):
+            raise InvalidInput("it leads out of the folder", "file")
+        if not self._path.is_file():
+            raise InvalidInput("there is no such file", "file")
+
+    async def read(self) -> AsyncIterator[bytes]:
+        file = await asyncio.to_thread(self._path.open, "rb")
+        try:
+            while piece := await asyncio.to_thread(file.read, _PIECE):
+                yield piece
+        finally:
+            await asyncio.to_thread(file.close)
