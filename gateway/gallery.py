@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from resolvers.content import GALLERY, find_by_paths
@@ -29,11 +29,13 @@ async def hang_pictures(db: Database, rules: UploadRules, *, now: datetime) -> i
     if gallery is None:
         node = NewNode(SLUG, "Gallery", _AUTHOR)
         gallery = await create_section(db, node=node, kind=GALLERY, now=now, operation_id=random_operation_id())
-    for place, landscape in places.items():
+    for number, (place, landscape) in enumerate(places.items()):
         if place not in found:
+            # Each has a time of its own, so that lists by time have one order.
+            at = now + timedelta(milliseconds=number)
             node = NewNode(landscape.slug, landscape.title, _AUTHOR, gallery["_id"], list(landscape.tags))
             await upload_photo(
-                db, node=node, file=_drawn(landscape), rules=rules, now=now, operation_id=random_operation_id()
+                db, node=node, file=_drawn(landscape), rules=rules, now=at, operation_id=random_operation_id()
             )
     return len(places)
 
