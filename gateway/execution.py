@@ -84,7 +84,7 @@ class Executor:
         """Runs the operation. Raises MutationRefused where it is a mutation and may not write, and SubscriptionRefused
         where it is a subscription: `streaming.responses` runs those, too.
 
-        It may take `seconds`, or with None as long as the settings say.
+        A mutation may take `seconds`, with None as long as the settings say.
         With `wants_plan`, and where the settings allow it, the answer has its plan and what was sent to MongoDB.
         """
         try:
@@ -94,14 +94,15 @@ class Executor:
             return Response({"errors": [format_error(error, context) for error in refused.errors]})
         if definition.operation is OperationType.SUBSCRIPTION:
             raise SubscriptionRefused(operation, definition)
-        if definition.operation is OperationType.MUTATION:
+        is_mutation = definition.operation is OperationType.MUTATION
+        if is_mutation:
             if not may_write:
                 raise MutationRefused
             # What the caller has just written is read where it was written.
             context.reading = context.db
             context.is_write = True
         context.selections = operation.selections
-        call = Call(operation, definition, variables, name, context, seconds)
+        call = Call(operation, definition, variables, name, context, seconds if is_mutation else None)
         if wants_plan and self._shows_plans:
             return await self._traced(call)
         return response_of(await self.run(call), context)

@@ -19,7 +19,7 @@ import tempfile
 import warnings
 from typing import IO, Any
 
-from PIL import Image, ImageCms, ImageOps
+from PIL import AvifImagePlugin, Image, ImageCms, ImageOps
 
 _TYPES = {
     "JPEG": "image/jpeg",
@@ -53,6 +53,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     # The bounds are our own, and hold before anything is decoded.
     Image.MAX_IMAGE_PIXELS = None
+    # Each thread takes memory, too.
+    AvifImagePlugin.DEFAULT_MAX_THREADS = 1
     with tempfile.TemporaryFile() as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
         file.seek(0)

@@ -18,6 +18,7 @@ from schema.nodes import key_in
 from schema.roles import Role
 
 from .harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from .interruptions import database_of, interrupted
 from .multipart import body_of, part, pieces_of
 from .photos import (
     CHUNK,
@@ -224,6 +225,19 @@ async def test_a_request_may_bring_several_photos(gateway: GatewayClient) -> Non
         "b": {"photo": {"slug": "b", "checksum": sha256(second)}},
     }
     await assert_invariants(gateway)
+
+
+async def test_a_query_has_no_more_time_for_coming_in_parts(settings: Settings) -> None:
+    async with running(replace(settings, operation_seconds=1)) as gateway:
+        body = body_of([part("operations", b'{"query": "{ categories { nodes { id } } }"}'), part("map", b"{}")])
+        db = gateway.db
+
+        with database_of(gateway, interrupted(db, None, None, lambda: asyncio.sleep(20))):
+            late = await send(gateway, "uploadPhoto", {}, b"", content=_once(body))
+        in_time = await send(gateway, "uploadPhoto", {}, b"", content=_once(body))
+
+    assert late.json()["errors"][0]["extensions"]["code"] == "TIMEOUT"
+    assert in_time.json() == {"data": {"categories": {"nodes": []}}}
 
 
 # Meanwhile
