@@ -12,6 +12,7 @@ import pytest
 
 from resolvers.operations import OPERATIONS
 
+from . import comment_cases
 from .accounts import deposit_input, open_account, transfer_input
 from .harness import (
     MUTATIONS,
@@ -129,6 +130,7 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "openAccount": _open_account,
     "deposit": _deposit,
     "transfer": _transfer,
+    **comment_cases.CASES,
 }
 DONE = {
     "CategoryPayload",
@@ -139,6 +141,7 @@ DONE = {
     "CheckoutPayload",
     "AccountPayload",
     "TransferPayload",
+    *comment_cases.DONE,
 }
 
 
@@ -149,7 +152,7 @@ WITH_FILES = ("uploadPhoto", "replacePhoto")
 async def stored(gateway: GatewayClient) -> list[dict[str, Any]]:
     """Every document that a mutation may write, as it is."""
     names = ("categories", "products", "intents", "stock", "carts", "orders", "accounts", "transfers")
-    collections = [gateway.db[name] for name in names]
+    collections = [gateway.db[name] for name in (*names, *comment_cases.COLLECTIONS)]
     return [document for found in collections for document in await found.find({}).sort("_id", 1).to_list()]
 
 

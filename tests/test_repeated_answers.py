@@ -10,7 +10,9 @@ from bson import ObjectId
 
 from schema.nodes import encode_id
 
+from . import comment_cases
 from .accounts import deposit, deposit_input, open_account, transfer_input
+from .discussions import post_input
 from .failures import Failing, Failure, always, nothing
 from .harness import (
     MUTATIONS,
@@ -144,6 +146,18 @@ async def _too_poor(gateway: GatewayClient) -> Failure:
     return Failure(transfer_input(mine, theirs, 10), lambda: deposit(gateway, deposit_input(mine, 50)))
 
 
+async def _full(gateway: GatewayClient) -> Failure:
+    return Failure(*await comment_cases.full(gateway))
+
+
+async def _no_text(gateway: GatewayClient) -> Failure:
+    return Failure(await comment_cases.without_text(gateway))
+
+
+async def _edit_without_text(gateway: GatewayClient) -> Failure:
+    return Failure(await comment_cases.edit_without_text(gateway))
+
+
 def nowhere() -> str:
     return encode_id("Category", ObjectId())
 
@@ -192,10 +206,17 @@ FAILURES: dict[tuple[str, str], Failing] = {
     ("transfer", "InsufficientFunds"): _too_poor,
     ("transfer", "NotFound"): always(lambda: transfer_input(NO_ACCOUNT, encode_id("Account", ObjectId()))),
     ("transfer", "InvalidInput"): always(lambda: transfer_input(NO_ACCOUNT, NO_ACCOUNT)),
+    ("openDiscussion", "NotFound"): always(lambda: {"subjectId": NO_PRODUCT["id"]}),
+    ("postComment", "NotFound"): always(lambda: post_input(comment_cases.NO_DISCUSSION)),
+    ("postComment", "InvalidInput"): _no_text,
+    ("postComment", "DiscussionFull"): _full,
+    ("editComment", "NotFound"): always(lambda: {"id": comment_cases.NO_COMMENT, "text": "Text."}),
+    ("editComment", "InvalidInput"): _edit_without_text,
+    ("deleteComment", "NotFound"): always(lambda: {"id": comment_cases.NO_COMMENT}),
     **CONTENT_FAILURES,
 }
 # An edit fails by its input only where there is a product; a conflict passes, and so does a payment that is pending;
-# deposits are for another role.
+# deposits are for another role; a deletion says nothing that could be invalid.
 ELSEWHERE = {
     ("updateProduct", "InvalidInput"),
     ("moveCategory", "Conflict"),
