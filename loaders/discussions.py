@@ -17,11 +17,10 @@ def by_id(db: Database, projection: Projection | None) -> BatchRead[DocumentId, 
     return read
 
 
-def counts(db: Database) -> BatchRead[tuple[DocumentId, str], int]:
-    """How many comments there are, by the id of the discussion and its storage."""
+def counts(db: Database) -> BatchRead[DocumentId, int]:
+    """How many comments there are in embedded discussions, by their ids."""
 
-    async def read(keys: Sequence[tuple[DocumentId, str]]) -> Mapping[tuple[DocumentId, str], int]:
-        found = await comment_storages.count_comments(db, dict(keys))
-        return {key: found[key[0]] for key in keys}
+    async def read(ids: Sequence[DocumentId]) -> Mapping[DocumentId, int]:
+        return await comment_storages.count_comments(db, dict.fromkeys(ids, discussions.EMBEDDED))
 
     return read

@@ -139,11 +139,18 @@ class Discussion(Node):
         document = await load(core(info), kind, kind.parse(root["subject"]["key"]))
         return cast("Node", None if document is None else KindDocument(kind, document))
 
-    @reads("_id", "storage", description="How many comments are listed, with those that stay only for their replies.")
+    @reads(
+        "_id",
+        "storage",
+        "count",
+        description="How many comments are listed, with those that stay only for their replies.",
+    )
     @staticmethod
     async def comment_count(root: strawberry.Parent[Source], info: Info) -> int:
+        if root["storage"] != discussions.EMBEDDED:
+            return cast("int", root["count"])
         counts = info.context.loader("comment counts", lambda: loaders.counts(info.context.reading))
-        return await counts.load((root["_id"], root["storage"])) or 0
+        return await counts.load(root["_id"]) or 0
 
     @reads("_id", "storage", description="All of them, a page at a time.")
     @staticmethod
