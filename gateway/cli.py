@@ -31,7 +31,11 @@ from .operations import InvalidOperation
 from .settings import Settings, SettingsError
 
 T = TypeVar("T")
-Subject = Enum("Subject", {"categories": "categories", "products": "products", "photos": "photos"}, type=str)
+Subject = Enum(
+    "Subject",
+    {"categories": "categories", "products": "products", "photos": "photos", "posts": "posts"},
+    type=str,
+)
 
 app = typer.Typer(
     name="portico",

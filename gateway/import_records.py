@@ -9,11 +9,14 @@ from typing import Any
 
 from graphql import GraphQLError
 
+from resolvers import content
 from resolvers.category_imports import CategoryRecord
+from resolvers.content_imports import PostRecord
 from resolvers.errors import InvalidInput
 from resolvers.photo_imports import PhotoRecord
 from resolvers.product_imports import ProductRecord
 from resolvers.product_rules import Price, ProductFields
+from resolvers.text import check_length, require_text
 from schema.scalars import check_big_int, parse_instant
 
 from .gallery import SLUG, FileBeside
@@ -74,6 +77,48 @@ def _slug_of(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", PurePath(name).stem.lower()).strip("-")
 
 
+def post_record(given: Any) -> PostRecord:
+    """A blog entry in the form of the front matter of a file with its text. Raises InvalidInput.
+
+    {"slug", "title", "text", "blog"?: a path, "tags"?, "publishOn" or "date"?, "author" or "authors"?}. Other fields
+    are passed over: front matter has many.
+    """
+    record = _object(given, None)
+    path = content.path_in(_text(record, "blog") if "blog" in record else "/blog")
+    if path is None:
+        raise InvalidInput("a path such as '/blog' is wanted", "blog")
+    published = "publishOn" if record.get("publishOn") is not None else "date"
+    return PostRecord(
+        blog=path,
+        slug=_text(record, "slug").strip(),
+        title=_text(record, "title"),
+        text=_text(record, "text"),
+        author=_author(record),
+        tags=_optional(record, "tags", _texts) or (),
+        publish_on=_optional(record, published, _day),
+    )
+
+
+def _author(record: Record) -> dict[str, str]:
+    """Who wrote it: {"id", "name"}, a name, or the names of several."""
+    author = record.get("author")
+    if isinstance(author, dict):
+        found = _object(author, {"id", "name"}, "author")
+        return {
+            name: require_text(_text(found, "author", name), "author", name, longest=200) for name in ("id", "name")
+        }
+    names = [_as_text(author, "author")] if author is not None else _optional(record, "authors", _texts)
+    name = check_length(", ".join(one.strip() for one in names or () if one.strip()), "author", longest=200)
+    return {"id": name, "name": name} if name else {"id": "import", "name": "Import"}
+
+
+def _day(value: Any, *path: str) -> Any:
+    """An instant, or a day, which begins at midnight in UTC."""
+    text = _as_text(value, *path)
+    return _instant(f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text, *path)
+
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _PRODUCT = {
     "sku",
     "type",
@@ -89,11 +134,12 @@ _PRODUCT = {
 }
 
 
-def _object(value: Any, known: set[str], *path: str) -> Record:
+def _object(value: Any, known: set[str] | None, *path: str) -> Record:
+    """An object with these fields; with None with any."""
     if not isinstance(value, dict):
         raise InvalidInput("an object is wanted", *path)
     for name in value:
-        if name not in known:
+        if known is not None and name not in known:
             raise InvalidInput("there is no such field", *path, name)
     return value
 

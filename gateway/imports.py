@@ -14,6 +14,7 @@ from typing import IO, Any, Literal, cast
 import orjson
 
 from resolvers.category_imports import put_categories
+from resolvers.content_imports import put_posts
 from resolvers.documents import Database
 from resolvers.errors import DomainError, InvalidInput
 from resolvers.photo_imports import put_photos
@@ -21,7 +22,7 @@ from resolvers.product_imports import put_products
 from resolvers.uploads import UploadRules
 
 from .clock import Clock
-from .import_records import category_record, photo_record, product_record
+from .import_records import category_record, photo_record, post_record, product_record
 
 BATCH = 500
 # So many batches are stored at once: the server works on several while the next is read.
@@ -56,6 +57,7 @@ IMPORTERS: dict[str, Importer] = {
     "categories": Importer(category_record, lambda record: record.slug, put_categories),
     "products": Importer(product_record, lambda record: record.fields.sku, put_products, is_parallel=True),
     "photos": Importer(photo_record, lambda record: f"{record.gallery}/{record.slug}", put_photos, has_files=True),
+    "posts": Importer(post_record, lambda record: "/".join((*record.blog, record.slug)), put_posts),
 }
 
 

@@ -38,7 +38,10 @@ from .text import require_slug
 
 @dataclass(frozen=True)
 class NewNode:
-    """What all nodes have in common. `parent_name` is what the caller calls the parent, for errors."""
+    """What all nodes have in common.
+
+    `parent_name` is what the caller calls the parent, for errors. `created` is for what is older than its node.
+    """
 
     slug: str
     title: str
@@ -46,6 +49,7 @@ class NewNode:
     parent_id: ObjectId | None = None
     tags: list[str] = field(default_factory=list)
     parent_name: str = "parent_id"
+    created: datetime | None = None
 
 
 async def create_section(db: Database, *, node: NewNode, kind: str, now: datetime, operation_id: str) -> Document:
@@ -90,6 +94,7 @@ async def create_node(
 
 
 def _document(type_: str, node: NewNode, detail: dict[str, Any], now: datetime, operation_id: str) -> Document:
+    created = node.created or now
     return {
         "_id": operations.derived_id(operation_id, "node"),
         "type": type_,
@@ -97,13 +102,13 @@ def _document(type_: str, node: NewNode, detail: dict[str, Any], now: datetime, 
         "title": require_title(node.title),
         "parent": node.parent_id,
         "ancestors": [],
-        "created": now,
-        "updated": now,
+        "created": created,
+        "updated": created,
         "author": node.author,
         "tags": require_tags(node.tags),
         "nonce": operations.derived_nonce(operation_id, "created"),
         "revision": 1,
-        "visible_from": visible_from(type_, detail, now),
+        "visible_from": visible_from(type_, detail, created),
         "detail": detail,
         SCHEMA_VERSION: NODES.version,
         **({"unrevised": {"at": now, "author": node.author}} if type_ in WITH_TEXT else {}),

@@ -88,6 +88,20 @@ async def edit_metadata(db: Database, edit: Edit, *, changes: Mapping[str, Any])
     return await _edit(db, edit, written, None)
 
 
+async def rewrite_entry(
+    db: Database, edit: Edit, *, title: str, text: str, tags: Sequence[str], publish_on: datetime | None
+) -> Document:
+    """Gives a blog entry all that an import says of it. Returns, raises and writes as `edit_text`."""
+    written = {
+        "title": require_title(title),
+        "detail.text": require_content(text),
+        "detail.publish_on": publish_on,
+        "visible_from": publish_on,
+        "tags": require_tags(tags),
+    }
+    return await _edit(db, edit, written, text)
+
+
 async def _edit(db: Database, edit: Edit, changes: Document, proposed: str | None) -> Document:
     while True:
         node = await require_settled(db, edit.node_id)

@@ -131,10 +131,10 @@ async def resolved(shop: GatewayClient, query: str, given: Any, operation: str |
         return given
     kind, key = found.groups()
     if kind == "id":
-        return (await shop.data("query ($key: String!) { category(slug: $key) { id } }", {"key": key}))["category"][
-            "id"
-        ]
-    return (await shop.data("query ($key: String!) { product(sku: $key) { nonce } }", {"key": key}))["product"]["nonce"]
+        category = await shop.data("query ($key: String!) { category(slug: $key) { id } }", {"key": key})
+        return str(category["category"]["id"])
+    product = await shop.data("query ($key: String!) { product(sku: $key) { nonce } }", {"key": key})
+    return str(product["product"]["nonce"])
 
 
 async def own_id(shop: GatewayClient, account: str | None) -> str:
