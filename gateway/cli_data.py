@@ -16,7 +16,7 @@ from rich.table import Table
 from resolvers.documents import Database
 from resolvers.indexes import create_indexes, migrate, shard_collections
 
-from . import demo, embedded, gallery, payments
+from . import demo, demo_site, embedded, gallery, payments
 from .clock import SystemClock
 from .doctor import INVARIANTS
 from .driver import connect, reach
@@ -65,7 +65,7 @@ async def check_database(settings: Settings) -> None:
 
 
 async def load_demo(settings: Settings, size: int, out: Console) -> None:
-    """Loads the shop, stocks it, opens accounts for its viewer, and hangs pictures into a gallery.
+    """Loads the shop and its site, stocks it, opens accounts for its viewer, and hangs pictures into a gallery.
 
     What is there already stays as it is, or is brought back to what it was.
     """
@@ -76,10 +76,12 @@ async def load_demo(settings: Settings, size: int, out: Console) -> None:
             for subject, files in (
                 ("categories", [demo.CATEGORIES]),
                 ("products", demo.multiplied(size, Path(folder))),
+                ("posts", [demo_site.POSTS]),
             ):
                 summary = await _import(db, settings, subject, files, out, out)
                 out.print(_counts(subject, summary))
         now = SystemClock().now()
+        out.print(f"pages: {await demo_site.write_pages(db, now=now):,}")
         out.print(f"photos: {await gallery.hang_pictures(db, upload_rules(settings), now=now):,} in the gallery")
         out.print(f"stock: {await demo.stock_up(db, now=now):,} products")
         out.print(f"accounts: {await demo.open_accounts(db, now=now):,} with money in them")

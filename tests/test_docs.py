@@ -5,8 +5,9 @@ How a page is read:
 * A `graphql` block is run as it stands, by a caller who may do everything, on the demo's shop. The blocks of a page
   are run in order, on one database of the page's own.
 * `json variables` after it holds its variables. There `<id of jazz>` stands for the id of the category with that slug,
-  `<nonce of LP-0001>` for the present nonce of that product, `<my cart>` and `<account Savings>` for the ids of the
-  viewer's cart and account, and `<endCursor>` for that of the page before.
+  `<nonce of LP-0001>` for the present nonce of that product, `<id at /blog>` and `<nonce at /about>` for those of the
+  node at that path, `<first revision at /about>` for the id of its oldest revision, `<my cart>` and `<account Savings>`
+  for the ids of the viewer's cart and account, and `<endCursor>` for that of the page before.
 * `json` after it is its answer. A second one is the answer when it is run again. `"…"` stands for a text that differs
   from one database to another.
 * `jsonl categories` and `jsonl products` are imported; `text` after it is what the command prints.
@@ -49,6 +50,15 @@ ANY = "…"
 
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$|^(?P<heading>#+ [^\n]*)$", re.MULTILINE | re.DOTALL)
 _STANDS_FOR = re.compile(r"<(id|nonce) of ([^<>]+)>")
+_AT = re.compile(r"<(id|nonce|first revision) at (/[^<>]+)>")
+_NODE_AT = """
+query ($path: String!) {
+  content(path: $path) {
+    id nonce
+    ... on Page { revisions(first: 100) { nodes { id } } } ... on BlogEntry { revisions(first: 100) { nodes { id } } }
+  }
+}
+"""
 _CURSOR = "<endCursor>"
 _OWN = re.compile(r"<(my cart|account ([^<>]+))>")
 _VIEWER = "{ viewer { cart { id } accounts { id name } } }"
@@ -127,6 +137,8 @@ async def resolved(shop: GatewayClient, query: str, given: Any, operation: str |
         return [await resolved(shop, query, value) for value in given]
     if isinstance(given, str) and (own := _OWN.fullmatch(given)) is not None:
         return await own_id(shop, own[2])
+    if isinstance(given, str) and (place := _AT.fullmatch(given)) is not None:
+        return await found_at(shop, place[1], place[2])
     if not isinstance(given, str) or (found := _STANDS_FOR.fullmatch(given)) is None:
         return given
     kind, key = found.groups()
@@ -135,6 +147,12 @@ async def resolved(shop: GatewayClient, query: str, given: Any, operation: str |
         return str(category["category"]["id"])
     product = await shop.data("query ($key: String!) { product(sku: $key) { nonce } }", {"key": key})
     return str(product["product"]["nonce"])
+
+
+async def found_at(shop: GatewayClient, wanted: str, path: str) -> str:
+    """The id or the nonce of the node at a path, or the id of its first revision."""
+    node = (await shop.data(_NODE_AT, {"path": path}))["content"]
+    return str(node["revisions"]["nodes"][-1]["id"] if wanted == "first revision" else node[wanted])
 
 
 async def own_id(shop: GatewayClient, account: str | None) -> str:
