@@ -6,8 +6,9 @@ How a page is read:
   are run in order, on one database of the page's own.
 * `json variables` after it holds its variables. There `<id of jazz>` stands for the id of the category with that slug,
   `<nonce of LP-0001>` for the present nonce of that product, `<id at /blog>` and `<nonce at /about>` for those of the
-  node at that path, `<first revision at /about>` for the id of its oldest revision, `<my cart>` and `<account Savings>`
-  for the ids of the viewer's cart and account, and `<endCursor>` for that of the page before.
+  node at that path, `<first revision at /about>` and `<first nonce at /about>` for the id and the nonce of its oldest
+  revision, `<my cart>` and `<account Savings>` for the ids of the viewer's cart and account, and `<endCursor>` for that
+  of the page before.
 * `json` after it is its answer. A second one is the answer when it is run again. `"…"` stands for a text that differs
   from one database to another.
 * `jsonl categories` and `jsonl products` are imported; `text` after it is what the command prints.
@@ -50,12 +51,13 @@ ANY = "…"
 
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$|^(?P<heading>#+ [^\n]*)$", re.MULTILINE | re.DOTALL)
 _STANDS_FOR = re.compile(r"<(id|nonce) of ([^<>]+)>")
-_AT = re.compile(r"<(id|nonce|first revision) at (/[^<>]+)>")
+_AT = re.compile(r"<(id|nonce|first revision|first nonce) at (/[^<>]+)>")
 _NODE_AT = """
 query ($path: String!) {
   content(path: $path) {
     id nonce
-    ... on Page { revisions(first: 100) { nodes { id } } } ... on BlogEntry { revisions(first: 100) { nodes { id } } }
+    ... on Page { revisions(first: 100) { nodes { id nonce } } }
+    ... on BlogEntry { revisions(first: 100) { nodes { id nonce } } }
   }
 }
 """
@@ -150,9 +152,11 @@ async def resolved(shop: GatewayClient, query: str, given: Any, operation: str |
 
 
 async def found_at(shop: GatewayClient, wanted: str, path: str) -> str:
-    """The id or the nonce of the node at a path, or the id of its first revision."""
+    """The id or the nonce of the node at a path, as it is or as it was at first."""
     node = (await shop.data(_NODE_AT, {"path": path}))["content"]
-    return str(node["revisions"]["nodes"][-1]["id"] if wanted == "first revision" else node[wanted])
+    if not wanted.startswith("first"):
+        return str(node[wanted])
+    return str(node["revisions"]["nodes"][-1]["id" if wanted == "first revision" else "nonce"])
 
 
 async def own_id(shop: GatewayClient, account: str | None) -> str:
