@@ -137,11 +137,16 @@ async def resolved(shop: GatewayClient, query: str, given: Any, operation: str |
         return {name: await resolved(shop, query, value) for name, value in given.items()}
     if isinstance(given, list):
         return [await resolved(shop, query, value) for value in given]
-    if isinstance(given, str) and (own := _OWN.fullmatch(given)) is not None:
+    return await stood_for(shop, given) if isinstance(given, str) else given
+
+
+async def stood_for(shop: GatewayClient, given: str) -> str:
+    """What a text stands for; most stand for themselves."""
+    if (own := _OWN.fullmatch(given)) is not None:
         return await own_id(shop, own[2])
-    if isinstance(given, str) and (place := _AT.fullmatch(given)) is not None:
+    if (place := _AT.fullmatch(given)) is not None:
         return await found_at(shop, place[1], place[2])
-    if not isinstance(given, str) or (found := _STANDS_FOR.fullmatch(given)) is None:
+    if (found := _STANDS_FOR.fullmatch(given)) is None:
         return given
     kind, key = found.groups()
     if kind == "id":
