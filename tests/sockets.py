@@ -24,9 +24,9 @@ SECONDS = 20.0
 POSTED = "subscription ($id: ID!) { commentPosted(discussionId: $id) { text } }"
 
 
-async def until(is_so: Callable[[], bool]) -> None:
+async def until(is_so: Callable[[], bool], seconds: float = SECONDS) -> None:
     """Waits until it is so. Fails where that takes too long."""
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(seconds):
         while not is_so():  # noqa: ASYNC110 - what is waited for tells nobody
             await asyncio.sleep(0.005)
 

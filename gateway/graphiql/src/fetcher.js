@@ -1,5 +1,14 @@
+import { getOperationAST } from 'graphql';
+import { failure } from './failure.js';
+import { createSubscriber } from './subscriber.js';
+
 export function createFetcher(endpoint) {
+  const subscribe = createSubscriber(endpoint);
   return async (params, options) => {
+    const operation = options?.documentAST && getOperationAST(options.documentAST, params.operationName);
+    if (operation?.operation === 'subscription') {
+      return subscribe(params, options.headers ?? {});
+    }
     // A Headers object lets the headers editor override these in any case.
     const headers = new Headers({
       accept: 'application/graphql-response+json, application/json;q=0.9',
@@ -39,9 +48,4 @@ function withPrintableDefaults(result) {
     }
   }
   return result;
-}
-
-// GraphiQL shows a thrown error with its stack, which says nothing to the reader.
-function failure(message) {
-  return { errors: [{ message }] };
 }

@@ -1,0 +1,4 @@
+// GraphiQL shows a thrown error with its stack, which says nothing to the reader.
+export function failure(message) {
+  return { errors: [{ message }] };
+}

@@ -1,0 +1,48 @@
+// Runs subscriptions as GraphiQL does, by its own fetcher: node explorer.mjs HTTP_URL TOKEN DISCUSSION.
+// Prints what it shows as JSON.
+import { parse } from 'graphql';
+import WebSocket from 'ws';
+
+const [url, token, discussion] = process.argv.slice(2);
+globalThis.WebSocket = WebSocket;
+globalThis.window = { location: { href: url } };
+const { createFetcher } = await import('../../gateway/graphiql/src/fetcher.js');
+
+const fetcher = createFetcher(url);
+const TEXT = `
+  query Who { viewer { subject } }
+  mutation Post($input: PostCommentInput!) { postComment(input: $input) { __typename } }
+  subscription Posted($id: ID!) { commentPosted(discussionId: $id) { text } }
+`;
+const ask = (operationName, variables, given = token) =>
+  fetcher(
+    { query: TEXT, operationName, variables },
+    { documentAST: parse(TEXT), headers: given ? { authorization: `Bearer ${given}` } : {} },
+  );
+
+async function first(results) {
+  for await (const result of results) return result;
+  return null;
+}
+
+const seen = {};
+seen.who = await ask('Who');
+const told = await ask('Posted', { id: discussion });
+const arriving = told.next();
+let hasArrived = false;
+arriving.then(() => {
+  hasArrived = true;
+});
+while (!hasArrived) {
+  await ask('Post', { input: { discussionId: discussion, text: 'Hello' } });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+}
+seen.told = (await arriving).value;
+// While it waits for the next one it can be ended, as by the button that stops it.
+while (JSON.stringify((await Promise.race([told.next(), new Promise((resolve) => setTimeout(resolve, 500))])) ?? 0) !== '0');
+await told.return();
+seen.ended = (await told.next()).done;
+seen.unknown = await first(await ask('Posted', { id: 'x' }));
+seen.refused = await first(await ask('Posted', { id: discussion }, 'x'));
+console.log(JSON.stringify(seen));
+process.exit(0);
