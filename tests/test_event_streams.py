@@ -66,45 +66,36 @@ async def test_a_mutation_by_post(gateway: GatewayClient, port: int) -> None:
     assert event[1]["data"]["createCategory"]["category"]["slug"] == "a"
 
 
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [
+async def test_an_operation_that_cannot_be_run_is_an_event_with_its_errors(port: int) -> None:
+    for query, code in (
         ("{", "GRAPHQL_PARSE_FAILED"),
         ("{ x }", "GRAPHQL_VALIDATION_FAILED"),
         ("query ($a: ID!) { node(id: $a) { id } }", "BAD_USER_INPUT"),
-    ],
-)
-async def test_an_operation_that_cannot_be_run_is_an_event_with_its_errors(port: int, query: str, code: str) -> None:
-    async with streamed(port, query) as stream:
-        event = await stream.receive()
+    ):
+        async with streamed(port, query) as stream:
+            event = await stream.receive()
 
-        assert event is not None
-        assert event[0] == "next"
-        assert "data" not in event[1]
-        assert [error["extensions"]["code"] for error in event[1]["errors"]] == [code]
-        assert await stream.receive() == ("complete", None)
+            assert event is not None
+            assert event[0] == "next"
+            assert "data" not in event[1]
+            assert [error["extensions"]["code"] for error in event[1]["errors"]] == [code]
+            assert await stream.receive() == ("complete", None)
 
 
-@pytest.mark.parametrize(
-    ("request_", "status", "code"),
-    [
-        ({"method": "GET", "params": {"query": "mutation { __typename }"}}, 405, "METHOD_NOT_ALLOWED"),
-        ({"method": "PUT"}, 405, "METHOD_NOT_ALLOWED"),
-        ({"method": "POST", "json": {"query": 1}}, 400, "BAD_REQUEST"),
-        ({"method": "POST", "content": "x"}, 415, "UNSUPPORTED_MEDIA_TYPE"),
-        ({"method": "POST", "json": {"query": VIEWER}, "headers": {"authorization": "Bearer x"}}, 401,
-         "UNAUTHENTICATED"),
-    ],
-)  # fmt: skip
-async def test_what_is_no_request_is_refused_as_it_is_without_a_stream(
-    gateway: GatewayClient, request_: dict[str, Any], status: int, code: str
-) -> None:
-    response = await gateway.http.request(
-        **{**request_, "url": "/graphql", "headers": {**EVENTS, **request_.get("headers", {})}}
-    )
+async def test_what_is_no_request_is_refused_as_it_is_without_a_stream(gateway: GatewayClient) -> None:
+    token = {"authorization": "Bearer x"}
+    refused: list[tuple[str, dict[str, Any], int, str]] = [
+        ("GET", {"params": {"query": "mutation { __typename }"}}, 405, "METHOD_NOT_ALLOWED"),
+        ("PUT", {}, 405, "METHOD_NOT_ALLOWED"),
+        ("POST", {"json": {"query": 1}}, 400, "BAD_REQUEST"),
+        ("POST", {"content": "x"}, 415, "UNSUPPORTED_MEDIA_TYPE"),
+        ("POST", {"json": {"query": VIEWER}, "headers": {**EVENTS, **token}}, 401, "UNAUTHENTICATED"),
+    ]
+    for method, given, status, code in refused:
+        response = await gateway.http.request(method, "/graphql", **{"headers": EVENTS, **given})
 
-    assert response.status_code == status
-    assert response.json()["errors"][0]["extensions"] == {"code": code}
+        assert response.status_code == status
+        assert response.json()["errors"][0]["extensions"] == {"code": code}
 
 
 async def test_who_takes_both_gets_a_single_answer_at_once(gateway: GatewayClient) -> None:
@@ -114,12 +105,12 @@ async def test_who_takes_both_gets_a_single_answer_at_once(gateway: GatewayClien
     assert response.json() == {"data": {"viewer": None}}
 
 
-@pytest.mark.parametrize("accept", ["text/html", "text/event-stream;q=0", "text/*"])
-async def test_who_takes_neither_is_told_what_there_is(gateway: GatewayClient, accept: str) -> None:
-    response = await gateway.http.post("/graphql", json={"query": VIEWER}, headers={"accept": accept})
+async def test_who_takes_neither_is_told_what_there_is(gateway: GatewayClient) -> None:
+    for accept in ("text/html", "text/event-stream;q=0", "text/*"):
+        response = await gateway.http.post("/graphql", json={"query": VIEWER}, headers={"accept": accept})
 
-    assert response.status_code == 406
-    assert "text/event-stream" in response.json()["errors"][0]["message"]
+        assert response.status_code == 406
+        assert "text/event-stream" in response.json()["errors"][0]["message"]
 
 
 class Held:

@@ -104,28 +104,22 @@ async def test_what_goes_wrong_in_a_field_comes_with_the_data(gateway: GatewayCl
     assert await gateway.db["categories"].count_documents({}) == 0
 
 
-@pytest.mark.parametrize(
-    ("query", "variables", "code"),
-    [
-        ("{", None, "GRAPHQL_PARSE_FAILED"),
-        ("{ nothing }", None, "GRAPHQL_VALIDATION_FAILED"),
-        ("subscription { __typename }", None, "GRAPHQL_VALIDATION_FAILED"),
-        ("query ($id: ID!) { node(id: $id) { id } }", None, "BAD_USER_INPUT"),
-        ("query A { __typename } query B { __typename }", None, "BAD_USER_INPUT"),
-        ("{ " * 25 + "}" * 25, None, "GRAPHQL_PARSE_FAILED"),
-        (MANY, None, "OPERATION_TOO_COMPLEX"),
-    ],
-)
-async def test_an_operation_that_cannot_be_run_ends_with_an_error_and_leaves_the_others_alone(
-    socket: Socket, query: str, variables: Any, code: str
-) -> None:
+async def test_an_operation_that_cannot_be_run_ends_with_an_error_and_leaves_the_others_alone(socket: Socket) -> None:
     await socket.init()
-    await socket.subscribe("1", query, variables)
+    for query, code in (
+        ("{", "GRAPHQL_PARSE_FAILED"),
+        ("{ nothing }", "GRAPHQL_VALIDATION_FAILED"),
+        ("subscription { __typename }", "GRAPHQL_VALIDATION_FAILED"),
+        ("query ($id: ID!) { node(id: $id) { id } }", "BAD_USER_INPUT"),
+        ("query A { __typename } query B { __typename }", "BAD_USER_INPUT"),
+        (MANY, "OPERATION_TOO_COMPLEX"),
+    ):
+        # The id is free again each time.
+        await socket.subscribe("1", query)
 
-    message = await socket.receive()
-    assert (message["id"], message["type"]) == ("1", "error")
-    assert [error["extensions"]["code"] for error in message["payload"]] == [code]
-    # Its id is free again.
+        message = await socket.receive()
+        assert (message["id"], message["type"]) == ("1", "error")
+        assert [error["extensions"]["code"] for error in message["payload"]] == [code]
     await socket.subscribe("1", VIEWER)
     assert (await socket.receive())["type"] == "next"
 

@@ -13,7 +13,9 @@ export function createSubscriber(endpoint) {
   return (params, headers) => {
     const key = JSON.stringify(headers);
     if (!clients.has(key)) {
-      clients.set(key, createClient({ url: url.href, connectionParams: headers, lazyCloseTimeout: 3_000 }));
+      const options = { url: url.href, connectionParams: headers, lazyCloseTimeout: 3_000 };
+      // A code of the protocol's says what is wrong; it would be so again.
+      clients.set(key, createClient({ ...options, shouldRetry: ({ code }) => code < 4000 }));
     }
     return results(clients.get(key).iterate(params));
   };
