@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 GRAPHIQL := gateway/static/graphiql/index.html
 # What sends every kind of command, and runs every kind of field; `make soak` runs all tests so.
-OTHERS := $(addprefix tests/test_,accounts.py budgets.py carts.py catalog_facets.py catalog_search.py categories.py faults.py \
-	idempotency.py import_files.py imports.py index_creation.py leases_and_jobs.py live.py nodes.py paging.py \
+OTHERS := $(addprefix tests/test_,accounts.py budgets.py carts.py catalog_facets.py catalog_search.py categories.py \
+	content.py content_edits.py faults.py idempotency.py import_files.py imports.py index_creation.py leases_and_jobs.py live.py nodes.py paging.py \
 	photo_crashes.py photo_keys.py photos.py products.py thumbnails.py upgrades.py)
 
 .DEFAULT_GOAL := help

@@ -89,9 +89,10 @@ async def _content(db: Database) -> AsyncIterator[Problem]:
 
 
 async def _revisions(db: Database) -> AsyncIterator[Problem]:
-    async for node in content_checks.find_missing_revisions(db):
-        mend = partial(content_checks.mend_revision, db, node)
-        yield Problem(f"content {node['slug']}", "its text is not in its revisions", mend)
+    async for wrong in content_checks.find_missing_revisions(db):
+        mend = partial(content_checks.mend_revision, db, wrong["node"])
+        text = "its text is not in its revisions"
+        yield Problem(f"content {wrong['node']['slug']}", text, mend if wrong["is_missing"] else None)
     async for node_id in content_checks.find_stray_revisions(db):
         yield Problem(f"revisions of {node_id}", "there is no such node", partial(revisions.forget, db, node_id))
 

@@ -70,7 +70,11 @@ async def mend_node(db: Database, wrong: Document) -> None:
 
 
 async def find_missing_revisions(db: Database) -> AsyncIterator[Document]:
-    """The pages and entries whose present text is not in the revisions, nor about to be. Yields the nodes."""
+    """The pages and entries whose present text is not in the revisions, nor about to be.
+
+    Yields {node, is_missing}: where the revision is not missing it holds another text, and nobody can know which of the
+    two is right.
+    """
     settled = {"type": {"$in": sorted(WITH_TEXT)}, "unrevised": None}
     async for batch in in_batches(db[NODES.name].find(settled).sort(_BY_PLACE), _BATCH):
         keys = {node["_id"]: f"{node['_id']}.{node['revision']}" for node in batch}
@@ -78,7 +82,7 @@ async def find_missing_revisions(db: Database) -> AsyncIterator[Document]:
         for node in batch:
             revision = kept.get(keys[node["_id"]])
             if revision is None or (revision["nonce"], revision["text"]) != (node["nonce"], node["detail"]["text"]):
-                yield node
+                yield {"node": node, "is_missing": revision is None}
 
 
 async def mend_revision(db: Database, node: Document) -> None:

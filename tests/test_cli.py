@@ -84,12 +84,13 @@ def test_every_command_tells_what_it_does_and_what_it_takes() -> None:
 
 
 def test_a_token_is_printed_alone_and_says_what_was_asked_for(env: dict[str, str]) -> None:
-    done = portico("token", "--sub", "Ann", "--role", "merchant", "--role", "EDITOR", "--hours", "2", env=env)
+    options = ("--role", "merchant", "--role", "EDITOR", "--hours", "2", "--name", "Ann Lee")
+    done = portico("token", "--sub", "Ann", *options, env=env)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
     claims = jwt.decode(done.stdout.strip(), str(SECRET), algorithms=["HS256"], audience="portico")
-    assert (claims["sub"], claims["roles"]) == ("Ann", ["MERCHANT", "EDITOR"])
+    assert (claims["sub"], claims["roles"], claims["name"]) == ("Ann", ["MERCHANT", "EDITOR"], "Ann Lee")
     assert claims["exp"] - claims["iat"] == 7200
     assert abs(claims["iat"] - time.time()) < 60
 

@@ -1,0 +1,80 @@
+"""Paths, slugs, titles and tags, whatever is typed."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resolvers.content import MAX_DEPTH, path_in
+from resolvers.content_rules import MAX_TAG, MAX_TITLE, comparable_tag, require_tags, require_title
+from resolvers.errors import InvalidInput
+from resolvers.text import MAX_SLUG, require_slug
+
+ODD = st.text(st.sampled_from("ab0-_./\\%A\0\n é\u202e"), max_size=30)
+SLUGS = st.from_regex(r"[a-z0-9]{1,5}([-_.][a-z0-9]{1,5}){0,2}", fullmatch=True)
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def is_slug(text: str) -> bool:
+    try:
+        return require_slug(text, "slug") == text
+    except InvalidInput:
+        return False
+
+
+@given(st.one_of(ODD, ODD.map(lambda text: f"/{text}"), st.text(max_size=30)))
+def test_a_text_is_a_path_just_where_its_parts_are_slugs(text: str) -> None:
+    parts = text.split("/")
+    is_path = parts[0] == "" and 1 <= len(parts) - 1 <= MAX_DEPTH and all(map(is_slug, parts[1:]))
+
+    assert path_in(text) == (tuple(parts[1:]) if is_path else None)
+
+
+@given(st.lists(SLUGS, min_size=1, max_size=MAX_DEPTH))
+def test_slugs_make_a_path_that_is_read_as_it_was_written(slugs: list[str]) -> None:
+    assert path_in("/" + "/".join(slugs)) == tuple(slugs)
+
+
+@given(SLUGS)
+def test_a_slug_cannot_leave_its_place(slug: str) -> None:
+    assert is_slug(slug)
+    assert not {"/", "\\", "%"} & set(slug)
+    assert slug not in {".", ".."}
+
+
+def test_the_longest_path_is_one() -> None:
+    longest = ("/" + "a" * MAX_SLUG) * MAX_DEPTH
+
+    assert path_in(longest) == ("a" * MAX_SLUG,) * MAX_DEPTH
+    assert path_in(f"{longest}a") is None
+    assert path_in(f"{longest}/a") is None
+
+
+@given(st.text(max_size=MAX_TITLE + 10))
+def test_a_title_is_one_line_or_refused(text: str) -> None:
+    try:
+        title = require_title(text)
+    except InvalidInput:
+        assert not comparable_tag(text) or "\0" in text or len(_composed(text)) > MAX_TITLE
+    else:
+        assert 0 < len(title) <= MAX_TITLE
+        assert title == " ".join(title.split())
+        assert not any(unicodedata.category(one) == "Cc" for one in title)
+        assert require_title(title) == title
+
+
+@given(st.lists(st.text(max_size=MAX_TAG), max_size=10))
+def test_tags_are_a_set_that_is_found_by_what_was_typed(given_tags: list[str]) -> None:
+    try:
+        tags = require_tags(given_tags)
+    except InvalidInput:
+        assert any(not comparable_tag(tag) or "\0" in tag or len(_composed(tag)) > MAX_TAG for tag in given_tags)
+    else:
+        assert len(set(tags)) == len(tags)
+        assert {comparable_tag(tag) for tag in given_tags} == set(tags)
+        assert require_tags(tags) == tags
