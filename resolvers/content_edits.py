@@ -22,6 +22,7 @@ from pymongo.errors import DuplicateKeyError
 from . import operations, revisions
 from .content import (
     ENTRY,
+    KIND,
     NODES,
     SETTLING_ATTEMPTS,
     SETTLING_PAUSE,
@@ -128,15 +129,19 @@ def _require_fields(node: Document, changes: Document) -> None:
 async def _try_edit(db: Database, node: Document, edit: Edit, changes: Document) -> Document | None:
     # The text that is going to be overwritten has to be in the revisions.
     await revisions.keep(db, node)
-    written = {**changes, "nonce": operations.derived_nonce(edit.operation_id, edit.nonce), "updated": edit.now}
+    written = {**changes, "nonce": operations.derived_nonce(edit.operation_id, edit.nonce)}
     if node["type"] in WITH_TEXT:
         written["unrevised"] = {"at": edit.now, "author": edit.author}
     guard = {"_id": node["_id"], "parent": node["parent"], "nonce": edit.nonce, **SETTLED}
-    update = {"$set": written, "$inc": {"revision": 1}, **operations.mark_applied(edit.operation_id)}
+    update = {"$set": written, "$inc": {"revision": 1}, "$max": {"updated": edit.now}}
+    update |= operations.mark_applied(edit.operation_id)
     try:
-        return await db[NODES.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
+        changed = await db[NODES.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
     except DuplicateKeyError:
         raise SlugTaken(changes["slug"]) from None
+    if changed is None and "unrevised" in node:
+        await revisions.forget_if_gone(db, node)
+    return changed
 
 
 async def conflict(db: Database, node: Document, nonce: str, proposed: str | None) -> EditConflict:
@@ -204,4 +209,4 @@ async def _change_tags(
         if changed is not None:
             return changed
         await asyncio.sleep(SETTLING_PAUSE)
-    raise NotFound("ContentNode", str(node_id))
+    raise NotFound(KIND, str(node_id))

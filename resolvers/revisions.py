@@ -125,8 +125,17 @@ async def settle(db: Database, node: Document, *more: str) -> None:
         return
     here = {"_id": node["_id"], "parent": node["parent"]}
     settled = await db[NODES.name].update_one({**here, "nonce": node["nonce"]}, {"$unset": dict.fromkeys(marks, "")})
-    if not settled.matched_count and await db[NODES.name].find_one(here, {"_id": 1}) is None:
-        # It was deleted meanwhile, maybe before the copy was made.
+    if not settled.matched_count:
+        await forget_if_gone(db, node)
+
+
+async def forget_if_gone(db: Database, node: Document) -> None:
+    """Undoes a copy that was made when the node was deleted already: who copies looks afterwards whether it is there.
+
+    Writes:   as `forget`, where the node is gone.
+    """
+    here = {"_id": node["_id"], "parent": node["parent"]}
+    if await db[NODES.name].find_one(here, {"_id": 1}) is None:
         await forget(db, node["_id"])
 
 

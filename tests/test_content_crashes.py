@@ -14,6 +14,7 @@ from gateway.faults import Crash, FaultyDatabase
 from resolvers import content_edits, content_jobs
 from resolvers.content_edits import Edit
 from resolvers.documents import Document
+from resolvers.errors import EditConflict, NotFound
 from schema.nodes import encode_id, key_in
 
 from .harness import Answer, GatewayClient, SettableClock, stops
@@ -314,6 +315,35 @@ async def test_an_edit_that_sleeps_while_its_page_is_deleted_leaves_no_revision(
         assert await scene.state() == changed({}, {}, "docs/page"), skip
         await scene.assert_settled()
     assert skip > 6
+
+
+async def test_an_edit_of_an_unrevised_text_that_sleeps_while_its_page_is_deleted_leaves_no_revision(
+    scene: Scene,
+) -> None:
+    db = scene.gateway.db
+    for skip in stops():
+        mutation, given = await scene.set("another text")
+        assert await scene.crash(mutation, given, 4)
+        page = await db["cms.nodes"].find_one({"slug": "page"})
+        assert page is not None
+        assert "unrevised" in page
+        ran: list[str] = []
+
+        async def delete(ran: list[str] = ran, page: Document = page) -> None:
+            own = {"id": encode_id("ContentNode", page["_id"]), "nonce": page["nonce"]}
+            with database_of(scene.gateway, db):
+                ran.append(await scene.told("deleteContent", own))
+
+        edit = Edit(page["_id"], page["nonce"], {"id": "b", "name": "B"}, scene.clock.now(), "r-next")
+        with contextlib.suppress(NotFound, EditConflict):
+            await content_edits.edit_text(interrupted(db, None, None, delete, skip=skip), edit, text="Four.")
+        if not ran:
+            break
+        if ran == ["DeletedPayload"]:
+            assert await scene.state() == changed({}, {}, "docs/page"), skip
+        await scene.jobs()
+        await scene.assert_settled()
+    assert skip > 3
 
 
 async def test_a_page_that_sleeps_while_its_section_is_deleted_is_below_it_or_not_there(scene: Scene) -> None:
