@@ -14,7 +14,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin, Subprotocol
 
+from gateway.requests import Request
 from gateway.server import bind, protocols
+from gateway.streaming import Session, responses
 
 from .harness import GatewayClient
 
@@ -162,3 +164,17 @@ async def texts(source: Socket | EventStream, count: int) -> list[str]:
         assert "errors" not in payload, payload
         found.append(payload["data"]["commentPosted"]["text"])
     return found
+
+
+async def assert_listens(gateway: GatewayClient, query: str, name: str | None, variables: Mapping[str, Any]) -> None:
+    """The subscription begins, and has nothing to tell yet."""
+    session = Session(gateway.state, f"Bearer {gateway.token()}")
+    live = asyncio.Event()
+    request = Request(query, variables, name)
+    answers = responses(gateway.state.executor, request, session, await session.context(), live)
+    async with contextlib.aclosing(answers):
+        first = asyncio.create_task(answers.__anext__())
+        await until(lambda: live.is_set() or first.done())
+        assert not first.done(), first.result()
+        first.cancel()
+        await asyncio.wait({first})

@@ -3,7 +3,7 @@
 How a page is read:
 
 * A `graphql` block is run as it stands, by a caller who may do everything, on the demo's shop. The blocks of a page
-  are run in order, on one database of the page's own.
+  are run in order, on one database of the page's own. A subscription is run until it listens.
 * `json variables` after it holds its variables. There `<id of jazz>` stands for the id of the category with that slug,
   `<nonce of LP-0001>` for the present nonce of that product, `<id at /blog>` and `<nonce at /about>` for those of the
   node at that path, `<first revision at /about>` and `<first nonce at /about>` for the id and the nonce of its oldest
@@ -42,6 +42,7 @@ from schema import create_schema
 from schema.roles import Role
 
 from .harness import GatewayClient
+from .sockets import assert_listens
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -188,8 +189,12 @@ def as_shown(answer: Any, shown: Any) -> Any:
 
 
 def is_mutation(query: str, name: str | None = None) -> bool:
+    return is_of_kind(OperationType.MUTATION, query, name)
+
+
+def is_of_kind(kind: OperationType, query: str, name: str | None = None) -> bool:
     return any(
-        node.operation is OperationType.MUTATION
+        node.operation is kind
         for node in parse(query).definitions
         if isinstance(node, OperationDefinitionNode) and (name is None or (node.name and node.name.value == name))
     )
@@ -210,6 +215,9 @@ async def test_examples_answer_what_the_page_shows(
 async def assert_answers(shop: GatewayClient, example: Example) -> None:
     query, where = example.block.text, example.block.where
     variables = await resolved(shop, query, example.variables)
+    if is_of_kind(OperationType.SUBSCRIPTION, query):
+        await assert_listens(shop, query, None, variables)
+        return
     assert example.shown or not is_mutation(query), f"{where}: a mutation's answer must be shown"
     for text in example.shown:
         shown = json.loads(text)
@@ -274,6 +282,9 @@ async def test_examples_of_graphiql_answer(shop: GatewayClient, path: Path) -> N
         given = {} if written is None else json.loads(written[1])
 
         variables = await resolved(shop, operation.tab, given, operation.name)
+        if is_of_kind(OperationType.SUBSCRIPTION, operation.tab, operation.name):
+            await assert_listens(shop, operation.tab, operation.name, variables)
+            continue
         answer = await shop.data(operation.tab, variables, operation=operation.name)
 
         assert all(value is not None and value.get("nodes") != [] for value in answer.values()), operation.name

@@ -26,7 +26,7 @@ CDN_POLICY = POLICY.replace("script-src 'self'", "script-src 'self' https://unpk
 )
 FOLDER = Path(explorer.__file__).parent / "examples"
 EXAMPLES = {path.stem: path.read_text() for path in sorted(FOLDER.glob("*.graphql"))}
-OPERATION = re.compile(r"^(?:query|mutation) (\w+)", re.MULTILINE)
+OPERATION = re.compile(r"^(?:query|mutation|subscription) (\w+)", re.MULTILINE)
 PAGES = ["/", "/graphiql/", "/graphql"]
 HTML = {"accept": "text/html"}
 ASKED = ("CategoryPage", "breadcrumbs")
