@@ -12,6 +12,9 @@ from graphql import GraphQLError
 from resolvers import content
 from resolvers.category_imports import CategoryRecord
 from resolvers.content_imports import PostRecord
+from resolvers.comment_imports import CommentRecord
+from resolvers.comment_storages import STORAGES
+from resolvers.discussions import DOCUMENTS
 from resolvers.errors import InvalidInput
 from resolvers.photo_imports import PhotoRecord
 from resolvers.product_imports import ProductRecord
@@ -69,6 +72,32 @@ def photo_record(given: Any, folder: Path) -> PhotoRecord:
         tags=tuple(_optional(record, "tags", _texts) or ()),
         read=FileBeside(folder, name).read,
         checksum=_optional(record, "sha256", _as_text),
+    )
+
+
+def comment_record(given: Any) -> CommentRecord:
+    """{"content": a path or "product": a SKU, "id", "parent"?: an id, "author", "posted", "text", "edited"?,
+    "storage"?}. Raises InvalidInput.
+    """
+    record = _object(given, {"content", "product", "id", "parent", "author", "posted", "text", "edited", "storage"})
+    subjects = [name for name in ("content", "product") if record.get(name) is not None]
+    if len(subjects) != 1:
+        raise InvalidInput("either a `content` or a `product` is wanted")
+    subject = _text(record, subjects[0])
+    if subject.startswith("/") is not (subjects[0] == "content"):
+        raise InvalidInput("a path begins with a slash, a SKU with something else", subjects[0])
+    storage = _optional(record, "storage", _as_text) or DOCUMENTS
+    if storage not in STORAGES:
+        raise InvalidInput(f"it must be one of {', '.join(STORAGES)}", "storage")
+    return CommentRecord(
+        subject=subject,
+        name=_text(record, "id"),
+        parent=_optional(record, "parent", _as_text),
+        author=_text(record, "author"),
+        text=_text(record, "text"),
+        posted=_instant(record.get("posted"), "posted"),
+        edited=_optional(record, "edited", _instant),
+        storage=storage,
     )
 
 

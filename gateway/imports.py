@@ -15,6 +15,7 @@ import orjson
 
 from resolvers.category_imports import put_categories
 from resolvers.content_imports import put_posts
+from resolvers.comment_imports import put_comments
 from resolvers.documents import Database
 from resolvers.errors import DomainError, InvalidInput
 from resolvers.photo_imports import put_photos
@@ -23,6 +24,7 @@ from resolvers.uploads import UploadRules
 
 from .clock import Clock
 from .import_records import category_record, photo_record, post_record, product_record
+from .import_records import category_record, comment_record, photo_record, product_record
 
 BATCH = 500
 # So many batches are stored at once: the server works on several while the next is read.
@@ -43,7 +45,7 @@ class Importer:
 
     `key` is the natural key: a batch holds each once. Several batches are stored at once where `is_parallel`: where no
     record needs an earlier one. Records that name files `has_files`: `read` is told the folder that they are in, and
-    `put` the rules for them.
+    `put` the rules for them. `awaits` is what a record's parent is.
     """
 
     read: Callable[..., Any]
@@ -51,6 +53,7 @@ class Importer:
     put: Callable[..., Awaitable[Sequence[Outcome]]]
     is_parallel: bool = False
     has_files: bool = False
+    awaits: str = "category"
 
 
 IMPORTERS: dict[str, Importer] = {
@@ -58,6 +61,7 @@ IMPORTERS: dict[str, Importer] = {
     "products": Importer(product_record, lambda record: record.fields.sku, put_products, is_parallel=True),
     "photos": Importer(photo_record, lambda record: f"{record.gallery}/{record.slug}", put_photos, has_files=True),
     "posts": Importer(post_record, lambda record: "/".join((*record.blog, record.slug)), put_posts),
+    "comments": Importer(comment_record, lambda record: record.key, put_comments, awaits="comment"),
 }
 
 
@@ -199,7 +203,7 @@ class Import:
         held_up = list(dict.fromkeys(map(self._key, behind)) or firsts)
         for key in held_up:
             row = firsts.pop(key)
-            self._bad(row, f"parent: there is no category {row[2].parent!r}")
+            self._bad(row, f"parent: there is no {self.importer.awaits} {row[2].parent!r}")
         self._waiting = [*firsts.values(), *behind]
 
     def _bad(self, row: Row, reason: str) -> None:

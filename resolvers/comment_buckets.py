@@ -98,14 +98,21 @@ def holding(comment: Document, guard: Document) -> Document:
     }
 
 
-async def finish_splits_of(db: Database, comment: Document) -> bool:
-    """Finishes a split that keeps the comment from being changed. False where there is none."""
+async def may_match_now(db: Database, comment: Document, guard: Document) -> bool:
+    """Whether a change that has found nothing by `holding` is to be tried again: it may have met a split. One that is
+    still in its way is finished.
+
+    The page and the comment are looked at in one command: between two, a split could begin or end.
+    """
     query = {"discussion": comment["discussion"], "low": {"$lte": comment["key"]}}
-    found = await db[BUCKETS.name].find_one(query, {"discussion": 1, "low": 1, "split": 1}, sort=[("low", -1)])
-    if found is None or "split" not in found:
+    fields = {"discussion": 1, "split": 1, "comments": {"$elemMatch": {"_id": comment["_id"], **guard}}}
+    found = await db[BUCKETS.name].find_one(query, fields, sort=[("low", -1)])
+    if found is None:
         return False
-    await finish_split(db, found)
-    return True
+    if "split" in found and found["split"]["at"] <= comment["key"]:
+        await finish_split(db, found)
+        return True
+    return "comments" in found
 
 
 async def _begin_split(db: Database, bucket: Document, key: str, now: datetime) -> None:

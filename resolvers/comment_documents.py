@@ -98,7 +98,7 @@ class DocumentStorage(LedgerStorage):
         query = {"discussion": comment["discussion"], "_id": comment["_id"], **guard}
         return await db[COMMENTS.name].find_one_and_update(query, update, return_document=ReturnDocument.AFTER)
 
-    async def put(self, db: Database, comment: Document) -> Document | None:
+    async def put(self, db: Database, comment: Document, *, now: datetime) -> Document | None:  # noqa: ARG002
         try:
             await db[COMMENTS.name].insert_one({**comment, SCHEMA_VERSION: COMMENTS.version})
         except DuplicateKeyError as error:
@@ -107,7 +107,7 @@ class DocumentStorage(LedgerStorage):
             return None
         return comment
 
-    async def fence(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> bool:
+    async def fence(self, db: Database, discussion: ObjectId, comment_id: ObjectId, *, now: datetime) -> bool:  # noqa: ARG002
         try:
             await db[COMMENTS.name].insert_one(fence_of(discussion, comment_id))
         except DuplicateKeyError:

@@ -30,7 +30,7 @@ from . import operations
 from .comment_changes import EMBEDDED_COLLECTION
 from .comment_embedded_reads import chain_of, find_comments, find_embedded_pages
 from .comment_storage import Draft, Slug
-from .comments import CommentListing, CommentRef, named, new_comment, shown
+from .comments import CommentListing, CommentRef, named, shown
 from .discussions import EMBEDDED
 from .documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
 from .errors import DiscussionFull, InvalidInput, NotFound
@@ -88,15 +88,7 @@ class EmbeddedStorage:
 
     async def post(self, db: Database, draft: Draft) -> Document:
         comment_id = operations.derived_id(draft.operation_id, "comment/0")
-        parent = None if draft.parent is None else {**draft.parent, "_id": draft.parent["ref"].id}
-        fresh = new_comment(
-            comment_id,
-            discussion=draft.discussion,
-            parent=parent,
-            author=draft.author,
-            text=draft.text,
-            now=draft.now,
-        )
+        parent, fresh = draft.stored_parent, draft.comment(comment_id)
         for number in count():
             comment = named(fresh, parent, number)
             if await self._push(db, comment):

@@ -43,7 +43,7 @@ from pymongo import ReturnDocument
 
 from . import operations
 from .comment_storage import Draft
-from .comments import named, new_comment, shown
+from .comments import named, shown, stored
 from .discussions import DISCUSSIONS, find_by_ids
 from .documents import Database, Document
 from .errors import NotFound
@@ -75,13 +75,13 @@ class LedgerStorage(ABC):
         """One guarded update of a comment, by its `discussion`, `_id` and `key`. Returns it as it is then."""
 
     @abstractmethod
-    async def put(self, db: Database, comment: Document) -> Document | None:
+    async def put(self, db: Database, comment: Document, *, now: datetime) -> Document | None:
         """Makes a comment visible, by one insert or update. Returns it as it stands then; None where one with its _id
         has been put already, or never can be. Raises SlugPartTaken.
         """
 
     @abstractmethod
-    async def fence(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> bool:
+    async def fence(self, db: Database, discussion: ObjectId, comment_id: ObjectId, *, now: datetime) -> bool:
         """Keeps a comment that is not there from ever coming. False where it is there."""
 
     @abstractmethod
@@ -112,7 +112,7 @@ class LedgerStorage(ABC):
 
     async def _attempt(self, db: Database, comment_id: ObjectId, draft: Draft) -> Document | None:
         """The comment, put by this call or another one; None where it is fenced."""
-        parent = draft.parent if draft.parent is None else _stored(draft.parent)
+        parent = draft.stored_parent
         entry = _entry(comment_id, by=1, parent=None if parent is None else parent["_id"], now=draft.now)
         attempt = entry["attempt"]
         await _list(db, draft.discussion, entry)
@@ -120,24 +120,17 @@ class LedgerStorage(ABC):
         if parent is not None and await self.change(db, parent, {"deleted": False}, listing) is None:
             await self._conclude(db, draft.discussion, entry, parent, is_counted=False, now=draft.now)
             raise NotFound("Comment", str(draft.parent["ref"]) if draft.parent else None)
-        fresh = new_comment(
-            comment_id,
-            discussion=draft.discussion,
-            parent=parent,
-            author=draft.author,
-            text=draft.text,
-            now=draft.now,
-        )
-        comment = await self._put(db, fresh | {"attempt": attempt}, parent)
+        fresh = draft.comment(comment_id) | {"attempt": attempt}
+        comment = await self._put(db, fresh, parent, now=draft.now)
         await self._conclude(db, draft.discussion, entry, parent, is_counted=comment is not None, now=draft.now)
         if comment is not None:
             return shown(comment, self.name, draft.discussion)
         return await self._posted_before(db, draft.discussion, comment_id)
 
-    async def _put(self, db: Database, fresh: Document, parent: Document | None) -> Document | None:
+    async def _put(self, db: Database, fresh: Document, parent: Document | None, *, now: datetime) -> Document | None:
         for number in count():
             with contextlib.suppress(SlugPartTaken):
-                return await self.put(db, named(fresh, parent, number))
+                return await self.put(db, named(fresh, parent, number), now=now)
         raise AssertionError
 
     async def _posted_before(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> Document | None:
@@ -158,7 +151,7 @@ class LedgerStorage(ABC):
         update: Document = {"$set": {"text": text, "edited": now}}
         if operations.is_repeatable(operation_id):
             update["$push"] = {"applied": {"$each": [operation_id], "$slice": -_APPLIED_KEPT}}
-        edited = await self.change(db, _stored(comment), guard, update)
+        edited = await self.change(db, stored(comment), guard, update)
         if edited is None:
             edited = await self._require(db, comment)
             if edited["deleted"] or not operations.was_applied(edited, operation_id):
@@ -166,7 +159,7 @@ class LedgerStorage(ABC):
         return shown(edited, self.name, comment["discussion"])
 
     async def delete(self, db: Database, comment: Document, *, now: datetime) -> Document:
-        discussion, cell = comment["discussion"], _stored(comment)
+        discussion, cell = comment["discussion"], stored(comment)
         entry = _entry(cell["_id"], by=-1, parent=cell["parent"], now=now)
         before = await _list(db, discussion, entry)
         for other in before["under_way"]:
@@ -215,7 +208,7 @@ class LedgerStorage(ABC):
         found = await self.raw(db, discussion["_id"], ids)
         comment, parent = found.get(entry["id"]), found.get(entry["parent"])
         if entry["by"] > 0:
-            if comment is None and not await self.fence(db, discussion["_id"], entry["id"]):
+            if comment is None and not await self.fence(db, discussion["_id"], entry["id"], now=now):
                 comment = (await self.raw(db, discussion["_id"], ids))[entry["id"]]
             is_counted = comment is not None and comment["attempt"] == entry["attempt"]
             await self._conclude(db, discussion["_id"], entry, parent, is_counted=is_counted, now=now)
@@ -277,9 +270,3 @@ async def _list(db: Database, discussion: ObjectId, entry: Document) -> Document
     if before is None:
         raise NotFound("Discussion", str(discussion))
     return before
-
-
-def _stored(comment: Document) -> Document:
-    """A shown comment as it is stored."""
-    parent = comment.get("parent")
-    return {**comment, "parent": None if parent is None else getattr(parent, "id", parent)}

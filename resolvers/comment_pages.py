@@ -18,7 +18,7 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from .comment_buckets import BUCKETS, FULL, finish_splits_of, holding, place
+from .comment_buckets import BUCKETS, FULL, holding, may_match_now, place
 from .comment_documents import LISTED, fence_of, indexes_of_keys, is_slug_taken
 from .comment_ledger import LedgerStorage, SlugPartTaken
 from .comment_page_reads import find_by_keys, find_in_buckets
@@ -87,10 +87,10 @@ class PageStorage(LedgerStorage):
             )
             if page is not None:
                 return {**page["comments"][0], "discussion": comment["discussion"]}
-            if not await finish_splits_of(db, comment):
+            if not await may_match_now(db, comment, guard):
                 return None
 
-    async def put(self, db: Database, comment: Document) -> Document | None:
+    async def put(self, db: Database, comment: Document, *, now: datetime) -> Document | None:
         key = {name: comment[name] for name in ("_id", "discussion", "slug", *LISTED)}
         try:
             await db[KEYS.name].insert_one({**key, SCHEMA_VERSION: KEYS.version})
@@ -101,9 +101,9 @@ class PageStorage(LedgerStorage):
             if known is None or "key" not in known:
                 return None
             comment = {**comment, **{name: known[name] for name in key}}
-        return comment if await self._push(db, comment) else None
+        return comment if await self._push(db, comment, now=now) else None
 
-    async def _push(self, db: Database, comment: Document) -> bool:
+    async def _push(self, db: Database, comment: Document, *, now: datetime) -> bool:
         """Puts the comment on the page of its key. False where it is there, or is fenced."""
         cell = {name: value for name, value in comment.items() if name != "discussion"}
         update = {
@@ -113,7 +113,7 @@ class PageStorage(LedgerStorage):
         }
         absent = {"comments._id": {"$ne": comment["_id"]}, "fenced": {"$ne": comment["_id"]}}
         while True:
-            page = await place(db, comment["discussion"], comment["key"], now=comment["posted"])
+            page = await place(db, comment["discussion"], comment["key"], now=now)
             here = {name: page[name] for name in ("_id", "discussion", "high")}
             free = {**here, "split": None, "count": {"$lt": FULL}, **absent}
             if (await db[BUCKETS.name].update_one(free, update)).matched_count:
@@ -126,22 +126,22 @@ class PageStorage(LedgerStorage):
     async def _key(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> Document | None:
         return await db[KEYS.name].find_one({"discussion": discussion, "_id": comment_id})
 
-    async def fence(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> bool:
+    async def fence(self, db: Database, discussion: ObjectId, comment_id: ObjectId, *, now: datetime) -> bool:
         try:
             await db[KEYS.name].insert_one(fence_of(discussion, comment_id))
         except DuplicateKeyError:
             known = await self._key(db, discussion, comment_id)
             if known is None or "key" not in known:
                 return await self.is_fenced(db, discussion, comment_id)
-            return await self._fence_at(db, known)
+            return await self._fence_at(db, known, now=now)
         return True
 
-    async def _fence_at(self, db: Database, key: Document) -> bool:
+    async def _fence_at(self, db: Database, key: Document, *, now: datetime) -> bool:
         """Fences a comment whose key is settled: nobody can put it on its page any more."""
         comment_id = key["_id"]
         update = {"$push": {"fenced": {"$each": [comment_id], "$slice": -_FENCES_KEPT}}}
         while True:
-            page = await place(db, key["discussion"], key["key"], now=key["posted"])
+            page = await place(db, key["discussion"], key["key"], now=now)
             here = {"_id": page["_id"], "discussion": page["discussion"], "high": page["high"], "split": None}
             if (await db[BUCKETS.name].update_one({**here, "comments._id": {"$ne": comment_id}}, update)).matched_count:
                 break

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from bson import ObjectId
 
-from .comments import CommentListing, CommentRef
+from .comments import CommentListing, CommentRef, new_comment, stored
 from .documents import Database, Document, Projection
 from .paging import Key, Page
 
@@ -19,7 +19,10 @@ Slug = tuple[ObjectId, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A comment that somebody wants to post. Its text and its depth are good; `parent` is a shown comment, whole."""
+    """A comment that somebody wants to post. Its text and its depth are good; `parent` is a shown comment, whole.
+
+    `posted` is when it was posted elsewhere, `edited` when it was changed there; None where it is new.
+    """
 
     discussion: ObjectId
     parent: Document | None
@@ -27,6 +30,25 @@ class Draft:
     text: str
     now: datetime
     operation_id: str
+    posted: datetime | None = None
+    edited: datetime | None = None
+
+    def comment(self, comment_id: ObjectId) -> Document:
+        """The comment with this `_id`, as nobody has seen it yet."""
+        parent = self.stored_parent
+        comment = new_comment(
+            comment_id,
+            discussion=self.discussion,
+            parent=parent,
+            author=self.author,
+            text=self.text,
+            now=self.posted or self.now,
+        )
+        return comment if self.edited is None else {**comment, "edited": self.edited}
+
+    @property
+    def stored_parent(self) -> Document | None:
+        return None if self.parent is None else stored(self.parent)
 
 
 class Storage(Protocol):

@@ -188,3 +188,9 @@ def shown(comment: Document, storage: str, discussion: ObjectId) -> Document:
     if comment.get("parent") is not None:
         comment["parent"] = CommentRef(storage, discussion, comment["parent"])
     return comment
+
+
+def stored(comment: Document) -> Document:
+    """A shown comment as it is stored."""
+    parent = comment.get("parent")
+    return {**comment, "parent": parent.id if isinstance(parent, CommentRef) else parent}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from typing import Any
 
 import pytest
@@ -134,3 +135,12 @@ def by_time(row: Any) -> tuple[str, str]:
 
 def editor(gateway: GatewayClient) -> str:
     return gateway.token("an editor", [Role.EDITOR])
+
+
+async def fill(gateway: GatewayClient, discussion: str, rng: random.Random, number: int) -> list[Any]:
+    """So many comments, replies to any of those before."""
+    posted: list[Any] = []
+    for n in range(number):
+        parents = [None, *(one["slug"] for one in posted if one["depth"] < 4)]
+        posted.append(await post(gateway, discussion, f"Comment {n}.", rng.choice(parents)))
+    return posted

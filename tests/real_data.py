@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import random
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +70,29 @@ def catalog() -> Catalog:
 
 def issued(film: Line) -> str:
     return f"{film['year']}-01-01T00:00:00.000Z"
+
+
+# What each real thread is kept in: 1,428, 541, 492 and 146 comments.
+THREADS = {"t3_n49rw": "PAGES", "t3_3hahrw": "PAGES", "t3_fo7p5b": "DOCUMENTS", "t3_57dw9a": "EMBEDDED"}
+LONG_THREADS = {"t3_n49rw", "t3_fo7p5b"}
+
+
+def discussions() -> list[Line]:
+    """Every comment of four real threads, on products that have the names of the threads."""
+    return [
+        {
+            "product": row["link_id"],
+            "id": row["name"],
+            "parent": row["parent_id"] if row["parent_id"] != row["link_id"] else None,
+            "author": row["author"],
+            "posted": _instant(row["created_utc"]),
+            "edited": _instant(row["edited"]) if row["edited"] else None,
+            "text": html.unescape(row["body"]),
+            "storage": THREADS[row["link_id"]],
+        }
+        for row in rows("reddit_comments")
+    ]
+
+
+def _instant(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

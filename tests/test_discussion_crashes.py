@@ -14,11 +14,13 @@ import pytest
 from gateway.clock import SystemClock
 from gateway.faults import Crash, FaultyDatabase
 from resolvers import comment_buckets, comment_jobs, comment_pages, operations
+from resolvers.comment_buckets import finish_split
 from resolvers.comment_checks import find_wrong_discussions
 from resolvers.comment_edits import delete_comment, edit_comment, find_deleted, post_comment
+from resolvers.comment_pages import PageStorage
 from resolvers.comment_storages import STORAGES, count_comments, find_comment_pages, find_comments
 from resolvers.comments import CHRONOLOGICAL, THREADED, listing_of
-from resolvers.discussions import open_discussion
+from resolvers.discussions import PAGES, open_discussion
 from resolvers.documents import Database, Document
 from resolvers.errors import NotFound
 
@@ -322,3 +324,25 @@ async def test_a_slug_that_is_taken_is_not_given_again(
     found: Any = await STORAGES[storage].find_by_slug(scene.db, [(scene.discussion["_id"], taken)])
     assert [comment["text"] for comment in found.values()] == ["Other."]
     await scene.assert_settled()
+
+
+async def test_a_change_that_meets_a_split_is_made_however_the_split_goes_on(scene: Scene) -> None:
+    await scene.build(PAGES)
+    storage, other = PageStorage(), scene.comments["Other."]
+    (page,) = await scene.db["comment_pages"].find({}).to_list()
+    mark = {"$set": {"split": {"at": other["key"], "since": scene.now}}}
+    await scene.keep()
+    for method in ("find_one_and_update", "find_one", None):
+        await scene.restore()
+        await scene.db["comment_pages"].update_one({"_id": page["_id"]}, mark)
+        # Somebody else finishes it before this is looked at, or nobody does.
+        finish = partial(finish_split, scene.db, page)
+        own = scene.db if method is None else interrupted(scene.db, "comment_pages", method, finish)
+
+        changed = await storage.change(own, other, {"text": "Other."}, {"$set": {"text": "Changed."}})
+        again = await storage.change(scene.db, other, {"text": "Other."}, {"$set": {"text": "Changed again."}})
+
+        assert changed is not None
+        assert (changed["text"], again) == ("Changed.", None)
+        assert [text for text, _, _ in await scene.rows()] == ["Top.", "Middle.", "Last.", "Changed."]
+        await scene.assert_settled()

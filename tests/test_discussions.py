@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 from typing import Any
 
@@ -22,6 +21,7 @@ from .discussions import (
     delete,
     editor,
     everything,
+    fill,
     open_on_product,
     page,
     post,
@@ -29,15 +29,6 @@ from .discussions import (
     threaded,
 )
 from .harness import GatewayClient, SettableClock, assert_invariants
-
-
-async def fill(gateway: GatewayClient, discussion: str, rng: random.Random, number: int) -> list[Any]:
-    """So many comments, replies to any of those before."""
-    posted: list[Any] = []
-    for n in range(number):
-        parents = [None, *(one["slug"] for one in posted if one["depth"] < 4)]
-        posted.append(await post(gateway, discussion, f"Comment {n}.", rng.choice(parents)))
-    return posted
 
 
 @ON_EACH
@@ -314,29 +305,6 @@ async def test_a_repeated_call_has_one_effect_and_one_answer(gateway: GatewayCli
     assert deleted[0] == deleted[1]
     assert deleted[2] == deleted[3]
     assert await count(gateway, discussion) == 0
-    await assert_invariants(gateway)
-
-
-@ON_EACH
-async def test_200_posters_at_once(gateway: GatewayClient, storage: str) -> None:
-    discussion = await open_on_product(gateway, storage)
-    roots = [await post(gateway, discussion, f"Root {number}.") for number in range(2)]
-    slugs = itertools.cycle([None, roots[0]["slug"], roots[1]["slug"]])
-
-    posted = await asyncio.gather(
-        *(post(gateway, discussion, f"{number}", next(slugs), by=f"poster {number}") for number in range(200))
-    )
-
-    whole = await everything(gateway, discussion, 33)
-    assert whole == threaded(whole)
-    assert sorted(row["slug"] for row in whole) == sorted(one["slug"] for one in (*roots, *posted))
-    assert sorted(row["text"] for row in whole[:]) == sorted([*map(str, range(200)), "Root 0.", "Root 1."])
-    assert await everything(gateway, discussion, 33, order="CHRONOLOGICAL") == sorted(whole, key=by_time)
-    assert {row["slug"]: row["replyCount"] for row in whole if row["replyCount"]} == {
-        roots[0]["slug"]: 67,
-        roots[1]["slug"]: 66,
-    }
-    assert await count(gateway, discussion) == 202
     await assert_invariants(gateway)
 
 

@@ -1,0 +1,171 @@
+"""Comments that come in files: each in its discussion, below its parent, with its own time; safe to repeat."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from . import operations
+from .comment_edits import edit_comment
+from .comment_storage import Draft
+from .comment_storages import STORAGES, find_comments
+from .comment_text import require_comment_text
+from .comments import MAX_DEPTH, CommentRef
+from .content import KIND as CONTENT
+from .content import find_by_paths, path_in
+from .discussions import DOCUMENTS, open_discussion
+from .documents import Database, Document
+from .errors import DomainError, InvalidInput, NotFound
+from .products import find_by_skus
+from .text import require_text
+
+# Comments that are posted at once: all of them are counted in one document.
+_AT_ONCE = 16
+_WHO = "import"
+_MAX_NAME = 200
+
+
+@dataclass(frozen=True)
+class CommentRecord:
+    """A comment as an import describes it.
+
+    `subject` is the path of a content node, or the SKU of a product; `name` and `parent` are the file's own ids.
+    """
+
+    subject: str
+    name: str
+    parent: str | None
+    author: str
+    text: str
+    posted: datetime
+    edited: datetime | None = None
+    storage: str = DOCUMENTS
+
+    @property
+    def key(self) -> str:
+        return f"{self.subject}\n{self.name}"
+
+
+Outcome = Literal["created", "changed", "unchanged", "waiting"] | DomainError
+
+
+async def put_comments(db: Database, records: Sequence[CommentRecord], *, now: datetime) -> list[Outcome]:
+    """Posts the comments that are not there yet, and gives the others the text of their record.
+
+    A discussion is opened where there is none, with the storage of the first record. A reply to what is not there
+    (yet) is `waiting`.
+
+    Returns:  what became of each record.
+    Writes:   as `post_comment` and `edit_comment`.
+    """
+    work = _Work(db, now)
+    await work.find(records)
+    outcomes: dict[int, Outcome] = {}
+    left = dict(enumerate(records))
+    while left:
+        # Parents first; siblings side by side.
+        names = {record.key for record in left.values()}
+        ready = [number for number, record in left.items() if _parent_key(record) not in names] or list(left)
+        for start in range(0, len(ready), _AT_ONCE):
+            some = ready[start : start + _AT_ONCE]
+            found = await asyncio.gather(*(work.put(left[number]) for number in some))
+            outcomes |= dict(zip(some, found, strict=True))
+        for number in ready:
+            del left[number]
+    return [outcomes[number] for number in range(len(records))]
+
+
+def _parent_key(record: CommentRecord) -> str | None:
+    return None if record.parent is None else f"{record.subject}\n{record.parent}"
+
+
+class _Work:
+    """What is known while some records are stored: their discussions, and their comments by the records' keys."""
+
+    def __init__(self, db: Database, now: datetime) -> None:
+        self._db = db
+        self._now = now
+        self._discussions: dict[str, Document | None] = {}
+        self._comments: dict[str, Document] = {}
+
+    async def find(self, records: Sequence[CommentRecord]) -> None:
+        for record in records:
+            if record.subject not in self._discussions:
+                self._discussions[record.subject] = await self._discussion(record)
+        keys: dict[CommentRef, str] = {}
+        for record in records:
+            for name in (record.name, record.parent):
+                if name is not None and self._discussions[record.subject] is not None:
+                    keys[self._ref(record.subject, name)] = f"{record.subject}\n{name}"
+        found = await find_comments(self._db, list(keys)) if keys else {}
+        self._comments = {keys[ref]: comment for ref, comment in found.items()}
+
+    async def _discussion(self, record: CommentRecord) -> Document | None:
+        """The discussion of the record's subject; None where there is no such subject."""
+        if record.subject.startswith("/"):
+            way = path_in(record.subject)
+            node = None if way is None else (await find_by_paths(self._db, [way])).get(way)
+            subject = None if node is None else (CONTENT, str(node["_id"]))
+        else:
+            product = (await find_by_skus(self._db, [record.subject], {"sku": 1})).get(record.subject)
+            subject = None if product is None else ("Product", record.subject)
+        if subject is None:
+            return None
+        kind, key = subject
+        return await open_discussion(self._db, kind=kind, key=key, storage=record.storage, subject=_WHO, now=self._now)
+
+    def _operation(self, subject: str, name: str) -> str:
+        """The same for the same record, so that it is posted once however often the file is imported."""
+        discussion = self._discussions[subject]
+        assert discussion is not None
+        return f"k-import.{discussion['_id']}.{name}"
+
+    def _ref(self, subject: str, name: str) -> CommentRef:
+        discussion = self._discussions[subject]
+        assert discussion is not None
+        comment_id = operations.derived_id(self._operation(subject, name), "comment/0")
+        return CommentRef(discussion["storage"], discussion["_id"], comment_id)
+
+    async def put(self, record: CommentRecord) -> Outcome:
+        try:
+            return await self._put(record)
+        except DomainError as error:
+            return error
+
+    async def _put(self, record: CommentRecord) -> Outcome:
+        text = require_comment_text(record.text)
+        author = require_text(record.author, "author", longest=_MAX_NAME)
+        discussion = self._discussions[record.subject]
+        if discussion is None:
+            raise NotFound("Subject", message=f"there is nothing at {record.subject!r} to discuss")
+        known = self._comments.get(record.key)
+        if known is not None:
+            return await self._change(known, text)
+        parent_key = _parent_key(record)
+        parent = None if parent_key is None else self._comments.get(parent_key)
+        if parent_key is not None and parent is None:
+            return "waiting"
+        if parent is not None and parent["depth"] >= MAX_DEPTH:
+            raise InvalidInput(f"a reply is at most {MAX_DEPTH} levels deep", "parent")
+        draft = Draft(
+            discussion=discussion["_id"],
+            parent=parent,
+            author={"id": author, "name": author},
+            text=text,
+            now=self._now,
+            operation_id=self._operation(record.subject, record.name),
+            posted=record.posted,
+            edited=record.edited,
+        )
+        self._comments[record.key] = await STORAGES[discussion["storage"]].post(self._db, draft)
+        return "created"
+
+    async def _change(self, known: Document, text: str) -> Outcome:
+        if known["text"] == text or known["deleted"]:
+            return "unchanged"
+        operation_id = operations.random_operation_id()
+        await edit_comment(self._db, comment=known, text=text, now=self._now, operation_id=operation_id)
+        return "changed"

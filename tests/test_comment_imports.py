@@ -1,0 +1,141 @@
+"""Comments that come in files: below their parents, with their own times, once however often they come."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.clock import SystemClock
+from gateway.imports import IMPORTERS, BadRecord, Import
+from resolvers.comment_text import require_comment_text
+from resolvers.content_creation import NewNode, create_page
+from resolvers.discussions import discussion_id
+from schema.nodes import encode_id
+
+from . import real_data
+from .catalog import add_products, product
+from .discussions import ON_EACH, by_time, count, everything, threaded
+from .harness import GatewayClient, assert_invariants
+
+IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+Line = dict[str, Any]
+
+
+async def imported(gateway: GatewayClient, folder: Path, *lines: Line) -> tuple[Counter[str], list[str]]:
+    """What became of the records, and the reasons why some were not taken."""
+    bad: list[BadRecord] = []
+    file = real_data.write(folder / "comments.jsonl", list(lines))
+    work = Import(gateway.db, IMPORTERS["comments"], SystemClock(), bad.append, lambda _: None)
+    summary = await work.run([file])
+    return summary.counts, [f"{one.line}: {one.reason}" for one in bad]
+
+
+def line(name: str, parent: str | None = None, **fields: Any) -> Line:
+    return {
+        "product": "p",
+        "id": name,
+        "parent": parent,
+        "author": "alienth",
+        "posted": f"2011-12-08T03:02:{len(name):02}Z",
+        "text": f"Text of {name}.",
+        **fields,
+    }
+
+
+def discussion_on(key: str) -> str:
+    return encode_id("Discussion", discussion_id("Product", key))
+
+
+@ON_EACH
+async def test_comments_come_in_any_order_and_once(gateway: GatewayClient, tmp_path: Path, storage: str) -> None:
+    await add_products(gateway.db, [product(sku="p")])
+    lines = [
+        line("aaa", "aa", storage=storage, edited="2011-12-09T00:00:00Z"),
+        line("aa", "a", storage=storage),
+        line("a", storage=storage),
+        line("bb", "a", storage=storage),
+    ]
+
+    first = await imported(gateway, tmp_path, *lines)
+    again = await imported(gateway, tmp_path, *lines[::-1])
+    changed = await imported(gateway, tmp_path, lines[0], {**lines[3], "text": "Another text."})
+
+    assert first == (Counter(created=4), [])
+    assert again == (Counter(unchanged=4), [])
+    assert changed == (Counter(unchanged=1, changed=1), [])
+    rows = await everything(gateway, discussion_on("p"))
+    assert rows == threaded(rows)
+    assert {row["text"]: (row["depth"], row["replyCount"], row["posted"]) for row in rows} == {
+        "Text of a.": (0, 2, "2011-12-08T03:02:01.000Z"),
+        "Text of aa.": (1, 1, "2011-12-08T03:02:02.000Z"),
+        "Text of aaa.": (2, 0, "2011-12-08T03:02:03.000Z"),
+        "Another text.": (1, 0, "2011-12-08T03:02:02.000Z"),
+    }
+    assert await count(gateway, discussion_on("p")) == 4
+    await assert_invariants(gateway)
+
+
+async def test_comments_come_to_what_stands_at_a_path(gateway: GatewayClient, tmp_path: Path) -> None:
+    author = {"id": "e", "name": "E"}
+    node = NewNode("about", "About", author, None, [])
+    page = await create_page(gateway.db, node=node, text="Text.", now=SystemClock().now(), operation_id="r-1")
+    given = {**line("a"), "content": "/about", "product": None}
+
+    found = await imported(gateway, tmp_path, given, {**given, "id": "b", "content": "/nowhere"})
+
+    assert found == (Counter(created=1, failed=1), ["2: there is nothing at '/nowhere' to discuss"])
+    discussion = (await gateway.data('{ content(path: "/about") { id discussion { commentCount } } }'))["content"]
+    assert discussion == {"id": encode_id("ContentNode", page["_id"]), "discussion": {"commentCount": 1}}
+
+
+BAD: dict[str, tuple[Line, str]] = {
+    "no subject": (line("a", product=None), "either a `content` or a `product` is wanted"),
+    "two subjects": (line("a", content="/about"), "either a `content` or a `product` is wanted"),
+    "a path for a SKU": (line("a", product="/about"), "product: a path begins with a slash, a SKU with something else"),
+    "no such product": (line("a", product="none"), "there is nothing at 'none' to discuss"),
+    "no text": (line("a", text=""), "text: Text must not be empty."),
+    "no author": (line("a", author=" "), "author: Author must not be empty."),
+    "no time": (line("a", posted="yesterday"), "posted: "),
+    "no such storage": (line("a", storage="HEAP"), "storage: it must be one of DOCUMENTS, EMBEDDED, PAGES"),
+    "no such parent": (line("a", "z"), "parent: there is no comment 'z'"),
+    "its own parent": (line("a", "a"), "parent: there is no comment 'a'"),
+    "an unknown field": (line("a", score=2), ""),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_a_record_that_cannot_be_taken_is_named(gateway: GatewayClient, tmp_path: Path, name: str) -> None:
+    await add_products(gateway.db, [product(sku="p")])
+    given, reason = BAD[name]
+
+    counts, reasons = await imported(gateway, tmp_path, given, line("good"))
+
+    assert counts == Counter(created=1, failed=1)
+    assert reasons[0].startswith(f"1: {reason}")
+    assert len(reasons) == 1
+
+
+async def test_real_threads_are_what_their_file_says(gateway: GatewayClient, tmp_path: Path) -> None:
+    threads = [thread for thread in real_data.THREADS if IS_SOAK or thread not in real_data.LONG_THREADS]
+    lines = [one for one in real_data.discussions() if one["product"] in threads]
+    await add_products(gateway.db, [product(sku=thread) for thread in threads])
+
+    assert await imported(gateway, tmp_path, *lines) == (Counter(created=len(lines)), [])
+
+    await assert_invariants(gateway)
+    for thread in threads:
+        here = [one for one in lines if one["product"] == thread]
+        rows = await everything(gateway, discussion_on(thread))
+        assert rows == threaded(rows)
+        assert await everything(gateway, discussion_on(thread), order="CHRONOLOGICAL") == sorted(rows, key=by_time)
+        assert len(rows) == await count(gateway, discussion_on(thread)) == len(here)
+        texts = {one["id"]: require_comment_text(one["text"]) for one in here}
+        wanted = Counter((one["author"], texts[one["id"]], texts.get(one["parent"])) for one in here)
+        by_slug = {row["slug"]: row["text"] for row in rows}
+        assert wanted == Counter(
+            (row["author"]["id"], row["text"], row["parent"] and by_slug[row["parent"]["slug"]]) for row in rows
+        )
