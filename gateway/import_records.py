@@ -11,9 +11,9 @@ from graphql import GraphQLError
 
 from resolvers import content
 from resolvers.category_imports import CategoryRecord
-from resolvers.content_imports import PostRecord
 from resolvers.comment_imports import CommentRecord
 from resolvers.comment_storages import STORAGES
+from resolvers.content_imports import PostRecord
 from resolvers.discussions import DOCUMENTS
 from resolvers.errors import InvalidInput
 from resolvers.photo_imports import PhotoRecord

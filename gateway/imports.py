@@ -14,8 +14,8 @@ from typing import IO, Any, Literal, cast
 import orjson
 
 from resolvers.category_imports import put_categories
-from resolvers.content_imports import put_posts
 from resolvers.comment_imports import put_comments
+from resolvers.content_imports import put_posts
 from resolvers.documents import Database
 from resolvers.errors import DomainError, InvalidInput
 from resolvers.photo_imports import put_photos
@@ -23,8 +23,7 @@ from resolvers.product_imports import put_products
 from resolvers.uploads import UploadRules
 
 from .clock import Clock
-from .import_records import category_record, photo_record, post_record, product_record
-from .import_records import category_record, comment_record, photo_record, product_record
+from .import_records import category_record, comment_record, photo_record, post_record, product_record
 
 BATCH = 500
 # So many batches are stored at once: the server works on several while the next is read.
