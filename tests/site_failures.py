@@ -90,4 +90,8 @@ CONTENT_ELSEWHERE = {
     ("restoreRevision", "SlugTaken"),
     ("restoreRevision", "InvalidInput"),
     ("deleteContent", "EditConflict"),
+    # A photo is locked for a while; calls with files have tests of their own.
+    ("deleteContent", "PhotoLocked"),
+    *(("uploadPhoto", name) for name in ("SlugTaken", "UnacceptableFile", "NotFound", "InvalidInput")),
+    *(("replacePhoto", name) for name in ("EditConflict", "PhotoLocked", "UnacceptableFile", "NotFound")),
 }
