@@ -56,9 +56,13 @@ class Stopping(Ended):
 
 @dataclass
 class Counts:
-    """What `/metrics` shows of it. `streams` counts how often one was opened, `ended` is by code."""
+    """What `/metrics` shows of it. `streams` counts how often one was opened, `ended` is by code.
+
+    `unread` are connections that were given up because their clients did not read.
+    """
 
     sockets: int = 0
+    unread: int = 0
     listeners: int = 0
     streams: int = 0
     interruptions: int = 0

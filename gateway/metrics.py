@@ -52,6 +52,7 @@ class _Live(Collector):
             ("portico_change_stream_interruptions", "Interruptions of a change stream.", counts.interruptions),
             ("portico_events", "Events that the change streams have had.", counts.events),
             ("portico_events_delivered", "Events that subscriptions have taken.", counts.deliveries),
+            ("portico_connections_unread", "Connections given up because their clients did not read.", counts.unread),
         ):
             yield CounterMetricFamily(name, text, number)
         ended = CounterMetricFamily(

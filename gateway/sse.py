@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -58,7 +59,7 @@ class EventStream:
                 if executor.kind_of(request.query, request.operation_name) is not OperationType.SUBSCRIPTION:
                     await self._start()
                 await self._relay(answers, gone)
-        except (ClientGone, OSError):
+        except ClientGone:
             return
         except Stopping:
             # Without `complete` the client knows that it should come again.
@@ -73,7 +74,7 @@ class EventStream:
             last = _next(_failure(FAULTS["INTERNAL"], {"code": "INTERNAL", "requestId": request_id})) + _COMPLETE
         finally:
             gone.cancel()
-        with contextlib.suppress(TimeoutError, OSError):
+        with contextlib.suppress(TimeoutError, OSError, ClientGone, TooSlow):
             async with asyncio.timeout(LAST_SECONDS):
                 await self._start()
                 await self._send({"type": "http.response.body", "body": last})
@@ -113,11 +114,13 @@ class EventStream:
         try:
             while not upcoming.done():
                 ends = {upcoming, gone} if self._has_begun else {upcoming, gone, live}
-                seconds = min(self._settings.keep_alive_seconds, max(0.0, self._session.seconds_left))
+                # A mutation that has begun is finished, and answered.
+                left = math.inf if self._context.is_write else self._session.seconds_left
+                seconds = min(self._settings.keep_alive_seconds, max(0.0, left))
                 done, _ = await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 if gone in done:
                     raise ClientGone
-                if self._session.seconds_left <= 0:
+                if left <= 0:
                     raise InvalidToken("The token has expired.")
                 if live in done:
                     await self._start()
@@ -127,13 +130,15 @@ class EventStream:
             live.cancel()
 
     async def _write(self, part: bytes) -> None:
-        """Raises TooSlow where the client does not take it in time."""
+        """Raises TooSlow where the client does not take it in time, and ClientGone."""
         try:
             async with asyncio.timeout(self._settings.send_seconds):
                 await self._send({"type": "http.response.body", "body": part, "more_body": True})
         except TimeoutError:
-            self._session.state.live.counts.ended["TOO_SLOW"] += 1
+            self._session.state.live.counts.unread += 1
             raise TooSlow from None
+        except OSError:
+            raise ClientGone from None
 
     async def _until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

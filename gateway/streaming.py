@@ -69,7 +69,11 @@ async def responses(
     """
     try:
         yield await executor.execute(
-            request.query, variables=request.variables, name=request.operation_name, context=context
+            request.query,
+            variables=request.variables,
+            name=request.operation_name,
+            context=context,
+            wants_plan=request.wants_plan,
         )
     except SubscriptionRefused as refused:
         begun = Call(refused.operation, refused.definition, request.variables, request.operation_name, context)

@@ -53,6 +53,10 @@ class Close(Exception):
         self.reason = reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore")
 
 
+class Unsent(Exception):
+    """Nothing can be sent any more: the client has gone, or does not read."""
+
+
 class SocketEndpoint:
     """The ASGI application of `/graphql` for WebSockets."""
 
@@ -141,16 +145,19 @@ class Connection:
             self._closing.set_result(why)
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Sends one message; a client that does not take it in time loses the connection."""
+        """Sends one message. A client that does not take it in time loses the connection. Raises Unsent."""
         text = encode(message).decode()
         try:
             # In turn: what waits to be sent is one message an operation, and no buffer.
             async with asyncio.timeout(self.state.settings.send_seconds), self._sending:
                 await self._send({"type": "websocket.send", "text": text})
         except TimeoutError:
-            self.state.live.counts.ended["TOO_SLOW"] += 1
+            if not self._closing.done():
+                self.state.live.counts.unread += 1
             self.close(Close(TOO_SLOW, "Too slow"))
-            raise
+            raise Unsent from None
+        except OSError:
+            raise Unsent from None
 
     async def _close(self, why: Close) -> None:
         # A client that does not read is not told, and is cut off.
@@ -170,8 +177,6 @@ class Connection:
                 await self._take(event)
         except Close as why:
             self.close(why)
-        except OSError:
-            return
         except Exception as fault:  # noqa: BLE001 - whatever it was, it belongs into the log, and not to the client
             logger().error("fault", exc_info=fault)
             self.close(Close(FAULT, "Internal server error"))
@@ -241,11 +246,13 @@ class Connection:
             # What the client sends behind it, to read what was there before, comes when nothing is missed any more.
             live = asyncio.create_task(operation.live.wait())
             ends: set[asyncio.Future[Any]] = {task, live}
-            await asyncio.wait(ends, timeout=_LIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            live.cancel()
+            try:
+                await asyncio.wait(ends, timeout=_LIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                live.cancel()
 
     async def _answer(self, message: Mapping[str, Any]) -> None:
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(Unsent):
             await self.send(message)
 
 
@@ -272,8 +279,7 @@ class Operation:
     async def run(self) -> None:
         try:
             await self._run()
-        except (TimeoutError, OSError):
-            # Nothing can be sent any more.
+        except Unsent:
             return
         except TooSlow:
             self._connection.close(Close(TOO_SLOW, "Too slow"))
@@ -295,7 +301,7 @@ class Operation:
                         break
                     if self._is_wanted:
                         await self._connection.send({"id": self._key, "type": "next", "payload": response.payload})
-        except (TimeoutError, OSError, TooSlow, Stopping, InvalidToken):
+        except (Unsent, TooSlow, Stopping, InvalidToken):
             raise
         except Exception as fault:  # noqa: BLE001 - whatever it was, it belongs into the log, and not to the client
             request_id = "" if self._context is None else self._context.request_id

@@ -13,7 +13,8 @@ from resolvers.documents import Document
 from .context import Context, Events
 from .nodes import Kind, is_visible
 
-# What the event is to the caller of this context: the root object of the field, or None where they may not see it.
+# What the event is to the caller of this context: the object of the field, or None where there is nothing to show. An
+# error of the domain, e.g. NotFound, ends the subscription.
 Show = Callable[[Context, Event], Awaitable[Any]]
 
 

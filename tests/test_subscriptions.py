@@ -361,6 +361,17 @@ async def test_who_does_not_take_a_stream_is_told_how_to_ask(gateway: GatewayCli
     assert error["message"] == "A subscription is answered as text/event-stream, or over a WebSocket."
 
 
+async def test_a_request_in_parts_is_no_way_to_subscribe(gateway: GatewayClient) -> None:
+    given = {"operations": json.dumps({"query": POSTED, "variables": {"id": "x"}}), "map": "{}"}
+    parts = {name: (None, value) for name, value in given.items()}
+
+    headers = {"graphql-require-preflight": "true"}
+    response = await gateway.http.post("/graphql", files=parts, headers=headers)
+
+    assert response.status_code == 406
+    assert response.json()["errors"][0]["extensions"] == {"code": "NOT_ACCEPTABLE"}
+
+
 async def test_the_metrics_count_who_listens_and_what_they_were_told(gateway: GatewayClient, socket: Socket) -> None:
     discussion = await open_on_product(gateway, DOCUMENTS)
     await socket.subscribe("1", POSTED, {"id": discussion})

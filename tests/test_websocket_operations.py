@@ -138,6 +138,18 @@ async def test_an_id_that_is_in_use_closes_it(gateway: GatewayClient, socket: So
     assert gateway.state.live.counts.sockets == 0
 
 
+async def test_a_query_may_ask_for_its_plan(settings: Settings) -> None:
+    async with (
+        running(replace(settings, show_plans=True)) as gateway,
+        listening(gateway) as port,
+        opened(port) as socket,
+    ):
+        await socket.init()
+        await socket.send(subscribe(extensions={"plan": True}))
+
+        assert (await socket.receive())["payload"]["extensions"]["plan"]["executor"] == gateway.settings.executor
+
+
 async def test_operations_run_side_by_side_up_to_a_bound(socket: Socket, slow: Slow) -> None:
     await socket.init()
     for key in "abc":
