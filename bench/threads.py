@@ -86,7 +86,7 @@ async def put_discussion(
 ) -> tuple[Document, list[Document]]:
     """A discussion on a subject with these comments, or with so many. Returns it with its comments."""
     discussion = await open_discussion(db, kind=kind, key=key, storage=storage, subject="bench", now=BEGIN)
-    comments = comments_of(discussion["_id"], made) if isinstance(made, int) else list(made)
+    comments = comments_of(discussion["_id"], made, seed=made) if isinstance(made, int) else list(made)
     if storage == DOCUMENTS:
         await db[COMMENTS.name].insert_many(comments)
     elif storage == EMBEDDED:

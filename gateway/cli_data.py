@@ -77,6 +77,7 @@ async def load_demo(settings: Settings, size: int, out: Console) -> None:
                 ("categories", [demo.CATEGORIES]),
                 ("products", demo.multiplied(size, Path(folder))),
                 ("posts", [demo_site.POSTS]),
+                ("comments", [demo_site.COMMENTS]),
             ):
                 summary = await _import(db, settings, subject, files, out, out)
                 out.print(_counts(subject, summary))

@@ -1,4 +1,4 @@
-"""The demo's site: a blog and a page of the shop's own."""
+"""The demo's site: a blog and a page of the shop's own, and what people say about them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from resolvers.documents import Database
 
 FOLDER = Path(__file__).parent / "site"
 POSTS = FOLDER / "posts.jsonl"
+COMMENTS = FOLDER / "comments.jsonl"
 ABOUT = FOLDER / "about.md"
 # Whatever begins so is done once, however often the demo is started.
 _OPERATION = "k-demo."
