@@ -24,7 +24,7 @@ _BY_PLACE = [("parent", ASCENDING), ("slug", ASCENDING)]
 async def find_wrong_nodes(db: Database) -> AsyncIterator[Document]:
     """The nodes that stand where they may not, whose path another has, or that do not say rightly who sees them.
 
-    Yields {_id, parent, slug, problem, repair}: `repair` is what to set; None where nobody can know what is right.
+    Yields {_id, parent, slug, nonce, problem, repair}: `repair` is what to set; None where nobody can know what is right.
     """
     before: tuple[Any, Any] | None = None
     async for batch in in_batches(db[NODES.name].find({}, {"detail.text": 0}).sort(_BY_PLACE), _BATCH):
@@ -39,7 +39,7 @@ async def find_wrong_nodes(db: Database) -> AsyncIterator[Document]:
 
 
 def _wrong(node: Document, problem: str, repair: Document | None = None) -> Document:
-    return {**{name: node[name] for name in ("_id", "parent", "slug")}, "problem": problem, "repair": repair}
+    return {**{name: node[name] for name in ("_id", "parent", "slug", "nonce")}, "problem": problem, "repair": repair}
 
 
 def _problems(node: Document, parent: Document | None) -> list[tuple[str, Document | None]]:
@@ -65,8 +65,9 @@ def _problems(node: Document, parent: Document | None) -> list[tuple[str, Docume
 
 
 async def mend_node(db: Database, wrong: Document) -> None:
-    """Sets what `find_wrong_nodes` has found to be right."""
-    await db[NODES.name].update_one({"_id": wrong["_id"], "parent": wrong["parent"]}, {"$set": wrong["repair"]})
+    """Sets what `find_wrong_nodes` has found to be right, unless somebody has edited the node since."""
+    same = {name: wrong[name] for name in ("_id", "parent", "nonce")}
+    await db[NODES.name].update_one(same, {"$set": wrong["repair"]})
 
 
 async def find_missing_revisions(db: Database) -> AsyncIterator[Document]:
