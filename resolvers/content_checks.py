@@ -24,7 +24,7 @@ _BY_PLACE = [("parent", ASCENDING), ("slug", ASCENDING)]
 async def find_wrong_nodes(db: Database) -> AsyncIterator[Document]:
     """The nodes that stand where they may not, whose path another has, or that do not say rightly who sees them.
 
-    Yields {_id, parent, slug, nonce, problem, repair}: `repair` is what to set; None where nobody can know what is right.
+    Yields {_id, parent, slug, nonce, problem, repair}; `repair` is what to set, None where nobody can know.
     """
     before: tuple[Any, Any] | None = None
     async for batch in in_batches(db[NODES.name].find({}, {"detail.text": 0}).sort(_BY_PLACE), _BATCH):
