@@ -29,7 +29,7 @@ from .state import State
 
 ROUTE = f"{photos.ASSETS}/{{photo}}/{{checksum}}/{{name}}"
 _ID = re.compile(r"[0-9a-f]{24}")
-_MAX_WIDTH = 100_000
+_MIN_WIDTH, _MAX_WIDTH = thumbnails.WIDTHS[0], 100_000
 _SAFE = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
@@ -106,8 +106,8 @@ def _width(query: QueryParams) -> int | None:
     text = query.get("width")
     if text is None:
         return None
-    if not text.isascii() or not text.isdigit() or len(text) > 6 or not 1 <= int(text) <= _MAX_WIDTH:  # noqa: PLR2004
-        raise _NotServed(400, f"`width` must be a number of pixels, 1 to {_MAX_WIDTH:,}.")
+    if not text.isascii() or not text.isdigit() or len(text) > 6 or not _MIN_WIDTH <= int(text) <= _MAX_WIDTH:  # noqa: PLR2004
+        raise _NotServed(400, f"`width` must be a number of pixels, {_MIN_WIDTH} to {_MAX_WIDTH:,}.")
     return int(text)
 
 

@@ -27,8 +27,9 @@ from .pictures import Pictures
 
 CONTENT_TYPE = "image/webp"
 SUFFIX = "webp"
-# Pixels. A width that is asked for is rounded up to one of these, so that nobody can fill the disk.
-WIDTHS = (80, 160, 320, 640, 1280, 1920)
+# Pixels. A width that is asked for is rounded down to one of these, so that nobody can fill the disk.
+WIDTHS = (16, 40, 80, 160, 320, 640, 1280, 1920)
+_NARROW = 80
 # One that is not finished by then was left by a crash.
 STALE_AFTER = timedelta(minutes=3)
 # Whoever finds that another makes it waits so long, and then makes it for themselves.
@@ -36,9 +37,12 @@ _PATIENCE = 5.0
 
 
 def width_for(asked: int, photo_width: int) -> int:
-    """The width of the thumbnail for a photo: the smallest that is large enough, of those there are."""
-    wanted = min(asked, photo_width)
-    return next((width for width in WIDTHS if width >= wanted), WIDTHS[-1])
+    """Which of the widths a thumbnail has: the largest up to the one asked for, which is 16 or more. Of those wider
+    than the photo one is enough, for they all show it in its own size.
+    """
+    largest = max(width for width in WIDTHS if width <= asked)
+    # A narrow photo may be a high one, and the height is bounded by this width.
+    return next(width for width in WIDTHS if width >= min(largest, max(photo_width, _NARROW)))
 
 
 def id_of(file_id: ObjectId, width: int) -> ObjectId:

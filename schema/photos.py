@@ -8,7 +8,7 @@ from typing import Annotated, cast
 import strawberry
 from graphql import GraphQLError
 
-from resolvers import errors, photos, uploads
+from resolvers import errors, photos, thumbnails, uploads
 from resolvers.pictures import UNKNOWN_TYPE
 
 from .content import ContentNode
@@ -54,10 +54,11 @@ class Photo(ContentNode):
     @staticmethod
     def thumbnail_url(
         root: strawberry.Parent[Source],
-        width: Annotated[int, described("Pixels; it is rounded up, and never beyond the photo's own.")] = 320,
+        width: Annotated[int, described("Pixels, 16 or more; it is rounded down to one of a few.")] = 320,
     ) -> str:
-        if width < 1:
-            raise GraphQLError("`width` must be 1 or more.", extensions={"code": "BAD_USER_INPUT"})
+        if width < thumbnails.WIDTHS[0]:
+            text = f"`width` must be {thumbnails.WIDTHS[0]} or more."
+            raise GraphQLError(text, extensions={"code": "BAD_USER_INPUT"})
         return photos.path_of_thumbnail(root, width)
 
 
