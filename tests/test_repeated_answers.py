@@ -225,6 +225,7 @@ ELSEWHERE = {
     ("checkout", "PaymentPending"),
     ("deposit", "NotFound"),
     ("deposit", "InvalidInput"),
+    ("deleteComment", "InvalidInput"),
     *CONTENT_ELSEWHERE,
 }
 
