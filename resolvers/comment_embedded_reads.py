@@ -138,15 +138,15 @@ def _part(listings: Sequence[tuple[int, CommentListing]], limit: int, after: Key
 def _rows(number: int, listing: CommentListing, limit: int, after: Key | None, source: str) -> Document:
     conditions = _conditions(listing)
     behind = conditions if after is None else [*conditions, _behind(listing, after)]
-    some = _filtered(behind, source)
-    if listing.is_threaded:
-        # A comment begins with its key, so that by it the smallest comments are those with the smallest keys.
-        some = {"$minN": {"n": limit, "input": some}}
-        order: Document = {"key": 1}
-    else:
-        order = {"posted": 1, "slug": 1}
-    rows = {"$slice": [{"$sortArray": {"input": some, "sortBy": order}}, limit]}
-    page = {"$map": {"input": rows, "in": {"part": {"$literal": number}, "document": "$$this"}}}
+    some, row, order = _filtered(behind, source), "$$this", {"key": 1}
+    if not listing.is_threaded:
+        beside = {"posted": "$$this.posted", "slug": "$$this.slug", "comment": "$$this"}
+        some, row, order = {"$map": {"input": some, "in": beside}}, "$$this.comment", {"posted": 1, "slug": 1}
+    # Documents are compared field by field, and these begin with what they are ordered by. To find the smallest and put
+    # those in order takes a third of the time that it takes to put them all in order.
+    smallest = {"$minN": {"n": limit, "input": some}}
+    rows = {"$sortArray": {"input": smallest, "sortBy": order}}
+    page = {"$map": {"input": rows, "in": {"part": {"$literal": number}, "document": row}}}
     if after is None:
         return page
     at_or_before = _filtered([*conditions, {"$not": [_behind(listing, after)]}], source)
