@@ -36,7 +36,9 @@ async def find_wrong_discussions(db: Database) -> AsyncIterator[Document]:
         if outline is None:
             continue
         comments, wrong = outline
-        found = [*wrong, *_wrong_comments(comments), *_wrong_counts(discussion, comments)]
+        found = [*wrong, *_wrong_comments(comments)]
+        if discussion["storage"] != EMBEDDED:
+            found += _wrong_count(discussion["count"], len(comments))
         after = (await find_by_ids(db, [discussion["_id"]], {"count": 1, "under_way": 1}))[discussion["_id"]]
         is_busy = discussion["under_way"] or after["under_way"] or after["count"] != discussion["count"]
         for problem in [] if is_busy else found:
@@ -47,7 +49,10 @@ async def mend_discussion(db: Database, wrong: Document, *, now: datetime) -> No
     """Does what `repair` says, where it is still as it was found."""
     comment = wrong.get("comment")
     storage = STORAGES[wrong["storage"]]
-    if wrong["repair"] == COUNT:
+    if wrong["repair"] == COUNT and wrong["storage"] == EMBEDDED:
+        query = {"_id": wrong["_id"], "count": wrong["stored"], "comments": {"$size": wrong["there"]}}
+        await db[DISCUSSION_DOCUMENTS.name].update_one(query, {"$set": {"count": wrong["right"]}})
+    elif wrong["repair"] == COUNT:
         query = {"_id": wrong["_id"], "count": wrong["stored"], "under_way": []}
         await db[DISCUSSIONS.name].update_one(query, {"$set": {"count": wrong["right"]}})
     elif isinstance(storage, LedgerStorage) and comment is not None:
@@ -94,16 +99,12 @@ async def _embedded_outline(db: Database, discussion: ObjectId) -> tuple[list[Do
     cells = [
         {**cell, "replies": replies.get(str(cell["_id"]), 0)} for cell in document["comments"] if "gone" not in cell
     ]
-    wrong = [] if document["count"] == len(cells) else [_problem(_counts(document["count"], len(cells)))]
+    wrong = _wrong_count(document["count"], len(cells), there=len(document["comments"]))
     return cells, wrong
 
 
 def _problem(text: str, repair: str | None = None, **facts: object) -> Document:
     return {"problem": text, "repair": repair, **facts}
-
-
-def _counts(stored: int, right: int) -> str:
-    return f"it counts {stored:,} comments where there are {right:,}"
 
 
 def _wrong_buckets(buckets: Sequence[Document]) -> Iterator[Document]:
@@ -144,8 +145,8 @@ def _wrong_comments(comments: Sequence[Document]) -> Iterator[Document]:
             yield _problem(f"{name} is deleted and has no replies", CHILDLESS, comment=comment)
 
 
-def _wrong_counts(discussion: Document, comments: Sequence[Document]) -> list[Document]:
-    stored, right = discussion["count"], len(comments)
-    if discussion["storage"] == EMBEDDED or stored == right:
+def _wrong_count(stored: int, right: int, **facts: object) -> list[Document]:
+    if stored == right:
         return []
-    return [_problem(_counts(stored, right), COUNT, stored=stored, right=right)]
+    text = f"it counts {stored:,} comments where there are {right:,}"
+    return [_problem(text, COUNT, stored=stored, right=right, **facts)]

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import count
 from typing import Any
 
 import bson
@@ -89,17 +88,22 @@ class EmbeddedStorage:
     async def post(self, db: Database, draft: Draft) -> Document:
         comment_id = operations.derived_id(draft.operation_id, "comment/0")
         parent, fresh = draft.stored_parent, draft.comment(comment_id)
-        for number in count():
+        number = 0
+        while True:
             comment = named(fresh, parent, number)
             if await self._push(db, comment):
                 return shown({**comment}, EMBEDDED, draft.discussion)
-            known = await self._why_not(db, comment)
+            about = await self._about(db, comment)
+            if about is None:
+                await _insert(db, draft.discussion)
+                continue
+            known = self._known(about, comment)
             if known is not None:
-                return known
-        raise AssertionError
+                return (await self.find(db, [known]))[known]
+            number += about["is_slug_taken"]
 
     async def _push(self, db: Database, comment: Document) -> bool:
-        cell = {name: value for name, value in comment.items() if name not in {"discussion", "replies"}}
+        cell = _cell(comment)
         size = _size(cell)
         guard: Document = {
             "_id": comment["discussion"],
@@ -115,26 +119,30 @@ class EmbeddedStorage:
         update = {"$push": {"comments": cell}, "$inc": counts, "$set": {"newest": newest}}
         return bool((await db[DISCUSSION_DOCUMENTS.name].update_one(guard, update)).matched_count)
 
-    async def _why_not(self, db: Database, comment: Document) -> Document | None:
-        """The comment, if it has been posted already; None where another attempt is worth it. Raises as `post` does."""
-        discussion = comment["discussion"]
-        about: Document = {"$in": ["$$this._id", [comment["_id"], comment["parent"]]]}
-        fields = {"size": 1, "found": {"$filter": {"input": "$comments", "cond": about}}}
-        document = await db[DISCUSSION_DOCUMENTS.name].find_one({"_id": discussion}, fields)
-        if document is None:
-            await _insert(db, discussion)
-            return None
-        found = {cell["_id"]: cell for cell in document["found"]}
+    async def _about(self, db: Database, comment: Document) -> Document | None:
+        """Why a comment could not be pushed: the document's size, whether the slug is taken, and what there is of the
+        comment and its parent. None where there is no document yet.
+        """
+        ids = [comment["_id"], comment["parent"]]
+        fields = {
+            "size": 1,
+            "found": {"$filter": {"input": "$comments", "cond": {"$in": ["$$this._id", ids]}}},
+            "is_slug_taken": {"$in": [comment["slug"], "$comments.slug"]},
+        }
+        return await db[DISCUSSION_DOCUMENTS.name].find_one({"_id": comment["discussion"]}, fields)
+
+    def _known(self, about: Document, comment: Document) -> CommentRef | None:
+        """The name of the comment, if it has been posted already; None where it is worth another try. Raises as `post`
+        does.
+        """
+        found = {cell["_id"]: cell for cell in about["found"]}
         if comment["_id"] in found:
             if "gone" in found[comment["_id"]]:
                 raise NotFound("Comment")
-            ref = CommentRef(EMBEDDED, discussion, comment["_id"])
-            return (await self.find(db, [ref]))[ref]
+            return CommentRef(EMBEDDED, comment["discussion"], comment["_id"])
         if comment["parent"] is not None and found.get(comment["parent"], {"deleted": True})["deleted"]:
-            raise NotFound("Comment", str(CommentRef(EMBEDDED, discussion, comment["parent"])))
-        # The size is compared as the guard did; anything else that stood in the way was the slug, or has gone by.
-        cell = {name: value for name, value in comment.items() if name not in {"discussion", "replies"}}
-        if document["size"] > MAX_POSTED - _size(cell):
+            raise NotFound("Comment", str(CommentRef(EMBEDDED, comment["discussion"], comment["parent"])))
+        if about["size"] > MAX_POSTED - _size(_cell(comment)):
             raise DiscussionFull
         return None
 
@@ -232,6 +240,11 @@ def _standing(cell: Document, replies: Any) -> Document:
     """The guard that a comment is as it was read: deleted or not, with so many replies."""
     same = {"_id": cell["_id"], "deleted": cell["deleted"], "text": cell["text"], "gone": None}
     return {"comments": {"$elemMatch": same}, f"replies.{cell['_id']}": replies}
+
+
+def _cell(comment: Document) -> Document:
+    """The comment as it stands in the array."""
+    return {name: value for name, value in comment.items() if name not in {"discussion", "replies"}}
 
 
 def _size(cell: Mapping[str, Any]) -> int:
