@@ -105,9 +105,9 @@ async def may_match_now(db: Database, comment: Document, guard: Document) -> boo
     The page and the comment are looked at in one command: between two, a split could begin or end.
     """
     query = {"discussion": comment["discussion"], "low": {"$lte": comment["key"]}}
-    fields = {"discussion": 1, "split": 1, "comments": {"$elemMatch": {"_id": comment["_id"], **guard}}}
+    fields = {"discussion": 1, "high": 1, "split": 1, "comments": {"$elemMatch": {"_id": comment["_id"], **guard}}}
     found = await db[BUCKETS.name].find_one(query, fields, sort=[("low", -1)])
-    if found is None:
+    if found is None or found["high"] <= comment["key"]:
         return False
     if "split" in found and found["split"]["at"] <= comment["key"]:
         await finish_split(db, found)

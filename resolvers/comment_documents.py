@@ -64,7 +64,7 @@ class DocumentStorage(LedgerStorage):
     async def find_by_slug(
         self, db: Database, slugs: Sequence[Slug], projection: Projection | None = None
     ) -> dict[Slug, Document]:
-        wanted = wanted_of(projection)
+        wanted, asked = wanted_of(projection), set(slugs)
         query = {
             "discussion": {"$in": list({discussion for discussion, _ in slugs})},
             "slug": {"$in": list({slug for _, slug in slugs})},
@@ -72,7 +72,7 @@ class DocumentStorage(LedgerStorage):
         }
         cursor = db[COMMENTS.name].find(query, None if wanted is None else {**wanted, "slug": 1})
         found = {(comment["discussion"], comment["slug"]): comment for comment in await cursor.to_list()}
-        return {key: shown(comment, DOCUMENTS, key[0]) for key, comment in found.items() if key in set(slugs)}
+        return {key: shown(comment, DOCUMENTS, key[0]) for key, comment in found.items() if key in asked}
 
     async def find_pages(
         self,

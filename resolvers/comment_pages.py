@@ -56,10 +56,12 @@ class PageStorage(LedgerStorage):
             "key": {"$exists": True},
         }
         refs: dict[CommentRef, Slug] = {}
+        asked = set(slugs)
         async for row in db[KEYS.name].find(query, {"discussion": 1, "slug": 1}):
-            refs[CommentRef(PAGES, row["discussion"], row["_id"])] = (row["discussion"], row["slug"])
+            if (row["discussion"], row["slug"]) in asked:
+                refs[CommentRef(PAGES, row["discussion"], row["_id"])] = (row["discussion"], row["slug"])
         found = await self.find(db, list(refs), projection) if refs else {}
-        return {refs[ref]: comment for ref, comment in found.items() if refs[ref] in set(slugs)}
+        return {refs[ref]: comment for ref, comment in found.items()}
 
     async def find_pages(
         self,

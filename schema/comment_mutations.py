@@ -91,7 +91,7 @@ async def _require_subject(info: Info, global_id: str) -> tuple[str, str]:
     except ValueError:
         raise errors.NotFound("Subject", message="The id is not that of anything to discuss.") from None
     if kind.name not in SUBJECTS:
-        raise errors.NotFound(kind.name, str(key), message=f"A {kind.name.lower()} is nothing to discuss.")
+        raise errors.NotFound(kind.name, str(key), message=f"A {errors.words_of(kind.name)} is nothing to discuss.")
     document = (await kind.read(info.context.db, None)([key])).get(key)
     if document is None or not await is_visible(info.context, kind, document):
         raise errors.NotFound(kind.name, str(key))
