@@ -12,7 +12,7 @@ import pytest
 
 from resolvers.operations import OPERATIONS
 
-from . import comment_cases
+from . import comment_cases, content_cases
 from .accounts import deposit_input, open_account, transfer_input
 from .harness import (
     MUTATIONS,
@@ -131,6 +131,7 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "deposit": _deposit,
     "transfer": _transfer,
     **comment_cases.CASES,
+    **content_cases.CASES,
 }
 DONE = {
     "CategoryPayload",
@@ -142,6 +143,7 @@ DONE = {
     "AccountPayload",
     "TransferPayload",
     *comment_cases.DONE,
+    *content_cases.DONE,
 }
 
 
@@ -152,7 +154,7 @@ WITH_FILES = ("uploadPhoto", "replacePhoto")
 async def stored(gateway: GatewayClient) -> list[dict[str, Any]]:
     """Every document that a mutation may write, as it is."""
     names = ("categories", "products", "intents", "stock", "carts", "orders", "accounts", "transfers")
-    collections = [gateway.db[name] for name in (*names, *comment_cases.COLLECTIONS)]
+    collections = [gateway.db[name] for name in (*names, *comment_cases.COLLECTIONS, *content_cases.COLLECTIONS)]
     return [document for found in collections for document in await found.find({}).sort("_id", 1).to_list()]
 
 
