@@ -70,9 +70,12 @@ class Loader(Generic[K, V]):
             self._values.update({key: values.get(key) for key in missing})
             return self._values
         loop = asyncio.get_running_loop()
+        waiters: list[asyncio.Future[None]] = []
+        # All of them before the first is waited for: a later batch may be read sooner.
         for batch in {id(batch): batch for batch in map(self._join, missing)}.values():
-            waiter: asyncio.Future[None] = loop.create_future()
-            batch.waiters.append((waiter, None))
+            waiters.append(loop.create_future())
+            batch.waiters.append((waiters[-1], None))
+        for waiter in waiters:
             await waiter
         if self._errors:
             for key in wanted:

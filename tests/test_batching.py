@@ -149,3 +149,23 @@ async def test_each_name_has_a_loader_of_its_own() -> None:
     assert one is same
     assert one is not other
     assert len(made) == 2
+
+
+async def test_keys_of_two_batches_are_waited_for_whichever_is_read_first() -> None:
+    slow = asyncio.Event()
+
+    async def read(keys: Sequence[int]) -> Mapping[int, int]:
+        if 1 in keys:
+            await slow.wait()
+        return {key: key * key for key in keys}
+
+    loader = Loader(read)
+    first = loader.load(1)
+    await asyncio.sleep(0.01)
+    both = asyncio.ensure_future(loader.load_all([1, 2]))
+    await asyncio.sleep(0.01)
+    slow.set()
+
+    async with asyncio.timeout(5):
+        assert (await both)[2] == 4
+        assert await first == 1

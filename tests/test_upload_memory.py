@@ -97,7 +97,7 @@ def test_a_large_photo_comes_and_goes_through_little_memory(
 
     assert (photo["length"], photo["checksum"]) == (len(data), hashlib.sha256(data).hexdigest())
     assert digest.hexdigest() == photo["checksum"]
-    assert Image.open(io.BytesIO(thumbnail.content)).size == (160, 160)
+    assert Image.open(io.BytesIO(thumbnail.content)).size == (80, 80)
     assert after_upload - before < MOST_KILOBYTES
     assert peak(gateway) - before < MOST_KILOBYTES
 
