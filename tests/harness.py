@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -279,6 +280,12 @@ async def create_product(gateway: GatewayClient, **fields: Any) -> dict[str, Any
 def stops() -> Iterator[int]:
     """The numbers of the commands to stop before, one after the other."""
     return itertools.count(0)
+
+
+def half_of_stops(*, odd: bool) -> Iterator[int]:
+    """Every second of the stops, for two tests that take one half each; all of them where there is time."""
+    is_soak = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+    return stops() if is_soak else itertools.islice(stops(), int(odd), None, 2)
 
 
 async def run_jobs(gateway: GatewayClient, clock: SettableClock) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +13,7 @@ from gateway.faults import Crash
 from resolvers import assets
 from schema.nodes import key_in
 
-from .harness import GatewayClient, SettableClock, assert_invariants, run_jobs, stops
+from .harness import GatewayClient, SettableClock, assert_invariants, half_of_stops, run_jobs
 from .interruptions import crashing, database_of, interrupted
 from .multipart import CONTENT_TYPE, PREFLIGHT, messages, pieces_of
 from .photos import (
@@ -96,11 +94,6 @@ def scene(gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.Monk
     return Scene(gateway, clock)
 
 
-def some(numbers: Iterator[int], *, first: bool) -> Iterator[int]:
-    """Every second number, so that of two tests each takes one half; all of them where there is time."""
-    return numbers if IS_SOAK else itertools.islice(numbers, int(first), None, 2)
-
-
 DONE = {"uploadPhoto": "PhotoPayload", "replacePhoto": "PhotoPayload", "deleteContent": "DeletedPayload"}
 
 
@@ -109,7 +102,7 @@ DONE = {"uploadPhoto": "PhotoPayload", "replacePhoto": "PhotoPayload", "deleteCo
 async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_succeeds(
     scene: Scene, mutation: str, *, jobs_first: bool
 ) -> None:
-    for stop in some(stops(), first=jobs_first):
+    for stop in half_of_stops(odd=jobs_first):
         given = await scene.set(mutation)
         with crashing(scene.gateway, stop) as faulty:
             await scene.ask(mutation, given)
@@ -138,7 +131,7 @@ async def test_a_write_that_sleeps_anywhere_while_jobs_give_it_up_leaves_nothing
     scene: Scene, mutation: str, *, is_repeated: bool
 ) -> None:
     db = scene.gateway.db
-    for skip in some(stops(), first=is_repeated):
+    for skip in half_of_stops(odd=is_repeated):
         given = await scene.set(mutation)
         meanwhile: list[str] = []
 
@@ -167,7 +160,7 @@ async def test_a_write_that_sleeps_anywhere_while_jobs_give_it_up_leaves_nothing
 
 @pytest.mark.parametrize("mutation", ["uploadPhoto", "replacePhoto", "deleteContent"])
 async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, mutation: str) -> None:
-    for stop in some(stops(), first=mutation == "uploadPhoto"):
+    for stop in half_of_stops(odd=mutation == "uploadPhoto"):
         given = await scene.set(mutation)
         with crashing(scene.gateway, 9 if mutation != "deleteContent" else 6) as faulty:
             await scene.ask(mutation, given)
