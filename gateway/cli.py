@@ -31,9 +31,16 @@ from .operations import InvalidOperation
 from .settings import Settings, SettingsError
 
 T = TypeVar("T")
+# The keys of `imports.IMPORTERS`; type checkers want a literal.
 Subject = Enum(
     "Subject",
-    {"categories": "categories", "products": "products", "photos": "photos", "posts": "posts"},
+    {
+        "categories": "categories",
+        "products": "products",
+        "photos": "photos",
+        "posts": "posts",
+        "comments": "comments",
+    },
     type=str,
 )
 

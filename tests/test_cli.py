@@ -19,6 +19,7 @@ from bson import ObjectId
 from pymongo import MongoClient
 
 from gateway.doctor import INVARIANTS
+from gateway.imports import IMPORTERS
 from gateway.schema_check import print_sdl
 from gateway.settings import Settings
 from resolvers.indexes import COLLECTIONS
@@ -203,6 +204,18 @@ def test_of_a_damaged_file_what_can_be_read_is_kept(env: dict[str, str], tmp_pat
 
 
 # The database
+
+
+@pytest.mark.parametrize("subject", IMPORTERS)
+def test_whatever_can_be_imported_is_a_subject_of_the_command(
+    env: dict[str, str], tmp_path: Path, subject: str
+) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text('{"no such field": 1}\n')
+
+    ended = portico("import", subject, str(file), env=env)
+
+    assert (ended.returncode, f"{subject}: 1 failed" in ended.stdout) == (1, True), ended
 
 
 def test_indexes_are_created_and_listed(env: dict[str, str]) -> None:
