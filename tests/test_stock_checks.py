@@ -158,7 +158,7 @@ async def test_a_shop_in_use_is_no_problem(gateway: GatewayClient) -> None:
 
     buyers = [asyncio.create_task(buy(number)) for number in range(6)]
     try:
-        for _ in range(5):
+        for _ in range(10):
             assert await problems(gateway) == []
     finally:
         is_over = True
