@@ -29,7 +29,7 @@ async def find_wrong_stocks(db: Database) -> AsyncIterator[Document]:
     Yields {_id, problem, version, repair}; `repair` holds the counters that mend it, None where nobody can know.
     """
     async for batch in in_batches(db[STOCK.name].find({"_id": {"$gte": ""}}, _CHECKED)):
-        held, sold = await _held(db, batch), await _sold(db, batch, [])
+        held, sold = await _held(db, batch, []), await _sold(db, batch, [])
         for stock in batch:
             sku = stock["_id"]
             if _problem(stock, held.get(sku, 0), sold.get(sku, 0)) is not None:
@@ -57,22 +57,18 @@ async def mend_stock(db: Database, wrong: Document, *, now: datetime) -> None:
     await change(db, {"_id": wrong["_id"], "version": wrong["version"]}, update)
 
 
-async def _held(db: Database, stocks: Sequence[Document]) -> dict[str, int]:
-    """Units in the lines of carts that the stock counts as reserved."""
-    return await _sum(db, CARTS.name, [stock["_id"] for stock in stocks], {"holding": True})
+async def _held(db: Database, stocks: Sequence[Document], without: Sequence[str]) -> dict[str, int]:
+    """Units in the lines of carts that the stock counts as reserved, but for the carts with these ids."""
+    return await _sum(db, CARTS.name, [stock["_id"] for stock in stocks], {"holding": True, **_not_among(without)})
 
 
 async def _sold(db: Database, stocks: Sequence[Document], without: Sequence[str]) -> dict[str, int]:
     """Units in the lines of orders, but for those with these ids."""
-    others: Document = {"_id": {"$nin": list(without)}} if without else {}
-    return await _sum(db, ORDERS.name, [stock["_id"] for stock in stocks], others)
+    return await _sum(db, ORDERS.name, [stock["_id"] for stock in stocks], _not_among(without))
 
 
-async def _unsettled(db: Database, sku: str) -> set[str]:
-    """The ids of orders for the SKU that may be written already while the stock still counts them as reserved."""
-    paying = {"holding": True, "items.sku": sku, "status": PENDING}
-    found = db[CARTS.name].find(paying, {"checkout.reference": 1})
-    return {order_id(cart["checkout"]["reference"]) async for cart in found}
+def _not_among(ids: Sequence[str]) -> Document:
+    return {"_id": {"$nin": list(ids)}} if ids else {}
 
 
 async def _sum(db: Database, collection: str, skus: Sequence[str], which: Document) -> dict[str, int]:
@@ -99,55 +95,65 @@ def _problem(stock: Document, held: int, sold: int) -> str | None:
 
 
 async def _look_again(db: Database, sku: str) -> Document | None:
-    """What is wrong with the stock of the SKU at one moment; None where nothing is.
-
-    With moves listed it counts only after a while: their carts may have decided between two reads.
-    """
-    suspect: Document | None = None
+    """What is wrong with the stock of the SKU at one moment; None where nothing is, or where it never stood still."""
     for _ in range(_LOOKS):
         stock = await db[STOCK.name].find_one({"_id": sku}, _CHECKED)
         if stock is None:
             return None
         found = await _look(db, stock)
         if found is not None:
-            if found["problem"] is None:
-                return None
-            if not stock["under_way"]:
-                return found
-            if suspect is not None and suspect["version"] != found["version"]:
-                return None
-            suspect = found
+            return found if found["problem"] is not None else None
         await asyncio.sleep(_PAUSE)
-    return suspect
+    return None
 
 
 async def _look(db: Database, stock: Document) -> Document | None:
-    """One look at a stock as it was read; None where it has changed since."""
-    sku = stock["_id"]
-    unsettled = await _unsettled(db, sku)
+    """One look at a stock as it was read; None where it has changed since.
+
+    While its version stays, only carts with a move listed in it change their lines of the SKU or decide. Each of them
+    is read once, so that it counts as it was before its decision, or as it was after it.
+    """
+    sku, moves = stock["_id"], stock["under_way"]
+    ids = list({move["cart_id"] for move in moves})
+    unsettled = await _unsettled(db, sku, moves, await _carts(db, ids))
     sold = (await _sold(db, [stock], list(unsettled))).get(sku, 0)
-    held = (await _held(db, [stock])).get(sku, 0)
-    on_their_way, ordered = await _on_their_way(db, stock)
-    # An order of a cart that was locked meanwhile was not left out.
-    is_same = await _unsettled(db, sku) <= unsettled
+    held = (await _held(db, [stock], ids)).get(sku, 0)
+    carts = await _carts(db, ids)
+    # The order of a cart that was locked meanwhile was not left out.
+    is_same = await _unsettled(db, sku, moves, carts) <= unsettled
     after = await db[STOCK.name].find_one({"_id": sku}, {"version": 1})
     if not is_same or after is None or after["version"] != stock["version"]:
         return None
-    return _judged(stock, held + on_their_way, sold - ordered)
+    return _judged(stock, held + _reserved_for(carts, sku, moves), sold)
 
 
-async def _on_their_way(db: Database, stock: Document) -> tuple[int, int]:
-    """Reserved units that are in no line of a live cart, and those among them that are in an order already."""
-    if not stock["under_way"]:
-        return 0, 0
-    ids = [move["cart_id"] for move in stock["under_way"]]
-    taken: dict[str, bool] = {}
-    async for cart in db[CARTS.name].find({"_id": {"$in": ids}}, {"decided": 1, "settlement": 1}):
-        taken |= decisions(cart)
+async def _carts(db: Database, ids: Sequence[str]) -> dict[str, Document]:
+    if not ids:
+        return {}
+    shown = dict.fromkeys(("items", "holding", "decided", "settlement", "checkout.reference"), 1)
+    return {cart["_id"]: cart async for cart in db[CARTS.name].find({"_id": {"$in": list(ids)}}, shown)}
+
+
+async def _unsettled(db: Database, sku: str, moves: Sequence[Document], carts: dict[str, Document]) -> set[str]:
+    """The ids of orders for the SKU that may be written already while the stock still counts them as reserved."""
+    paying = {"holding": True, "items.sku": sku, "status": PENDING}
+    found = db[CARTS.name].find(paying, {"checkout.reference": 1})
+    references = [cart["checkout"]["reference"] async for cart in found]
+    for move in moves:
+        cart = carts.get(move["cart_id"])
+        if move["kind"] == "sell" and cart is not None and decisions(cart).get(move["id"]):
+            references.append(cart["checkout"]["reference"])
+    return {order_id(reference) for reference in references}
+
+
+def _reserved_for(carts: dict[str, Document], sku: str, moves: Sequence[Document]) -> int:
+    """Units that the stock counts as reserved for the carts of these moves: in their lines, or on their way."""
+    holding = [cart for cart in carts.values() if cart.get("holding")]
+    held = sum(line["quantity"] for cart in holding for line in cart["items"] if line["sku"] == sku)
+    taken = {move: is_taken for cart in carts.values() for move, is_taken in decisions(cart).items()}
     # The cart has the units of a reservation once it has taken it, and of the others until then.
-    on_their_way = [move for move in stock["under_way"] if taken.get(move["id"], False) == (move["kind"] != "reserve")]
-    ordered = sum(move["quantity"] for move in on_their_way if move["kind"] == "sell")
-    return sum(move["quantity"] for move in on_their_way), ordered
+    on_their_way = [move for move in moves if taken.get(move["id"], False) == (move["kind"] != "reserve")]
+    return int(held + sum(move["quantity"] for move in on_their_way))
 
 
 def _judged(stock: Document, held: int, sold: int) -> Document:

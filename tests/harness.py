@@ -25,6 +25,8 @@ from gateway.state import State
 from resolvers.documents import Database
 from schema.roles import Role
 
+# Whether there is time for what takes long, as in `make soak`.
+IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SECRET = Secret("a secret of the tests, long enough to be one")
 _SESSION_COMMANDS = {"hello", "ping", "endSessions", "createIndexes", "isMaster", "listIndexes"}
 _numbers = itertools.count(1)
@@ -284,8 +286,7 @@ def stops() -> Iterator[int]:
 
 def half_of_stops(*, odd: bool) -> Iterator[int]:
     """Every second of the stops, for two tests that take one half each; all of them where there is time."""
-    is_soak = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
-    return stops() if is_soak else itertools.islice(stops(), int(odd), None, 2)
+    return stops() if IS_SOAK else itertools.islice(stops(), int(odd), None, 2)
 
 
 async def run_jobs(gateway: GatewayClient, clock: SettableClock) -> None:

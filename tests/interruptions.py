@@ -118,6 +118,12 @@ class _InterruptedCursor:
         self._cursor = cursor
         self._interruption = interruption
 
+    def __getattr__(self, name: str) -> Any:
+        def refined(*args: Any, **kwargs: Any) -> _InterruptedCursor:
+            return _InterruptedCursor(getattr(self._cursor, name)(*args, **kwargs), self._interruption)
+
+        return refined
+
     async def to_list(self) -> list[Document]:
         await self._interruption.reach()
         return cast("list[Document]", await self._cursor.to_list())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,10 +15,9 @@ from gateway.faults import Crash
 from resolvers.operations import derived_id, record_id_of
 from schema.nodes import encode_id
 
-from .harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from .harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
 from .interruptions import crashing
 
-IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 # So many crashes may lie unsettled at once: each doubles what may have become of the hierarchy.
 MAX_CRASHES = 3
 ROOT = ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,8 @@ from schema.nodes import encode_id
 from . import real_data
 from .catalog import add_products, product
 from .discussions import ON_EACH, by_time, count, everything, threaded
-from .harness import GatewayClient, assert_invariants
+from .harness import IS_SOAK, GatewayClient, assert_invariants
 
-IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 Line = dict[str, Any]
 
 

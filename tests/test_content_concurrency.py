@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections import Counter
 from typing import Any
@@ -17,13 +16,13 @@ from resolvers.errors import DomainError
 from schema.nodes import key_in
 from schema.roles import Role
 
-from .harness import GatewayClient, SettableClock, assert_invariants
+from .harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants
 from .interruptions import database_of, delayed
 from .site import REVISIONS, at, create_page, create_section, page_input, section_input
 from .test_content_merge import patched
 
 Given = dict[str, Any]
-ROUNDS = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 100
+ROUNDS = 400 if IS_SOAK else 100
 
 
 def kinds(results: list[Any]) -> Counter[str]:

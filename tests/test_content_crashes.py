@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,7 @@ from resolvers.documents import Document
 from resolvers.errors import EditConflict, NotFound
 from schema.nodes import encode_id, key_in
 
-from .harness import Answer, GatewayClient, SettableClock, stops
+from .harness import IS_SOAK, Answer, GatewayClient, SettableClock, stops
 from .interruptions import crashing, database_of, interrupted
 from .site import create_entry, create_page, create_section, page_input
 
@@ -194,10 +193,7 @@ AFTER: dict[str, tuple[str, tuple[Nodes, Texts]]] = {
 # A few ways in which calls differ; the long tests take each call both ways.
 DIFFERENT = ("a page in a section", "another text", "deleting a page", "deleting a section")
 BOTH_WAYS = [
-    (name, is_first)
-    for name in CALLS
-    for is_first in (True, False)
-    if is_first or name in DIFFERENT or os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+    (name, is_first) for name in CALLS for is_first in (True, False) if is_first or name in DIFFERENT or IS_SOAK
 ]
 
 

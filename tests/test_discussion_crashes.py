@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
@@ -25,11 +24,10 @@ from resolvers.documents import Database, Document
 from resolvers.errors import NotFound
 
 from .discussions import ON_EACH
-from .harness import stops
+from .harness import IS_SOAK, stops
 from .interruptions import interrupted
 
 COLLECTIONS = ("discussions", "comments", "comment_discussions", "comment_pages", "comment_keys", "operations")
-IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 AUTHOR = {"id": "poster", "name": "Poster"}
 OPERATION = "k-record.one"
 # What is listed: each comment's text, whether it is deleted, and how many replies it has.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,8 +22,8 @@ from resolvers.documents import Database, Document
 from resolvers.errors import NotFound
 
 from .discussions import STORAGES
+from .harness import IS_SOAK
 
-IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 _numbers = itertools.count(1)
 EPOCH = datetime(2012, 2, 8)  # noqa: DTZ001 - UTC, as all times here
 

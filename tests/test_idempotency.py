@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -15,6 +14,7 @@ from resolvers.operations import OPERATIONS
 from . import comment_cases, content_cases
 from .accounts import deposit_input, open_account, transfer_input
 from .harness import (
+    IS_SOAK,
     MUTATIONS,
     GatewayClient,
     SettableClock,
@@ -26,7 +26,7 @@ from .harness import (
 from .shop import Provider, add_input, cart_of_nobody, checkout_input, stock_up, update_input
 
 Given = dict[str, Any]
-AT_ONCE = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 200
+AT_ONCE = 1_000 if IS_SOAK else 200
 
 
 def own(product: dict[str, Any]) -> Given:

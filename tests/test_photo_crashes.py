@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +29,6 @@ from .photos import (
     upload_body,
 )
 
-IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 Given = dict[str, Any]
 OLD, NEW = picture(color="red"), noise_of(28, 28)
 DELETE = "mutation ($input: DeleteContentInput!) { deleteContent(input: $input) { __typename } }"

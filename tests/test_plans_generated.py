@@ -25,10 +25,9 @@ from resolvers import product_search
 from resolvers.paging import Listing, Page
 from schema import create_schema
 
-from .harness import GatewayClient, create_category, create_product
+from .harness import IS_SOAK, GatewayClient, create_category, create_product
 from .operations import as_a_client_asks, comparable
 
-IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 # Each generated operation is asked in several forms.
 EXAMPLES = int(os.environ.get("PLANS_EXAMPLES", "2500" if IS_SOAK else "110"))
 VARIANTS = 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections import Counter
 from collections.abc import Awaitable
@@ -16,7 +15,7 @@ from resolvers import cart_jobs, stock_jobs
 from resolvers.documents import Database
 from schema.nodes import encode_id
 
-from .harness import GatewayClient, SettableClock, assert_invariants, create_product, run_jobs
+from .harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, create_product, run_jobs
 from .interruptions import database_of, delayed
 from .shop import (
     Provider,
@@ -35,7 +34,6 @@ from .shop import (
     update_input,
 )
 
-IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 # Calls on their way at the same time.
 AT_ONCE = 200 if IS_SOAK else 50
 

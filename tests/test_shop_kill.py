@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,10 @@ import httpx
 from gateway.settings import Settings
 
 from .accounts import assert_money, open_account
-from .harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from .harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs, running
 from .processes import Served, environment, portico, served
 from .shop import Given, add_input, key, new_cart, nothing_under_way, stock_of, stock_up, update_input
 
-IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 ROUNDS = 40 if IS_SOAK else 4
 BUYERS = 8
 DEPOSITED = 1_000_000

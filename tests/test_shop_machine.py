@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,11 +13,10 @@ from hypothesis import strategies as st
 from gateway.faults import Crash
 from schema.nodes import key_in
 
-from .harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from .harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, run_jobs
 from .interruptions import crashing
 from .shop import Provider, new_cart, nothing_under_way, stock_up
 
-IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 # So many crashes may lie unsettled at once: each doubles what may have become of the shop.
 MAX_CRASHES = 3
 SKUS = ("one", "two")

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
+from functools import partial
+from typing import cast
 
 import pytest
 
 from gateway.doctor import INVARIANTS, Problem
+from gateway.faults import Crash, FaultyDatabase
+from resolvers.checkout import finish
+from resolvers.documents import Database
+from resolvers.stock_checks import find_wrong_stocks
 
-from .harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
-from .interruptions import crashing
+from .harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from .interruptions import crashing, database_of, delayed, interrupted
 from .shop import (
     Given,
     add_input,
@@ -23,7 +31,11 @@ from .shop import (
 
 
 async def problems(gateway: GatewayClient) -> list[Problem]:
-    return [problem for invariant in INVARIANTS async for problem in invariant.check(gateway.db)]
+    return await problems_of(gateway.db)
+
+
+async def problems_of(db: Database) -> list[Problem]:
+    return [problem for invariant in INVARIANTS async for problem in invariant.check(db)]
 
 
 async def mend(gateway: GatewayClient) -> None:
@@ -146,8 +158,35 @@ async def test_a_checkout_that_stopped_anywhere_is_no_problem(gateway: GatewayCl
 
 
 @pytest.mark.usefixtures("provider")
-async def test_a_shop_in_use_is_no_problem(gateway: GatewayClient) -> None:
-    skus = [await stock_up(gateway, units=1_000) for _ in range(2)]
+@pytest.mark.parametrize("until", [1, 2, 3, 4, 5, 6, None])
+async def test_a_checkout_that_goes_on_while_the_stock_is_looked_at_is_no_problem(
+    gateway: GatewayClient, clock: SettableClock, until: int | None
+) -> None:
+    sku = await stock_up(gateway, units=1_000)
+
+    async def go_on(steps: int | None) -> None:
+        locked = await gateway.db["carts"].find_one({"status": "PENDING"})
+        assert locked is not None
+        with contextlib.suppress(Crash):
+            db = cast("Database", FaultyDatabase(gateway.db, steps))
+            await finish(db, gateway.state.payments, locked, now=clock.now())
+
+    for stop in range(4, 9):
+        for skip in range(11):
+            given = checkout_input(await new_cart(gateway, **{sku: 2}))
+            with crashing(gateway, stop):
+                await gateway.ask(MUTATIONS["checkout"], {"input": given})
+            watched = interrupted(gateway.db, None, None, partial(go_on, until), skip=skip)
+            assert [wrong async for wrong in find_wrong_stocks(watched)] == []
+            if await gateway.db["carts"].find_one({"status": "PENDING"}):
+                await go_on(None)
+    await assert_invariants(gateway)
+
+
+@pytest.mark.usefixtures("provider")
+@pytest.mark.parametrize("pace", [0, 0.005])
+async def test_a_shop_in_use_is_no_problem(gateway: GatewayClient, pace: float) -> None:
+    skus = [await stock_up(gateway, units=10_000) for _ in range(2)]
     is_over = False
 
     async def buy(number: int) -> None:
@@ -156,11 +195,13 @@ async def test_a_shop_in_use_is_no_problem(gateway: GatewayClient) -> None:
             await gateway.result("updateCartItem", update_input(cart, skus[number % 2], 2, 1))
             await gateway.result("checkout", checkout_input(cart))
 
-    buyers = [asyncio.create_task(buy(number)) for number in range(6)]
-    try:
-        for _ in range(10):
-            assert await problems(gateway) == []
-    finally:
-        is_over = True
-        await asyncio.gather(*buyers)
+    slow = delayed(gateway.db, random.Random(7), pace)
+    with database_of(gateway, slow):
+        buyers = [asyncio.create_task(buy(number)) for number in range(6)]
+        try:
+            for _ in range(20 if IS_SOAK else 2):
+                assert await problems_of(slow) == []
+        finally:
+            is_over = True
+            await asyncio.gather(*buyers)
     await assert_invariants(gateway)

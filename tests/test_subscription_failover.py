@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +12,11 @@ import pytest
 from gateway.settings import Secret, Settings
 
 from .discussions import STORAGES, open_on_product, post_input
-from .harness import MUTATIONS, GatewayClient, running
+from .harness import IS_SOAK, MUTATIONS, GatewayClient, running
 from .replica_sets import ReplicaSet, replica_set
 from .sockets import POSTED, Socket, listening, live, opened, streamed, texts, until
 
-IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+IS_LONG = IS_SOAK
 # Of each storage; about a third of them is posted when the primary goes.
 COUNT = 1_000 if IS_LONG else 36
 WAYS = ["step down", "crash"] if IS_LONG else ["step down"]

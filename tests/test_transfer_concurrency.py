@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections import Counter
 from datetime import timedelta
@@ -26,9 +25,8 @@ from .accounts import (
     open_account,
     transfer_input,
 )
-from .harness import MUTATIONS, GatewayClient, SettableClock, run_jobs
+from .harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, run_jobs
 
-IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 ACCOUNTS = 50
 TRANSFERS = 2_000 if IS_SOAK else 400
 AT_ONCE = 64

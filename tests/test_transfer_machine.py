@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,10 +14,9 @@ from gateway.faults import Crash
 from schema.roles import Role
 
 from .accounts import assert_nothing_under_way, balances, open_account
-from .harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from .harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
 from .interruptions import crashing
 
-IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 # So many crashes may lie unsettled at once: each doubles what may have become of the money.
 MAX_CRASHES = 3
 ACCOUNTS = 3

@@ -24,11 +24,11 @@ from gateway.clock import SystemClock
 from gateway.settings import Settings
 from schema.roles import Role
 
+from .harness import IS_SOAK
 from .multipart import CONTENT_TYPE, PREFLIGHT
 from .photos import photo_input, picture, upload_body
 from .processes import Served, environment, own_database, served
 
-IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 # A side of a picture in pixels of three bytes: 200 MB, or 48 where time is short.
 SIDE = 8_200 if IS_SOAK else 4_000
 MOST_KILOBYTES = 20_000
