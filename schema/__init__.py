@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated
 
 import strawberry
@@ -76,8 +77,9 @@ class Subscription(CommentSubscription):
     pass
 
 
+@functools.cache
 def create_schema() -> strawberry.Schema:
-    """The whole schema, its document-backed fields ready to read documents."""
+    """The whole schema, its document-backed fields ready to read documents. Everybody is given the same one."""
     schema = strawberry.Schema(
         query=Query,
         mutation=Mutation,

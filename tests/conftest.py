@@ -15,7 +15,7 @@ from gateway.settings import Driver, ExecutorName, Settings
 from resolvers.documents import Database
 from resolvers.indexes import create_indexes
 
-from .databases import database
+from .databases import database, disconnect
 from .harness import SECRET, Commands, GatewayClient, SettableClock, running
 from .shop import Provider
 
@@ -52,6 +52,7 @@ def mongodb_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     hold = embedded.attach(Settings(data_dir=folder / "mongodb"))
     yield hold.uri
+    disconnect()
     hold.close()
 
 

@@ -7,6 +7,7 @@ dropped open for minutes: a thousand of them are more than a process may have.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ _SPARE = 3
 _INDEXES = {spec.name: {"_id_", *(index.document["name"] for index in spec.indexes)} for spec in COLLECTIONS}
 
 _free: dict[str, deque[str]] = {}
+_clients = contextlib.ExitStack()
 
 
 @contextlib.contextmanager
@@ -30,11 +32,22 @@ def database(uri: str) -> Iterator[str]:
     free = _free.setdefault(uri, deque())
     name = free.popleft() if len(free) >= _SPARE else f"test_{uuid4().hex[:16]}"
     yield name
-    with MongoClient[dict[str, Any]](uri) as client:
-        if _emptied(client[name]):
-            free.append(name)
-        else:
-            client.drop_database(name)
+    client = _client(uri)
+    if _emptied(client[name]):
+        free.append(name)
+    else:
+        client.drop_database(name)
+
+
+@functools.cache
+def _client(uri: str) -> MongoClient[dict[str, Any]]:
+    return _clients.enter_context(MongoClient[dict[str, Any]](uri))
+
+
+def disconnect() -> None:
+    """Closes what has been opened; to be done before MongoDB ends."""
+    _clients.close()
+    _client.cache_clear()
 
 
 def _emptied(db: Database[dict[str, Any]]) -> bool:

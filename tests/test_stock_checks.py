@@ -158,7 +158,7 @@ async def test_a_checkout_that_stopped_anywhere_is_no_problem(gateway: GatewayCl
 
 
 @pytest.mark.usefixtures("provider")
-@pytest.mark.parametrize("until", [1, 2, 3, 4, 5, 6, None])
+@pytest.mark.parametrize("until", [1, 2, 3, 4, 5, 6, None] if IS_SOAK else [2, None])
 async def test_a_checkout_that_goes_on_while_the_stock_is_looked_at_is_no_problem(
     gateway: GatewayClient, clock: SettableClock, until: int | None
 ) -> None:
@@ -172,7 +172,7 @@ async def test_a_checkout_that_goes_on_while_the_stock_is_looked_at_is_no_proble
             await finish(db, gateway.state.payments, locked, now=clock.now())
 
     for stop in range(4, 9):
-        for skip in range(11):
+        for skip in range(11) if IS_SOAK else range(stop % 2, 11, 2):
             given = checkout_input(await new_cart(gateway, **{sku: 2}))
             with crashing(gateway, stop):
                 await gateway.ask(MUTATIONS["checkout"], {"input": given})
