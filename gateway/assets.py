@@ -15,15 +15,15 @@ from email.utils import format_datetime
 from uuid import uuid4
 
 from bson import ObjectId
-from pymongo.errors import PyMongoError
 from starlette.datastructures import Headers, QueryParams
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from resolvers import assets, content, photos, thumbnails
 from resolvers.documents import Database, Document
 from resolvers.pictures import PictureBroken
 
+from .files import Files, NotServed
 from .ranges import NotSatisfiable, Span, precondition_status, requested_spans
 from .state import State
 
@@ -39,16 +39,6 @@ _SAFE = {
 }
 
 
-class _NotServed(Exception):
-    """There is nothing to send. `status` says why."""
-
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.response = JSONResponse(
-            {"error": message}, status, headers={"Cache-Control": "no-store", **(headers or {})}
-        )
-
-
 @dataclass(frozen=True)
 class _Asset:
     """Something that can be sent: how to read the bytes from one up to another."""
@@ -61,44 +51,28 @@ class _Asset:
     read: Callable[[int, int], AsyncIterator[bytes]]
 
 
-class Assets:
+class Assets(Files):
     """The ASGI application of `/assets`."""
 
-    def __init__(self, state: Callable[[], State]) -> None:
-        self._state = state
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            response = await self._response(scope)
-        except _NotServed as reason:
-            response = reason.response
-        except PyMongoError:
-            response = _NotServed(503, "The database cannot be reached.").response
-        await response(scope, receive, send)
-
-    async def _response(self, scope: Scope) -> Response:
-        if scope["method"] not in {"GET", "HEAD"}:
-            raise _NotServed(405, "Use GET or HEAD.", {"Allow": "GET, HEAD"})
-        width = _width(QueryParams(scope["query_string"]))
-        state = self._state()
-        named = scope["path_params"]
+    async def respond(self, request: Request, state: State) -> Response:
+        width = _width(request.query_params)
+        named = request.path_params
         db, photo, file = await _find(state, named["photo"], named["checksum"])
-        headers = Headers(scope=scope)
         tag = f'"{named["checksum"]}"'
         if width is not None:
             width = thumbnails.width_for(width, photo["detail"]["width"])
             tag = f'"{named["checksum"]}-{width}"'
         shown = _headers(tag, file["uploadDate"])
-        status = precondition_status(headers, scope["method"], tag=tag, modified=file["uploadDate"])
+        status = precondition_status(request.headers, request.method, tag=tag, modified=file["uploadDate"])
         if status is not None:
             return Response(status_code=status, headers=shown)
         if width is None:
             asset = _whole(db, photo, file, tag)
         else:
             asset = await _thumbnail(state, photo, file["uploadDate"], width, tag)
-        if scope["method"] == "HEAD":
+        if request.method == "HEAD":
             return Response(headers={**shown, **_described(asset), "Content-Length": str(asset.length)})
-        return _answer(asset, headers, shown)
+        return _answer(asset, request.headers, shown)
 
 
 def _width(query: QueryParams) -> int | None:
@@ -107,7 +81,7 @@ def _width(query: QueryParams) -> int | None:
     if text is None:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 6 or not _MIN_WIDTH <= int(text) <= _MAX_WIDTH:  # noqa: PLR2004
-        raise _NotServed(400, f"`width` must be a number of pixels, {_MIN_WIDTH} to {_MAX_WIDTH:,}.")
+        raise NotServed(400, f"`width` must be a number of pixels, {_MIN_WIDTH} to {_MAX_WIDTH:,}.")
     return int(text)
 
 
@@ -125,7 +99,7 @@ async def _find(state: State, key: str, checksum: str) -> tuple[Database, Docume
             file = await assets.find_file(db, photo["detail"]["file"])
             if file is not None:
                 return db, photo, file
-    raise _NotServed(404, "There is no such photo, or its bytes are others now.")
+    raise NotServed(404, "There is no such photo, or its bytes are others now.")
 
 
 def _headers(tag: str, modified: datetime) -> dict[str, str]:
@@ -152,11 +126,11 @@ async def _thumbnail(state: State, photo: Document, modified: datetime, width: i
                 state.database, photo, width, state.uploads.pictures, now=state.clock.now()
             )
     except TimeoutError:
-        raise _NotServed(503, "Too many thumbnails are being made.", {"Retry-After": "10"}) from None
+        raise NotServed(503, "Too many thumbnails are being made.", {"Retry-After": "10"}) from None
     except PictureBroken:
-        raise _NotServed(500, "The thumbnail cannot be made.") from None
+        raise NotServed(500, "The thumbnail cannot be made.") from None
     except assets.BytesMissing:
-        raise _NotServed(404, "There is no such photo, or its bytes are others now.") from None
+        raise NotServed(404, "There is no such photo, or its bytes are others now.") from None
 
     async def read(start: int, end: int) -> AsyncIterator[bytes]:
         yield data[start:end]
@@ -169,9 +143,7 @@ def _answer(asset: _Asset, headers: Headers, shown: Mapping[str, str]) -> Respon
     try:
         spans = requested_spans(headers, asset.length, tag=asset.tag, modified=asset.modified)
     except NotSatisfiable:
-        raise _NotServed(
-            416, "None of the ranges holds a byte.", {"Content-Range": f"bytes */{asset.length}"}
-        ) from None
+        raise NotServed(416, "None of the ranges holds a byte.", {"Content-Range": f"bytes */{asset.length}"}) from None
     described = {**shown, **_described(asset)}
     if spans is None:
         described["Content-Length"] = str(asset.length)

@@ -19,16 +19,15 @@ from uuid import NAMESPACE_OID, uuid5
 
 import orjson
 from feedgenerator import Atom1Feed, Rss201rev2Feed, SyndicationFeed
-from pymongo.errors import PyMongoError
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
 
 from resolvers import content
 from resolvers.documents import Database, Document
 from schema.markdown import page_html
 
+from .files import Files, NotServed
 from .ranges import precondition_status
 from .state import State
 
@@ -66,14 +65,6 @@ class _Rss(_DatedFeed, Rss201rev2Feed):
 _FORMATS: dict[str, type[_DatedFeed]] = {"atom": _Atom, "rss": _Rss}
 
 
-class _NotServed(Exception):
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.response = JSONResponse(
-            {"error": message}, status, headers={"Cache-Control": "no-store", **(headers or {})}
-        )
-
-
 @dataclass(frozen=True)
 class _Feed:
     """What a feed is made of. `site` is where its pages are, `url` where it is itself."""
@@ -103,26 +94,14 @@ def _changed(entry: Document) -> datetime:
     return max(dates)
 
 
-class Feeds:
+class Feeds(Files):
     """The ASGI application of `/feeds`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
-        self._state = state
+        super().__init__(state)
         self._made: OrderedDict[str, bytes] = OrderedDict()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            response = await self._response(Request(scope))
-        except _NotServed as reason:
-            response = reason.response
-        except PyMongoError:
-            response = _NotServed(503, "The database cannot be reached.").response
-        await response(scope, receive, send)
-
-    async def _response(self, request: Request) -> Response:
-        if request.method not in {"GET", "HEAD"}:
-            raise _NotServed(405, "Use GET or HEAD.", {"Allow": "GET, HEAD"})
-        state = self._state()
+    async def respond(self, request: Request, state: State) -> Response:
         feed = await _found(state, request)
         tag, changed = feed.tag, feed.changed
         headers = {
@@ -156,7 +135,7 @@ class Feeds:
 
 
 async def _found(state: State, request: Request) -> _Feed:
-    """What the request names. Raises _NotServed (404) where it is no blog, or no format."""
+    """What the request names. Raises NotServed (404) where it is no blog, or no format."""
     name, _, format_ = f"/{request.path_params['path']}".rpartition(".")
     path = content.path_in(name)
     if path is not None and format_ in _FORMATS:
@@ -169,9 +148,7 @@ async def _found(state: State, request: Request) -> _Feed:
             own = _base(request)
             site = (state.settings.site_url or own).rstrip("/")
             return _Feed(format_, site, f"{own}/feeds{name}.{format_}", name, blog, page.documents)
-    raise _NotServed(
-        404, "There is no such feed. That of a blog at `/blog` is `/feeds/blog.atom` or `/feeds/blog.rss`."
-    )
+    raise NotServed(404, "There is no such feed. That of a blog at `/blog` is `/feeds/blog.atom` or `/feeds/blog.rss`.")
 
 
 def _base(request: Request) -> str:
