@@ -45,14 +45,21 @@ async def _drawn(landscape: Landscape) -> AsyncIterator[bytes]:
 
 
 class FileBeside:
-    """A picture in a file that a record names, in the folder of the file that the record stands in, or below it."""
+    """A picture in a file that a record names.
 
-    def __init__(self, folder: Path, name: str) -> None:
+    It is in the folder of the file that the record stands in, below it, or in the folder beside it that has its name:
+    `photos/` for `photos.jsonl`.
+    """
+
+    def __init__(self, records: Path, name: str) -> None:
         """Raises InvalidInput for a name that leads elsewhere, or to no file."""
-        self._path = folder / name
+        folder = records.parent
+        namesake = folder / records.name.partition(".")[0]
+        found = [place / name for place in (folder, namesake) if (place / name).is_file()]
+        self._path = found[0] if found else folder / name
         if not self._path.resolve().is_relative_to(folder.resolve()):
             raise InvalidInput("it leads out of the folder", "file")
-        if not self._path.is_file():
+        if not found:
             raise InvalidInput("there is no such file", "file")
 
     async def read(self) -> AsyncIterator[bytes]:

@@ -58,11 +58,12 @@ def product_record(given: Any) -> ProductRecord:
     return ProductRecord(fields, _optional(record, "categories", _texts) or ())
 
 
-def photo_record(given: Any, folder: Path) -> PhotoRecord:
-    """The fields of `UploadPhotoInput`, with `file`, a name within the folder, and `gallery`, a path. Raises
-    InvalidInput.
+def photo_record(given: Any, records: Path) -> PhotoRecord:
+    """The fields of `UploadPhotoInput`, with `file`, a name beside the file of the records, and `gallery`, a path.
+
+    Other fields are passed over: lists of pictures tell much of them. Raises InvalidInput.
     """
-    record = _object(given, {"file", "title", "slug", "gallery", "author", "tags", "sha256"})
+    record = _object(given, None)
     name = _text(record, "file")
     return PhotoRecord(
         slug=(_optional(record, "slug", _as_text) or _slug_of(name)).strip(),
@@ -70,7 +71,7 @@ def photo_record(given: Any, folder: Path) -> PhotoRecord:
         gallery=_optional(record, "gallery", _as_text) or f"/{SLUG}",
         author=_optional(record, "author", _as_text) or "import",
         tags=tuple(_optional(record, "tags", _texts) or ()),
-        read=FileBeside(folder, name).read,
+        read=FileBeside(records, name).read,
         checksum=_optional(record, "sha256", _as_text),
     )
 

@@ -43,7 +43,7 @@ class Importer:
     """How one kind of record is read and stored.
 
     `key` is the natural key: a batch holds each once. Several batches are stored at once where `is_parallel`: where no
-    record needs an earlier one. Records that name files `has_files`: `read` is told the folder that they are in, and
+    record needs an earlier one. Records that name files `has_files`: `read` is told the file that they are in, and
     `put` the rules for them. `awaits` is what a record's parent is.
     """
 
@@ -144,7 +144,7 @@ class Import:
                 if not text.strip():
                     continue
                 try:
-                    beside = (file.parent,) if self.importer.has_files else ()
+                    beside = (file,) if self.importer.has_files else ()
                     yield line, self.importer.read(orjson.loads(text), *beside)
                 except orjson.JSONDecodeError as error:
                     self._bad((str(file), line, None), f"not JSON: {error.msg}, at character {error.pos + 1}")

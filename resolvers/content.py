@@ -49,7 +49,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from .documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
 from .errors import NotFound
 from .paging import Key, Listing, Page, Sort, find_pages
-from .text import MAX_SLUG, SLUG
+from .text import MAX_SLUG, PERMALINK
 
 KIND = "ContentNode"
 SECTION, PAGE, ENTRY, PHOTO = "section", "page", "entry", "photo"
@@ -88,7 +88,7 @@ BY_TITLE = Sort((("title", 1),))
 NEWEST = Sort((("created", -1),))
 LATEST_PUBLISHED = Sort((("detail.publish_on", -1),))
 
-_PATH = re.compile(rf"(?:/{SLUG}){{1,{MAX_DEPTH}}}")
+_PATH = re.compile(rf"(?:/{PERMALINK}){{1,{MAX_DEPTH}}}")
 _LONGEST_PATH = MAX_DEPTH * (1 + MAX_SLUG)
 
 

@@ -33,7 +33,7 @@ from .content_deletion import DELETION, finish_removal
 from .content_rules import require_content, require_place, require_tags, require_title
 from .documents import SCHEMA_VERSION, Database, Document
 from .errors import InvalidInput, NotFound, SlugTaken
-from .text import require_slug
+from .text import require_permalink
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _document(type_: str, node: NewNode, detail: dict[str, Any], now: datetime, 
     return {
         "_id": operations.derived_id(operation_id, "node"),
         "type": type_,
-        "slug": require_slug(node.slug, "slug"),
+        "slug": require_permalink(node.slug, "slug"),
         "title": require_title(node.title),
         "parent": node.parent_id,
         "ancestors": [],

@@ -33,7 +33,7 @@ from .content_merge import compare
 from .content_rules import MAX_TAGS, require_content, require_tags, require_title
 from .documents import Database, Document
 from .errors import EditConflict, InvalidInput, NotFound, SlugTaken
-from .text import require_slug
+from .text import require_permalink
 
 # A node that is about to be created or deleted is not edited.
 SETTLED: Document = {"pending": None, "deleting": None}
@@ -83,7 +83,7 @@ async def edit_metadata(db: Database, edit: Edit, *, changes: Mapping[str, Any])
     if "title" in changes:
         written["title"] = require_title(changes["title"])
     if "slug" in changes:
-        written["slug"] = require_slug(changes["slug"], "slug")
+        written["slug"] = require_permalink(changes["slug"], "slug")
     if "publish_on" in changes:
         written["detail.publish_on"] = written["visible_from"] = changes["publish_on"]
     return await _edit(db, edit, written, None)

@@ -8,9 +8,10 @@ import unicodedata
 from .errors import InvalidInput
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
-# As part of an expression.
-SLUG = r"[a-z0-9]+(?:[-_.][a-z0-9]+)*"
-_SLUG = re.compile(SLUG)
+_SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
+# As part of an expression. What was published elsewhere keeps its address.
+PERMALINK = r"[A-Za-z0-9]+(?:[-_.]+[A-Za-z0-9]+)*"
+_PERMALINK = re.compile(PERMALINK)
 MAX_SLUG = 200
 
 
@@ -51,6 +52,14 @@ def require_slug(value: str | None, *path: str) -> str:
             f"{_label(path)} may hold lower-case letters a to z, digits, and single '-', '_' or '.' between them.",
             *path,
         )
+    return slug
+
+
+def require_permalink(value: str | None, *path: str) -> str:
+    """A slug that may have come from elsewhere: capitals count, and several separators may stand together."""
+    slug = require_text(value, *path, longest=MAX_SLUG)
+    if not _PERMALINK.fullmatch(slug):
+        raise InvalidInput(f"{_label(path)} may hold letters a to z, digits, and '-', '_' or '.' between them.", *path)
     return slug
 
 

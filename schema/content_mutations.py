@@ -22,7 +22,7 @@ from .mutations import mutation
 from .nodes import key_in
 from .roles import Role
 
-SLUG = "Lower-case letters, digits, and single `-`, `_` or `.` between them."
+SLUG = "Letters a to z, digits, and `-`, `_` or `.` between them. Capitals count."
 TAGS = "A set, with single blanks."
 
 

@@ -13,7 +13,7 @@ from resolvers.pictures import UNKNOWN_TYPE
 
 from .content import ContentNode
 from .content_edits import EditConflict, PhotoLocked
-from .content_mutations import content_key, new_node
+from .content_mutations import SLUG, content_key, new_node
 from .context import Info
 from .errors import InvalidInput, NotFound, SlugTaken, UserError, member
 from .fields import Source, computed, reads, stored
@@ -65,7 +65,7 @@ class Photo(ContentNode):
 @strawberry.input(description="A new photo. The request is one of the GraphQL multipart request specification.")
 class UploadPhotoInput:
     gallery_id: strawberry.ID = strawberry.field(description="A section of kind GALLERY.")
-    slug: str = strawberry.field(description="Lower-case letters, digits, and single `-`, `_` or `.` between them.")
+    slug: str = strawberry.field(description=SLUG)
     title: str = strawberry.field(description="For display.")
     tags: list[str] = strawberry.field(default_factory=list, description="A set, with single blanks.")
     file: Upload = strawberry.field(description="A JPEG, PNG, GIF, WebP or AVIF.")
