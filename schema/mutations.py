@@ -65,20 +65,7 @@ class Write(FieldExtension):
     async def _once(self, record_id: str, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
         context = info.context
         owner = uuid4().hex
-        try:
-            record = await operations.begin(
-                context.db,
-                record_id,
-                field=self._field_name,
-                fingerprint=_fingerprint(kwargs),
-                now=context.now,
-                owner=owner,
-            )
-        except errors.OperationUnderWay:
-            raise GraphQLError(
-                "An operation with this idempotency key is still under way.",
-                extensions={"code": "OPERATION_UNDER_WAY"},
-            ) from None
+        record = await self._begin(context, record_id, kwargs, owner)
         operation_id = context.operation_id = record["operation"]
         if record["state"] == "done":
             await _require_same_files(kwargs, record)
@@ -103,6 +90,22 @@ class Write(FieldExtension):
                 return result
         # Another call with the key took over meanwhile and finished first.
         return await self._answer_again(context, info, kept)
+
+    async def _begin(self, context: Context, record_id: str, kwargs: dict[str, Any], owner: str) -> Document:
+        try:
+            return await operations.begin(
+                context.db,
+                record_id,
+                field=self._field_name,
+                fingerprint=_fingerprint(kwargs),
+                now=context.now,
+                owner=owner,
+            )
+        except errors.OperationUnderWay:
+            raise GraphQLError(
+                "An operation with this idempotency key is still under way.",
+                extensions={"code": "OPERATION_UNDER_WAY"},
+            ) from None
 
     async def _answer_again(self, context: Context, info: Info, outcome: Document) -> Any:
         if "error" in outcome:

@@ -18,6 +18,7 @@ from resolvers.indexes import create_indexes
 from .databases import database, disconnect
 from .harness import SECRET, Commands, GatewayClient, SettableClock, running
 from .shop import Provider
+from .sockets import Socket, listening, opened
 
 # What a developer has set must not reach a test.
 for _name in [name for name in os.environ if name.startswith("PORTICO_") and name != "PORTICO_SHARED_DATA"]:
@@ -108,3 +109,17 @@ def provider(gateway: GatewayClient) -> Provider:
     provider = Provider()
     gateway.state.payments = provider
     return provider
+
+
+@pytest.fixture
+async def port(gateway: GatewayClient) -> AsyncIterator[int]:
+    """Where the gateway is served, as `portico serve` does."""
+    async with listening(gateway) as found:
+        yield found
+
+
+@pytest.fixture
+async def socket(port: int) -> AsyncIterator[Socket]:
+    """A WebSocket to it, on which nothing was said yet."""
+    async with opened(port) as found:
+        yield found

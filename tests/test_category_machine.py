@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bson import ObjectId
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.faults import Crash
 from resolvers.operations import derived_id, record_id_of
 from schema.nodes import encode_id
 
-from .harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from .harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
 from .interruptions import crashing
+from .machines import examples, some
 
 # So many crashes may lie unsettled at once: each doubles what may have become of the hierarchy.
 MAX_CRASHES = 3
@@ -287,15 +288,8 @@ STEPS = st.builds(
 )
 
 
-@settings(
-    max_examples=1_000 if IS_SOAK else 30,
-    deadline=None,
-    derandomize=not IS_SOAK,
-    database=None,
-    # Each example begins with an empty hierarchy of its own.
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(steps=st.lists(STEPS, min_size=20, max_size=60 if IS_SOAK else 25))
+@examples()
+@given(steps=some(STEPS))
 async def test_the_hierarchy_is_what_its_model_says_whatever_crashes(
     gateway: GatewayClient, clock: SettableClock, steps: list[Step]
 ) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from resolvers import comment_buckets, comment_pages, operations
@@ -23,6 +23,7 @@ from resolvers.errors import NotFound
 
 from .discussions import STORAGES
 from .harness import IS_SOAK
+from .machines import examples
 
 _numbers = itertools.count(1)
 EPOCH = datetime(2012, 2, 8)  # noqa: DTZ001 - UTC, as all times here
@@ -200,14 +201,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_pages")
 @pytest.mark.parametrize("storage", STORAGES)
-@settings(
-    max_examples=400 if IS_SOAK else 15,
-    deadline=None,
-    derandomize=not IS_SOAK,
-    database=None,
-    # Each example has a discussion of its own.
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(15, 400)
 @given(steps=STEPS)
 async def test_any_steps_lead_to_what_the_model_says(db: Database, storage: str, steps: list[Step]) -> None:
     key = f"p{next(_numbers)}"

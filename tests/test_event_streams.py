@@ -15,7 +15,7 @@ from gateway.http import GraphQLEndpoint
 from gateway.settings import Settings
 
 from .harness import MUTATIONS, GatewayClient, category_input, running
-from .sockets import EVENTS, listening, streamed, until
+from .sockets import EVENTS, streamed, until
 
 VIEWER = "{ viewer { subject } }"
 CREATE = MUTATIONS["createCategory"]
@@ -27,12 +27,6 @@ BOTH = "application/graphql-response+json, application/json;q=0.9, text/event-st
 async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
     async with running(replace(settings, keep_alive_seconds=0.05, send_seconds=0.2)) as client:
         yield client
-
-
-@pytest.fixture
-async def port(gateway: GatewayClient) -> AsyncIterator[int]:
-    async with listening(gateway) as found:
-        yield found
 
 
 async def test_a_query_is_one_event_and_the_end(gateway: GatewayClient, port: int) -> None:
@@ -151,8 +145,10 @@ async def test_a_query_ends_with_its_connection(
     held = Held(gateway, monkeypatch)
     async with streamed(port, VIEWER):
         await until(lambda: held.has_begun)
+        had_ended = held.has_ended
 
     await until(lambda: held.has_ended)
+    assert not had_ended
 
 
 async def test_a_mutation_goes_on_to_its_end_without_its_connection(

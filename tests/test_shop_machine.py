@@ -7,14 +7,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.faults import Crash
 from schema.nodes import key_in
 
-from .harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, run_jobs
+from .harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from .interruptions import crashing
+from .machines import examples, some
 from .shop import Provider, new_cart, nothing_under_way, stock_up
 
 # So many crashes may lie unsettled at once: each doubles what may have become of the shop.
@@ -318,15 +319,8 @@ STEPS = st.builds(
 )
 
 
-@settings(
-    max_examples=1_000 if IS_SOAK else 30,
-    deadline=None,
-    derandomize=not IS_SOAK,
-    database=None,
-    # Each example begins with an empty shop of its own.
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(steps=st.lists(STEPS, min_size=20, max_size=60 if IS_SOAK else 25))
+@examples()
+@given(steps=some(STEPS))
 async def test_the_shop_is_what_its_model_says_whatever_crashes(
     gateway: GatewayClient, clock: SettableClock, steps: list[Step]
 ) -> None:

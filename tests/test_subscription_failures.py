@@ -24,19 +24,13 @@ from schema.nodes import decode_id
 
 from .discussions import open_on_product, post
 from .harness import GatewayClient, running
-from .sockets import POSTED, Socket, listening, live, opened, streamed, subscribe, texts, until
+from .sockets import POSTED, Socket, live, opened, streamed, subscribe, texts, until
 
 
 @pytest.fixture
 async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
     async with running(replace(settings, send_seconds=0.3, max_waiting_events=10)) as client:
         yield client
-
-
-@pytest.fixture
-async def port(gateway: GatewayClient) -> AsyncIterator[int]:
-    async with listening(gateway) as found:
-        yield found
 
 
 @pytest.fixture
@@ -298,3 +292,4 @@ async def test_who_goes_away_is_told_of_nothing_more(
 
         await until(lambda: gateway.state.live.counts.listeners == 0)
     await until(lambda: gateway.state.live.counts.sockets == 0)
+    assert gateway.state.live.counts.deliveries == 0

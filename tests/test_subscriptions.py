@@ -29,12 +29,6 @@ EDIT = "mutation ($input: EditCommentInput!) { editComment(input: $input) { __ty
 
 
 @pytest.fixture
-async def port(gateway: GatewayClient) -> AsyncIterator[int]:
-    async with listening(gateway) as found:
-        yield found
-
-
-@pytest.fixture
 async def socket(port: int) -> AsyncIterator[Socket]:
     async with opened(port) as found:
         await found.init()

@@ -21,7 +21,7 @@ from gateway.settings import Settings
 from gateway.websocket import may_connect
 
 from .harness import GatewayClient, running
-from .sockets import Socket, listening, opened, subscribe
+from .sockets import Socket, opened, subscribe
 
 VIEWER = "{ viewer { subject } }"
 INIT = {"type": "connection_init"}
@@ -33,18 +33,6 @@ async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
     chosen = replace(settings, init_seconds=0.3, max_operations=3, max_body_bytes=5_000, cors_origins=ORIGIN)
     async with running(chosen) as client:
         yield client
-
-
-@pytest.fixture
-async def port(gateway: GatewayClient) -> AsyncIterator[int]:
-    async with listening(gateway) as found:
-        yield found
-
-
-@pytest.fixture
-async def socket(port: int) -> AsyncIterator[Socket]:
-    async with opened(port) as found:
-        yield found
 
 
 # Opening

@@ -29,18 +29,6 @@ async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
         yield client
 
 
-@pytest.fixture
-async def port(gateway: GatewayClient) -> AsyncIterator[int]:
-    async with listening(gateway) as found:
-        yield found
-
-
-@pytest.fixture
-async def socket(port: int) -> AsyncIterator[Socket]:
-    async with opened(port) as found:
-        yield found
-
-
 class Slow:
     """Holds what has to do with categories until it is told. What is under way has begun, and not ended."""
 
@@ -215,6 +203,8 @@ async def test_a_query_ends_with_its_connection(gateway: GatewayClient, port: in
 
         await until(lambda: slow.ended == 1)
     await until(lambda: gateway.state.live.counts.sockets == 0)
+    assert slow.begun == 1
+    assert not slow.under_way
 
 
 async def test_a_fault_shows_its_request_id_alone_and_ends_one_operation(

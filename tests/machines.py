@@ -1,0 +1,30 @@
+"""How long tests go on that take random steps beside a model."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from .harness import IS_SOAK
+
+T = TypeVar("T")
+
+
+def examples(short: int = 30, long: int = 1_000) -> settings:
+    """So many examples, the same ones each time; where there is time others each time.
+
+    Each example has to begin with data of its own.
+    """
+    return settings(
+        max_examples=long if IS_SOAK else short,
+        deadline=None,
+        derandomize=not IS_SOAK,
+        database=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+
+
+def some(steps: st.SearchStrategy[T]) -> st.SearchStrategy[list[T]]:
+    return st.lists(steps, min_size=20, max_size=60 if IS_SOAK else 25)
