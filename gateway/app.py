@@ -122,16 +122,17 @@ class Gateway:
             uploads=upload_rules(self._settings),
             live=Hub(connection.database, SOURCES, self._counts, most_waiting=self._settings.max_waiting_events),
         )
-        jobs = Worker(connection.database, self._clock, self._settings.job_seconds, methods)
-        worker = asyncio.create_task(jobs.run())
+        worker = Worker(connection.database, self._clock, self._settings.job_seconds, methods)
+        jobs = [asyncio.create_task(worker.run())] if self._settings.jobs else []
         logger().info("started", database=self._settings.database, driver=self._settings.driver)
         try:
             yield
         finally:
             await self._state.live.stopped()
-            worker.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await worker
+            for job in jobs:
+                job.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await job
             logger().info("stopped")
 
     def routes(self) -> list[BaseRoute]:

@@ -129,8 +129,7 @@ class Worker:
             # They run out by themselves; a database that does not answer must not hold who wants to stop.
             with contextlib.suppress(PyMongoError, TimeoutError):
                 async with asyncio.timeout(RELEASE_SECONDS):
-                    for job in JOBS:
-                        await leases.release(self._db, job.name, owner=self._owner)
+                    await leases.release(self._db, [job.name for job in JOBS], owner=self._owner)
 
     async def run_once(self) -> int:
         """One turn of every job that nobody else has leased. Returns how much was done."""

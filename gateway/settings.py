@@ -88,6 +88,7 @@ class Settings:
     upload_stall_seconds: int = _setting(30, "How long an upload may bring nothing before it is given up.")
     database_seconds: int = _setting(30, "How long one command may take, with its retries, before it is given up.")
     stop_seconds: int = _setting(10, "How long requests under way may take to finish once the gateway stops.")
+    jobs: bool = _setting(True, "Whether the gateway runs the jobs, too. `false`: leave them to `portico worker`.")
     job_seconds: float = _setting(5.0, "The pause between two runs of the jobs.")
 
     graphiql: Explorer = _setting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from pymongo.errors import DuplicateKeyError
@@ -27,5 +28,6 @@ async def acquire(db: Database, name: str, *, owner: str, now: datetime, duratio
     return True
 
 
-async def release(db: Database, name: str, *, owner: str) -> None:
-    await db[LEASES.name].delete_one({"_id": name, "owner": owner})
+async def release(db: Database, names: Sequence[str], *, owner: str) -> None:
+    """Gives back those of the leases that this owner has."""
+    await db[LEASES.name].delete_many({"_id": {"$in": list(names)}, "owner": owner})

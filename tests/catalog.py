@@ -101,7 +101,7 @@ async def shared_gateway(uri: str, folder: Path, config: pytest.Config) -> Async
             driver=cast("Driver", config.getoption("driver")),
             executor=cast("ExecutorName", config.getoption("executor")),
             jwt_secret=SECRET,
-            job_seconds=3600.0,
+            jobs=False,
             log_level="error",
         )
         async with running(settings) as gateway:

@@ -68,8 +68,8 @@ def settings(mongodb_uri: str, tmp_path: Path, pytestconfig: pytest.Config) -> I
             driver=cast("Driver", pytestconfig.getoption("driver")),
             executor=cast("ExecutorName", pytestconfig.getoption("executor")),
             jwt_secret=SECRET,
-            # The jobs run when a test runs them.
-            job_seconds=3600.0,
+            # They run when a test runs them.
+            jobs=False,
             log_level="error",
         )
 

@@ -53,12 +53,20 @@ def disconnect() -> None:
 def _emptied(db: Database[dict[str, Any]]) -> bool:
     """Empties it, unless a test has made something of its own in it."""
     names = db.list_collection_names()
-    if any(_index_names(db, name) != _INDEXES.get(name) for name in names):
+    indexes: dict[str, set[str]] = {name: set() for name in names}
+    for index in _of_each(db, names, {"$indexStats": {}}):
+        indexes[index["of"]].add(index["name"])
+    if any(found != _INDEXES.get(name) for name, found in indexes.items()):
         return False
-    for name in names:
-        db[name].delete_many({})
+    for counted in _of_each(db, names, {"$collStats": {"count": {}}}):
+        if counted["count"]:
+            db[counted["of"]].delete_many({})
     return True
 
 
-def _index_names(db: Database[dict[str, Any]], collection: str) -> set[str]:
-    return {index["name"] for index in db[collection].list_indexes()}
+def _of_each(db: Database[dict[str, Any]], names: list[str], stage: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What the stage tells of each of the collections, asked at once. `of` is the collection."""
+    parts = [(name, [stage, {"$addFields": {"of": name}}]) for name in names]
+    if parts:
+        others = [{"$unionWith": {"coll": name, "pipeline": part}} for name, part in parts[1:]]
+        yield from db[parts[0][0]].aggregate([*parts[0][1], *others])

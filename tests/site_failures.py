@@ -67,7 +67,7 @@ CONTENT_FAILURES: dict[tuple[str, str], Failing] = {
     ("createPage", "InvalidInput"): always(lambda: page_input(tags=[""])),
     ("createBlogEntry", "SlugTaken"): _entry_taken,
     ("createBlogEntry", "NotFound"): always(lambda: page_input(blogId=NOWHERE)),
-    ("createBlogEntry", "InvalidInput"): always(lambda: page_input(blogId=NOWHERE, slug="A")),
+    ("createBlogEntry", "InvalidInput"): always(lambda: page_input(blogId=NOWHERE, slug="a b")),
     ("editText", "NotFound"): always(lambda: {**NO_NODE, "text": "x"}),
     ("editText", "InvalidInput"): _of_page(text="\0"),
     ("editMetadata", "SlugTaken"): _metadata_taken,

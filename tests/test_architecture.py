@@ -42,12 +42,12 @@ ALLOWED = {
 # Where else the driver is known, and what for.
 EXCEPTIONS = {
     "gateway/app.py": {"pymongo.errors", "pymongo.monitoring"},  # whether MongoDB is there; who listens to commands
-    "gateway/assets.py": {"pymongo.errors", "bson"},  # a driver's error is an answer; a URL holds the key of a photo
+    "gateway/assets.py": {"bson"},  # a URL holds the key of a photo
     "gateway/cli.py": {"pymongo.errors"},  # a driver's error ends a command with one line
     "gateway/direct.py": {"pymongo", "bson"},  # reads past the driver's own way to send commands
     "gateway/driver.py": {"pymongo", "bson", "motor"},  # connects
     "gateway/embedded.py": {"pymongo", "fiftyone"},  # connects to what it has started, from a wheel if need be
-    "gateway/feeds.py": {"pymongo.errors"},  # says that the database is not there
+    "gateway/files.py": {"pymongo.errors"},  # says that the database is not there
     "gateway/encoding.py": {"bson"},  # writes documents that something else has stored
     "gateway/plans/trace.py": {"pymongo.monitoring", "pymongo.errors", "bson"},  # hears of commands, and shows them
     "gateway/execution.py": {"pymongo.errors"},  # tells which of its errors is no fault of the gateway

@@ -217,7 +217,7 @@ async def test_a_new_slug_of_a_section_leads_to_all_that_is_below(gateway: Gatew
         ({"title": None}, ["title"]),
         ({"title": " "}, ["title"]),
         ({"slug": None}, ["slug"]),
-        ({"slug": "A"}, ["slug"]),
+        ({"slug": "a b"}, ["slug"]),
         ({"publishOn": PAST}, ["publishOn"]),
         ({"publishOn": None}, ["publishOn"]),
     ],

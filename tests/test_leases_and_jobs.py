@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +34,12 @@ from .interruptions import crashing, interrupted
 
 NOON = datetime(2026, 11, 21, 12)  # noqa: DTZ001 - as the driver gives it, UTC without a zone
 MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """The gateway has had a turn at all jobs, and rests."""
+    return replace(settings, jobs=True, job_seconds=3600.0)
 
 
 async def acquire(db: Database, owner: str, *, after: float = 0, name: str = "work") -> bool:
@@ -61,9 +69,9 @@ async def test_a_lease_is_renewed_by_its_owner(db: Database) -> None:
 async def test_a_lease_is_given_back_by_its_owner_alone(db: Database) -> None:
     assert await acquire(db, "one")
 
-    await leases.release(db, "work", owner="other")
+    await leases.release(db, ["work"], owner="other")
     assert not await acquire(db, "other")
-    await leases.release(db, "work", owner="one")
+    await leases.release(db, ["work"], owner="one")
     assert await acquire(db, "other")
 
 
@@ -304,3 +312,21 @@ async def test_a_running_gateway_settles_what_was_left_and_gives_its_leases_back
     async with running(settings, clock=clock) as gateway:
         (successor,) = await gateway.db["leases"].distinct("owner")
     assert successor != owner
+
+
+async def test_a_gateway_may_leave_the_jobs_to_others(settings: Settings, clock: SettableClock) -> None:
+    async with running(replace(settings, jobs=False, job_seconds=0.01), clock=clock) as gateway:
+        await leave_moving(gateway)
+        clock.advance(seconds=61)
+        await asyncio.sleep(0.2)
+
+        assert await gateway.db["leases"].count_documents({}) == 0
+        assert await left(gateway, "moving") == 1
+        assert await worker(gateway, clock).run_once() == 1
+
+
+def test_the_jobs_are_those_that_are_documented() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "operations.md").read_text()
+    listed = page.partition("## Jobs")[2].partition("\n## ")[0]
+
+    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", listed, re.MULTILINE)) == sorted(job.name for job in JOBS)
