@@ -202,3 +202,4 @@ async def test_the_money_is_where_its_model_says_whatever_crashes(
         await machine.take(step)
 
     await machine.jobs(steps[0])
+    assert tuple(await balances(gateway.db, *machine.accounts)) in {state.balances for state in machine.possible}
