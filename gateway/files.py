@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
 from pymongo.errors import PyMongoError
@@ -22,7 +23,7 @@ class NotServed(Exception):
         )
 
 
-class Files:
+class Files(ABC):
     """An ASGI application that answers what can be read with what `respond` returns."""
 
     def __init__(self, state: Callable[[], State]) -> None:
@@ -42,6 +43,6 @@ class Files:
             raise NotServed(405, "Use GET or HEAD.", {"Allow": "GET, HEAD"})
         return await self.respond(request, self._state())
 
+    @abstractmethod
     async def respond(self, request: Request, state: State) -> Response:
         """Raises NotServed, or a driver's error."""
-        raise NotImplementedError

@@ -55,9 +55,14 @@ class FileBeside:
         """Raises InvalidInput for a name that leads elsewhere, or to no file."""
         folder = records.parent
         namesake = folder / records.name.partition(".")[0]
-        found = [place / name for place in (folder, namesake) if (place / name).is_file()]
-        self._path = found[0] if found else folder / name
-        if not self._path.resolve().is_relative_to(folder.resolve()):
+        try:
+            found = [place / name for place in (folder, namesake) if (place / name).is_file()]
+            self._path = found[0] if found else folder / name
+            is_inside = self._path.resolve().is_relative_to(folder.resolve())
+        except (OSError, ValueError):
+            # No file can be called so: the name is too long, or holds a NUL.
+            raise InvalidInput("there is no such file", "file") from None
+        if not is_inside:
             raise InvalidInput("it leads out of the folder", "file")
         if not found:
             raise InvalidInput("there is no such file", "file")

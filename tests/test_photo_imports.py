@@ -125,6 +125,8 @@ async def test_each_bad_record_is_named_and_the_others_are_kept(
             {**good, "slug": "other", "gallery": f"/{page['slug']}"},
             {**good, "slug": "bad", "file": "bad.png"},
             {**good, "slug": "", "file": "good.png", "title": "Good"},
+            {**good, "file": "a\0b.png"},
+            {**good, "file": "a" * 5_000},
         ],
     )
 
@@ -134,13 +136,15 @@ async def test_each_bad_record_is_named_and_the_others_are_kept(
         "4: file: it leads out of the folder",
         "5: file: it leads out of the folder",
         "6: file: there is no such file",
+        "14: file: there is no such file",
+        "15: file: there is no such file",
         "7: slug: Slug may hold letters a to z, digits, and '-', '_' or '.' between them.",
         "8: sha256: the file is another: its bytes have another checksum",
         "9: gallery: a path is wanted, e.g. /gallery",
         "10: gallery: there is no section /no",
         "11: gallery: /a-page is no gallery",
         "12: The file is none of these: image/jpeg, image/png, image/gif, image/webp, image/avif.",
-        "photos: 1 created, 1 unchanged, 11 failed",
+        "photos: 1 created, 1 unchanged, 13 failed",
     ]
     assert [photo["slug"] for photo in await photos_at(gateway, "/gallery")] == ["good"]
     await assert_invariants(gateway)
