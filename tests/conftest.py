@@ -15,6 +15,7 @@ from gateway.settings import Driver, ExecutorName, Settings
 from resolvers.documents import Database
 from resolvers.indexes import create_indexes
 
+from . import driver_faults
 from .databases import database, disconnect
 from .harness import SECRET, Commands, GatewayClient, SettableClock, running
 from .shop import Provider
@@ -23,6 +24,8 @@ from .sockets import Socket, listening, opened
 # What a developer has set must not reach a test.
 for _name in [name for name in os.environ if name.startswith("PORTICO_") and name != "PORTICO_SHARED_DATA"]:
     del os.environ[_name]
+
+driver_faults.mend()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
