@@ -27,11 +27,15 @@ Repair = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that does not hold. `repair` mends it; None where nobody can know what is right."""
+    """Something that does not hold. `repair` mends it; None where nobody can know what is right.
+
+    One that `is_open` may hold: it could not be told while others changed it.
+    """
 
     subject: str
     text: str
     repair: Repair | None = None
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,9 @@ async def _products(db: Database) -> AsyncIterator[Problem]:
 async def _stock(db: Database) -> AsyncIterator[Problem]:
     async for wrong in stock_checks.find_wrong_stocks(db):
         mend = partial(stock_checks.mend_stock, db, wrong, now=SystemClock().now())
-        yield Problem(f"stock of {wrong['_id']}", wrong["problem"], None if wrong["repair"] is None else mend)
+        repair = None if wrong["repair"] is None else mend
+        is_open = wrong["problem"] == stock_checks.RESTLESS
+        yield Problem(f"stock of {wrong['_id']}", wrong["problem"], repair, is_open)
 
 
 async def _carts(db: Database) -> AsyncIterator[Problem]:

@@ -15,6 +15,7 @@ from .stock import STOCK, change, changed_by
 # How often a SKU is looked at before it counts as wrong, or as too busy to be judged.
 _LOOKS = 50
 _PAUSE = 0.02
+RESTLESS = "it changed whenever it was looked at"
 _COUNTERS = ("available", "reserved", "sold")
 _CHECKED = dict.fromkeys((*_COUNTERS, "restocked", "under_way", "version"), 1)
 
@@ -24,9 +25,10 @@ async def find_wrong_stocks(db: Database) -> AsyncIterator[Document]:
 
     A SKU that looks wrong is looked at again: it is judged by what was read between two equal versions of its stock.
     Every change of a line lists a move in the stock first and takes it off last, so nothing has changed in between but
-    what is listed. One that never stands still for so long is passed over.
+    what is listed.
 
-    Yields {_id, problem, version, repair}; `repair` holds the counters that mend it, None where nobody can know.
+    Yields {_id, problem, version, repair}; `repair` holds the counters that mend it, None where nobody can know. The
+    problem is `RESTLESS` where the stock never stood still for so long: nobody can tell then.
     """
     async for batch in in_batches(db[STOCK.name].find({"_id": {"$gte": ""}}, _CHECKED)):
         held, sold = await _held(db, batch, []), await _sold(db, batch, [])
@@ -95,7 +97,7 @@ def _problem(stock: Document, held: int, sold: int) -> str | None:
 
 
 async def _look_again(db: Database, sku: str) -> Document | None:
-    """What is wrong with the stock of the SKU at one moment; None where nothing is, or where it never stood still."""
+    """What is wrong with the stock of the SKU at one moment, or that it never stood still; None where nothing is."""
     for _ in range(_LOOKS):
         stock = await db[STOCK.name].find_one({"_id": sku}, _CHECKED)
         if stock is None:
@@ -104,7 +106,7 @@ async def _look_again(db: Database, sku: str) -> Document | None:
         if found is not None:
             return found if found["problem"] is not None else None
         await asyncio.sleep(_PAUSE)
-    return None
+    return {"_id": sku, "problem": RESTLESS, "version": None, "repair": None}
 
 
 async def _look(db: Database, stock: Document) -> Document | None:

@@ -50,7 +50,12 @@ def delayed(database: Database, rng: random.Random, longest: float) -> Database:
     async def delay() -> None:
         await asyncio.sleep(rng.uniform(0, longest))
 
-    return cast("Database", _InterruptedDatabase(database, None, None, _EveryTime(delay, 0)))
+    return always(database, delay)
+
+
+def always(database: Database, action: Action) -> Database:
+    """The database, where `action` happens right before every command."""
+    return cast("Database", _InterruptedDatabase(database, None, None, _EveryTime(action, 0)))
 
 
 class _Interruption:
