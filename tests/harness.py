@@ -36,13 +36,13 @@ class SettableClock:
     """Runs like the system's, from wherever it is set to."""
 
     def __init__(self) -> None:
-        self._offset = timedelta()
+        self.offset = timedelta()
 
     def now(self) -> datetime:
-        return SystemClock().now() + self._offset
+        return SystemClock().now() + self.offset
 
     def advance(self, **duration: float) -> None:
-        self._offset += timedelta(**duration)
+        self.offset += timedelta(**duration)
 
 
 class Commands(CommandListener):

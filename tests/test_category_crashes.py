@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -24,29 +23,29 @@ from .harness import (
     stops,
 )
 from .interruptions import crashing
+from .scenes import Stage
 
 MARKS = ("pending", "refresh.0", "moving", "deleting")
 Ways = dict[str, list[str]]
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(Stage):
     """Three categories in a line, and a place for them to go."""
 
-    top: str
-    subject: str
-    below: str
-    place: str
+    collections = ("categories", "operations")
+
+    async def build(self) -> None:
+        self.top = (await create_category(self.gateway, slug="top"))["id"]
+        self.subject = (await create_category(self.gateway, slug="subject", parentId=self.top))["id"]
+        self.below = (await create_category(self.gateway, slug="below", parentId=self.subject))["id"]
+        self.place = (await create_category(self.gateway, slug="place"))["id"]
 
 
-async def set_scene(gateway: GatewayClient) -> Scene:
-    for collection in ("categories", "operations"):
-        await gateway.db[collection].delete_many({})
-    top = await create_category(gateway, slug="top")
-    subject = await create_category(gateway, slug="subject", parentId=top["id"])
-    below = await create_category(gateway, slug="below", parentId=subject["id"])
-    place = await create_category(gateway, slug="place")
-    return Scene(top["id"], subject["id"], below["id"], place["id"])
+@pytest.fixture
+async def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
+    scene = Scene(gateway, clock)
+    await scene.put_back()
+    return scene
 
 
 INPUTS: dict[str, Callable[[Scene], dict[str, Any]]] = {
@@ -72,17 +71,6 @@ async def ways(gateway: GatewayClient) -> Ways:
     return {category["slug"]: [step["slug"] for step in category["ancestors"]] async for category in found}
 
 
-async def crash(gateway: GatewayClient, mutation: str, given: dict[str, Any], stop: int) -> bool:
-    """Whether the call got no further than to the command with this number."""
-    kind = mutation[0].upper() + mutation[1:]
-    text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
-    with crashing(gateway, stop) as faulty:
-        answer = await gateway.ask(text, {"input": given})
-    if faulty.has_crashed:
-        assert (answer.body["data"], answer.codes) == ({mutation: None}, ["INTERNAL"])
-    return bool(faulty.has_crashed)
-
-
 async def assert_settled(gateway: GatewayClient) -> None:
     """No mark is left, and what is stored is right."""
     for mark in MARKS:
@@ -92,11 +80,12 @@ async def assert_settled(gateway: GatewayClient) -> None:
 
 @pytest.mark.parametrize("mutation", INPUTS)
 async def test_a_write_stopped_anywhere_is_done_or_undone_by_the_jobs_and_can_be_done_again(
-    gateway: GatewayClient, clock: SettableClock, mutation: str
+    gateway: GatewayClient, clock: SettableClock, scene: Scene, mutation: str
 ) -> None:
     for stop in stops():
-        given = INPUTS[mutation](await set_scene(gateway))
-        if not await crash(gateway, mutation, given, stop):
+        await scene.put_back()
+        given = INPUTS[mutation](scene)
+        if not await scene.crash(mutation, given, stop):
             break
 
         clock.advance(seconds=6)
@@ -116,11 +105,12 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_by_the_jobs_and_can_be
 @pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
 @pytest.mark.parametrize("mutation", INPUTS)
 async def test_a_write_stopped_anywhere_and_repeated_by_its_key_happens_once(
-    gateway: GatewayClient, clock: SettableClock, mutation: str, *, jobs_first: bool
+    gateway: GatewayClient, clock: SettableClock, scene: Scene, mutation: str, *, jobs_first: bool
 ) -> None:
     for stop in stops():
-        given = {**INPUTS[mutation](await set_scene(gateway)), "idempotencyKey": "key"}
-        if not await crash(gateway, mutation, given, stop):
+        await scene.put_back()
+        given = {**INPUTS[mutation](scene), "idempotencyKey": "key"}
+        if not await scene.crash(mutation, given, stop):
             break
 
         # The call that is gone holds the key for half a minute.
@@ -140,13 +130,14 @@ async def test_a_write_stopped_anywhere_and_repeated_by_its_key_happens_once(
 
 @pytest.mark.parametrize("mutation", INPUTS)
 async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(
-    gateway: GatewayClient, clock: SettableClock, mutation: str
+    gateway: GatewayClient, clock: SettableClock, scene: Scene, mutation: str
 ) -> None:
     # The command after the one that leaves the mark.
     after_mark = {"createCategory": 2, "renameCategory": 1, "moveCategory": 2, "deleteCategory": 2}[mutation]
     for stop in stops():
-        given = INPUTS[mutation](await set_scene(gateway))
-        assert await crash(gateway, mutation, given, after_mark)
+        await scene.put_back()
+        given = INPUTS[mutation](scene)
+        assert await scene.crash(mutation, given, after_mark)
         clock.advance(seconds=6)
 
         with crashing(gateway, stop) as faulty:
@@ -178,10 +169,9 @@ async def answers(gateway: GatewayClient, **calls: tuple[str, dict[str, Any]]) -
 
 
 async def test_others_get_a_clear_answer_while_a_creation_lies_half_done(
-    gateway: GatewayClient, clock: SettableClock
+    gateway: GatewayClient, clock: SettableClock, scene: Scene
 ) -> None:
-    scene = await set_scene(gateway)
-    await crash(gateway, "createCategory", INPUTS["createCategory"](scene), 2)
+    await scene.crash("createCategory", INPUTS["createCategory"](scene), 2)
     new = (await gateway.data('{ category(slug: "new") { id breadcrumbs { slug } } }'))["category"]
     assert new["breadcrumbs"] == [{"slug": "top"}, {"slug": "subject"}]
 
@@ -216,11 +206,10 @@ async def test_others_get_a_clear_answer_while_a_creation_lies_half_done(
 
 
 async def test_others_get_a_clear_answer_while_a_deletion_lies_half_done(
-    gateway: GatewayClient, clock: SettableClock
+    gateway: GatewayClient, clock: SettableClock, scene: Scene
 ) -> None:
-    scene = await set_scene(gateway)
     product = await create_product(gateway)
-    await crash(gateway, "deleteCategory", {"id": scene.below}, 2)
+    await scene.crash("deleteCategory", {"id": scene.below}, 2)
     edit = {"id": product["id"], "nonce": product["nonce"], "categoryIds": [scene.below]}
 
     told = await answers(
@@ -254,10 +243,9 @@ async def test_others_get_a_clear_answer_while_a_deletion_lies_half_done(
 
 
 async def test_others_get_a_clear_answer_while_a_move_lies_half_done(
-    gateway: GatewayClient, clock: SettableClock
+    gateway: GatewayClient, clock: SettableClock, scene: Scene
 ) -> None:
-    scene = await set_scene(gateway)
-    await crash(gateway, "moveCategory", INPUTS["moveCategory"](scene), 2)
+    await scene.crash("moveCategory", INPUTS["moveCategory"](scene), 2)
 
     told = await answers(
         gateway,
@@ -285,9 +273,10 @@ async def test_others_get_a_clear_answer_while_a_move_lies_half_done(
     assert await answers(gateway, move=("moveCategory", {"id": scene.subject})) == {"move": "CategoryPayload"}
 
 
-async def test_a_rename_that_lies_half_done_keeps_nobody_away(gateway: GatewayClient, clock: SettableClock) -> None:
-    scene = await set_scene(gateway)
-    await crash(gateway, "renameCategory", INPUTS["renameCategory"](scene), 1)
+async def test_a_rename_that_lies_half_done_keeps_nobody_away(
+    gateway: GatewayClient, clock: SettableClock, scene: Scene
+) -> None:
+    await scene.crash("renameCategory", INPUTS["renameCategory"](scene), 1)
     assert await ways(gateway) == {"top": [], "new": ["top"], "below": ["top", "subject"], "place": []}
 
     told = await answers(

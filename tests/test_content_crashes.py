@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -17,50 +16,36 @@ from resolvers.documents import Document
 from resolvers.errors import EditConflict, NotFound
 from schema.nodes import encode_id, key_in
 
-from .harness import IS_SOAK, Answer, GatewayClient, SettableClock, stops
-from .interruptions import crashing, database_of, interrupted
+from .harness import IS_SOAK, GatewayClient, SettableClock, stops
+from .interruptions import database_of, interrupted
+from .scenes import Given, Stage
 from .site import create_entry, create_page, create_section, page_input
 
-Given = dict[str, Any]
 # Each node's path without the root's `/`, with its title, tags and text; and the texts of its revisions.
 Nodes = dict[str, tuple[str, list[str], str | None]]
 Texts = dict[str, list[str]]
 
-_CLEARED = ("cms.nodes", "cms.revisions", "operations", "intents")
 
-
-class Scene:
+class Scene(Stage):
     """A folder with a page that was edited once, a blog with an entry, and an empty section."""
 
-    def __init__(self, gateway: GatewayClient, clock: SettableClock) -> None:
-        self.gateway = gateway
-        self.clock = clock
-        self._nodes: dict[str, Given] = {}
-        self._documents: dict[str, list[Document]] = {}
+    collections = ("cms.nodes", "cms.revisions", "operations", "intents")
 
     async def set(self, name: str) -> tuple[str, Given]:
         """The mutation and its input, on a site that is as it was at first."""
-        db = self.gateway.db
-        for collection in _CLEARED:
-            await db[collection].delete_many({})
-        if not self._nodes:
-            await self._build()
-        else:
-            for collection, documents in self._documents.items():
-                await db[collection].insert_many(documents)
+        await self.put_back()
         mutation, given = CALLS[name](self._nodes)
         return mutation, {**given, "idempotencyKey": "the key"}
 
-    async def _build(self) -> None:
-        db = self.gateway.db
+    async def build(self) -> None:
         folder = await create_section(self.gateway, slug="docs", title="Docs")
         blog = await create_section(self.gateway, "BLOG", slug="blog", title="Blog")
         empty = await create_section(self.gateway, slug="empty", title="Empty")
         page = await create_page(self.gateway, slug="page", title="Page", text="One.", parentId=folder["id"])
         await create_entry(self.gateway, blog, slug="entry", title="Entry", text="Entry.")
         edited = await self.gateway.result("editText", {"id": page["id"], "nonce": page["nonce"], "text": "Two."})
-        self._documents = {name: await db[name].find({}).to_list() for name in ("cms.nodes", "cms.revisions")}
-        first = next(one for one in self._documents["cms.revisions"] if one["text"] == "One.")
+        first = await self.gateway.db["cms.revisions"].find_one({"text": "One."})
+        assert first is not None
         self._nodes = {
             "folder": folder,
             "blog": blog,
@@ -68,22 +53,6 @@ class Scene:
             "page": edited["content"],
             "revision": {"id": encode_id("Revision", first["_id"])},
         }
-
-    async def ask(self, mutation: str, given: Given) -> Answer:
-        kind = "Tags" if mutation.endswith("Tags") else mutation[0].upper() + mutation[1:]
-        text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
-        return await self.gateway.ask(text, {"input": given})
-
-    async def told(self, mutation: str, given: Given) -> str:
-        return str((await self.ask(mutation, given)).data[mutation]["__typename"])
-
-    async def crash(self, mutation: str, given: Given, stop: int) -> bool:
-        """Whether the call got no further than to the command with this number."""
-        with crashing(self.gateway, stop) as faulty:
-            answer = await self.ask(mutation, given)
-        if faulty.has_crashed:
-            assert (answer.body["data"], answer.codes) == ({mutation: None}, ["INTERNAL"])
-        return bool(faulty.has_crashed)
 
     async def jobs(self, seconds: int = 31) -> None:
         self.clock.advance(seconds=seconds)

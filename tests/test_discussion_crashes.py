@@ -26,6 +26,7 @@ from resolvers.errors import NotFound
 from .discussions import ON_EACH
 from .harness import IS_SOAK, stops
 from .interruptions import interrupted
+from .scenes import Snapshot
 
 COLLECTIONS = ("discussions", "comments", "comment_discussions", "comment_pages", "comment_keys", "operations")
 AUTHOR = {"id": "poster", "name": "Poster"}
@@ -50,7 +51,7 @@ class Scene:
         self.db = db
         self.now = SystemClock().now()
         self.comments: dict[str, Document] = {}
-        self._kept: dict[str, list[Document]] = {}
+        self.snapshot = Snapshot(db, COLLECTIONS)
 
     async def build(self, storage: str) -> None:
         self.discussion = await open_discussion(
@@ -94,14 +95,7 @@ class Scene:
 
     async def keep(self) -> None:
         await self.db["operations"].insert_one({"_id": "k-record", "operation": OPERATION})
-        for name in COLLECTIONS:
-            self._kept[name] = await self.db[name].find({}).to_list()
-
-    async def restore(self) -> None:
-        for name, documents in self._kept.items():
-            await self.db[name].delete_many({})
-            if documents:
-                await self.db[name].insert_many(documents)
+        await self.snapshot.take()
 
     async def jobs(self) -> None:
         self.now += timedelta(seconds=40)
@@ -204,7 +198,7 @@ async def test_a_write_that_stops_anywhere_is_finished_or_undone_and_can_be_repe
     for stop in stops():
         # In a long run each is done both ways.
         for is_repeated_first in (False, True) if IS_SOAK else (stop % 2 == 0,):
-            await scene.restore()
+            await scene.snapshot.put_back()
             if not await _stopped(scene, call, stop):
                 assert await scene.rows() == after
                 return
@@ -240,7 +234,7 @@ async def test_a_write_that_sleeps_while_a_repeated_call_and_the_jobs_are_done_c
 
     for skip in stops():
         for is_late in (False, True) if IS_SOAK else (skip % 2 == 1,):
-            await scene.restore()
+            await scene.snapshot.put_back()
             slept = False
             try:
                 await call(scene, interrupted(scene.db, None, None, partial(meanwhile, is_late), skip=skip))
@@ -278,7 +272,7 @@ async def test_a_reply_and_the_deletion_of_its_parent_at_any_moment_leave_no_rep
     outcomes = set()
     for first, second in ((reply, delete), (delete, reply)):
         for skip in stops():
-            await scene.restore()
+            await scene.snapshot.put_back()
             told.clear()
 
             await first(interrupted(scene.db, None, None, partial(second, scene.db), skip=skip))
@@ -300,7 +294,7 @@ async def test_two_replies_that_go_at_once_take_their_deleted_parent_with_them(s
     await _delete_both(scene)
     await scene.keep()
     for _ in range(10):
-        await scene.restore()
+        await scene.snapshot.put_back()
 
         await asyncio.gather(*(scene.delete(scene.db, text) for text in ("Last.", "Second.")))
 
@@ -331,7 +325,7 @@ async def test_a_change_that_meets_a_split_is_made_however_the_split_goes_on(sce
     mark = {"$set": {"split": {"at": other["key"], "since": scene.now}}}
     await scene.keep()
     for method in ("find_one_and_update", "find_one", None):
-        await scene.restore()
+        await scene.snapshot.put_back()
         await scene.db["comment_pages"].update_one({"_id": page["_id"]}, mark)
         # Somebody else finishes it before this is looked at, or nobody does.
         finish = partial(finish_split, scene.db, page)

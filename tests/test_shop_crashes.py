@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -11,57 +10,41 @@ from gateway.faults import Crash
 from resolvers import cart_jobs
 from schema.nodes import encode_id, key_in
 
-from .harness import Answer, GatewayClient, SettableClock, assert_invariants, half_of_stops, run_jobs, stops
+from .harness import GatewayClient, SettableClock, assert_invariants, half_of_stops, run_jobs, stops
 from .interruptions import crashing, database_of, interrupted
+from .scenes import Given, Stage
 from .shop import Provider, add_input, new_cart, nothing_under_way, stock_up, update_input
 
-Given = dict[str, Any]
 # The counters of `plenty` and `last`, the cart's status with its lines, and how many orders there are.
 State = tuple[tuple[int, int, int], tuple[int, int, int], str, dict[str, int], int]
 
-_CLEARED = ("products", "stock", "carts", "orders", "operations", "intents")
 
-
-class Scene:
+class Scene(Stage):
     """A cart with two units of a product in plenty, and a product of which there is one."""
 
+    collections = ("products", "stock", "carts", "orders", "operations", "intents")
+
     def __init__(self, gateway: GatewayClient, clock: SettableClock, provider: Provider) -> None:
-        self.gateway = gateway
-        self.clock = clock
+        super().__init__(gateway, clock)
         self.provider = provider
 
-    async def set(self, name: str) -> tuple[str, Given]:
-        """The mutation and its input, on a shop that is as it was at first."""
-        for collection in _CLEARED:
-            await self.gateway.db[collection].delete_many({})
-        self.provider.outcomes.clear()
-        self.provider.taken.clear()
+    async def build(self) -> None:
         await stock_up(self.gateway, "plenty", 10)
         await stock_up(self.gateway, "last", 1)
         await stock_up(self.gateway, "unstocked", 0)
         self.cart = await new_cart(self.gateway, plenty=2)
+
+    async def set(self, name: str) -> tuple[str, Given]:
+        """The mutation and its input, on a shop that is as it was at first."""
+        await self.put_back()
+        self.provider.outcomes.clear()
+        self.provider.taken.clear()
         mutation, given = CALLS[name](self.cart)
         if mutation == "deleteProduct":
             product = await self.gateway.db["products"].find_one({"sku": given["sku"]})
             assert product is not None
             given = {"id": encode_id("Product", given["sku"]), "nonce": product["nonce"]}
         return mutation, {**given, "idempotencyKey": "the key"}
-
-    async def ask(self, mutation: str, given: Given) -> Answer:
-        kind = mutation[0].upper() + mutation[1:]
-        text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
-        return await self.gateway.ask(text, {"input": given})
-
-    async def told(self, mutation: str, given: Given) -> str:
-        return str((await self.ask(mutation, given)).data[mutation]["__typename"])
-
-    async def crash(self, mutation: str, given: Given, stop: int) -> bool:
-        """Whether the call got no further than to the command with this number."""
-        with crashing(self.gateway, stop) as faulty:
-            answer = await self.ask(mutation, given)
-        if faulty.has_crashed:
-            assert (answer.body["data"], answer.codes) == ({mutation: None}, ["INTERNAL"])
-        return bool(faulty.has_crashed)
 
     async def jobs(self, seconds: int) -> None:
         self.clock.advance(seconds=seconds)
