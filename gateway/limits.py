@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -45,7 +46,7 @@ class Limits:
         self._max_depth = max_depth
         self._max_cost = max_cost
         self._sizes = _introspection_sizes(schema)
-        whole = parse(get_introspection_query(specified_by_url=True, input_value_deprecation=True))
+        whole = _whole_introspection()
         operation = next(node for node in whole.definitions if isinstance(node, OperationDefinitionNode))
         self._max_introspection = _WHOLE_SCHEMAS * self._weigh(whole, operation, {}).introspection
 
@@ -171,6 +172,11 @@ class _Scale:
         number = self._variables[name]
         # `20.0` is a whole number to GraphQL, too; what is none will be refused.
         return number if isinstance(number, int | float) else default
+
+
+@functools.cache
+def _whole_introspection() -> DocumentNode:
+    return parse(get_introspection_query(specified_by_url=True, input_value_deprecation=True))
 
 
 def _introspection_sizes(schema: GraphQLSchema) -> dict[str, float]:
