@@ -289,6 +289,11 @@ def half_of_stops(*, odd: bool) -> Iterator[int]:
     return stops() if IS_SOAK else itertools.islice(stops(), int(odd), None, 2)
 
 
+def stops_of(*, jobs_first: bool) -> Iterator[int]:
+    """All stops where the jobs come before the repetition, and every second one where it comes before them."""
+    return stops() if jobs_first else half_of_stops(odd=True)
+
+
 async def run_jobs(gateway: GatewayClient, clock: SettableClock) -> int:
     """One turn of every job, on the database itself. Returns how much was done."""
     return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.payments)) for job in JOBS])

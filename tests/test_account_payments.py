@@ -11,7 +11,7 @@ from resolvers.accounts import shop_account_id
 from schema.nodes import encode_id
 
 from .accounts import assert_money, balances, open_account, transfer_input
-from .harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, stops
+from .harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, stops_of
 from .interruptions import crashing
 from .shop import add_input, anonymously, cart_of, checkout_input, new_cart, nothing_under_way, stock_of, stock_up
 
@@ -120,7 +120,7 @@ async def test_a_cart_that_costs_nothing_is_bought_for_nothing(gateway: GatewayC
 async def test_a_checkout_that_stops_anywhere_is_paid_for_once_or_not_at_all(
     gateway: GatewayClient, clock: SettableClock, amount: int, *, jobs_first: bool
 ) -> None:
-    for stop in stops():
+    for stop in stops_of(jobs_first=jobs_first):
         for collection in ("products", "stock", "carts", "orders", "operations", "accounts", "transfers"):
             await gateway.db[collection].delete_many({})
         account = await open_account(gateway.db, amount)

@@ -21,6 +21,7 @@ from .harness import (
     product_input,
     run_jobs,
     stops,
+    stops_of,
 )
 from .interruptions import crashing
 from .scenes import Stage
@@ -107,7 +108,7 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_by_the_jobs_and_can_be
 async def test_a_write_stopped_anywhere_and_repeated_by_its_key_happens_once(
     gateway: GatewayClient, clock: SettableClock, scene: Scene, mutation: str, *, jobs_first: bool
 ) -> None:
-    for stop in stops():
+    for stop in stops_of(jobs_first=jobs_first):
         await scene.put_back()
         given = {**INPUTS[mutation](scene), "idempotencyKey": "key"}
         if not await scene.crash(mutation, given, stop):

@@ -21,6 +21,7 @@ from .harness import (
     product_input,
     run_jobs,
     stops,
+    stops_of,
 )
 from .interruptions import crashing, database_of, interrupted
 
@@ -296,7 +297,7 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_and_can_be_done_again(
 async def test_a_write_stopped_anywhere_and_repeated_by_its_key_happens_once(
     gateway: GatewayClient, clock: SettableClock, mutation: str, *, jobs_first: bool
 ) -> None:
-    for stop in stops():
+    for stop in stops_of(jobs_first=jobs_first):
         given = {**INPUTS[mutation](await set_scene(gateway)), "idempotencyKey": "key"}
         if not await crash(gateway, mutation, given, stop):
             break

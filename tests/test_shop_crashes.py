@@ -10,7 +10,7 @@ from gateway.faults import Crash
 from resolvers import cart_jobs
 from schema.nodes import encode_id, key_in
 
-from .harness import GatewayClient, SettableClock, assert_invariants, half_of_stops, run_jobs, stops
+from .harness import GatewayClient, SettableClock, assert_invariants, half_of_stops, run_jobs, stops, stops_of
 from .interruptions import crashing, database_of, interrupted
 from .scenes import Given, Stage
 from .shop import Provider, add_input, new_cart, nothing_under_way, stock_up, update_input
@@ -121,7 +121,7 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_suc
     scene: Scene, name: str, *, jobs_first: bool
 ) -> None:
     kind, after = AFTER[name]
-    for stop in stops():
+    for stop in stops_of(jobs_first=jobs_first):
         mutation, given = await scene.set(name)
         if not await scene.crash(mutation, given, stop):
             break

@@ -13,7 +13,16 @@ from gateway.faults import Crash
 from schema.roles import Role
 
 from .accounts import assert_money, balances, deposit_input, open_account, transfer_input
-from .harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, half_of_stops, run_jobs, stops
+from .harness import (
+    MUTATIONS,
+    GatewayClient,
+    SettableClock,
+    assert_invariants,
+    half_of_stops,
+    run_jobs,
+    stops,
+    stops_of,
+)
 from .interruptions import crashing, database_of, interrupted
 
 Given = dict[str, Any]
@@ -89,7 +98,7 @@ async def test_a_call_stopped_anywhere_and_repeated_by_its_key_happens_once(
     scene: Scene, name: str, *, jobs_first: bool
 ) -> None:
     mutation, (answer, after) = mutation_of(name), AFTER[name]
-    for stop in stops():
+    for stop in stops_of(jobs_first=jobs_first):
         given = await scene.set(name)
         if not await scene.crash(mutation, given, stop):
             break
