@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -122,14 +122,15 @@ class Hub:
         for listener in tuple(self._topics.get(event.topic, ())):
             listener.put(event)
 
-    def end_all(self, error: Ended) -> None:
+    def end_all(self, error: Callable[[], Ended]) -> None:
+        """Ends every listening by an error of its own: one for all would gather the frames of all that raise it."""
         for listener in [listener for listeners in self._topics.values() for listener in listeners]:
-            listener.end(error)
+            listener.end(error())
 
     def stop(self) -> None:
         """Ends every listening, at once and for good."""
         self.stopping.set()
-        self.end_all(Stopping())
+        self.end_all(Stopping)
 
     async def stopped(self) -> None:
         """As `stop`, until nothing of it is under way."""
@@ -216,13 +217,13 @@ class _Reader:
                         self._tell(event)
         except ChangesLost:
             logger().warning("changes lost")
-            self._hub.end_all(EventsLost())
+            self._hub.end_all(EventsLost)
         except Exception as error:  # noqa: BLE001 - whatever it was, it belongs to those who wait, and into the log
             if not self.opened.done():
                 self.opened.set_exception(error)
                 return
             logger().error("the stream of changes has failed", exc_info=error)
-            self._hub.end_all(EventsLost())
+            self._hub.end_all(EventsLost)
 
     def _tell(self, event: Event) -> None:
         name = (event.topic, event.key)

@@ -76,7 +76,7 @@ class Operations:
         self._limits = Limits(schema, max_depth=settings.max_depth, max_cost=settings.max_cost)
         self._kept: OrderedDict[str, Operation] = OrderedDict()
         self._kept_characters = 0
-        self._refused: OrderedDict[bytes, InvalidOperation] = OrderedDict()
+        self._refused: OrderedDict[bytes, list[GraphQLError]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -102,16 +102,17 @@ class Operations:
     def _parse_once(self, text: str) -> DocumentNode:
         """As `_parse`. A refusal is kept: a text that is costly to refuse costs that once."""
         key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        if key in self._refused:
-            self._refused.move_to_end(key)
-            raise self._refused[key]
-        try:
-            return self._parse(text)
-        except InvalidOperation as refused:
-            self._refused[key] = InvalidOperation(refused.errors)
-            if len(self._refused) > _KEPT_REFUSALS:
-                self._refused.popitem(last=False)
-            raise
+        refused = self._refused.get(key)
+        if refused is None:
+            try:
+                return self._parse(text)
+            except InvalidOperation as invalid:
+                refused = self._refused[key] = [_shown(error) for error in invalid.errors]
+                if len(self._refused) > _KEPT_REFUSALS:
+                    self._refused.popitem(last=False)
+        self._refused.move_to_end(key)
+        # A new one each time: an exception gathers the frames of all that raise it.
+        raise InvalidOperation(refused)
 
     def _parse(self, text: str) -> DocumentNode:
         try:
@@ -148,6 +149,13 @@ class Operations:
         if len(operation.accepted) < _COSTS_KEPT:
             operation.accepted.add(key)
         return definition
+
+
+def _shown(error: GraphQLError) -> GraphQLError:
+    """What a client is shown of the error: without its syntax tree, and the frames of the request that met it."""
+    shown = GraphQLError(error.message, extensions=error.extensions)
+    shown.locations = error.locations
+    return shown
 
 
 def _syntax_error(error: GraphQLSyntaxError) -> GraphQLError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ from graphql import get_introspection_query
 
 from gateway.operations import MAX_ERRORS
 from gateway.settings import Settings
+from schema.context import Context
 
 from .harness import Answer, GatewayClient, create_category, running
 
@@ -211,6 +213,24 @@ async def test_a_very_long_operation_is_not_kept(gateway: GatewayClient) -> None
     await gateway.ask("nonsense")
 
     assert len(gateway.state.executor.operations) == 0
+
+
+async def test_what_is_kept_of_an_operation_holds_none_of_its_requests(gateway: GatewayClient) -> None:
+    refused = ("{ nonsense }", "nonsense", '{ products(first: "x") { nodes { id } } }', "{ a" * 300 + " }" * 300)
+    texts = (*refused, "{ __schema { queryType { name } } }")
+    before = _contexts()
+
+    first = [(await gateway.ask(text)).body for text in texts]
+    again = [[(await gateway.ask(text)).body for text in texts] for _ in range(3)]
+
+    assert again == [first] * 3
+    assert _contexts() <= before
+
+
+def _contexts() -> int:
+    """How many requests are in memory."""
+    gc.collect()
+    return sum(isinstance(found, Context) for found in gc.get_objects())
 
 
 async def test_a_kept_operation_answers_by_the_variables_of_each_request(gateway: GatewayClient) -> None:

@@ -122,7 +122,8 @@ class PlanExecutor:
             try:
                 plan = compile_operation(self._schema, operation.document, definition, conditions)
             except NotCompiled as reason:
-                plan = reason
+                # It is kept, and the frames of this request are not.
+                plan = reason.with_traceback(None)
             if len(operation.plans) >= _MAX_PLANS:
                 operation.plans.clear()
             operation.plans[key] = plan
