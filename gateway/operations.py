@@ -55,7 +55,7 @@ class Operation:
     document: DocumentNode
     selections: dict[Hashable, Any] = field(default_factory=dict)
     plans: dict[Hashable, Plan | NotCompiled] = field(default_factory=dict)
-    conditions: tuple[str, ...] | None = None
+    conditions: dict[int, tuple[str, ...]] = field(default_factory=dict)
     accepted: set[Hashable] = field(default_factory=set)
 
     def definition(self, name: str | None) -> OperationDefinitionNode:

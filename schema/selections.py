@@ -110,6 +110,7 @@ class Selection:
                 continue
             value = directive.arguments[0].value
             if isinstance(value, VariableNode):
+                # An object that asks a condition of null is not answered, so that it counts as any other.
                 condition = bool(self._variables.get(value.name.value))
             else:
                 condition = isinstance(value, BooleanValueNode) and value.value

@@ -22,7 +22,8 @@ from graphql import (
 from resolvers.products import PRODUCTS
 from schema import create_schema
 
-from .harness import GatewayClient, create_category, create_product
+from .harness import GatewayClient, category_input, create_category, create_product
+from .operations import comparable
 
 OPERATIONS = 400
 # Values that are wrong somewhere, put at paths of documents at random.
@@ -101,6 +102,88 @@ async def test_a_relation_to_what_is_gone_is_left_out(shop: GatewayClient) -> No
     assert {"slug": "jazz", "breadcrumbs": [{"name": "Music"}]} in [
         category for node in data["products"]["nodes"] for category in node["categories"]
     ]
+
+
+# Conditions
+
+NULL = "query ($a: Boolean = true) "
+NULL_CONDITIONS = (
+    NULL + '{ category(slug: "bop") @include(if: $a) { name } }',
+    NULL + '{ category(slug: "bop") @skip(if: $a) { name } }',
+    NULL + "{ products(first: 2) { totalCount nodes { sku title @include(if: $a) } } }",
+    NULL + '{ category(slug: "bop") { parent { ... @skip(if: $a) { name } } } viewer { subject } }',
+    NULL + "{ products(first: 2) { edges { node { ... on Film { ...F @include(if: $a) } sku } } } }"
+    " fragment F on Film { genres }",
+    NULL + '{ category(slug: "none") { name @include(if: $a) } ... @skip(if: true) { a: __typename @skip(if: $a) } }',
+)
+
+
+async def test_a_condition_that_is_null_is_an_error_as_the_reference_makes_it(shop: GatewayClient) -> None:
+    for text in NULL_CONDITIONS:
+        answers = await _both(shop, text, {"a": None})
+
+        assert answers[0] == answers[1], text
+        assert bool(answers[0]["errors"] or answers[0]["nulls"]) is ("none" not in text)
+
+
+@pytest.mark.parametrize("directive", ["include", "skip"])
+async def test_a_mutation_whose_condition_is_null_does_nothing(gateway: GatewayClient, directive: str) -> None:
+    text = f"""mutation ($input: CreateCategoryInput!, $a: Boolean = true) {{
+        first: createCategory(input: $input) {{ __typename }}
+        createCategory(input: $input) @{directive}(if: $a) {{ __typename }}
+    }}"""
+    variables = {"input": category_input(slug="new"), "a": None}
+
+    answers = await _both(gateway, text, variables)
+
+    assert answers[0] == answers[1]
+    assert answers[0]["data"] == orjson.dumps(None)
+    assert await gateway.db["categories"].count_documents({}) == 0
+
+
+async def test_each_operation_of_a_document_has_its_own_conditions(shop: GatewayClient) -> None:
+    text = """
+    query A($a: Boolean!) { __typename @include(if: $a) ...Named }
+    query B($a: [ID!]!) { nodes(ids: $a) { id } }
+    query C($a: ProductFilter) { products(first: 2, filter: $a) { nodes { sku } } }
+    query D($a: String!, $b: Boolean!) { category(slug: $a) { ...Shown } }
+    query E($a: Boolean = false, $b: Boolean = false) { ...Named category(slug: "bop") { ...Shown } }
+    fragment Named on Query { jazz: category(slug: "jazz") { slug name @skip(if: $a) } }
+    fragment Shown on Category { ...Inner slug }
+    fragment Inner on Category { name @include(if: $b) }
+    """
+    slug = {"category": {"slug": "bop"}}
+    cases: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
+        ("A", {"a": False}, {"jazz": {"slug": "jazz", "name": "Jazz"}}),
+        ("A", {"a": True}, {"__typename": "Query", "jazz": {"slug": "jazz"}}),
+        ("B", {"a": ["x"]}, {"nodes": [None]}),
+        ("B", {"a": []}, {"nodes": []}),
+        ("C", {"a": {"genres": ["none"]}}, {"products": {"nodes": []}}),
+        ("D", {"a": "bop", "b": True}, {"category": {"name": "Bop", "slug": "bop"}}),
+        *(("D", {"a": "bop", "b": False}, slug) for _ in range(2)),
+        *(("D", {"a": f"none-{number}", "b": False}, {"category": None}) for number in range(9)),
+        ("E", {"b": True}, {"jazz": {"slug": "jazz", "name": "Jazz"}, "category": {"name": "Bop", "slug": "bop"}}),
+        ("E", {"a": None}, {"jazz": None, "category": {"slug": "bop"}}),
+    )
+    for name, variables, expected in cases:
+        answers = await _both(shop, text, variables, name)
+
+        assert answers[0] == answers[1], (name, variables)
+        assert orjson.loads(answers[0]["data"]) == expected, (name, variables)
+    operation = shop.state.executor.operations.get(text)
+    # A value that is no condition makes no plan.
+    assert len(operation.plans) == 7
+
+
+async def _both(
+    shop: GatewayClient, text: str, variables: dict[str, Any], operation: str | None = None
+) -> tuple[dict[str, Any], ...]:
+    """The answers of the plans and of the reference."""
+    answers = []
+    for name in ("compiled", "reference"):
+        shop.state.executor.name = name
+        answers.append(comparable((await shop.ask(text, variables, operation=operation)).body))
+    return tuple(answers)
 
 
 async def _agree(shop: GatewayClient, operation: str) -> bool:

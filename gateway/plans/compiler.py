@@ -9,6 +9,7 @@ from graphql import (
     DocumentNode,
     FieldNode,
     FragmentDefinitionNode,
+    FragmentSpreadNode,
     GraphQLAbstractType,
     GraphQLField,
     GraphQLInterfaceType,
@@ -42,10 +43,17 @@ _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 _INTROSPECTION = {"__schema", "__type"}
 
 
-def conditions_of(document: DocumentNode) -> tuple[str, ...]:
-    """The variables that the `@include` and `@skip` of a document ask: a plan is for some values of them."""
+def conditions_of(document: DocumentNode, definition: OperationDefinitionNode) -> tuple[str, ...]:
+    """The variables that the `@include` and `@skip` of one operation ask: a plan is for some values of them.
+
+    Another operation of the document may have variables of the same names for something else.
+    """
     found = _Conditions()
-    visit(document, found)
+    visit(definition.selection_set, found)
+    fragments = _fragments(document)
+    # The fragments that are found on the way are looked through after those that are known.
+    for name in found.spreads:
+        visit(fragments[name].selection_set, found)
     return tuple(sorted(found.names))
 
 
@@ -53,18 +61,27 @@ class _Conditions(Visitor):
     def __init__(self) -> None:
         super().__init__()
         self.names: set[str] = set()
+        self.spreads: list[str] = []
 
     def enter_directive(self, node: Any, *_: Any) -> None:
         if node.name.value in {"include", "skip"}:
             values = [argument.value for argument in node.arguments]
             self.names.update(value.name.value for value in values if isinstance(value, VariableNode))
 
+    def enter_fragment_spread(self, node: FragmentSpreadNode, *_: Any) -> None:
+        if node.name.value not in self.spreads:
+            self.spreads.append(node.name.value)
+
+
+def _fragments(document: DocumentNode) -> dict[str, FragmentDefinitionNode]:
+    return {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
+
 
 def compile_operation(
     schema: GraphQLSchema, document: DocumentNode, definition: OperationDefinitionNode, conditions: Mapping[str, Any]
 ) -> Plan:
     """The plan of a valid operation, for these values of its conditions. Raises NotCompiled."""
-    fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
+    fragments = _fragments(document)
     if any(fragment.variable_definitions for fragment in fragments.values()):
         raise NotCompiled("fragment variables")
     root_type = schema.get_root_type(definition.operation)

@@ -30,11 +30,11 @@ Result = ExecutionResult | Awaitable[ExecutionResult]
 
 
 class Planned(Protocol):
-    """A valid document, with room for its plans."""
+    """A valid document, with room for its plans, and for the conditions of each of its operations."""
 
     document: DocumentNode
     plans: dict[Hashable, Plan | NotCompiled]
-    conditions: tuple[str, ...] | None
+    conditions: dict[int, tuple[str, ...]]
 
 
 class ReferenceExecutor(CoreExecutor[Any]):
@@ -113,9 +113,13 @@ class PlanExecutor:
     def _plan(
         self, operation: Planned, definition: OperationDefinitionNode, variables: Mapping[str, Any]
     ) -> Plan | NotCompiled:
-        if operation.conditions is None:
-            operation.conditions = conditions_of(operation.document)
-        conditions = {name: variables[name] for name in operation.conditions if name in variables}
+        names = operation.conditions.get(id(definition))
+        if names is None:
+            names = operation.conditions[id(definition)] = conditions_of(operation.document, definition)
+        conditions = {name: variables[name] for name in names if name in variables}
+        if any(value.__class__ is not bool for value in conditions.values()):
+            # A default lets null pass for a condition; each object that asks it is an error.
+            return NotCompiled("a condition of null")
         key = (id(definition), *conditions.items())
         plan = operation.plans.get(key)
         if plan is None:

@@ -33,7 +33,7 @@ counts: Counter[str] = Counter()
 class _Operation:
     document: Any
     plans: dict[Any, Any] = field(default_factory=dict)
-    conditions: tuple[str, ...] | None = None
+    conditions: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 def execute(*args: Any, **kwargs: Any) -> Any:
