@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import random
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import orjson
@@ -19,6 +20,7 @@ from graphql import (
     is_required_argument,
 )
 
+from gateway.plans.values import RelationEntry, keys_of
 from resolvers.products import PRODUCTS
 from schema import create_schema
 
@@ -26,8 +28,9 @@ from .harness import GatewayClient, category_input, create_category, create_prod
 from .operations import comparable
 
 OPERATIONS = 400
+SKUS = "{ products(first: 2) { nodes { sku } } }"
 # Values that are wrong somewhere, put at paths of documents at random.
-DAMAGE: tuple[Any, ...] = (None, 7, -1.5, "text", [], {}, [None], True, ["a", 3], 2**60)
+DAMAGE: tuple[Any, ...] = (None, 7, -1.5, "text", [], {}, [None], True, ["a", 3], [["x"]], 2**60)
 PATHS = (
     "title",
     "description",
@@ -44,6 +47,7 @@ PATHS = (
     "details.genres",
     "details.tracks",
     "nonce",
+    "category_ids",
 )
 
 
@@ -102,6 +106,66 @@ async def test_a_relation_to_what_is_gone_is_left_out(shop: GatewayClient) -> No
     assert {"slug": "jazz", "breadcrumbs": [{"name": "Music"}]} in [
         category for node in data["products"]["nodes"] for category in node["categories"]
     ]
+
+
+# Relations whose keys are none
+
+UNFIT: tuple[tuple[str, str, Any], ...] = (
+    *(("products", "category_ids", value) for value in (7, 0, False, "", "text", {}, {"a": 1}, [["x"]], [{"a": 1}])),
+    *(("categories", "parent", value) for value in ({}, {"a": 1}, [], [1], 0, "text")),
+)
+
+
+async def test_what_cannot_be_a_key_is_the_error_of_its_field_alone(shop: GatewayClient) -> None:
+    one, other = [node["sku"] for node in (await shop.data(SKUS))["products"]["nodes"]][:2]
+    bop, jazz = [(await shop.db["categories"].distinct("_id", {"slug": slug}))[0] for slug in ("bop", "jazz")]
+    await shop.db["products"].update_one({"sku": one}, {"$set": {"category_ids": [jazz]}})
+    await shop.db["products"].update_one({"sku": other}, {"$set": {"category_ids": [bop]}})
+    # The categories of both are read at one level, where those of one are known before those of the other.
+    text = f"""{{
+        product(sku: "{one}") {{ title categories {{ name parent {{ name parent {{ name }} }} }} }}
+        other: product(sku: "{other}") {{ title categories {{ name parent {{ slug }} }} }}
+        category(slug: "bop") {{ slug parent {{ slug }} }}
+    }}"""
+    for collection, path, value in UNFIT:
+        where = {"sku": other} if collection == "products" else {"slug": "bop"}
+        async with _damaged(shop, collection, where, path, value):
+            answers = await _both(shop, text, {})
+
+        assert answers[0] == answers[1], (collection, path, value)
+        assert answers[0]["data"] != b"null"
+    assert (await _both(shop, text, {}))[0]["errors"] == []
+
+
+@contextlib.asynccontextmanager
+async def _damaged(
+    shop: GatewayClient, collection: str, where: dict[str, Any], path: str, value: Any
+) -> AsyncIterator[None]:
+    """The document with something else at this path, and then as it was."""
+    was = await shop.db[collection].find_one_and_update(where, {"$set": {path: value}})
+    assert was is not None
+    yield
+    await shop.db[collection].replace_one({"_id": was["_id"]}, was)
+
+
+async def test_a_read_that_breaks_in_the_turn_in_which_another_ends_is_not_lost(
+    shop: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaking(entries: list[RelationEntry]) -> Any:
+        if entries[0][0].response_name == "above":
+            raise RuntimeError("a fault outside of any field")
+        return keys_of(entries)
+
+    monkeypatch.setattr("gateway.plans.run.keys_of", breaking)
+    ids = await shop.db["categories"].distinct("_id")
+    await shop.db["products"].update_many({}, {"$set": {"category_ids": ids}})
+    # What is read first is known already, so that its read ends at once.
+    text = "{ products { nodes { categories { name parent { name parent { id } } above: parent { slug } } } } }"
+
+    answer = await shop.ask(text)
+
+    assert (answer.status, answer.codes) == (500, ["INTERNAL"])
+    assert "data" not in answer.body
 
 
 # Conditions
@@ -197,6 +261,10 @@ async def _agree(shop: GatewayClient, operation: str) -> bool:
 
 
 async def _damage(shop: GatewayClient, rng: random.Random) -> None:
+    if rng.random() < 0.1:
+        category = {"slug": rng.choice(["bop", "jazz"])}
+        await shop.db["categories"].update_one(category, {"$set": {"parent": rng.choice(DAMAGE)}})
+        return
     skus = await shop.db[PRODUCTS.name].distinct("sku")
     path = rng.choice(PATHS)
     parent = path.rpartition(".")[0]

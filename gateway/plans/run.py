@@ -24,11 +24,13 @@ from .info import resolve_info
 from .places import Errors, Place, path_of
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Plan, Shape
 from .values import (
+    RelationEntry,
     close,
     collected,
     complete_flat,
     completed_leaf,
     existing,
+    keys_of,
     null_error,
     object_type,
     plan_finder,
@@ -36,6 +38,7 @@ from .values import (
 )
 
 Finish = Callable[[Any], Any]
+_LISTS = (list, tuple)
 
 
 class Run:
@@ -49,10 +52,11 @@ class Run:
         self.root_value = root_value
         self.errors = Errors()
         self._data: dict[str, Any] | None = {}
-        self._relations: list[tuple[FieldPlan, Any, dict[str, Any], Place | None]] = []
+        self._relations: list[RelationEntry] = []
         self._waiting: list[tuple[FieldPlan, Awaitable[Any], Place, Finish | None]] = []
         self._running: dict[asyncio.Task[None], Place | None] = {}
         self._ended: asyncio.Future[None] | None = None
+        self._fault: BaseException | None = None
 
     def start(self) -> ExecutionResult | Awaitable[ExecutionResult]:
         """The result; an awaitable of it where anything must be waited for."""
@@ -106,6 +110,8 @@ class Run:
                     return
                 self._ended = asyncio.get_running_loop().create_future()
                 await self._ended
+                if self._fault is not None:
+                    raise self._fault
         finally:
             if self._running:
                 await self._stop()
@@ -152,13 +158,11 @@ class Run:
 
     def _end(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
-        if self._ended is None or self._ended.done():
-            return
         fault = None if task.cancelled() else task.exception()
-        if fault is None:
+        # Several may end before the driver wakes up for the first.
+        self._fault = self._fault or fault
+        if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
-        else:
-            self._ended.set_exception(fault)
 
     async def _stop(self) -> None:
         running = list(self._running)
@@ -196,7 +200,7 @@ class Run:
         try:
             if field.relation is not None:
                 keys = field.relation.keys_of(source)
-                if keys is None or (field.relation.many and not keys):
+                if keys is None or (field.relation.many and keys.__class__ in _LISTS and not keys):
                     here = (place, answer, name, field.is_nullable, field.parent.name)
                     answer[name] = self._complete(field, field.shape, None if keys is None else [], here)
                 else:
@@ -320,47 +324,50 @@ class Run:
         else:
             holder[key] = completed
 
-    async def _read_related(
-        self, loader: Any, entries: Sequence[tuple[FieldPlan, Any, dict[str, Any], Place | None]]
-    ) -> None:
-        """Reads the documents of one kind that a level refers to, and completes them."""
-        keys: dict[Any, None] = {}
-        for field, found, _, _ in entries:
-            if field.relation.many:  # type: ignore[union-attr]
-                keys.update(dict.fromkeys(found))
-            else:
-                keys[found] = None
+    async def _read_related(self, loader: Any, entries: Sequence[RelationEntry]) -> None:
+        """Reads the documents of one kind that a level refers to, and completes them.
+
+        What cannot be a key is the error of its field alone.
+        """
+        keys, fit, unfit = keys_of(entries)
+        for entry, wrong in unfit:
+            self._unrelated(entry, wrong)
         try:
             documents = await loader.load_all(keys)
         except Exception as error:  # noqa: BLE001 - whatever it was, it is the error of each field
-            for field, _, answer, place in entries:
-                here = (place, answer, field.response_name, field.is_nullable, field.parent.name)
-                self._null_out(here, located_error(error, field.nodes, path_of(here)))
+            for entry in fit:
+                self._unrelated(entry, error)
             return
         completed: dict[Any, dict[Any, Any] | None] = {}
-        for field, found, answer, place in entries:
+        for entry in fit:
+            field, found, answer, _ = entry
             assert field.relation is not None
             complete = field.relation.complete_one
             if complete not in completed:
                 completed[complete] = complete_flat(field.relation, documents, keys)
             done = completed[complete]
             if done is None or not (field.relation.many or found in done):
-                self._complete_related(field, found, documents, answer, place)
+                self._complete_related(entry, documents)
             elif field.relation.many:
                 answer[field.response_name] = [one for key in found if (one := done.get(key)) is not None]
             else:
                 answer[field.response_name] = done[found]
 
-    def _complete_related(
-        self, field: FieldPlan, keys: Any, documents: Any, answer: dict[str, Any], place: Place | None
-    ) -> None:
+    def _unrelated(self, entry: RelationEntry, error: Exception) -> None:
+        """An error in place of what is related."""
+        field, _, answer, place = entry
+        here = (place, answer, field.response_name, field.is_nullable, field.parent.name)
+        self._null_out(here, located_error(error, field.nodes, path_of(here)))
+
+    def _complete_related(self, entry: RelationEntry, documents: Any) -> None:
+        field, keys, answer, place = entry
         here = (place, answer, field.response_name, field.is_nullable, field.parent.name)
         assert field.relation is not None
-        value = existing(keys, documents) if field.relation.many else documents.get(keys)
         try:
+            value = existing(keys, documents) if field.relation.many else documents.get(keys)
             answer[field.response_name] = self._complete(field, field.shape, value, here)
         except Exception as error:  # noqa: BLE001 - whatever it was, it is the field's error
-            self._null_out(here, located_error(error, field.nodes, path_of(here)))
+            self._unrelated(entry, error)
 
     # Errors
 

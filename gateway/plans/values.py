@@ -1,4 +1,4 @@
-"""What the specification says of single values: leaves, nulls, types of objects. The texts are graphql-core's."""
+"""What the specification says of single values: leaves, nulls, types of objects, keys. The texts are graphql-core's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,32 @@ from typing import Any
 from graphql import GraphQLError, GraphQLObjectType, Undefined
 from graphql.pyutils import inspect
 
+from .places import Place
 from .plan import Abstract, FieldPlan, Leaf, NonNull, Object, ObjectPlan, Plan, Relation, Shape
+
+# A relation that is to be read: its field, the keys in the document, the answer that it goes into, and its place.
+RelationEntry = tuple[FieldPlan, Any, dict[str, Any], Place | None]
+
+
+def keys_of(
+    entries: Iterable[RelationEntry],
+) -> tuple[dict[Any, None], list[RelationEntry], list[tuple[RelationEntry, TypeError]]]:
+    """All the keys, the relations that have them, and those whose document has something else in their place."""
+    keys: dict[Any, None] = {}
+    fit: list[RelationEntry] = []
+    unfit: list[tuple[RelationEntry, TypeError]] = []
+    for entry in entries:
+        field, found, _, _ = entry
+        try:
+            if field.relation.many:  # type: ignore[union-attr]
+                keys.update(dict.fromkeys(found))
+            else:
+                keys[found] = None
+        except TypeError as error:
+            unfit.append((entry, error))
+        else:
+            fit.append(entry)
+    return keys, fit, unfit
 
 
 def complete_flat(relation: Relation, documents: Mapping[Any, Any], keys: Iterable[Any]) -> dict[Any, Any] | None:
