@@ -11,7 +11,8 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 PREFIX = "PORTICO_"
 
@@ -39,7 +40,7 @@ ExecutorName = Literal["compiled", "reference"]
 Explorer = Literal["on", "cdn", "off"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["console", "json"]
-HttpUrl = str
+HttpUrl = Annotated[str, "http or https"]
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,11 @@ class Settings:
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Settings:
         """The settings in the environment. Raises SettingsError, which names the variable."""
         values = {}
+        types = get_type_hints(cls, include_extras=True)
         for setting in dataclasses.fields(cls):
             name = PREFIX + setting.name.upper()
             if environ.get(name):
-                values[setting.name] = _parse(name, environ[name], str(setting.type))
+                values[setting.name] = _parse(name, environ[name], _without_none(types[setting.name]))
         return cls(**values)
 
     @classmethod
@@ -176,37 +178,35 @@ def kept_secret(path: Path) -> Secret:
 
 
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-_CHOICES: dict[str, Any] = {
-    "Driver": Driver,
-    "ReadPreference": ReadPreference,
-    "Explorer": Explorer,
-    "LogLevel": LogLevel,
-    "LogFormat": LogFormat,
-}
 
 
-def _parse(name: str, text: str, kind: str) -> Any:
-    try:
-        if kind == "int":
-            return _positive(int(text))
-        if kind == "float":
-            return _positive(float(text))
-    except ValueError:
-        raise SettingsError(f"{name} must be a number above zero, and is {text!r}.") from None
-    if kind == "bool":
+def _without_none(kind: Any) -> Any:
+    """The type of a setting's values, for one that may be unset."""
+    given = [one for one in get_args(kind) if one is not NoneType]
+    return given[0] if NoneType in get_args(kind) else kind
+
+
+def _parse(name: str, text: str, kind: Any) -> Any:
+    if kind in {int, float}:
+        try:
+            return _positive(kind(text))
+        except ValueError:
+            raise SettingsError(f"{name} must be a number above zero, and is {text!r}.") from None
+    if kind is bool:
         if text.lower() not in _TRUTH:
             raise SettingsError(f"{name} must be true or false, and is {text!r}.")
         return _TRUTH[text.lower()]
-    if kind in _CHOICES:
-        choices = get_args(_CHOICES[kind])
-        if text not in choices:
-            raise SettingsError(f"{name} must be one of {', '.join(choices)}, and is {text!r}.")
+    if get_origin(kind) is Literal:
+        if text not in get_args(kind):
+            raise SettingsError(f"{name} must be one of {', '.join(get_args(kind))}, and is {text!r}.")
         return text
-    if kind.startswith("HttpUrl") and not re.match(r"https?://[^/]", text):
-        raise SettingsError(f"{name} must be a URL with http or https, and is {text!r}.")
-    if kind == "Path":
-        return Path(text)
-    return Secret(text) if kind.startswith("Secret") else text
+    if kind == HttpUrl:
+        if not re.match(r"https?://[^/]", text):
+            raise SettingsError(f"{name} must be a URL with http or https, and is {text!r}.")
+        return text
+    # The rest take any text; a type that would not is to be dealt with above.
+    assert kind in {str, Secret, Path}, kind
+    return kind(text)
 
 
 def _positive(number: float) -> float:

@@ -34,7 +34,7 @@ def taken() -> Iterator[int]:
     ("name", "value", "line"),
     [
         ("PORTICO_MAX_COST", "many", "PORTICO_MAX_COST must be a number above zero, and is 'many'."),
-        ("PORTICO_GRAPHIQL", "maybe", "PORTICO_GRAPHIQL must be one of on, cdn, off, and is 'maybe'."),
+        ("PORTICO_EXECUTOR", "foo", "PORTICO_EXECUTOR must be one of compiled, reference, and is 'foo'."),
         ("PORTICO_DEMO", "perhaps", "PORTICO_DEMO must be true or false, and is 'perhaps'."),
     ],
 )
