@@ -150,11 +150,14 @@ class Settings:
 
         Raises SettingsError for a key that is too short to be safe (RFC 7518, section 3.2).
         """
-        if self.jwt_secret is None:
-            return None if self.jwks_url is not None else kept_secret(self.data_dir / "jwt-secret")
-        if len(self.jwt_secret.encode()) < 32:  # noqa: PLR2004
-            raise SettingsError(f"{PREFIX}JWT_SECRET must have 32 bytes or more.")
-        return self.jwt_secret
+        if self.jwt_secret is None and self.jwks_url is not None:
+            return None
+        path = self.data_dir / "jwt-secret"
+        secret = kept_secret(path) if self.jwt_secret is None else self.jwt_secret
+        if len(secret.encode()) < 32:  # noqa: PLR2004
+            what = f"{PREFIX}DATA_DIR: the secret in {path}" if self.jwt_secret is None else f"{PREFIX}JWT_SECRET"
+            raise SettingsError(f"{what} must have 32 bytes or more.")
+        return secret
 
 
 def kept_secret(path: Path) -> Secret:
@@ -175,6 +178,8 @@ def kept_secret(path: Path) -> Secret:
         return Secret(path.read_text().strip())
     except OSError as error:
         raise SettingsError(f"{PREFIX}DATA_DIR: the secret cannot be kept in {path}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{PREFIX}DATA_DIR: the secret in {path} is not UTF-8.") from None
 
 
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -187,6 +192,8 @@ def _without_none(kind: Any) -> Any:
 
 
 def _parse(name: str, text: str, kind: Any) -> Any:
+    if kind is not Path and not _is_utf8(text):
+        raise SettingsError(f"{name} is not UTF-8.")
     if kind in {int, float}:
         try:
             return _positive(kind(text))
@@ -207,6 +214,15 @@ def _parse(name: str, text: str, kind: Any) -> Any:
     # The rest take any text; a type that would not is to be dealt with above.
     assert kind in {str, Secret, Path}, kind
     return kind(text)
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether the variable was UTF-8. What was not cannot be sent anywhere; only the name of a file may be such."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _positive(number: float) -> float:

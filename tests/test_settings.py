@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -124,6 +125,16 @@ def test_a_url_is_one_of_the_web(text: str) -> None:
         Settings.from_env({"PORTICO_JWKS_URL": text})
 
 
+@pytest.mark.parametrize("name", FIELDS)
+def test_only_the_name_of_a_file_may_be_other_than_utf8(name: str) -> None:
+    environment = {name: GOOD[name][0] + os.fsdecode(b"\xff")}
+    if isinstance(GOOD[name][1], Path):
+        assert bytes(Settings.from_env(environment).data_dir).endswith(b"\xff")
+    else:
+        with pytest.raises(SettingsError, match=rf"^{name} is not UTF-8\.$"):
+            Settings.from_env(environment)
+
+
 def test_a_variable_that_is_nearly_a_setting_is_told_of() -> None:
     environment = {"PORTICO_MAX_COSTS": "1", "PORTICO_DATABSE": "x", "PORTICO_MAX_COST": "2"}
 
@@ -168,6 +179,16 @@ def test_a_secret_that_cannot_be_kept_is_told_in_one_line(tmp_path: Path) -> Non
 
     with pytest.raises(SettingsError, match=r"^PORTICO_DATA_DIR: the secret cannot be kept in .*/file/secret: .+\.$"):
         kept_secret(tmp_path / "file" / "secret")
+
+
+@pytest.mark.parametrize(("content", "problem"), [(b"", "must have 32 bytes or more"), (b"\xff" * 40, "is not UTF-8")])
+def test_a_kept_secret_that_cannot_be_used_is_told(tmp_path: Path, content: bytes, problem: str) -> None:
+    (tmp_path / "jwt-secret").write_bytes(content)
+
+    with pytest.raises(SettingsError) as caught:
+        Settings(data_dir=tmp_path).signing_secret()
+
+    assert str(caught.value) == f"PORTICO_DATA_DIR: the secret in {tmp_path}/jwt-secret {problem}."
 
 
 def test_every_setting_is_in_the_documentation_with_its_default() -> None:
