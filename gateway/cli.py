@@ -28,6 +28,7 @@ from .embedded import EmbeddedError
 from .explain import plan_of_text
 from .logs import configure
 from .operations import InvalidOperation
+from .plans.plan import InvalidVariables
 from .settings import Settings, SettingsError
 
 T = TypeVar("T")
@@ -55,7 +56,17 @@ app = typer.Typer(
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 out = Console(highlight=False)
 
-Host = Annotated[str, typer.Option(help="The address to listen on.")]
+
+def _text(given: str | None) -> str | None:
+    """An option as it was given. Bytes that are not UTF-8 would become a text that can be sent and stored nowhere."""
+    try:
+        (given or "").encode()
+    except UnicodeEncodeError:
+        raise typer.BadParameter("it is not UTF-8.") from None
+    return given
+
+
+Host = Annotated[str, typer.Option(help="The address to listen on.", callback=_text)]
 Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes any that is free.", min=0, max=65535)]
 Workers = Annotated[int, typer.Option(help="How many processes serve.", min=1)]
 
@@ -104,6 +115,15 @@ def _fail(text: str) -> None:
 def _one_line(text: str) -> str:
     # The driver tells of every server and time-out at length; the first clause says what is the matter.
     return re.split(r", full error|, Timeout:|\(configured timeouts", text)[0].strip()
+
+
+def _read(file: Path) -> str:
+    """The text in the file; `-` is standard input."""
+    content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise Failure(f"{file} is not UTF-8: {error.reason} at byte {error.start}.") from None
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -183,8 +203,8 @@ def schema(
         sys.stdout.write(schema_check.print_sdl())
         return
     try:
-        changes = schema_check.check(check.read_text())
-    except (ValueError, UnicodeError) as error:
+        changes = schema_check.check(_read(check))
+    except ValueError as error:
         raise Failure(f"{check} is not a schema: {error}") from None
     table = Table("severity", "change")
     for change in changes:
@@ -195,10 +215,17 @@ def schema(
 
 @app.command()
 def explain(
-    file: Annotated[typer.FileText, typer.Argument(metavar="FILE", help="A document; - reads standard input.")],
-    operation: Annotated[str | None, typer.Option(help="The name of the operation, where there are several.")] = None,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A document; - reads standard input.")],
+    operation: Annotated[
+        str | None, typer.Option(help="The name of the operation, where there are several.", callback=_text)
+    ] = None,
     variables: Annotated[
-        str, typer.Option(help="A JSON object; what @include and @skip ask is looked up here.")
+        str,
+        typer.Option(
+            help="A JSON object. What @include and @skip ask must be here, where it has no default; others may be "
+            "left out.",
+            callback=_text,
+        ),
     ] = "{}",
 ) -> None:
     """Print the plan of an operation: what it reads, in which order, and of each document which paths."""
@@ -209,8 +236,8 @@ def explain(
     if not isinstance(given, dict):
         raise Failure("--variables must be a JSON object.")
     try:
-        plan = plan_of_text(file.read(), operation, given, settings())
-    except InvalidOperation as invalid:
+        plan = plan_of_text(_read(file), operation, given, settings())
+    except (InvalidOperation, InvalidVariables) as invalid:
         raise Failure("; ".join(error.message for error in invalid.errors)) from None
     # A line that is cut off in a file or a pipe tells nothing.
     (out if out.is_terminal else Console(width=_WIDE)).print(plan)
@@ -247,11 +274,13 @@ def import_(
 
 @app.command()
 def token(
-    sub: Annotated[str, typer.Option(help="The subject: who the token is for.")],
+    sub: Annotated[str, typer.Option(help="The subject: who the token is for.", callback=_text)],
     role: Annotated[
         list[Role] | None, typer.Option(help="A role; may be given several times.", case_sensitive=False)
     ] = None,
-    name: Annotated[str | None, typer.Option(help="What the subject is called where they write something.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the subject is called where they write something.", callback=_text)
+    ] = None,
     hours: Annotated[float, typer.Option(help="How long it lasts.", min=0.01)] = 24.0,
 ) -> None:
     """Print a token for development, and nothing else."""

@@ -156,6 +156,9 @@ class Executor:
     async def _traced(self, call: Call) -> Response:
         with tracing() as trace:
             response = response_of(await self.run(call), call.context)
+        if not response.has_begun:
+            # Nothing ran, so there is nothing to show; it may be that no plan is for these variables.
+            return response
         plan = self.plans.plan_of(call.operation, call.definition, call.variables)
         shown: dict[str, Any] = {"executor": self.name, "commands": await examined(trace, call.context.db)}
         if isinstance(plan, Plan):

@@ -17,7 +17,7 @@ from .settings import Settings
 
 
 def plan_of_text(text: str, name: str | None, variables: Mapping[str, Any], settings: Settings) -> Tree:
-    """The plan of an operation as a tree for a terminal. Raises InvalidOperation."""
+    """The plan of an operation as a tree for a terminal. Raises InvalidOperation, and InvalidVariables."""
     schema = create_schema()._schema  # noqa: SLF001 - strawberry has no public way to it
     operations = Operations(schema, settings)
     operation = operations.get(text)

@@ -39,7 +39,8 @@ def bind(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STUCK_SECONDS * 1000)
     try:
         listening.bind((host, port))
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, TypeError) as error:
+        # A TypeError is of a name that can be that of no host.
         listening.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise PortTaken(f"{host}:{port} cannot be listened on: {reason}.") from None

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway import server
 from gateway.settings import Settings
 
 from .processes import PORTICO, environment, eventually, portico, served, started
@@ -97,6 +98,11 @@ def test_an_address_that_is_not_this_machines_is_told(settings: Settings) -> Non
     assert_one_line(done, "192.0.2.1:0 cannot be listened on: Cannot assign requested address.")
 
 
+def test_a_name_that_can_be_that_of_no_host_is_told() -> None:
+    with pytest.raises(server.PortTaken, match=r"^ä\.\.b:0 cannot be listened on: .+\.$"):
+        server.bind("ä..b", 0)
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_secret_that_is_too_short_ends_a_gateway_before_it_begins(settings: Settings, workers: str) -> None:
     env = environment(settings, PORTICO_JWT_SECRET="short")
@@ -113,6 +119,8 @@ def test_a_secret_that_is_too_short_ends_a_gateway_before_it_begins(settings: Se
         (("import", "products", "."), ".: there is no such file."),
         (("schema", "--check", "nowhere.graphql"), "nowhere.graphql: No such file or directory"),
         (("schema", "--check", "."), ".: Is a directory"),
+        (("explain", "nowhere.graphql"), "nowhere.graphql: No such file or directory"),
+        (("explain", "."), ".: Is a directory"),
     ],
 )
 def test_a_file_that_is_not_there_is_named(
@@ -121,14 +129,22 @@ def test_a_file_that_is_not_there_is_named(
     assert_one_line(portico(*arguments, env=environment(settings), cwd=tmp_path), line)
 
 
-@pytest.mark.parametrize("content", [b"", b"type Query", b"\xff\xfe", b"type A { a: B }"])
-def test_a_file_that_is_no_schema_is_named(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "is not a schema: Syntax Error: "),
+        (b"type Query", "is not a schema: "),
+        (b"\xff\xfe", "is not UTF-8: invalid start byte at byte 0."),
+        (b"type A { a: B }", "is not a schema: "),
+    ],
+)
+def test_a_file_that_is_no_schema_is_named(tmp_path: Path, content: bytes, problem: str) -> None:
     (tmp_path / "old.graphql").write_bytes(content)
 
     done = portico("schema", "--check", "old.graphql", cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("portico: old.graphql is not a schema: ")
+    assert done.stderr.startswith(f"portico: old.graphql {problem}")
     assert done.stderr.count("\n") == 1
 
 
@@ -149,6 +165,7 @@ def test_a_token_cannot_be_made_where_another_issues_them(tmp_path: Path) -> Non
         ("serve", "--nonsense"),
         ("import", "everything", "x.jsonl"),
         ("token", "--sub", "a", "--hours", "never"),
+        ("token", "--sub", os.fsdecode(b"\xff")),
     ],
 )
 def test_a_command_that_is_called_wrongly_tells_how_it_is_called(arguments: tuple[str, ...]) -> None:

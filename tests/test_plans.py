@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +14,15 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
+from gateway.explain import plan_of_text
 from gateway.http import GraphQLEndpoint
+from gateway.plans.plan import InvalidVariables
 from gateway.settings import Settings
 from resolvers import products
 
 from .harness import MUTATIONS, GatewayClient, category_input, create_category, create_product, running
 from .interruptions import database_of, interrupted
-from .processes import environment, portico
+from .processes import PORTICO, environment, portico
 
 PAGE = """
 query Page($details: Boolean = true) {
@@ -81,6 +85,7 @@ def test_an_operation_that_is_not_compiled_is_told(tmp_path: Path) -> None:
         ("query A { viewer { subject } } query B { viewer { subject } }", (), "name one"),
         (PAGE, ("--variables", "[]"), "--variables must be a JSON object."),
         (PAGE, ("--variables", "{"), "--variables is not JSON"),
+        (PAGE, ("--variables", '{"details": "x"}'), "Variable '$details' has invalid value"),
     ],
 )
 def test_what_cannot_be_planned_is_told_in_one_line(
@@ -91,6 +96,40 @@ def test_what_cannot_be_planned_is_told_in_one_line(
     assert done.returncode == 1
     assert problem in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_comes_on_standard_input_must_be_a_text() -> None:
+    content = b"{ viewer }\xff\xfe"
+    done = subprocess.run([PORTICO, "explain", "-"], input=content, capture_output=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == b"portico: - is not UTF-8: invalid start byte at byte 10.\n"
+
+
+CONDITION = "query ($is: Boolean!, $first: Int!) { products(first: $first) { totalCount @include(if: $is) } }"
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"is": "x", "first": 1.5}, ["$is", "$first"]),
+        ({"is": None}, ["$is"]),
+        ({}, ["$is"]),
+        ({"first": 1}, ["$is"]),
+    ],
+)
+def test_variables_that_are_wrong_or_that_a_condition_lacks_are_named(given: dict[str, Any], named: list[str]) -> None:
+    with pytest.raises(InvalidVariables) as caught:
+        plan_of_text(CONDITION, None, given, Settings())
+
+    assert [re.findall(r"'(\$\w+)'", error.message) for error in caught.value.errors] == [[name] for name in named]
+
+
+@pytest.mark.parametrize(("value", "is_there"), [(True, True), (False, False)])
+def test_a_variable_that_is_for_values_alone_may_be_left_out(value: bool, is_there: bool) -> None:
+    shown = plan_of_text(CONDITION, None, {"is": value, "of nobody": 1}, Settings())
+
+    assert ("totalCount" in " ".join(str(field.label) for field in shown.children[0].children)) is is_there
 
 
 # The plan, in an answer
@@ -114,6 +153,12 @@ async def test_a_header_asks_for_the_plan_as_well(explaining: GatewayClient) -> 
     asked = await explaining.http.post("/graphql", json={"query": PAGE}, headers={"x-portico-plan": "true"})
 
     assert asked.json()["extensions"]["plan"]["executor"] == explaining.settings.executor
+
+
+async def test_an_operation_that_did_not_begin_has_no_plan(explaining: GatewayClient) -> None:
+    body = {"query": PAGE, "variables": {"details": "x"}, "extensions": {"plan": True}}
+
+    assert (await explaining.http.post("/graphql", json=body)).json().keys() == {"errors"}
 
 
 async def test_plans_are_shown_to_nobody_where_the_settings_do_not_say_so(gateway: GatewayClient) -> None:

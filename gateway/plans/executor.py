@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Hashable, Mapping
+from collections.abc import Awaitable, Hashable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from graphql import (
@@ -13,13 +13,14 @@ from graphql import (
     GraphQLResolveInfo,
     GraphQLSchema,
     OperationDefinitionNode,
+    VariableDefinitionNode,
     execute,
 )
 from graphql.execution.executor import Executor as CoreExecutor
 from graphql.execution.values import VariableValues, get_variable_values
 
 from .compiler import compile_operation, conditions_of
-from .plan import NotCompiled, Plan
+from .plan import InvalidVariables, NotCompiled, Plan
 from .run import Run
 
 # Of one operation, the plans for so many combinations of its conditions are kept.
@@ -84,7 +85,7 @@ class PlanExecutor:
         root_value: Any = None,
     ) -> Result:
         """The result of one of the operations of a valid document, or an awaitable of it."""
-        coerced = self._coerced(definition, variables)
+        coerced = self._coerced(definition.variable_definitions, variables)
         if isinstance(coerced, list):
             return ExecutionResult(None, coerced)
         plan = self._plan(operation, definition, coerced.coerced)
@@ -98,17 +99,28 @@ class PlanExecutor:
     def plan_of(
         self, operation: Planned, definition: OperationDefinitionNode, variables: Mapping[str, Any]
     ) -> Plan | NotCompiled:
-        """The plan for these variables; NotCompiled, which says why, where there can be none."""
-        coerced = self._coerced(definition, variables)
-        return self._plan(operation, definition, {} if isinstance(coerced, list) else coerced.coerced)
+        """The plan for these variables; NotCompiled, which says why, where there can be none.
+
+        Variables that no condition asks may be left out, as a plan is for any values of them. Raises InvalidVariables.
+        """
+        conditions = conditions_of(operation.document)
+        asked = [
+            variable
+            for variable in definition.variable_definitions or ()
+            if (name := variable.variable.name.value) in variables or name in conditions
+        ]
+        coerced = self._coerced(asked, variables)
+        if isinstance(coerced, list):
+            raise InvalidVariables(coerced)
+        return self._plan(operation, definition, coerced.coerced)
 
     def _coerced(
-        self, definition: OperationDefinitionNode, variables: Mapping[str, Any]
+        self, definitions: Sequence[VariableDefinitionNode] | None, variables: Mapping[str, Any]
     ) -> VariableValues | list[GraphQLError]:
-        if not definition.variable_definitions:
+        if not definitions:
             return _NO_VARIABLES
         given = cast("dict[str, Any]", variables)
-        return get_variable_values(self._schema, definition.variable_definitions, given, max_errors=50)
+        return get_variable_values(self._schema, tuple(definitions), given, max_errors=50)
 
     def _plan(
         self, operation: Planned, definition: OperationDefinitionNode, variables: Mapping[str, Any]

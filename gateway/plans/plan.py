@@ -14,6 +14,7 @@ from graphql import (
     FieldNode,
     FragmentDefinitionNode,
     GraphQLAbstractType,
+    GraphQLError,
     GraphQLField,
     GraphQLLeafType,
     GraphQLObjectType,
@@ -32,6 +33,14 @@ from .arguments import Arguments
 
 class NotCompiled(Exception):
     """The operation has something that graphql-core must do. The text names it."""
+
+
+class InvalidVariables(Exception):
+    """The variables are not those of the operation. `errors` name each that is wrong or missing."""
+
+    def __init__(self, errors: list[GraphQLError]) -> None:
+        super().__init__(errors[0].message)
+        self.errors = errors
 
 
 @dataclass(slots=True, eq=False)
