@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
 import sys
 from collections.abc import Coroutine
 from datetime import timedelta
@@ -21,13 +22,14 @@ from rich.table import Table
 
 from schema.roles import Role
 
-from . import cli_data, demo_token, schema_check, server
+from . import cli_data, demo_token, payment_service, schema_check, server
 from .auth import Authenticator, InvalidToken
 from .clock import SystemClock
 from .embedded import EmbeddedError
 from .explain import plan_of_text
 from .logs import configure
 from .operations import InvalidOperation
+from .payment_service import PaymentService
 from .plans.plan import InvalidVariables
 from .settings import Settings, SettingsError
 
@@ -173,6 +175,10 @@ def demo(
         token = demo_token.make(chosen)
         out.print("\nA token that may do everything (GraphiQL has it already):")
         out.print(f"  Authorization: Bearer {token}\n", soft_wrap=True)
+        if chosen.payment_url is None:
+            # Who tries a token is told no more than a buyer: that the shop does not take it.
+            out.print("Carts are paid by account. To pay by token set PORTICO_PAYMENT_URL, e.g. to a `portico")
+            out.print("payment-service`: docs/shop.md tells how.\n")
         _listen(chosen, host, port, workers, reload=False)
 
 
@@ -180,12 +186,46 @@ def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: boo
     # A worker that cannot begin would be started again and again.
     chosen.signing_secret()
     listening = server.bind(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{listening.getsockname()[1]}"
+    address = _address(host, listening)
     out.print(
         f"Portico is at [bold]{address}[/bold] (GraphiQL) and {address}/graphql. Ctrl-C stops it.", soft_wrap=True
     )
     server.serve(chosen, listening, workers=workers, reload=reload)
+
+
+def _address(host: str, listening: socket.socket) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listening.getsockname()[1]}"
+
+
+_ABOUT_PAYMENT_SERVICE = """Serve a payment provider for tests, for PORTICO_PAYMENT_URL. It takes nobody's money.
+
+The token of a checkout says what comes of its charge:
+
+\b
+""" + "\n".join(f"  {token:<10} {what}" for token, what in payment_service.TOKENS.items())
+
+
+@app.command(name="payment-service", help=_ABOUT_PAYMENT_SERVICE)
+def payment_service_(
+    host: Host = "127.0.0.1",
+    port: Port = 8090,
+    file: Annotated[
+        Path | None, typer.Option(help="Where the charges are kept. Left out: they are forgotten at its end.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long a while is, from the first request for it.", min=0)] = 20.0,
+) -> None:
+    service = PaymentService(seconds, file, lambda text: out.print(text, markup=False, soft_wrap=True))
+    try:
+        service.remember()
+    except ValueError as error:
+        raise Failure(f"{file} is no file of charges: {error}") from None
+    listening = server.bind(host, port)
+    address = _address(host, listening)
+    out.print(f"A payment service for tests is at [bold]{address}[/bold]. Ctrl-C stops it.", soft_wrap=True)
+    out.print(f"For the gateway: PORTICO_PAYMENT_URL={address}", soft_wrap=True)
+    if run(payment_service.serve(service, listening)):
+        raise Failure("the token `die` has ended the payment service; start it again.")
 
 
 @app.command()

@@ -58,7 +58,7 @@ async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: s
         if not cart["items"]:
             raise EmptyCart
         if not payments.takes(payment):
-            raise PaymentDeclined("The shop does not take this kind of payment.")
+            raise PaymentDeclined(f"The shop does not take payments by {payment['method']}.")
         locked = await _lock(db, cart, buyer, payment)
         if locked is not None:
             return await finish(db, payments, locked, now=buyer.now)

@@ -27,7 +27,20 @@ from resolvers.indexes import COLLECTIONS
 from .harness import SECRET, GatewayClient, create_category, create_product
 from .processes import environment, eventually, portico, served, started
 
-COMMANDS = ("serve", "demo", "schema", "explain", "indexes", "shard", "import", "token", "doctor", "migrate", "worker")
+COMMANDS = (
+    "serve",
+    "demo",
+    "payment-service",
+    "schema",
+    "explain",
+    "indexes",
+    "shard",
+    "import",
+    "token",
+    "doctor",
+    "migrate",
+    "worker",
+)
 COMMITTED = Path(__file__).parent.parent / "schema.graphql"
 CATEGORIES = [
     {"slug": "music", "name": "Music"},

@@ -174,8 +174,10 @@ def test_in_a_browser_it_answers_queries_completes_fields_and_breaks_no_rule(
 
     with served(tmp_path, environment(settings), command="demo") as gateway:
         done = run_node(project, "graphiql.mjs", chromium, gateway.url + "/", *ASKED)
+        printed = gateway.process.output
 
     assert done.returncode == 0, done.stderr
+    assert "To pay by token set PORTICO_PAYMENT_URL" in printed
     seen = json.loads(done.stdout)
     assert seen["title"] == "Portico"
     # GraphiQL calls a tab after its first operation.

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.payment_service import TOKENS
 from gateway.settings import Secret, Settings
 
 from .harness import MUTATIONS, Commands, GatewayClient, SettableClock, assert_invariants, run_jobs, running, stops
 from .interruptions import crashing
-from .payment_service import PaymentService, payment_service
+from .payment_service import PaymentService, running_payment_service
 from .shop import cart_of, checkout_input, new_cart, nothing_under_way, stock_of, stock_up
 
+PAGE = Path(__file__).parent.parent / "docs" / "shop.md"
 PRICE = 1000
 
 
 @pytest.fixture
 async def service() -> AsyncIterator[PaymentService]:
-    async with payment_service() as found:
+    async with running_payment_service() as found:
         yield found
 
 
@@ -43,7 +47,7 @@ async def full_cart(shop: GatewayClient) -> tuple[str, str]:
 
 async def assert_sold_once(shop: GatewayClient, service: PaymentService, cart: str, sku: str) -> None:
     (order,) = await shop.db["orders"].find({}).to_list()
-    (taken,) = service.taken
+    (taken,) = service.taken()
     assert taken[1] == 2 * PRICE
     assert order["payment_reference"] == service.outcomes[taken[0]]["id"]
     assert (await cart_of(shop, cart))["status"] == "COMPLETE"
@@ -72,7 +76,7 @@ async def test_the_provider_is_asked_once_for_the_total_under_a_reference(
     assert (asked.method, asked.path) == ("POST", "/v1/charges")
     assert asked.body == {"amount": 2 * PRICE, "currency": "USD", "token": "accept"}
     assert asked.headers["authorization"] == "Bearer the gateway's key"
-    assert asked.headers["idempotency-key"] == service.taken[0][0]
+    assert asked.headers["idempotency-key"] == service.taken()[0][0]
     await assert_sold_once(shop, service, cart, sku)
 
 
@@ -105,7 +109,7 @@ async def test_a_provider_in_trouble_is_asked_again_at_once(
     await assert_sold_once(shop, service, cart, sku)
 
 
-UNKNOWN = ["dies", "hangs", "hangs late", "garbled", "pending"]
+UNKNOWN = ["drop", "hang", "hang-late", "garbled", "pending"]
 
 
 @pytest.mark.parametrize("token", UNKNOWN)
@@ -145,7 +149,7 @@ async def test_a_job_learns_the_outcome_where_nobody_asks_again(
         clock.advance(minutes=2)
         await run_jobs(shop, clock)
 
-    was_taken = token in {"dies", "hangs late"}
+    was_taken = token in {"drop", "hang-late"}
     if was_taken:
         await assert_sold_once(shop, service, cart, sku)
     else:
@@ -153,7 +157,7 @@ async def test_a_job_learns_the_outcome_where_nobody_asks_again(
         assert (await cart_of(shop, cart))["status"] == "PENDING"
         clock.advance(hours=2)
         await run_jobs(shop, clock)
-        assert service.taken == []
+        assert service.taken() == []
         assert (await cart_of(shop, cart))["status"] == "ACTIVE"
     assert (await shop.result("checkout", given))["__typename"] == "CheckoutPayload"
     await assert_sold_once(shop, service, cart, sku)
@@ -163,7 +167,7 @@ async def test_a_charge_of_long_ago_is_asked_about_before_it_is_asked_for(
     shop: GatewayClient, clock: SettableClock, service: PaymentService
 ) -> None:
     cart, sku = await full_cart(shop)
-    given = checkout_input(cart, "hangs")
+    given = checkout_input(cart, "hang")
     await shop.result("checkout", given)
     service.is_back = True
     clock.advance(minutes=2)
@@ -171,7 +175,7 @@ async def test_a_charge_of_long_ago_is_asked_about_before_it_is_asked_for(
     assert (await shop.result("checkout", given))["__typename"] == "CheckoutPayload"
 
     assert service.methods() == ["POST", "GET", "POST"]
-    assert service.asked[1].path == f"/v1/charges/{service.taken[0][0]}"
+    assert service.asked[1].path == f"/v1/charges/{service.taken()[0][0]}"
     await assert_sold_once(shop, service, cart, sku)
 
 
@@ -181,7 +185,7 @@ async def test_without_a_provider_tokens_are_not_taken(gateway: GatewayClient) -
 
     refused = await gateway.result("checkout", checkout_input(cart, "accept"))
 
-    assert refused["__typename"] == "PaymentDeclined"
+    assert refused == {"__typename": "PaymentDeclined", "message": "The shop does not take payments by token."}
     await assert_unsold(gateway, cart, sku)
 
 
@@ -195,20 +199,32 @@ async def test_a_provider_that_is_not_there_leaves_the_cart_pending(
         assert (await shop.result("checkout", given))["__typename"] == "PaymentPending"
     async with running(replace(settings, payment_url=service.url), clock=clock) as shop:
         assert (await shop.result("checkout", given))["__typename"] == "CheckoutPayload"
-    assert [amount for _, amount in service.taken] == [2 * PRICE]
+    assert [amount for _, amount in service.taken()] == [2 * PRICE]
+
+
+async def test_a_checkout_by_each_token_is_answered_first_as_the_page_of_the_shop_says(shop: GatewayClient) -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.*) \| `(\w+)` \|$", PAGE.read_text(), re.MULTILINE)
+    calls = [checkout_input((await full_cart(shop))[0], token) for token, _, _ in rows]
+
+    told = await asyncio.gather(*(shop.result("checkout", call) for call in calls[:-1]))
+    # It ends the service for everybody.
+    told.append(await shop.result("checkout", calls[-1]))
+
+    assert {token: does for token, does, _ in rows} == TOKENS
+    assert [answer["__typename"] for answer in told] == [answer for _, _, answer in rows]
 
 
 # ------------------------------------------------------------------- crashes
 
 
-@pytest.mark.parametrize("token", ["accept", "decline", "dies"])
+@pytest.mark.parametrize("token", ["accept", "decline", "drop"])
 async def test_a_checkout_that_stops_anywhere_charges_once_or_not_at_all(
     shop: GatewayClient, clock: SettableClock, service: PaymentService, token: str
 ) -> None:
     for stop in stops():
         for collection in ("products", "stock", "carts", "orders", "operations"):
             await shop.db[collection].delete_many({})
-        service.taken.clear()
+        service.outcomes.clear()
         service.is_back = False
         cart, sku = await full_cart(shop)
         given = checkout_input(cart, token)
@@ -219,7 +235,7 @@ async def test_a_checkout_that_stops_anywhere_charges_once_or_not_at_all(
         await run_jobs(shop, clock)
 
         # Whoever was charged has bought, and nobody else has.
-        assert len(service.taken) == await shop.db["orders"].count_documents({}), stop
+        assert len(service.taken()) == await shop.db["orders"].count_documents({}), stop
         await nothing_under_way(shop.db)
         await assert_invariants(shop)
         told = [await shop.result("checkout", given) for _ in range(2)]
@@ -240,7 +256,7 @@ async def test_many_who_ask_for_one_checkout_at_once_charge_once(
     shop: GatewayClient, clock: SettableClock, service: PaymentService
 ) -> None:
     cart, sku = await full_cart(shop)
-    given = checkout_input(cart, "dies")
+    given = checkout_input(cart, "drop")
 
     async def jobs() -> None:
         clock.advance(seconds=31)

@@ -1,0 +1,233 @@
+"""A payment service for tests: it takes nobody's money, and can be told to fail in every way that a provider does.
+
+It answers as `gateway.payments` asks, below any path. What it does with a charge follows from the token. A charge is
+made once for each key. Where there is a file the charges are written to it before anybody hears of them, so that a
+service that has died knows them when it is started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+
+class Token(StrEnum):
+    """The tokens that it knows."""
+
+    ACCEPT = "accept"
+    DECLINE = "decline"
+    PENDING = "pending"
+    BUSY = "busy"
+    THROTTLED = "throttled"
+    GARBLED = "garbled"
+    HANG = "hang"
+    HANG_LATE = "hang-late"
+    DROP = "drop"
+    DIE = "die"
+
+
+# What each token makes it do. "A while" is `seconds` from the first request with a key.
+TOKENS = {
+    Token.ACCEPT: "The money is taken.",
+    Token.DECLINE: "The charge is refused, for good.",
+    Token.PENDING: "It has not made up its mind for a while; then the money is taken.",
+    Token.BUSY: "It answers 503 twice; then the money is taken.",
+    Token.THROTTLED: "It answers 429 twice; then the money is taken.",
+    Token.GARBLED: "For a while it answers what nobody understands; then the money is taken.",
+    Token.HANG: "For a while it answers nothing; then the money is taken, if it is asked again.",
+    Token.HANG_LATE: "The money is taken at once, but for a while nobody is answered.",
+    Token.DROP: "The money is taken at once, but for a while each connection is dropped.",
+    Token.DIE: "The money is taken, and the service ends before it answers.",
+}
+_REFUSALS = {Token.BUSY: HTTPStatus.SERVICE_UNAVAILABLE, Token.THROTTLED: HTTPStatus.TOO_MANY_REQUESTS}
+_REFUSED_AT_FIRST = 2
+_CHARGES = "/charges"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that the service was sent."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+
+
+class _Dropped(Exception):
+    """The connection is closed without an answer."""
+
+
+def _tell_nobody(_text: str) -> None:
+    pass
+
+
+@dataclass
+class PaymentService:
+    """`outcomes` is what the charge of each key came to. `tell` hears a line about each request."""
+
+    seconds: float = 20.0
+    file: Path | None = None
+    tell: Callable[[str], None] = _tell_nobody
+    outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    dead: asyncio.Event = field(default_factory=asyncio.Event)
+    _begun: dict[str, float] = field(default_factory=dict)
+    _refused: Counter[str] = field(default_factory=Counter)
+    _connections: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    def remember(self) -> None:
+        """Reads the charges of the file. Raises ValueError where it is another kind of file."""
+        if self.file is not None and self.file.exists():
+            for line in self.file.read_bytes().splitlines():
+                charge = orjson.loads(line)
+                if not isinstance(charge, dict) or not {"key", "status"} <= charge.keys():
+                    raise ValueError("its lines are no charges")
+                self.outcomes[charge.pop("key")] = charge
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request after the other, until the connection is closed."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            while True:
+                status, told = await self._respond_to(reader)
+                content = told if isinstance(told, bytes) else orjson.dumps(told)
+                # Where a request was not understood nobody knows where the next one begins.
+                goes_on = status is not HTTPStatus.BAD_REQUEST
+                head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-length: {len(content)}\r\n"
+                head += "\r\n" if goes_on else "connection: close\r\n\r\n"
+                writer.write(head.encode() + content)
+                await writer.drain()
+                if not goes_on:
+                    break
+        except (asyncio.IncompleteReadError, ConnectionError, _Dropped, asyncio.CancelledError):
+            # It is cancelled at the end of the service alone, and then nobody is answered.
+            pass
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _respond_to(self, reader: asyncio.StreamReader) -> tuple[HTTPStatus, Any]:
+        try:
+            return await self.respond(await _read(reader))
+        except (ValueError, LookupError, TypeError, asyncio.LimitOverrunError) as error:
+            return HTTPStatus.BAD_REQUEST, {"message": f"This is no request for a charge: {error!r}"}
+
+    async def respond(self, asked: Asked) -> tuple[HTTPStatus, Any]:
+        """What is answered. Raises ValueError, LookupError or TypeError for what is no request for a charge."""
+        if self.dead.is_set():
+            raise _Dropped
+        if asked.method == "GET":
+            found = self.outcomes.get(_key_at(asked.path))
+            self.tell(f"asked about a charge: it is {'unknown' if found is None else found['status']}")
+            return (HTTPStatus.NOT_FOUND, {}) if found is None else (HTTPStatus.OK, found)
+        if asked.method != "POST" or not asked.path.endswith(_CHARGES):
+            return HTTPStatus.NOT_FOUND, {}
+        key, given, amount = asked.headers["idempotency-key"], str(asked.body["token"]), int(asked.body["amount"])
+        self.tell(f"asked for {amount} {asked.body['currency']} by {given}")
+        if given not in TOKENS:
+            message = f"There is no such card. There are: {', '.join(TOKENS)}."
+            return self._outcome(key, {"status": "declined", "message": message})
+        return await self._decide(key, Token(given), amount)
+
+    async def _decide(self, key: str, token: Token, amount: int) -> tuple[HTTPStatus, Any]:
+        left = self._begun.setdefault(key, time.monotonic()) + self.seconds - time.monotonic()
+        if token in _REFUSALS and self._refused[key] < _REFUSED_AT_FIRST:
+            self._refused[key] += 1
+            return _REFUSALS[token], {}
+        if token is Token.DECLINE:
+            return self._outcome(key, {"status": "declined", "message": "The card has expired."})
+        if left > 0 and token is Token.PENDING:
+            return HTTPStatus.OK, {"status": "pending"}
+        if left > 0 and token is Token.GARBLED:
+            return HTTPStatus.OK, b"<html>Welcome</html>"
+        if left > 0 and token is Token.HANG:
+            await asyncio.sleep(left)
+            raise _Dropped
+        is_new = key not in self.outcomes
+        told = self._outcome(key, {"status": "charged", "id": f"ch-{len(self.taken()) + 1}", "amount": amount})
+        await self._come_late(token, left, is_new=is_new)
+        return told
+
+    async def _come_late(self, token: Token, left: float, *, is_new: bool) -> None:
+        """Keeps what was decided from whoever has asked, as the token says."""
+        if token is Token.DIE and is_new:
+            self.dead.set()
+            raise _Dropped
+        if left > 0 and token in {Token.DROP, Token.HANG_LATE}:
+            await asyncio.sleep(left if token is Token.HANG_LATE else 0)
+            raise _Dropped
+
+    def _outcome(self, key: str, outcome: dict[str, Any]) -> tuple[HTTPStatus, dict[str, Any]]:
+        """What the charge came to when it was first decided on; that is kept."""
+        if key not in self.outcomes:
+            self._keep(key, outcome)
+            self.outcomes[key] = outcome
+            self.tell(" ".join(["  it is", outcome["status"], outcome.get("id", "")]).rstrip())
+        known = self.outcomes[key]
+        return (HTTPStatus.OK if known["status"] == "charged" else HTTPStatus.PAYMENT_REQUIRED), known
+
+    def _keep(self, key: str, outcome: dict[str, Any]) -> None:
+        if self.file is not None:
+            with self.file.open("ab") as file:
+                file.write(orjson.dumps({"key": key, **outcome}) + b"\n")
+
+    def taken(self) -> list[tuple[str, int]]:
+        """The keys and the amounts of the charges that were made."""
+        return [(key, found["amount"]) for key, found in self.outcomes.items() if found["status"] == "charged"]
+
+    async def drop_everybody(self) -> None:
+        """Closes the connections; who waits hears nothing more."""
+        connections = list(self._connections)
+        for connection in connections:
+            connection.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+
+
+def _key_at(path: str) -> str:
+    return path.rpartition(f"{_CHARGES}/")[2]
+
+
+async def _read(reader: asyncio.StreamReader) -> Asked:
+    lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    method, path, _ = lines[0].split(" ")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:] if line)}
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
+    return Asked(method, path, headers, orjson.loads(body) if body else {})
+
+
+@contextlib.asynccontextmanager
+async def running(service: PaymentService, listening: socket.socket) -> AsyncIterator[None]:
+    """The service answers on the socket until it is left."""
+    server = await asyncio.start_server(service.answer, sock=listening)
+    try:
+        yield
+    finally:
+        server.close()
+        await service.drop_everybody()
+
+
+async def serve(service: PaymentService, listening: socket.socket) -> bool:
+    """Serves until it is told to stop, or dies. Returns whether it has died."""
+    stopping = asyncio.Event()
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(ending, stopping.set)
+    async with running(service, listening):
+        ends = [asyncio.create_task(event.wait()) for event in (stopping, service.dead)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
+    return service.dead.is_set()
