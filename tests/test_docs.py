@@ -19,8 +19,8 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -33,19 +33,23 @@ from graphql import (
     OperationDefinitionNode,
     OperationType,
     parse,
+    print_ast,
 )
 from rich.console import Console
 
 from gateway import cli, cli_data, demo_token, explorer
+from gateway.doctor import INVARIANTS
 from gateway.settings import PREFIX, Settings
 from schema import create_schema
 from schema.roles import Role
 
 from .harness import GatewayClient
+from .payment_service import running_payment_service
 from .sockets import assert_listens
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+SHOP = ROOT / "docs" / "shop.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md"]
 ANY = "…"
@@ -118,6 +122,14 @@ def examples_in(page: Path) -> list[Example]:
 
 def ids(paths: list[Path]) -> list[str]:
     return [_name(path) for path in paths]
+
+
+@pytest.fixture
+async def settings(settings: Settings) -> AsyncIterator[Settings]:
+    """With a payment provider for tests that keeps nobody waiting."""
+    async with running_payment_service() as service:
+        service.is_back = True
+        yield replace(settings, payment_url=service.url)
 
 
 @pytest.fixture
@@ -263,6 +275,10 @@ class Named:
     name: str
     comment: str
 
+    def variables(self) -> dict[str, Any]:
+        written = _VARIABLES.search(self.comment)
+        return {} if written is None else dict(json.loads(written[1]))
+
 
 def named_in(path: Path) -> Iterator[Named]:
     text = path.read_text()
@@ -278,8 +294,7 @@ def named_in(path: Path) -> Iterator[Named]:
 @pytest.mark.parametrize("path", EXAMPLES, ids=ids(EXAMPLES))
 async def test_examples_of_graphiql_answer(shop: GatewayClient, path: Path) -> None:
     for operation in named_in(path):
-        written = _VARIABLES.search(operation.comment)
-        given = {} if written is None else json.loads(written[1])
+        given = operation.variables()
 
         variables = await resolved(shop, operation.tab, given, operation.name)
         if is_of_kind(OperationType.SUBSCRIPTION, operation.tab, operation.name):
@@ -291,6 +306,43 @@ async def test_examples_of_graphiql_answer(shop: GatewayClient, path: Path) -> N
         if is_mutation(operation.tab, operation.name):
             members = {result["__typename"] for result in answer.values()}
             assert members <= set(re.findall(r"`(\w+)`", operation.comment)), operation.name
+
+
+def test_the_tab_of_the_shop_holds_the_operations_of_the_pages_walk() -> None:
+    in_tab = {
+        operation.name: (printed(operation.tab, operation.name), operation.variables())
+        for operation in named_in(explorer.EXAMPLES / "shop.graphql")
+    }
+    on_page = [(example.block.text, example.variables) for example in examples_in(SHOP)]
+    walk = text_of(SHOP).partition("\n## Stock\n")[0].count("```graphql\n")
+
+    shown = {name: (printed(text), given) for text, given in on_page if (name := name_in(text))}
+
+    assert [name for name in shown if name in in_tab] == list(in_tab)
+    assert list(in_tab)[:walk] == [name_in(text) for text, _ in on_page][:walk]
+    assert {name: shown[name] for name in in_tab} == in_tab
+
+
+def name_in(text: str) -> str | None:
+    """What the operation of a block is called."""
+    (node,) = parse(text).definitions
+    assert isinstance(node, OperationDefinitionNode)
+    return None if node.name is None else node.name.value
+
+
+def printed(text: str, name: str | None = None) -> str:
+    """The operation of this name, or the only one, without its layout."""
+    nodes = [node for node in parse(text).definitions if isinstance(node, OperationDefinitionNode)]
+    (found,) = [node for node in nodes if name is None or (node.name and node.name.value == name)]
+    return print_ast(found)
+
+
+def test_what_doctor_is_shown_to_print_is_what_it_checks() -> None:
+    shown = [line for block in blocks_of(SHOP) if block.info == "text" for line in block.text.splitlines()]
+    ok = [line.removeprefix("ok   ") for line in shown if line.startswith("ok ")]
+
+    assert ok
+    assert [invariant.name for invariant in INVARIANTS if invariant.name in ok] == ok
 
 
 @pytest.mark.parametrize(
