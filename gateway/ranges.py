@@ -34,24 +34,30 @@ class NotSatisfiable(Exception):
     """None of the ranges holds a byte of what there is."""
 
 
-def precondition_status(headers: Headers, method: str, *, tag: str, modified: datetime) -> int | None:
+def precondition_status(headers: Headers, method: str, *, tag: str, modified: datetime | None) -> int | None:
     """412 or 304 where a condition of the request has it so; None where the request is to be carried out.
 
-    `tag` is the strong entity tag with its quotes, `modified` UTC without a zone.
+    `tag` is the strong entity tag with its quotes, `modified` UTC without a zone; with None conditions of time are
+    passed over.
     """
-    modified = modified.replace(microsecond=0)
     if_match, if_none_match = _joined(headers, "if-match"), _joined(headers, "if-none-match")
     if if_match is not None:
         if not _names(if_match, tag, weakly=False):
             return 412
-    elif (since := _date(headers.get("if-unmodified-since"))) is not None and modified > since:
+    elif _is_since(headers.get("if-unmodified-since"), modified):
         return 412
     is_read = method in {"GET", "HEAD"}
     if if_none_match is not None:
         return (304 if is_read else 412) if _names(if_none_match, tag, weakly=True) else None
-    if is_read and (since := _date(headers.get("if-modified-since"))) is not None and modified <= since:
+    if is_read and _is_since(headers.get("if-modified-since"), modified) is False:
         return 304
     return None
+
+
+def _is_since(text: str | None, modified: datetime | None) -> bool | None:
+    """Whether it was modified after the date; None where either is not known."""
+    date = _date(text)
+    return None if date is None or modified is None else modified.replace(microsecond=0) > date
 
 
 def _joined(headers: Headers, name: str) -> str | None:
@@ -71,9 +77,9 @@ def _date(text: str | None) -> datetime | None:
         return None
     try:
         found = parsedate_to_datetime(text)
-    except ValueError:
+        return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         return None
-    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
 
 
 def requested_spans(headers: Headers, length: int, *, tag: str, modified: datetime) -> list[Span] | None:

@@ -95,6 +95,15 @@ async def test_what_a_client_has_is_not_sent_again(gateway: GatewayClient, photo
     assert (failed.status_code, failed.content) == (412, b"")
 
 
+@pytest.mark.parametrize("date", ["Fri, 31 Dec 9999 23:59:59 -2300", "Sat, 99999999999999999999 Jan 2020 00:00:00 GMT"])
+async def test_a_date_that_no_clock_shows_is_passed_over(
+    gateway: GatewayClient, photo: dict[str, Any], date: str
+) -> None:
+    for headers in ({"if_modified_since": date}, {"if_unmodified_since": date}, {"if_range": date, **FROM}):
+        response = await get(gateway, photo, **headers)
+        assert (response.status_code, response.content) == (200, DATA), headers
+
+
 async def test_a_range_is_that_part(gateway: GatewayClient, photo: dict[str, Any]) -> None:
     gateway.commands.clear()
     response = await get(gateway, photo, **FROM)

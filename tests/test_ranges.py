@@ -18,6 +18,8 @@ EXACT, EARLIER, LATER = (
     "Mon, 06 May 2024 07:08:08 GMT",
     "Mon, 06 May 2024 07:08:10 GMT",
 )
+# Dates by their form, which no clock shows: in UTC the first is in the year 10000.
+BEYOND, HUGE = "Fri, 31 Dec 9999 23:59:59 -2300", "Sat, 99999999999999999999 Jan 2020 00:00:00 GMT"
 DATA = bytes(range(100))
 
 
@@ -139,6 +141,7 @@ def test_any_text_is_a_range_or_none(text: str) -> None:
         (EARLIER, False),
         (LATER, False),
         ("nonsense", False),
+        (BEYOND, False),
         ("", False),
     ],
 )
@@ -166,6 +169,8 @@ def status(method: str = "GET", **conditions: str) -> int | None:
         ({"if_modified_since": LATER}, 304),
         ({"if_modified_since": EARLIER}, None),
         ({"if_modified_since": "yesterday"}, None),
+        ({"if_modified_since": BEYOND}, None),
+        ({"if_modified_since": HUGE}, None),
         # A tag tells more than a time.
         ({"if_none_match": '"x"', "if_modified_since": LATER}, None),
         ({"if_none_match": '"abc"', "if_modified_since": EARLIER}, 304),
@@ -178,12 +183,32 @@ def status(method: str = "GET", **conditions: str) -> int | None:
         ({"if_unmodified_since": EXACT}, None),
         ({"if_unmodified_since": EARLIER}, 412),
         ({"if_unmodified_since": "tomorrow"}, None),
+        ({"if_unmodified_since": BEYOND}, None),
+        ({"if_unmodified_since": HUGE}, None),
         ({"if_match": '"abc"', "if_unmodified_since": EARLIER}, None),
     ],
 )
 def test_conditions(conditions: dict[str, str], expected: int | None) -> None:
     assert status(**conditions) == expected
     assert status("HEAD", **conditions) == expected
+
+
+def test_without_a_date_the_tag_decides_alone() -> None:
+    for name in ("if-modified-since", "if-unmodified-since"):
+        assert precondition_status(Headers({name: EARLIER}), "GET", tag=TAG, modified=None) is None
+    both = Headers({"if-none-match": TAG, "if-modified-since": EARLIER})
+    assert precondition_status(both, "GET", tag=TAG, modified=None) == 304
+
+
+_DATE_PARTS = st.sampled_from(
+    ["Fri,", "31", "Dec", "9999", "0001", "23:59:59", "::", "-2300", "+99999999999", "GMT", "9" * 30, ",", "\xb2", "-"]
+)
+
+
+@given(st.lists(_DATE_PARTS, max_size=8).map(" ".join))
+def test_any_text_is_a_date_or_none(text: str) -> None:
+    assert status(if_modified_since=text) in {None, 304}
+    assert status(if_unmodified_since=text) in {None, 412}
 
 
 def test_a_write_that_must_find_nothing_finds_something() -> None:
