@@ -2,6 +2,9 @@
 
 A feed holds what readers see, whoever asks. Its entity tag follows from the nodes alone, so a reader who asks whether
 there is anything new costs no text and no rendering; a feed that was made is kept for the next who asks.
+
+A feed has no `Last-Modified`. What is withdrawn, deleted, or put in among older entries changes it and leaves no date:
+a reader that knows a date alone would be told that nothing has changed.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import format_datetime
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -78,7 +80,7 @@ class _Feed:
 
     @property
     def changed(self) -> datetime:
-        """UTC, without a zone."""
+        """What the feed says of itself, UTC, without a zone. An entry that is withdrawn takes its date along."""
         dates: list[datetime] = [self.blog["updated"], *(_changed(entry) for entry in self.entries)]
         return max(dates)
 
@@ -103,14 +105,9 @@ class Feeds(Files):
 
     async def respond(self, request: Request, state: State) -> Response:
         feed = await _found(state, request)
-        tag, changed = feed.tag, feed.changed
-        headers = {
-            **_SAFE,
-            "Cache-Control": f"public, max-age={_FRESH}",
-            "ETag": tag,
-            "Last-Modified": format_datetime(changed.replace(tzinfo=UTC), usegmt=True),
-        }
-        status = precondition_status(request.headers, request.method, tag=tag, modified=changed)
+        tag = feed.tag
+        headers = {**_SAFE, "Cache-Control": f"public, max-age={_FRESH}", "ETag": tag}
+        status = precondition_status(request.headers, request.method, tag=tag, modified=None)
         if status is not None:
             return Response(status_code=status, headers=headers)
         media_type = _FORMATS[feed.format].content_type
