@@ -9,7 +9,7 @@ A comment, with the keys that it has in each storage:
     parent    the _id of the comment that it replies to; None
     depth     how many levels are above it
     author    {id, name}
-    posted    later than its parent, whatever the clocks say
+    posted    later than its parent, whatever the clocks say, unless that is of the last millisecond there is
     edited    None while it is as it was posted
     text      CommonMark; empty once deleted
     deleted   it stays for the sake of its replies
@@ -56,6 +56,7 @@ THREADED, CHRONOLOGICAL = "THREADED", "CHRONOLOGICAL"
 _BY_KEY = Sort((("key", 1),))
 _BY_TIME = Sort((("posted", 1), ("slug", 1)))
 _MILLISECOND = timedelta(milliseconds=1)
+_LAST = datetime.max - timedelta(microseconds=999)
 
 
 class CommentRef(NamedTuple):
@@ -94,7 +95,7 @@ def new_comment(
     """A comment below its parent, or the first of a thread, as nobody has seen it yet."""
     posted = now.replace(microsecond=now.microsecond // 1000 * 1000)
     if parent is not None:
-        posted = max(posted, parent["posted"] + _MILLISECOND)
+        posted = max(posted, _behind(parent["posted"]))
     comment: Document = {
         "key": "",
         "_id": comment_id,
@@ -111,11 +112,17 @@ def new_comment(
     return named(comment, parent, 0)
 
 
+def _behind(posted: datetime) -> datetime:
+    """The next moment; of the last one there is itself, at which a reply still comes behind its parent by its slug."""
+    return posted + _MILLISECOND if posted < _LAST else posted
+
+
 def named(comment: Document, parent: Document | None, attempt: int) -> Document:
     """The comment with the slug and the key of this attempt, from 0."""
     part = slug_part(comment["_id"], attempt)
     posted: datetime = comment["posted"]
-    level = f"{posted:%Y.%m.%d.%H.%M.%S}.{posted.microsecond // 1000:03}:{part}"
+    # Not every system gives a year of less than 1000 four digits by `%Y`.
+    level = f"{posted.year:04}{posted:.%m.%d.%H.%M.%S}.{posted.microsecond // 1000:03}:{part}"
     if parent is None:
         return {**comment, "slug": part, "key": level}
     return {**comment, "slug": f"{parent['slug']}/{part}", "key": f"{parent['key']}/{level}"}
