@@ -69,6 +69,12 @@ class EmbeddedStorage:
         found = await find_comments(db, conditions, projection)
         return {(comment["discussion"], comment["slug"]): comment for comment in found}
 
+    async def find_gone(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
+        cond = {"$and": [{"$in": ["$$this._id", list(ids)]}, {"$ne": [{"$ifNull": ["$$this.gone", None]}, None]}]}
+        fields = {"gone": {"$map": {"input": {"$filter": {"input": "$comments", "cond": cond}}, "in": "$$this._id"}}}
+        found = await db[DISCUSSION_DOCUMENTS.name].find_one({"_id": discussion}, fields)
+        return set() if found is None else set(found["gone"])
+
     async def find_pages(
         self,
         db: Database,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
+
+from bson import ObjectId
 
 from . import operations
 from .comment_edits import edit_comment
@@ -26,6 +28,8 @@ from .text import require_text
 _AT_ONCE = 16
 _WHO = "import"
 _MAX_NAME = 200
+# Clocks differ by so much. A comment of the future would stand behind all that are posted until then.
+_CLOCKS_DIFFER = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,13 @@ def _parent_key(record: CommentRecord) -> str | None:
     return None if record.parent is None else f"{record.subject}\n{record.parent}"
 
 
+def _require_parent(parent: Document | None, *, is_gone: bool) -> None:
+    if is_gone or (parent is not None and parent["deleted"]):
+        raise InvalidInput("the comment that it replies to was deleted", "parent")
+    if parent is not None and parent["depth"] >= MAX_DEPTH:
+        raise InvalidInput(f"a reply is at most {MAX_DEPTH} levels deep", "parent")
+
+
 class _Work:
     """What is known while some records are stored: their discussions, and their comments by the records' keys."""
 
@@ -90,6 +101,7 @@ class _Work:
         self._now = now
         self._discussions: dict[str, Document | None] = {}
         self._comments: dict[str, Document] = {}
+        self._gone: set[str] = set()
 
     async def find(self, records: Sequence[CommentRecord]) -> None:
         for record in records:
@@ -102,6 +114,16 @@ class _Work:
                     keys[self._ref(record.subject, name)] = f"{record.subject}\n{name}"
         found = await find_comments(self._db, list(keys)) if keys else {}
         self._comments = {keys[ref]: comment for ref, comment in found.items()}
+        await self._find_gone({ref: key for ref, key in keys.items() if ref not in found})
+
+    async def _find_gone(self, keys: Mapping[CommentRef, str]) -> None:
+        """Notes which of these were imported before, and removed since."""
+        missing: dict[tuple[str, ObjectId], dict[ObjectId, str]] = {}
+        for ref, key in keys.items():
+            missing.setdefault((ref.storage, ref.discussion), {})[ref.id] = key
+        for (storage, discussion), names in missing.items():
+            gone = await STORAGES[storage].find_gone(self._db, discussion, list(names))
+            self._gone |= {names[comment_id] for comment_id in gone}
 
     async def _discussion(self, record: CommentRecord) -> Document | None:
         """The discussion of the record's subject; None where there is no such subject."""
@@ -138,18 +160,20 @@ class _Work:
     async def _put(self, record: CommentRecord) -> Outcome:
         text = require_comment_text(record.text)
         author = require_text(record.author, "author", longest=_MAX_NAME)
+        self._require_past(record)
         discussion = self._discussions[record.subject]
         if discussion is None:
             raise NotFound("Subject", message=f"there is nothing at {record.subject!r} to discuss")
         known = self._comments.get(record.key)
         if known is not None:
             return await self._change(known, text)
+        if record.key in self._gone:
+            return "unchanged"
         parent_key = _parent_key(record)
         parent = None if parent_key is None else self._comments.get(parent_key)
-        if parent_key is not None and parent is None:
+        if parent_key is not None and parent is None and parent_key not in self._gone:
             return "waiting"
-        if parent is not None and parent["depth"] >= MAX_DEPTH:
-            raise InvalidInput(f"a reply is at most {MAX_DEPTH} levels deep", "parent")
+        _require_parent(parent, is_gone=parent_key in self._gone)
         draft = Draft(
             discussion=discussion["_id"],
             parent=parent,
@@ -162,6 +186,12 @@ class _Work:
         )
         self._comments[record.key] = await STORAGES[discussion["storage"]].post(self._db, draft)
         return "created"
+
+    def _require_past(self, record: CommentRecord) -> None:
+        for name in ("posted", "edited"):
+            at: datetime | None = getattr(record, name)
+            if at is not None and at > self._now + _CLOCKS_DIFFER:
+                raise InvalidInput("it is in the future", name)
 
     async def _change(self, known: Document, text: str) -> Outcome:
         if known["text"] == text or known["deleted"]:

@@ -92,6 +92,9 @@ class LedgerStorage(ABC):
     async def hide(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
         """Takes a comment that this attempt is removing out of every list. May be repeated. False where it is not."""
 
+    async def find_gone(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
+        return {key for key, comment in (await self.raw(db, discussion, ids)).items() if "gone" in comment}
+
     async def count(self, db: Database, discussions: Sequence[ObjectId]) -> Mapping[ObjectId, int]:
         found = await find_by_ids(db, discussions, {"count": 1})
         return {key: discussion["count"] for key, discussion in found.items()}

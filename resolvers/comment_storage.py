@@ -68,6 +68,10 @@ class Storage(Protocol):
         """The comments that direct links lead to."""
         ...
 
+    async def find_gone(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
+        """Which of these have been there, and were removed."""
+        ...
+
     async def find_pages(
         self,
         db: Database,

@@ -31,7 +31,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from bson import ObjectId
@@ -56,7 +56,7 @@ THREADED, CHRONOLOGICAL = "THREADED", "CHRONOLOGICAL"
 _BY_KEY = Sort((("key", 1),))
 _BY_TIME = Sort((("posted", 1), ("slug", 1)))
 _MILLISECOND = timedelta(milliseconds=1)
-_LAST = datetime.max - timedelta(microseconds=999)
+_LAST = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC).replace(tzinfo=None)
 
 
 class CommentRef(NamedTuple):

@@ -90,6 +90,41 @@ async def test_comments_come_to_what_stands_at_a_path(gateway: GatewayClient, tm
     assert discussion == {"id": encode_id("ContentNode", page["_id"]), "discussion": {"commentCount": 1}}
 
 
+@ON_EACH
+async def test_a_comment_that_was_deleted_stays_so(gateway: GatewayClient, tmp_path: Path, storage: str) -> None:
+    await add_products(gateway.db, [product(sku="p")])
+    lines = [line("a", storage=storage), line("aa", "a"), line("aaa", "aa"), line("b")]
+    await imported(gateway, tmp_path, *lines)
+    rows = {row["text"]: row for row in await everything(gateway, discussion_on("p"))}
+    for name in ("a", "aaa", "aa"):
+        deleted = await gateway.result("deleteComment", {"id": rows[f"Text of {name}."]["id"]})
+        assert deleted["__typename"] == "CommentPayload"
+
+    # The second time in another order, with a reply to one that is gone.
+    again = await imported(gateway, tmp_path, *lines)
+    more = await imported(gateway, tmp_path, *lines[::-1], line("c", "aa"))
+
+    assert again == (Counter(unchanged=4), [])
+    assert more == (Counter(unchanged=4, failed=1), ["5: parent: the comment that it replies to was deleted"])
+    assert [row["text"] for row in await everything(gateway, discussion_on("p"))] == ["Text of b."]
+    assert await count(gateway, discussion_on("p")) == 1
+    await assert_invariants(gateway)
+
+
+async def test_a_reply_to_a_comment_that_stays_without_its_text_is_named(
+    gateway: GatewayClient, tmp_path: Path
+) -> None:
+    await add_products(gateway.db, [product(sku="p")])
+    await imported(gateway, tmp_path, line("a"), line("aa", "a"))
+    top, _ = await everything(gateway, discussion_on("p"))
+    await gateway.result("deleteComment", {"id": top["id"]})
+
+    found = await imported(gateway, tmp_path, line("a"), line("aa", "a"), line("ab", "a"))
+
+    reason = "3: parent: the comment that it replies to was deleted"
+    assert found == (Counter(unchanged=2, failed=1), [reason])
+
+
 BAD: dict[str, tuple[Line, str]] = {
     "no subject": (line("a", product=None), "either a `content` or a `product` is wanted"),
     "two subjects": (line("a", content="/about"), "either a `content` or a `product` is wanted"),
@@ -98,6 +133,8 @@ BAD: dict[str, tuple[Line, str]] = {
     "no text": (line("a", text=""), "text: Text must not be empty."),
     "no author": (line("a", author=" "), "author: Author must not be empty."),
     "no time": (line("a", posted="yesterday"), "posted: "),
+    "a time of the future": (line("a", posted="9999-12-31T23:59:59.999Z"), "posted: it is in the future"),
+    "an edit of the future": (line("a", edited="2999-01-01T00:00:00Z"), "edited: it is in the future"),
     "no such storage": (line("a", storage="HEAP"), "storage: it must be one of DOCUMENTS, EMBEDDED, PAGES"),
     "no such parent": (line("a", "z"), "parent: there is no comment 'z'"),
     "its own parent": (line("a", "a"), "parent: there is no comment 'a'"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from resolvers.comment_storage import Draft
@@ -13,6 +13,11 @@ from schema.nodes import decode_id
 
 from .discussions import ON_EACH, everything, open_on_product, post
 from .harness import GatewayClient
+
+
+def last_of(year: int) -> datetime:
+    """The last millisecond of a year."""
+    return datetime(year, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC).replace(tzinfo=None)
 
 
 async def put_at(gateway: GatewayClient, discussion: str, posted: datetime) -> Any:
@@ -35,7 +40,7 @@ async def test_the_years_of_all_times_are_in_their_order(gateway: GatewayClient,
     discussion = await open_on_product(gateway, storage)
     years = (1, 99, 999, 1000, 2012, 9999)
     for year in (99, 9999, 1, 2012, 1000, 999):
-        await put_at(gateway, discussion, datetime(year, 12, 31, 23, 59, 59, 999000))  # noqa: DTZ001
+        await put_at(gateway, discussion, last_of(year))
 
     rows = await everything(gateway, discussion)
 
@@ -48,7 +53,7 @@ async def test_a_reply_to_a_comment_of_the_last_moment_there_is_comes_behind_it(
     gateway: GatewayClient, storage: str
 ) -> None:
     discussion = await open_on_product(gateway, storage)
-    top = await put_at(gateway, discussion, datetime.max.replace(microsecond=999000))
+    top = await put_at(gateway, discussion, last_of(9999))
 
     reply = await post(gateway, discussion, "A reply.", top["slug"])
 
