@@ -16,6 +16,8 @@ from urllib.parse import urljoin
 import nh3
 from markdown_it import MarkdownIt
 
+from resolvers.comment_text import has_tower, has_unwanted
+
 if TYPE_CHECKING:
     from markdown_it.rules_core import StateCore
 
@@ -46,6 +48,7 @@ _ATTRIBUTES = {
 }
 _SCHEMES = {"http", "https", "mailto"}
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_TAG = re.compile(r'<(?:[^>"]|"[^"]*")*>')
 # A fence names its language so; no other class reaches the page.
 _LANGUAGE = re.compile(r"language-[\w+#.-]{1,40}")
 _NUMBER = re.compile(r"\d{1,5}")
@@ -62,8 +65,20 @@ def page_html(text: str, base: str | None = None) -> str:
 
 
 def comment_html(text: str) -> str:
-    """The text of anybody, whose HTML is shown and not obeyed: `List<String>` stays what it is."""
-    return _rendered(_COMMENTS, text, _CLEANER)
+    """The text of anybody, whose HTML is shown and not obeyed: `List<String>` stays what it is.
+
+    A text that comes to hold what no comment may, by references to characters or by markup between marks, is shown as
+    it was written.
+    """
+    html = _rendered(_COMMENTS, text, _CLEANER)
+    if not html.isascii() and _spoils(html):
+        return f"<pre>{escape(text)}</pre>"
+    return html
+
+
+def _spoils(html: str) -> bool:
+    # A mark stands on the letter before it, whatever tags are between them. The values of attributes are shown, too.
+    return has_unwanted(html) or has_tower(html) or has_tower(_TAG.sub("", html))
 
 
 def _rendered(parser: MarkdownIt, text: str, cleaner: nh3.Cleaner) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import time
 from typing import Any
 
@@ -12,6 +13,7 @@ from resolvers import comment_embedded
 from resolvers.comment_text import LONGEST, MAX_LINES, MAX_MARKS, require_comment_text
 from resolvers.discussions import EMBEDDED
 from resolvers.errors import InvalidInput
+from schema.markdown import comment_html
 
 from .discussions import ON_EACH, count, everything, open_on_product, page, post, post_input
 from .harness import GatewayClient, assert_invariants
@@ -82,6 +84,40 @@ async def test_no_comment_runs_anything(gateway: GatewayClient, storage: str) ->
     posted = [await post(gateway, discussion, f"{text}\n\n*a* {text}") for text in ATTACKS]
 
     assert [harm_in(one["html"]) for one in posted] == [[]] * len(ATTACKS)
+
+
+HIDDEN = {
+    "an override of direction": "&#x202e;abc",
+    "one in decimal digits": "&#8238;abc",
+    "one in a title": "[a](http://a.b 'x&#x202e;y')",
+    "one in the title of a reference": "[a]\n\n[a]: http://a.b 'x&#x202e;y'",
+    "one in the name of a picture": "![x&#x202e;y](http://a.b/c.png)",
+    "an isolate": "a&#x2066;b",
+    "a tower of marks": "a" + "&#x301;" * 1_400,
+    "a tower within a word": "a" + "&#x301;" * 4 + "\u0301" * 4,
+    "a tower with links between": "a" + "\u0301\u0301\u0301[](u 'x>y')" * 5,
+    "a tower of emphasis": "a" + "**\u0301\u0301\u0301**" * 5,
+}
+SHOWN = {
+    "references to good characters": ("&copy; &#169; &amp;lt; e&#x301;", "© © &amp;lt; e\u0301"),
+    "one that is code": ("`&#x202e;`", "<code>&amp;#x202e;</code>"),
+    "marks on letters that are marked up": ("**e\u0301**e\u0301", "<strong>e\u0301</strong>e\u0301"),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+async def test_no_reference_or_markup_makes_what_a_text_must_not_hold(gateway: GatewayClient, name: str) -> None:
+    posted = await post(gateway, await open_on_product(gateway, EMBEDDED), HIDDEN[name])
+
+    # It is shown as it was written.
+    assert posted["html"] == f"<pre>{html.escape(HIDDEN[name])}</pre>"
+
+
+@pytest.mark.parametrize("name", SHOWN)
+async def test_what_is_rendered_as_it_may_be_stays(name: str) -> None:
+    text, wanted = SHOWN[name]
+
+    assert comment_html(text) == f"<p>{wanted}</p>\n"
 
 
 async def test_a_page_of_bombs_is_rendered_in_little_time(gateway: GatewayClient) -> None:
