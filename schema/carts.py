@@ -125,7 +125,7 @@ class CartViewer:
 
 @strawberry.input(
     description="A new cart, empty at first. The idempotency key of a caller without a token should be random: whoever "
-    "repeats it is given the same cart."
+    "repeats it is given the same cart, until it belongs to somebody."
 )
 class CreateCartInput:
     idempotency_key: str | None = idempotency_key()

@@ -22,7 +22,7 @@ from resolvers.documents import Document
 from .access import require_role
 from .context import Context, Info, core
 from .errors import camel_case
-from .nodes import KINDS, Kind
+from .nodes import KINDS, Kind, is_visible
 from .roles import Role
 from .uploads import Upload, uploads_in
 
@@ -33,7 +33,8 @@ class Write(FieldExtension):
     """Around a mutation: checks the role, settles `context.operation_id`, and keeps the answer where a key is given.
 
     The answer is kept as what it names: the payload's type with the keys of its objects, or the error with its facts.
-    A repeated call reads the objects afresh, for whatever it selects.
+    A repeated call reads the objects afresh, for whatever it selects. What the caller may not see any more is not found
+    then, as it is for a call that is made for the first time.
     """
 
     def __init__(self, role: Role | None) -> None:
@@ -109,10 +110,29 @@ class Write(FieldExtension):
 
     async def _answer_again(self, context: Context, info: Info, outcome: Document) -> Any:
         if "error" in outcome:
-            raise await _error_from(context, outcome["error"])
+            error = outcome["error"]
+            raise _error_type(error["type"]).from_record(await self._values_from(context, error["facts"]))
         payload_type = _union_member(info, outcome["payload"])
-        values = {name: await _value_from(context, value) for name, value in outcome["fields"].items()}
-        return payload_type(**values)
+        return payload_type(**await self._values_from(context, outcome["fields"]))
+
+    async def _values_from(self, context: Context, record: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: await self._document_from(context, value) if isinstance(value, Mapping) else value
+            for name, value in record.items()
+        }
+
+    async def _document_from(self, context: Context, reference: Mapping[str, Any]) -> Document:
+        """The document as it is now. Raises NotFound where it is gone, and where the caller may not see it any more."""
+        kind = KINDS[reference["kind"]]
+        key = kind.parse(reference["key"])
+        document = (await kind.read(context.db, None)([key])).get(key)
+        if document is None and kind.find_gone is not None:
+            document = await kind.find_gone(context.db, key, context.operation_id)
+        # Who writes by a role is shown what the role is for, whosever it is.
+        is_shown = document is not None and (self._role is not None or await is_visible(context, kind, document))
+        if document is None or not is_shown:
+            raise errors.NotFound(kind.name, reference["key"])
+        return document
 
 
 def mutation(*, role: Role | None = None, description: str) -> Any:
@@ -197,23 +217,8 @@ def _reference(kind: Kind, document: Mapping[str, Any]) -> Document:
     return {"kind": kind.name, "key": str(document[kind.path])}
 
 
-async def _value_from(context: Context, value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    kind = KINDS[value["kind"]]
-    key = kind.parse(value["key"])
-    document = (await kind.read(context.db, None)([key])).get(key)
-    if document is None and kind.find_gone is not None:
-        document = await kind.find_gone(context.db, key, context.operation_id)
-    if document is None:
-        raise errors.NotFound(kind.name, value["key"])
-    return document
-
-
-async def _error_from(context: Context, record: Document) -> errors.DomainError:
-    error_type = next(found for found in _all_errors(errors.DomainError) if found.__name__ == record["type"])
-    facts = {name: await _value_from(context, value) for name, value in record["facts"].items()}
-    return error_type.from_record(facts)
+def _error_type(name: str) -> type[errors.DomainError]:
+    return next(found for found in _all_errors(errors.DomainError) if found.__name__ == name)
 
 
 def _all_errors(root: type[errors.DomainError]) -> list[type[errors.DomainError]]:
