@@ -15,6 +15,7 @@ A document:
     settlement     [move]  how the stock lets go of all lines together; see `settlements`
     checkout       {op, reference, payer, payment, amount, currency, begun, lasts (seconds)}  the payment that it is
                    locked for, or that it was paid by; without `payment` once it is paid
+    refused        [{op, type, facts}]  the refusals that have unlocked it, each for the call that it is the answer to
     due            when a job is to look at it: while it is pending or expiring
     applied        ids of the latest repeatable operations on it
 

@@ -6,10 +6,14 @@ A saga, whose every step may be repeated by any process:
    the lines do not change, and the cart does not lapse.
 2. collect the money under the reference, which gives the same outcome however often it is asked for
 3. paid: write the order, whose id follows from the reference, then settle the cart
-4. refused: unlock the cart, with everything in it
+4. refused: unlock the cart, with everything in it, and note there what this call is to be told, in one update
 
 Each time that a cart is locked the reference is another. Whoever has slept with an older one changes nothing: the cart
 is unlocked only where it still has that reference, and a charge that was refused stays refused.
+
+A call locks a cart once. Who learns a refusal may be a job, or a call that is cut off then, and the buyer may go on to
+fill the cart. So the same call looks for its refusal before it locks, in the document that it locks, and by the version
+of it: it does not buy the other cart for another sum.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from . import operations
 from .cart_edits import Buyer, pause, require_active
 from .carts import ACTIVE, CARTS, COMPLETE, PENDING, require_cart, total_of, touched
 from .documents import Database, Document
-from .errors import Conflict, DomainError, EmptyCart, PaymentDeclined, PaymentPending
+from .errors import Conflict, DomainError, EmptyCart, PaymentDeclined, PaymentPending, error_type
 from .orders import find_by_ids, order_id, place_order
 from .payments import Charge, Payments, PaymentUnknown
 from .settlements import settle
@@ -31,6 +35,8 @@ from .settlements import settle
 # The call that has begun a charge needs so long for it at most; then a job asks, and again after as long.
 ASKED_AGAIN_AFTER = timedelta(seconds=30)
 _LOCKING_ATTEMPTS = 20
+# Of its latest refusals a cart keeps so many at least; of older ones those that a call may still ask for.
+_REFUSALS_KEPT = 8
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: s
     """
     for _ in range(_LOCKING_ATTEMPTS):
         cart = await require_cart(db, cart_id, buyer.viewer)
+        _require_not_refused(cart, buyer)
         if _is_mine(cart, buyer):
             return await finish(db, payments, cart, now=buyer.now)
         require_active(cart)
@@ -72,6 +79,13 @@ def _is_mine(cart: Document, buyer: Buyer) -> bool:
     return is_locked and bool(cart["checkout"]["op"] == buyer.operation_id)
 
 
+def _require_not_refused(cart: Document, buyer: Buyer) -> None:
+    """Raises what this operation was refused for, though nobody has heard it."""
+    for refused in cart.get("refused", ()):
+        if refused["op"] == buyer.operation_id:
+            raise error_type(refused["type"]).from_record(refused["facts"])
+
+
 async def _lock(db: Database, cart: Document, buyer: Buyer, payment: Document) -> Document | None:
     locked = {
         "op": buyer.operation_id,
@@ -84,10 +98,12 @@ async def _lock(db: Database, cart: Document, buyer: Buyer, payment: Document) -
         "lasts": buyer.lasts.total_seconds(),
     }
     values = {"status": PENDING, "checkout": locked, "expires_at": None, "due": buyer.now + ASKED_AGAIN_AFTER}
+    update: Document = {"$set": {**values, "last_modified": buyer.now}, "$inc": {"version": 1}}
+    older = [refused["op"] for refused in cart.get("refused", ())][:-_REFUSALS_KEPT]
+    if len(older) >= _REFUSALS_KEPT:
+        update["$pull"] = {"refused": {"op": {"$in": await operations.concluded(db, older)}}}
     return await db[CARTS.name].find_one_and_update(
-        {"_id": cart["_id"], "version": cart["version"]},
-        {"$set": {**values, "last_modified": buyer.now}, "$inc": {"version": 1}},
-        return_document=ReturnDocument.AFTER,
+        {"_id": cart["_id"], "version": cart["version"]}, update, return_document=ReturnDocument.AFTER
     )
 
 
@@ -103,12 +119,8 @@ async def finish(db: Database, payments: Payments, cart: Document, *, now: datet
         payment_reference = await payments.charge(db, _charge_of(cart["checkout"]), now=now)
     except PaymentUnknown:
         raise PaymentPending(cart) from None
-    except DomainError:
-        if not await _unlock(db, cart, now):
-            # Somebody else has unlocked it, and it may have been bought under another reference since.
-            present = await db[CARTS.name].find_one({"_id": cart["_id"]})
-            if present is not None and _is_bought_by(present, cart["checkout"]["op"]):
-                return await _checked_out(db, present)
+    except DomainError as refusal:
+        await _unlock(db, cart, refusal, now=now)
         raise
     order = await place_order(db, cart, payment_reference)
     return CheckedOut(await settle(db, cart, now=now), order)
@@ -119,16 +131,14 @@ def _charge_of(locked: Document) -> Charge:
     return Charge(**{name: locked[name] for name in names})
 
 
-async def _unlock(db: Database, cart: Document, now: datetime) -> bool:
+async def _unlock(db: Database, cart: Document, refusal: DomainError, *, now: datetime) -> None:
+    """Gives the cart back to its buyer, where nobody else has, with what the call that has locked it is to be told."""
     locked = cart["checkout"]
     mine = {"_id": cart["_id"], "status": PENDING, "checkout.reference": locked["reference"]}
     values = {"status": ACTIVE, **touched(now, timedelta(seconds=locked["lasts"]))}
-    update = {"$set": values, "$unset": {"checkout": "", "due": ""}, "$inc": {"version": 1}}
-    return bool((await db[CARTS.name].update_one(mine, update)).matched_count)
-
-
-def _is_bought_by(cart: Document, operation_id: str) -> bool:
-    return bool(cart["status"] == COMPLETE and cart["checkout"]["op"] == operation_id)
+    refused = {"op": locked["op"], "type": type(refusal).__name__, "facts": refusal.to_record()}
+    changes = {"$set": values, "$push": {"refused": refused}, "$unset": {"checkout": "", "due": ""}}
+    await db[CARTS.name].update_one(mine, {**changes, "$inc": {"version": 1}})
 
 
 async def _checked_out(db: Database, cart: Document) -> CheckedOut:

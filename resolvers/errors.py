@@ -36,6 +36,15 @@ class DomainError(Exception):
         return error
 
 
+def error_type(name: str) -> type[DomainError]:
+    """The member of the family with this name, for an answer that was kept."""
+    return next(found for found in _all_below(DomainError) if found.__name__ == name)
+
+
+def _all_below(root: type[DomainError]) -> list[type[DomainError]]:
+    return [root, *(found for below in root.__subclasses__() for found in _all_below(below))]
+
+
 def words_of(kind: str) -> str:
     """The name of a kind as people read it: `content node` for `ContentNode`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower()

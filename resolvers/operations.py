@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -152,6 +153,15 @@ async def finish(db: Database, operation_id: str, *, outcome: Document) -> Docum
         return outcome
     record = await operations.find_one(_mine(operation_id))
     return outcome if record is None else dict(record["outcome"])
+
+
+async def concluded(db: Database, operation_ids: Sequence[str]) -> list[str]:
+    """Those of the operations that no call repeats any more: their records are finished, or gone."""
+    records = [_mine(operation_id)["_id"] for operation_id in operation_ids]
+    query = {"_id": {"$in": records}, "state": "running"}
+    found = await db[OPERATIONS.name].find(query, {"operation": 1}, batch_size=len(records) + 1).to_list()
+    running = {record["operation"] for record in found}
+    return [operation_id for operation_id in operation_ids if operation_id not in running]
 
 
 async def renew(db: Database, operation_id: str, *, now: datetime) -> None:

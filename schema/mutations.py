@@ -111,7 +111,7 @@ class Write(FieldExtension):
     async def _answer_again(self, context: Context, info: Info, outcome: Document) -> Any:
         if "error" in outcome:
             error = outcome["error"]
-            raise _error_type(error["type"]).from_record(await self._values_from(context, error["facts"]))
+            raise errors.error_type(error["type"]).from_record(await self._values_from(context, error["facts"]))
         payload_type = _union_member(info, outcome["payload"])
         return payload_type(**await self._values_from(context, outcome["fields"]))
 
@@ -215,14 +215,6 @@ def _kind_of(info: Info, type_name: str, name: str) -> Kind:
 
 def _reference(kind: Kind, document: Mapping[str, Any]) -> Document:
     return {"kind": kind.name, "key": str(document[kind.path])}
-
-
-def _error_type(name: str) -> type[errors.DomainError]:
-    return next(found for found in _all_errors(errors.DomainError) if found.__name__ == name)
-
-
-def _all_errors(root: type[errors.DomainError]) -> list[type[errors.DomainError]]:
-    return [root, *(found for below in root.__subclasses__() for found in _all_errors(below))]
 
 
 def _union_member(info: Info, name: str) -> Any:
