@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
 from uuid import uuid4
 
 from pymongo.errors import PyMongoError
@@ -25,11 +27,15 @@ from resolvers import (
 from resolvers.documents import Database, upgrade_batch
 from resolvers.indexes import COLLECTIONS
 from resolvers.payments import Payments
+from resolvers.sweeps import in_turn
 
 from .clock import Clock
 from .logs import logger
 
-LEASE = timedelta(seconds=60)
+# Short, for the jobs of a worker that was killed wait until it has run out. It is renewed while a job runs.
+LEASE = timedelta(seconds=10)
+_BEATS = 3
+_CANCEL_AGAIN = 1.0
 # Between two turns while there is work: what cannot be finished must not be tried without a pause.
 _BETWEEN = 0.1
 RELEASE_SECONDS = 2.0
@@ -49,7 +55,7 @@ class Job:
     """`run` does some of what is to be done, and returns how much."""
 
     name: str
-    run: Callable[[Turn], Awaitable[int]]
+    run: Callable[[Turn], Coroutine[Any, Any, int]]
 
 
 async def _finish_categories(turn: Turn) -> int:
@@ -65,8 +71,10 @@ async def _finish_content(turn: Turn) -> int:
 
 
 async def _finish_stock(turn: Turn) -> int:
-    in_carts = await cart_jobs.finish_moves(turn.db, now=turn.now)
-    return in_carts + await stock_jobs.finish_changes(turn.db, now=turn.now)
+    return await in_turn(
+        partial(cart_jobs.finish_moves, turn.db, now=turn.now),
+        partial(stock_jobs.finish_changes, turn.db, now=turn.now),
+    )
 
 
 async def _finish_uploads(turn: Turn) -> int:
@@ -74,8 +82,10 @@ async def _finish_uploads(turn: Turn) -> int:
 
 
 async def _expire_carts(turn: Turn) -> int:
-    begun = await cart_jobs.finish_expiries(turn.db, now=turn.now)
-    return begun + await cart_jobs.expire_idle(turn.db, now=turn.now)
+    return await in_turn(
+        partial(cart_jobs.finish_expiries, turn.db, now=turn.now),
+        partial(cart_jobs.expire_idle, turn.db, now=turn.now),
+    )
 
 
 async def _finish_checkouts(turn: Turn) -> int:
@@ -110,47 +120,98 @@ JOBS: tuple[Job, ...] = (
 
 
 class Worker:
-    """Runs the jobs again and again. A job that fails is logged, and tried again in its next turn."""
+    """Runs each job again and again, in a rhythm of its own: one that is slow holds up no other.
 
-    def __init__(self, db: Database, clock: Clock, pause_seconds: float, payments: Payments) -> None:
+    A job that fails is logged, and tried again in its next turn.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        clock: Clock,
+        pause_seconds: float,
+        payments: Payments,
+        *,
+        jobs: Sequence[Job] = JOBS,
+        lease: timedelta = LEASE,
+    ) -> None:
         self._db = db
         self._clock = clock
         self._payments = payments
         self._pause = pause_seconds
+        self._jobs = jobs
+        self._lease = lease
         self._owner = uuid4().hex
 
     async def run(self) -> None:
         """Until it is cancelled; the leases it holds are given back then."""
         try:
-            while True:
-                worked = await self.run_once()
-                await asyncio.sleep(_BETWEEN if worked else self._pause)
+            async with asyncio.TaskGroup() as group:
+                for job in self._jobs:
+                    group.create_task(self._repeat(job))
         finally:
             # They run out by themselves; a database that does not answer must not hold who wants to stop.
             with contextlib.suppress(PyMongoError, TimeoutError):
                 async with asyncio.timeout(RELEASE_SECONDS):
-                    await leases.release(self._db, [job.name for job in JOBS], owner=self._owner)
+                    await leases.release(self._db, [job.name for job in self._jobs], owner=self._owner)
 
     async def run_once(self) -> int:
         """One turn of every job that nobody else has leased. Returns how much was done."""
-        done = 0
-        for job in JOBS:
-            try:
-                done += await self._run_job(job)
-            except Exception:  # noqa: BLE001 - one job's fault must not stop the others
-                _end_if_cancelled()
-                logger().exception("job failed", job=job.name)
-            _end_if_cancelled()
-        return done
+        return sum(await asyncio.gather(*map(self._turn, self._jobs)))
 
-    async def _run_job(self, job: Job) -> int:
-        now = self._clock.now()
-        if not await leases.acquire(self._db, job.name, owner=self._owner, now=now, duration=LEASE):
-            return 0
-        done = await job.run(Turn(self._db, now, self._payments))
+    async def _repeat(self, job: Job) -> None:
+        while True:
+            worked = await self._turn(job)
+            await asyncio.sleep(_BETWEEN if worked else self._pause)
+
+    async def _turn(self, job: Job) -> int:
+        done = 0
+        try:
+            if await self._acquire(job):
+                done = await self._run_job(job)
+        except Exception:  # noqa: BLE001 - one turn's fault must not stop the next
+            _end_if_cancelled()
+            logger().exception("job failed", job=job.name)
+        _end_if_cancelled()
         if done:
             logger().info("job done", job=job.name, count=done)
         return done
+
+    async def _acquire(self, job: Job) -> bool:
+        return await leases.acquire(self._db, job.name, owner=self._owner, now=self._clock.now(), duration=self._lease)
+
+    async def _run_job(self, job: Job) -> int:
+        """A turn of a job that is leased; it stops where the lease is lost."""
+        work = asyncio.create_task(job.run(Turn(self._db, self._clock.now(), self._payments)))
+        heartbeat = asyncio.create_task(self._renew(job))
+        try:
+            await asyncio.wait({work, heartbeat}, return_when=asyncio.FIRST_COMPLETED)
+            return work.result() if work.done() else heartbeat.result()
+        finally:
+            await _end(work, heartbeat)
+
+    async def _renew(self, job: Job) -> int:
+        """Renews the lease until it is lost. A database that does not answer has given it to nobody else yet."""
+        is_held = True
+        while is_held:
+            await asyncio.sleep(self._lease.total_seconds() / _BEATS)
+            with contextlib.suppress(PyMongoError):
+                is_held = await self._acquire(job)
+            _end_if_cancelled()
+        logger().warning("job lost its lease", job=job.name)
+        return 0
+
+
+async def _end(*tasks: asyncio.Task[int]) -> None:
+    """Cancels them until they have ended: the driver may try a command that was cancelled again."""
+    while under_way := [task for task in tasks if not task.done()]:
+        for task in under_way:
+            task.cancel()
+        await asyncio.wait(under_way, timeout=_CANCEL_AGAIN)
+    for task in tasks:
+        if not task.cancelled():
+            # Whoever waited for it has been told; of one that was cancelled nobody asks.
+            task.exception()
 
 
 def _end_if_cancelled() -> None:

@@ -90,7 +90,7 @@ class Settings:
     database_seconds: int = _setting(30, "How long one command may take, with its retries, before it is given up.")
     stop_seconds: int = _setting(10, "How long requests under way may take to finish once the gateway stops.")
     jobs: bool = _setting(True, "Whether the gateway runs the jobs, too. `false`: leave them to `portico worker`.")
-    job_seconds: float = _setting(5.0, "The pause between two runs of the jobs.")
+    job_seconds: float = _setting(5.0, "The pause between two turns of a job.")
 
     graphiql: Explorer = _setting(
         "on", "`on`: GraphiQL from the gateway's own files; `cdn`: from a public CDN; `off`: none, as in production."

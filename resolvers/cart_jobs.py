@@ -10,14 +10,16 @@ from . import moves
 from .carts import ACTIVE, CARTS, EXPIRING, PENDING
 from .category_jobs import STALE_AFTER
 from .checkout import ASKED_AGAIN_AFTER, finish
-from .documents import Database
+from .documents import Database, Document
 from .errors import DomainError, PaymentPending
 from .payments import Payments
 from .settlements import settle
+from .sweeps import each
 
-# What one turn does at most, so that a job is done before its lease runs out.
+# What one turn does at most, so that whatever has come up meanwhile is looked for soon.
 BATCH = 500
 _CHARGES = 50
+_CHARGES_AT_ONCE = 10
 
 
 async def expire_idle(db: Database, *, now: datetime) -> int:
@@ -30,55 +32,62 @@ async def expire_idle(db: Database, *, now: datetime) -> int:
         "$set": {"status": EXPIRING, "expires_at": None, "due": now + STALE_AFTER},
         "$inc": {"version": 1},
     }
-    expired = 0
-    async for found in db[CARTS.name].find(idle, {"_id": 1}, limit=BATCH):
+
+    async def expire(found: Document) -> int:
         cart = await db[CARTS.name].find_one_and_update(
             {"_id": found["_id"], **idle}, lock, return_document=ReturnDocument.AFTER
         )
         if cart is not None:
             await settle(db, cart, now=now)
-            expired += 1
-    return expired
+        return int(cart is not None)
+
+    return await each(db[CARTS.name].find(idle, {"_id": 1}, limit=BATCH), expire)
 
 
 async def finish_expiries(db: Database, *, now: datetime) -> int:
     """Goes on with carts that somebody has begun to let lapse. Returns how many."""
-    finished = 0
-    async for cart in db[CARTS.name].find({"due": {"$lte": now}, "status": EXPIRING}, limit=BATCH):
+
+    async def go_on(cart: Document) -> int:
         await settle(db, cart, now=now)
-        finished += 1
-    return finished
+        return 1
+
+    return await each(db[CARTS.name].find({"due": {"$lte": now}, "status": EXPIRING}, limit=BATCH), go_on)
 
 
 async def finish_checkouts(db: Database, payments: Payments, *, now: datetime) -> int:
     """Asks what came of payments that nobody waits for any more, and finishes or undoes their checkouts.
 
+    Several at once: whoever collects money may take long for each answer.
+
     Returns:  how many have come to an end. One whose outcome is still unknown is asked for again in half a minute.
     """
-    finished = 0
-    async for cart in db[CARTS.name].find({"due": {"$lte": now}, "status": PENDING}, limit=_CHARGES):
+
+    async def ask(cart: Document) -> int:
         mine = {"_id": cart["_id"], "status": PENDING, "due": cart["due"]}
         if not (await db[CARTS.name].update_one(mine, {"$set": {"due": now + ASKED_AGAIN_AFTER}})).matched_count:
-            continue
+            return 0
         try:
             await finish(db, payments, cart, now=now)
         except PaymentPending:
-            continue
+            return 0
         except DomainError:
             # The payment was refused, and the cart is active again.
             pass
-        finished += 1
-    return finished
+        return 1
+
+    due = db[CARTS.name].find({"due": {"$lte": now}, "status": PENDING}, limit=_CHARGES)
+    return await each(due, ask, at_once=_CHARGES_AT_ONCE)
 
 
 async def finish_moves(db: Database, *, now: datetime) -> int:
     """Settles every move between stock and carts that is older than five seconds. Returns how many."""
     before = now - STALE_AFTER
     stale = {"$elemMatch": {"at": {"$lte": before}}}
-    settled = 0
-    async for cart in db[CARTS.name].find({"decided": stale}, {"decided": 1}):
-        for move in cart["decided"]:
-            if move["at"] <= before:
-                await moves.finish(db, move, is_taken=move["is_taken"], now=now)
-                settled += 1
-    return settled
+
+    async def finish_of(cart: Document) -> int:
+        old = [move for move in cart["decided"] if move["at"] <= before]
+        for move in old:
+            await moves.finish(db, move, is_taken=move["is_taken"], now=now)
+        return len(old)
+
+    return await each(db[CARTS.name].find({"decided": stale}, {"decided": 1}), finish_of)

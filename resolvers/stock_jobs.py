@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 
 from . import moves, product_edits
 from .category_jobs import STALE_AFTER
-from .documents import Database
+from .documents import Database, Document
 from .stock import STOCK, tell
+from .sweeps import each, in_turn
 
 
 async def finish_changes(db: Database, *, now: datetime) -> int:
@@ -15,18 +17,27 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     and finishes or undoes deletions. Returns how many.
     """
     before = now - STALE_AFTER
-    settled = 0
-    stale = {"under_way": {"$elemMatch": {"at": {"$lte": before}}}}
-    async for stock in db[STOCK.name].find(stale, {"under_way": 1}):
-        for move in stock["under_way"]:
-            if move["at"] <= before:
-                await moves.settle(db, move, now=now)
-                settled += 1
-    async for stock in db[STOCK.name].find({"flipped_at": {"$lte": before}}, {"_id": 1}):
+    stocks = db[STOCK.name]
+
+    async def settle_moves(stock: Document) -> int:
+        old = [move for move in stock["under_way"] if move["at"] <= before]
+        for move in old:
+            await moves.settle(db, move, now=now)
+        return len(old)
+
+    async def tell_product(stock: Document) -> int:
         await tell(db, stock["_id"])
-        settled += 1
-    closed = {"closed.is_final": False, "closed.at": {"$lte": before}}
-    async for stock in db[STOCK.name].find(closed, {"closed": 1}):
+        return 1
+
+    async def settle_deletion(stock: Document) -> int:
         await product_edits.settle_deletion(db, stock["_id"], stock["closed"]["deletion"], now=now)
-        settled += 1
-    return settled
+        return 1
+
+    stale = {"under_way": {"$elemMatch": {"at": {"$lte": before}}}}
+    closed = {"closed.is_final": False, "closed.at": {"$lte": before}}
+    parts = [
+        partial(each, stocks.find(stale, {"under_way": 1}), settle_moves),
+        partial(each, stocks.find({"flipped_at": {"$lte": before}}, {"_id": 1}), tell_product),
+        partial(each, stocks.find(closed, {"closed": 1}), settle_deletion),
+    ]
+    return await in_turn(*parts)

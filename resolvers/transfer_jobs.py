@@ -15,6 +15,7 @@ from pymongo.read_concern import ReadConcern
 from . import transfers
 from .accounts import ACCOUNTS
 from .documents import Database, Document, in_batches
+from .sweeps import each
 from .transfers import CANCELLED, COMMITTED, SETTLED, STALE_AFTER, TRANSFERS
 
 _BATCH = 100
@@ -27,11 +28,12 @@ async def finish_transfers(db: Database, *, now: datetime) -> int:
     """Finishes transfers that were committed, and undoes others, where they are older than five seconds. Returns how
     many.
     """
-    ended = 0
-    async for transfer in db[TRANSFERS.name].find({"open_since": {"$lte": now - STALE_AFTER}}):
+
+    async def end(transfer: Document) -> int:
         await transfers.call_off(db, transfer)
-        ended += 1
-    return ended
+        return 1
+
+    return await each(db[TRANSFERS.name].find({"open_since": {"$lte": now - STALE_AFTER}}), end)
 
 
 async def find_wrong_accounts(db: Database) -> AsyncIterator[Document]:

@@ -19,6 +19,7 @@ from gateway.app import create_app
 from gateway.auth import Authenticator
 from gateway.clock import SystemClock
 from gateway.doctor import INVARIANTS
+from gateway.faults import Crash
 from gateway.jobs import JOBS, Turn
 from gateway.settings import Secret, Settings
 from gateway.state import State
@@ -139,15 +140,22 @@ class GatewayClient:
 
 async def _first_turn_of_the_jobs() -> None:
     """Until the worker rests, so that nothing of its first turn falls into a test."""
-    coroutines = [task.get_coro() for task in asyncio.all_tasks()]
-    workers = [found for found in coroutines if getattr(found, "__qualname__", "") == "Worker.run"]
     async with asyncio.timeout(30):
-        while not all(map(_rests, workers)):  # noqa: ASYNC110 - a worker tells nobody
+        while not _all_rest():  # noqa: ASYNC110 - a worker tells nobody
             await asyncio.sleep(0.001)
 
 
-def _rests(worker: object) -> bool:
-    return getattr(getattr(worker, "cr_await", None), "__name__", "") == "sleep"
+def _all_rest() -> bool:
+    coroutines = [task.get_coro() for task in asyncio.all_tasks()]
+    workers, jobs = (
+        [found for found in coroutines if getattr(found, "__qualname__", "") == name]
+        for name in ("Worker.run", "Worker._repeat")
+    )
+    return len(jobs) == len(workers) * len(JOBS) and all(map(_rests, jobs))
+
+
+def _rests(job: object) -> bool:
+    return getattr(getattr(job, "cr_await", None), "__name__", "") == "sleep"
 
 
 @contextlib.asynccontextmanager
@@ -295,8 +303,14 @@ def stops_of(*, jobs_first: bool) -> Iterator[int]:
 
 
 async def run_jobs(gateway: GatewayClient, clock: SettableClock) -> int:
-    """One turn of every job, on the database itself. Returns how much was done."""
-    return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.payments)) for job in JOBS])
+    """One turn of every job, on the database itself. Returns how much was done. Raises Crash where it stops there."""
+    try:
+        return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.payments)) for job in JOBS])
+    except ExceptionGroup as failures:
+        # A job goes on after what fails; of a process that is gone nothing does.
+        if failures.split(Crash)[1] is None:
+            raise Crash from failures
+        raise
 
 
 async def assert_invariants(gateway: GatewayClient) -> None:
