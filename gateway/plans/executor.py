@@ -103,7 +103,7 @@ class PlanExecutor:
 
         Variables that no condition asks may be left out, as a plan is for any values of them. Raises InvalidVariables.
         """
-        conditions = conditions_of(operation.document)
+        conditions = conditions_of(operation.document, definition)
         asked = [
             variable
             for variable in definition.variable_definitions or ()
