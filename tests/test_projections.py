@@ -322,3 +322,14 @@ def test_for_a_field_that_does_not_say_what_it_reads_the_whole_document_is_fetch
     projection = Selection(schema, {}, {}, [field.selection_set]).projection([thing])
 
     assert (None if projection is None else set(projection)) == paths
+
+
+async def test_one_relation_under_two_names_is_read_once_with_what_both_select(shop: GatewayClient) -> None:
+    selection = "... on Film { categories { slug } c: categories { name } } categories { slug } c: categories { name }"
+
+    sent = await projections(shop, f"{{ products {{ nodes {{ {selection} }} }} }}")
+
+    assert [collection for collection, _ in sent] == ["products", "categories"]
+    assert {"name", "slug"} <= sent[1][1]
+    data = await shop.data('{ product(sku: "album") { c: categories { name } categories { slug name: __typename } } }')
+    assert data["product"] == {"c": [{"name": "Jazz"}], "categories": [{"slug": "jazz", "name": "Category"}]}

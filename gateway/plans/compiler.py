@@ -100,7 +100,7 @@ class _Compiler:
     def object_plan(self, object_type: GraphQLObjectType, selection: Selection) -> ObjectPlan:
         responses = selection.responses(object_type)
         fields = [
-            self._field(object_type, definition, name, nodes, selection.below(nodes))
+            self._field(object_type, definition, name, nodes, selection)
             for name, nodes in responses.items()
             # What the type does not have is left out, as in a document that was not checked.
             if (definition := self._schema.get_field(object_type, nodes[0].name.value)) is not None
@@ -113,9 +113,10 @@ class _Compiler:
         definition: GraphQLField,
         response_name: str,
         nodes: list[FieldNode],
-        below: Selection,
+        selection: Selection,
     ) -> FieldPlan:
         name = nodes[0].name.value
+        below = selection.below(nodes)
         if name in _INTROSPECTION:
             raise NotCompiled(name)
         plan = FieldPlan(
@@ -138,7 +139,9 @@ class _Compiler:
             case Computed(function=function):
                 plan.read = function
             case Related() as declared:
-                plan.relation = self._relation(nodes, declared, below, plan.shape)
+                # Under whatever names it is selected: they share one read. A relation has no arguments to differ by.
+                wanted = selection.below(selection.fields(parent)[name])
+                plan.relation = self._relation(nodes, declared, wanted, plan.shape)
             case _:
                 plan.resolve = definition.resolve or default_field_resolver
         return plan
@@ -163,9 +166,9 @@ class _Compiler:
             lambda object_type: self.object_plan(object_type, below),
         )
 
-    def _relation(self, nodes: Sequence[FieldNode], declared: Related, below: Selection, shape: Shape) -> Relation:
+    def _relation(self, nodes: Sequence[FieldNode], declared: Related, wanted: Selection, shape: Shape) -> Relation:
         kind = KINDS[declared.kind]
-        projection = below.projection(types_of(self._schema, kind), kind.discriminator)
+        projection = wanted.projection(types_of(self._schema, kind), kind.discriminator)
         name: Hashable = (kind.name, None if projection is None else tuple(projection))
 
         def loader(context: Context) -> Loader[Any, Any]:
