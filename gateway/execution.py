@@ -27,6 +27,7 @@ from .operations import InvalidOperation, Operation, Operations
 from .plans.describe import describe
 from .plans.executor import PlanExecutor, ReferenceExecutor, run_reference
 from .plans.plan import Plan
+from .plans.run import Run
 from .plans.trace import examined, tracing
 from .settings import Settings
 
@@ -115,7 +116,11 @@ class Executor:
             return None
 
     async def run(self, call: Call) -> ExecutionResult:
-        """The result. What takes longer than an operation may is a time-out: of its field, or of all that is left."""
+        """The result. Fields that take longer than an operation may are time-outs, and the others are answered.
+
+        Of what graphql-core runs, nothing can be had before all of it has ended.
+        """
+        result: ExecutionResult | Awaitable[ExecutionResult] | None = None
         try:
             # A command has less time, and ends by itself; this is for many of them, and for all else.
             async with asyncio.timeout(call.seconds or self._seconds):
@@ -126,6 +131,8 @@ class Executor:
             raise
         except TimeoutError as error:
             call.context.loaders.stop()
+            if isinstance(result, Run):
+                return result.given_up(error)
             return ExecutionResult(None, [GraphQLError(FAULTS["TIMEOUT"], original_error=error)])
 
     async def source_of(self, call: Call) -> Any:
@@ -189,8 +196,9 @@ def response_of(result: ExecutionResult, context: Context) -> Response:
     payload: dict[str, Any] = {}
     if result.errors:
         payload["errors"] = [format_error(error, context) for error in result.errors]
-        begun = result.data is not None or any(error.path for error in result.errors)
-        if not begun:
+        # What is refused before anything runs has no path; the whole operation has none, either, when it is given up.
+        begun = any(error.path or isinstance(error.original_error, TimeoutError) for error in result.errors)
+        if result.data is None and not begun:
             return Response(payload)
     payload["data"] = result.data
     return Response(payload)

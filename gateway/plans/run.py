@@ -10,19 +10,21 @@ Errors are those of the specification, with graphql-core's texts: whatever diffe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from graphql import ExecutionResult, GraphQLError, GraphQLResolveInfo, Undefined, located_error
 from graphql.execution.values import VariableValues
 from graphql.pyutils import inspect, is_awaitable, is_iterable
 
+from loaders.batching import Siblings
 from schema.context import Context
 
 from .flat import completer
 from .info import resolve_info
 from .places import Errors, Place, path_of
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Plan, Shape
+from .under_way import Job, Missing, Running, levels, referring
 from .values import (
     RelationEntry,
     close,
@@ -48,40 +50,39 @@ class Run:
         self.plan = plan
         self.variables = variables
         self.context = context
-        self._loaders = context.loaders if isinstance(context, Context) else None
         self.root_value = root_value
         self.errors = Errors()
         self._data: dict[str, Any] | None = {}
+        # Those that have not begun.
+        self._fields: Iterator[FieldPlan] = iter(plan.root.fields)
         self._relations: list[RelationEntry] = []
         self._waiting: list[tuple[FieldPlan, Awaitable[Any], Place, Finish | None]] = []
-        self._running: dict[asyncio.Task[None], Place | None] = {}
+        self._running = Running(context.loaders.siblings if isinstance(context, Context) else Siblings())
         self._ended: asyncio.Future[None] | None = None
         self._fault: BaseException | None = None
 
-    def start(self) -> ExecutionResult | Awaitable[ExecutionResult]:
-        """The result; an awaitable of it where anything must be waited for."""
-        fields = iter(self.plan.root.fields)
+    def start(self) -> ExecutionResult | Run:
+        """The result; the run itself, to be awaited for it, where anything must be waited for."""
         try:
-            for field in fields:
+            for field in self._fields:
                 assert self._data is not None
                 self._field(field, self.root_value, self._data, None)
                 if self.plan.is_serial and (self._relations or self._waiting):
-                    return self._serially(fields)
+                    return self
         except GraphQLError as error:
             self._null_out(None, error)
         if self._data is None:
             self._drop_all()
-        return self._finished() if self._relations or self._waiting else self._result()
+        return self if self._relations or self._waiting else self._result()
+
+    def __await__(self) -> Generator[Any, Any, ExecutionResult]:
+        return self._finished().__await__()
 
     async def _finished(self) -> ExecutionResult:
-        await self._drive()
-        return self._result()
-
-    async def _serially(self, fields: Iterator[FieldPlan]) -> ExecutionResult:
-        """Field by field, as a mutation must be: each has ended before the next begins."""
+        """The fields of a mutation are left for here: each has ended before the next begins."""
         try:
             await self._drive()
-            for field in fields:
+            for field in self._fields:
                 if self._data is None:
                     break
                 self._field(field, self.root_value, self._data, None)
@@ -90,6 +91,21 @@ class Run:
             self._null_out(None, error)
             self._drop_all()
         return self._result()
+
+    def given_up(self, error: Exception) -> ExecutionResult:
+        """The result so far, once waiting for it was cancelled: what had not ended has the error."""
+        for field, here in list(self._missing()):
+            self._null_out(here, located_error(error, field.nodes, path_of(here)))
+        self._drop_all()
+        return self._result()
+
+    def _missing(self) -> Missing:
+        for job in self._running.cut_off:
+            yield from job.missing()
+        yield from referring(self._relations)
+        yield from ((field, here) for field, _, here, _ in self._waiting)
+        if self._data is not None:
+            yield from referring((field, None, self._data, None) for field in self._fields)
 
     def _result(self) -> ExecutionResult:
         return ExecutionResult(self._data, self.errors.found or None)
@@ -100,12 +116,9 @@ class Run:
             while True:
                 jobs = self._jobs()
                 if len(jobs) == 1 and not self._running:
-                    await self._alone(jobs[0][0])
+                    await self._running.alone(jobs[0])
                     continue
-                for job, here in jobs:
-                    task = asyncio.ensure_future(job)
-                    self._running[task] = here
-                    task.add_done_callback(self._end)
+                self._running.begin(jobs, self._end)
                 if not self._running:
                     return
                 self._ended = asyncio.get_running_loop().create_future()
@@ -114,40 +127,23 @@ class Run:
                     raise self._fault
         finally:
             if self._running:
-                await self._stop()
+                await self._running.stop()
 
-    async def _alone(self, job: Awaitable[None]) -> None:
-        """Waits for the one thing that is under way; its reads need not wait for others to join them."""
-        siblings = None if self._loaders is None else self._loaders.siblings
-        if siblings is None:
-            await job
-            return
-        siblings.are_none = True
-        try:
-            await job
-        finally:
-            siblings.are_none = False
+    def _jobs(self) -> list[Job]:
+        """What can begin now."""
+        read = levels(self._relations, self.errors, self.context)
+        self._relations = []
+        jobs = [Job(self._read_related(loader, found), references=found) for loader, found in read.items()]
+        return jobs + self._waits()
 
-    def _jobs(self) -> list[tuple[Awaitable[None], Place | None]]:
-        """What can begin now, each with the place that it is for; a read for many has none."""
-        jobs: list[tuple[Awaitable[None], Place | None]] = []
-        if self._relations:
-            related: dict[Any, list[Any]] = {}
-            for entry in self._relations:
-                if not (self.errors.found and self.errors.covers(entry[3])):
-                    related.setdefault(entry[0].relation, []).append(entry)
-            self._relations = []
-            levels: dict[Any, list[Any]] = {}
-            for relation, entries in related.items():
-                levels.setdefault(relation.loader(self.context), []).extend(entries)
-            jobs += [(self._read_related(loader, entries), None) for loader, entries in levels.items()]
-        if self._waiting:
-            for field, awaited, here, finish in self._waiting:
-                if self.errors.found and self.errors.covers(here):
-                    close(awaited)
-                else:
-                    jobs.append((self._settle(field, awaited, here, finish), here))
-            self._waiting = []
+    def _waits(self) -> list[Job]:
+        jobs = []
+        for field, awaited, here, finish in self._waiting:
+            if self.errors.found and self.errors.covers(here):
+                close(awaited)
+            else:
+                jobs.append(Job(self._settle(field, awaited, here, finish), field, here))
+        self._waiting = []
         return jobs
 
     def _drop_all(self) -> None:
@@ -163,12 +159,6 @@ class Run:
         self._fault = self._fault or fault
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
-
-    async def _stop(self) -> None:
-        running = list(self._running)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
 
     # Objects and fields
 
@@ -392,6 +382,6 @@ class Run:
             self._data = None
         self.errors.add(error, tuple(path_of(here)))
         if here is not failed:
-            for task, place in self._running.items():
+            for task, (_, _, place, _) in self._running.items():
                 if place is not None and place is not failed and self.errors.covers(place):
                     task.cancel()
