@@ -156,3 +156,15 @@ async def test_an_id_of_another_kind_is_no_category_and_no_product(shop: Gateway
     ]
     for mutation, values in given:
         assert (await shop.result(mutation, values))["__typename"] == "NotFound"
+
+
+async def test_what_is_asked_for_by_ids_is_read_with_what_stands_beside_it(shop: GatewayClient) -> None:
+    ids = [encode_id("Product", sku) for sku in ("p1", "p3")]
+    for order in (
+        'product(sku: "p1") { id } nodes(ids: $ids) { id }',
+        'nodes(ids: $ids) { id } product(sku: "p1") { id }',
+    ):
+        shop.commands.clear()
+        await shop.data(f"query ($ids: [ID!]!) {{ {order} }}", {"ids": ids})
+
+        assert shop.commands.names() == ["find products"], order

@@ -313,6 +313,9 @@ class Run:
             self._null_out(here, located_error(error, field.nodes, path_of(here)))
         else:
             holder[key] = completed
+            if self._running:
+                # What it turned out to wait for begins at once, so that its reads join those of what runs beside it.
+                self._running.begin(self._waits(), self._end)
 
     async def _read_related(self, loader: Any, entries: Sequence[RelationEntry]) -> None:
         """Reads the documents of one kind that a level refers to, and completes them.
