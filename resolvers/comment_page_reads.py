@@ -15,7 +15,7 @@ from .comment_buckets import BUCKETS, latest
 from .comments import END, CommentListing, shown, wanted_of
 from .discussions import PAGES
 from .documents import Database, Document, Projection
-from .paging import Key, Page, find_pages
+from .paging import Key, Page, find_page, find_pages
 
 # A page is at least a quarter full on the whole; so many comments are expected of one.
 _EXPECTED = 25
@@ -73,8 +73,9 @@ async def find_by_keys(
     }
     if others:
         found = await find_pages(db[keys], others, first=first, after=after, projection={"discussion": 1})
-        await _fill(db, found, projection)
-        pages |= dict(zip(others, found, strict=True))
+        filled = await _filled(db, found, projection)
+        for listing, (page, rows) in zip(others, filled, strict=True):
+            pages[listing] = await _read_on(db, page, rows, first, projection)
     return [pages[listing] for listing in listings]
 
 
@@ -82,17 +83,32 @@ def _is_along_threads(listing: CommentListing) -> bool:
     return listing.is_threaded and listing.max_depth is None and listing.parent is None
 
 
-async def _fill(db: Database, pages: Sequence[Page], projection: Projection | None) -> None:
-    """Puts the comments in the place of their keys."""
+async def _filled(
+    db: Database, pages: Sequence[Page], projection: Projection | None
+) -> list[tuple[Page, list[Document]]]:
+    """Each page of keys, with the comments that these are the keys of."""
     ids: dict[ObjectId, list[ObjectId]] = {}
     for page in pages:
         for row in page.documents:
             ids.setdefault(row["discussion"], []).append(row["_id"])
     found = await find_in_buckets(db, ids, projection) if ids else {}
-    for page in pages:
-        # A key comes before its comment, and goes after it.
-        rows = [found[row["_id"]] for row in page.documents if row["_id"] in found]
-        page.documents = [shown(dict(row), PAGES, row["discussion"]) for row in rows]
+    # A key comes before its comment, and goes after it.
+    there = [[found[row["_id"]] for row in page.documents if row["_id"] in found] for page in pages]
+    return [
+        (page, [shown(dict(row), PAGES, row["discussion"]) for row in rows])
+        for page, rows in zip(pages, there, strict=True)
+    ]
+
+
+async def _read_on(db: Database, keys: Page, rows: list[Document], first: int, projection: Projection | None) -> Page:
+    """The page of these comments, with further ones where some of its keys have none (yet)."""
+    listing, collection, after = keys.listing, keys.collection, keys.after
+    while len(rows) < first and keys.has_next:
+        last = listing.sort.key_of(keys.documents[-1])
+        keys = await find_page(collection, listing, first=first, after=last, projection={"discussion": 1})
+        ((_, more),) = await _filled(db, [keys], projection)
+        rows = [*rows, *more]
+    return Page(listing, collection, rows[:first], keys.has_next or len(rows) > first, after)
 
 
 @dataclass(eq=False)

@@ -89,7 +89,11 @@ def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> Document:
 
 @dataclass(slots=True)
 class Page:
-    """One page of a listing. `documents` are as many as were asked for, or fewer at the end."""
+    """One page of a listing. `documents` are as many as were asked for, or fewer at the end.
+
+    A page that another follows has a row: a client that is told of more, and not from where, would begin again and
+    never end.
+    """
 
     listing: Listing
     collection: Collection
@@ -97,6 +101,10 @@ class Page:
     has_next: bool
     after: Key | None = None
     _binding: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        if self.has_next and not self.documents:
+            raise ValueError("There is no row to go on from.")
 
     def cursor(self, document: Document) -> str:
         if not self._binding:
