@@ -160,7 +160,10 @@ async def test_a_read_that_breaks_in_the_turn_in_which_another_ends_is_not_lost(
     ids = await shop.db["categories"].distinct("_id")
     await shop.db["products"].update_many({}, {"$set": {"category_ids": ids}})
     # What is read first is known already, so that its read ends at once.
-    text = "{ products { nodes { categories { name parent { name parent { id } } above: parent { slug } } } } }"
+    text = """{ products { nodes {
+        categories { name parent { name parent { id } } }
+        more: categories { above: parent { slug } }
+    } } }"""
 
     answer = await shop.ask(text)
 
