@@ -215,6 +215,7 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan) -> Docum
         changed = await _decide(db, buyer, cart, change, move)
         if changed is not None:
             await moves.finish(db, move, is_taken=True, now=buyer.now)
+            await operations.trim_marks(db, CARTS, changed)
             return changed
         await pause()
     await _give_back(db, buyer, move)

@@ -116,8 +116,7 @@ async def rename_category(
             return await rename_category(
                 db, category_id=category_id, name=name, slug=slug, now=now, operation_id=operation_id
             )
-    await finish_refresh(db, category_id, operation_id)
-    return await _require(db, category_id)
+    return await _refreshed(db, category_id, operation_id)
 
 
 def _marked_update(changes: Document, operation_id: str, now: datetime, **other: Any) -> Document:
@@ -138,6 +137,14 @@ async def finish_refresh(db: Database, category_id: ObjectId, operation_id: str)
     await db[CATEGORIES.name].update_one({"_id": category_id}, {"$pull": {"refresh": {"op": operation_id}}})
 
 
+async def _refreshed(db: Database, category_id: ObjectId, operation_id: str) -> Document:
+    """The category, after all that a rename or a move entails."""
+    await finish_refresh(db, category_id, operation_id)
+    category = await _require(db, category_id)
+    await operations.trim_marks(db, CATEGORIES, category)
+    return category
+
+
 async def move_category(
     db: Database, *, category_id: ObjectId, new_parent_id: ObjectId | None, now: datetime, operation_id: str
 ) -> Document:
@@ -153,13 +160,11 @@ async def move_category(
     for _ in range(_MOVE_ATTEMPTS):
         category = await _require_settled(db, category_id)
         if operations.was_applied(category, operation_id):
-            await finish_refresh(db, category_id, operation_id)
-            return await _require(db, category_id)
+            return await _refreshed(db, category_id, operation_id)
         if category["parent"] == new_parent_id:
             return category
         if await _try_move(db, category, new_parent_id, now, operation_id):
-            await finish_refresh(db, category_id, operation_id)
-            return await _require(db, category_id)
+            return await _refreshed(db, category_id, operation_id)
         await asyncio.sleep(random.uniform(0.005, 0.1))  # noqa: S311 - spreads writers, guards nothing
     raise Conflict("Other categories on the way are being moved just now.")
 

@@ -99,9 +99,10 @@ async def _lock(db: Database, cart: Document, buyer: Buyer, payment: Document) -
     }
     values = {"status": PENDING, "checkout": locked, "expires_at": None, "due": buyer.now + ASKED_AGAIN_AFTER}
     update: Document = {"$set": {**values, "last_modified": buyer.now}, "$inc": {"version": 1}}
-    older = [refused["op"] for refused in cart.get("refused", ())][:-_REFUSALS_KEPT]
-    if len(older) >= _REFUSALS_KEPT:
-        update["$pull"] = {"refused": {"op": {"$in": await operations.concluded(db, older)}}}
+    refused = [refusal["op"] for refusal in cart.get("refused", ())]
+    forgotten = await operations.forgettable(db, refused, kept=_REFUSALS_KEPT)
+    if forgotten:
+        update["$pull"] = {"refused": {"op": {"$in": forgotten}}}
     return await db[CARTS.name].find_one_and_update(
         {"_id": cart["_id"], "version": cart["version"]}, update, return_document=ReturnDocument.AFTER
     )

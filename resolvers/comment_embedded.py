@@ -28,7 +28,7 @@ from pymongo.errors import DuplicateKeyError
 from . import operations
 from .comment_changes import EMBEDDED_COLLECTION
 from .comment_embedded_reads import chain_of, find_comments, find_embedded_pages
-from .comment_storage import Draft, Slug
+from .comment_storage import MARKS_KEPT, Draft, Slug
 from .comments import CommentListing, CommentRef, named, shown
 from .discussions import EMBEDDED
 from .documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
@@ -42,7 +42,6 @@ MAX_POSTED = 14 * 1024 * 1024
 MAX_EDITED = 15 * 1024 * 1024
 # What a comment takes beside itself: its place in the array, its count of replies, the marks that are still to come.
 _BESIDE = 100
-_APPLIED_KEPT = 8
 
 
 class EmbeddedStorage:
@@ -162,7 +161,9 @@ class EmbeddedStorage:
                 raise NotFound("Comment", str(ref))
             changes: Document = {"text": text, "edited": now}
             if operations.is_repeatable(operation_id):
-                changes["applied"] = [*cell.get("applied", ()), operation_id][-_APPLIED_KEPT:]
+                marks = cell.get("applied", ())
+                forgotten = await operations.forgettable(db, marks, kept=MARKS_KEPT)
+                changes["applied"] = [*(mark for mark in marks if mark not in forgotten), operation_id]
             before = {name: cell[name] for name in changes if name in cell}
             growth = _size(changes) - _size(before)
             same = {"deleted": False, **{name: cell.get(name) for name in changes}}

@@ -42,13 +42,12 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 
 from . import operations
-from .comment_storage import Draft
+from .comment_storage import MARKS_KEPT, Draft
 from .comments import named, shown, stored
 from .discussions import DISCUSSIONS, find_by_ids
 from .documents import Database, Document
 from .errors import NotFound
 
-_APPLIED_KEPT = 8
 _CHILDLESS: Document = {"replies": 0, "coming.0": {"$exists": False}, "removing": None, "gone": None}
 
 
@@ -152,13 +151,15 @@ class LedgerStorage(ABC):
     async def edit(self, db: Database, comment: Document, *, text: str, now: datetime, operation_id: str) -> Document:
         guard = {"deleted": False, **operations.not_applied(operation_id)}
         update: Document = {"$set": {"text": text, "edited": now}}
-        if operations.is_repeatable(operation_id):
-            update["$push"] = {"applied": {"$each": [operation_id], "$slice": -_APPLIED_KEPT}}
+        update |= operations.mark_applied(operation_id)
         edited = await self.change(db, stored(comment), guard, update)
         if edited is None:
             edited = await self._require(db, comment)
             if edited["deleted"] or not operations.was_applied(edited, operation_id):
                 raise NotFound("Comment", str(comment["ref"]))
+        forgotten = await operations.forgettable(db, edited.get("applied", ()), kept=MARKS_KEPT)
+        if forgotten:
+            await self.change(db, stored(comment), {}, {"$pull": {"applied": {"$in": forgotten}}})
         return shown(edited, self.name, comment["discussion"])
 
     async def delete(self, db: Database, comment: Document, *, now: datetime) -> Document:

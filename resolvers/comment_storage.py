@@ -15,6 +15,8 @@ from .paging import Key, Page
 
 # A slug, and the discussion that it is in.
 Slug = tuple[ObjectId, str]
+# Of its repeatable edits a comment keeps the marks of so many at least. It may share its document with many others.
+MARKS_KEPT = 8
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -139,7 +139,9 @@ async def _try_edit(db: Database, node: Document, edit: Edit, changes: Document)
         changed = await db[NODES.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
     except DuplicateKeyError:
         raise SlugTaken(changes["slug"]) from None
-    if changed is None and "unrevised" in node:
+    if changed is not None:
+        await operations.trim_marks(db, NODES, changed)
+    elif "unrevised" in node:
         await revisions.forget_if_gone(db, node)
     return changed
 
@@ -207,6 +209,7 @@ async def _change_tags(
         update = {**change, "$max": {"updated": now}, **operations.mark_applied(operation_id)}
         changed = await db[NODES.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
         if changed is not None:
+            await operations.trim_marks(db, NODES, changed)
             return changed
         await asyncio.sleep(SETTLING_PAUSE)
     raise NotFound(KIND, str(node_id))

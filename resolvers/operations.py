@@ -34,8 +34,8 @@ LEASE = timedelta(seconds=30)
 # A caller waits for a twin at most so long; the twin's lease has run out by then.
 _PATIENCE = 40.0
 _KEYED = "k-"
-# Marks of operations on a document are kept for so many of its latest repeatable writes.
-_APPLIED_KEPT = 64
+# A document keeps the marks of so many of its latest repeatable writes at least, whatever has become of them.
+_MARKS_KEPT = 64
 
 
 def random_operation_id() -> str:
@@ -71,7 +71,7 @@ def mark_applied(operation_id: str) -> Document:
     """The update that goes with `not_applied`."""
     if not is_repeatable(operation_id):
         return {}
-    return {"$push": {"applied": {"$each": [operation_id], "$slice": -_APPLIED_KEPT}}}
+    return {"$push": {"applied": operation_id}}
 
 
 def applied_with(operation_id: str) -> Document:
@@ -79,11 +79,43 @@ def applied_with(operation_id: str) -> Document:
     marks: Document = {"$ifNull": ["$applied", []]}
     if not is_repeatable(operation_id):
         return marks
-    return {"$slice": [{"$concatArrays": [marks, [operation_id]]}, -_APPLIED_KEPT]}
+    return {"$concatArrays": [marks, [operation_id]]}
 
 
 def was_applied(document: Document, operation_id: str) -> bool:
     return operation_id in document.get("applied", ())
+
+
+async def trim_marks(db: Database, spec: CollectionSpec, document: Document) -> None:
+    """Takes the oldest marks off a document that has been marked, where no call can ask for them any more.
+
+    Args:     document: as it is after the write, or was before it, with its key and its marks.
+    Writes:   the document; one update, once in so many writes. Where it is left out, the list is longer until then.
+    """
+    forgotten = await forgettable(db, document.get("applied", ()), kept=_MARKS_KEPT)
+    if forgotten:
+        key = {path: document[path] for path in ("_id", *(spec.shard_key or ()))}
+        await db[spec.name].update_one(key, {"$pull": {"applied": {"$in": forgotten}}})
+
+
+async def forgettable(db: Database, marks: Sequence[str], *, kept: int) -> list[str]:
+    """Which of a document's marks, the oldest first, it need not keep beside the last ones. Looks once in so many.
+
+    A mark outlasts the record of its operation: while that is under way, a call may come that repeats it. The last ones
+    are kept for a call that has slept while another one has finished its operation.
+    """
+    if len(marks) < 2 * kept or len(marks) % kept:
+        return []
+    return await _concluded(db, marks[:-kept])
+
+
+async def _concluded(db: Database, operation_ids: Sequence[str]) -> list[str]:
+    """Those of the operations that no call repeats any more: their records are finished, or gone."""
+    records = [_mine(operation_id)["_id"] for operation_id in operation_ids]
+    query = {"_id": {"$in": records}, "state": "running"}
+    found = await db[OPERATIONS.name].find(query, {"operation": 1}, batch_size=len(records) + 1).to_list()
+    running = {record["operation"] for record in found}
+    return [operation_id for operation_id in operation_ids if operation_id not in running]
 
 
 async def begin(db: Database, record_id: str, *, field: str, fingerprint: str, now: datetime, owner: str) -> Document:
@@ -153,15 +185,6 @@ async def finish(db: Database, operation_id: str, *, outcome: Document) -> Docum
         return outcome
     record = await operations.find_one(_mine(operation_id))
     return outcome if record is None else dict(record["outcome"])
-
-
-async def concluded(db: Database, operation_ids: Sequence[str]) -> list[str]:
-    """Those of the operations that no call repeats any more: their records are finished, or gone."""
-    records = [_mine(operation_id)["_id"] for operation_id in operation_ids]
-    query = {"_id": {"$in": records}, "state": "running"}
-    found = await db[OPERATIONS.name].find(query, {"operation": 1}, batch_size=len(records) + 1).to_list()
-    running = {record["operation"] for record in found}
-    return [operation_id for operation_id in operation_ids if operation_id not in running]
 
 
 async def renew(db: Database, operation_id: str, *, now: datetime) -> None:

@@ -133,6 +133,7 @@ async def update_product(
             raise ProductEditConflict(product)
         changed = change(product) | {"nonce": operations.derived_nonce(operation_id, nonce)}
         if await _try_update(db, product, changed, now, operation_id):
+            await operations.trim_marks(db, PRODUCTS, product)
             return changed
     raise ProductEditConflict(await _require(db, sku))
 

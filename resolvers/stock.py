@@ -33,7 +33,7 @@ from pymongo import ASCENDING, IndexModel, ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from . import operations
-from .documents import CollectionSpec, Database, Document
+from .documents import CollectionSpec, Database, Document, Projection
 from .errors import InadequateInventory, InvalidInput, NotFound, ProductInUse
 from .products import find_by_sku, tell_in_stock
 
@@ -80,14 +80,16 @@ def changed_by(now: datetime, *, under_way: Document | None = None, **amounts: i
 
 async def change(db: Database, guard: Document, update: list[Document]) -> bool:
     """Updates the one stock that the guard lets through, and tells its product where it has sold out or come back."""
+    return await _changed(db, guard, update, _FLIP) is not None
+
+
+async def _changed(db: Database, guard: Document, update: list[Document], projection: Projection) -> Document | None:
     after = await db[STOCK.name].find_one_and_update(
-        guard, update, projection=_FLIP, return_document=ReturnDocument.AFTER
+        guard, update, projection=projection, return_document=ReturnDocument.AFTER
     )
-    if after is None:
-        return False
-    if "flipped_at" in after:
+    if after is not None and "flipped_at" in after:
         await tell(db, after["_id"])
-    return True
+    return after
 
 
 async def tell(db: Database, sku: str) -> None:
@@ -113,7 +115,7 @@ async def restock(db: Database, *, sku: str, quantity: int, now: datetime, opera
 
     Returns:  the product.
     Raises:   NotFound (product), InadequateInventory (fewer are available), InvalidInput (too many).
-    Writes:   stock; one guarded update, after an insert for the first units.
+    Writes:   stock; one guarded update, after an insert for the first units. Its marks are trimmed at times.
     """
     if abs(quantity) > MAX_UNITS:
         raise InvalidInput(f"A restock is of at most {MAX_UNITS:,} units.", "quantity")
@@ -124,10 +126,10 @@ async def restock(db: Database, *, sku: str, quantity: int, now: datetime, opera
     guard |= {"available": {"$gte": -quantity}} if quantity < 0 else {"restocked": {"$lte": MAX_UNITS - quantity}}
     update = changed_by(now, available=quantity, restocked=quantity)
     update[0]["$set"]["applied"] = operations.applied_with(operation_id)
-    while not await change(db, guard, update):
+    while (after := await _changed(db, guard, update, {**_FLIP, "applied": 1})) is None:
         stock = await db[STOCK.name].find_one({"_id": sku}) or await _open(db, sku)
         if operations.was_applied(stock, operation_id):
-            break
+            return product
         closed = stock.get("closed")
         if closed is None:
             _require_room(stock, quantity)
@@ -135,6 +137,7 @@ async def restock(db: Database, *, sku: str, quantity: int, now: datetime, opera
             raise NotFound("Product", sku)
         else:
             await _open_again(db, sku, closed, now)
+    await operations.trim_marks(db, STOCK, after)
     return product
 
 

@@ -183,6 +183,7 @@ async def _carry_out(upload: _Upload, file: AsyncIterator[bytes]) -> Document:
             await _undo(upload)
         raise
     await assets.settle_file(upload.db, upload.file_id, **photos.facts_of(done))
+    await operations.trim_marks(upload.db, NODES, done)
     return done
 
 
