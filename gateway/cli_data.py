@@ -145,13 +145,12 @@ async def examine(settings: Settings, out: Console, *, repair: bool) -> int:
 async def judge(db: Database, invariant: Invariant, out: Console, *, repair: bool) -> int:
     """Reports whether the invariant holds. Returns how many problems are left; what nobody can tell is none."""
     found = mended = unclear = 0
-    async for problem in invariant.check(db):
+    async for problem in invariant.problems(db):
         if problem.is_open:
             unclear += 1
         else:
             found += 1
-        if repair and problem.repair is not None:
-            await problem.repair()
+        if repair and await problem.mend():
             mended += 1
         if found + unclear <= _SHOWN:
             out.print(f"  {problem.subject}: {problem.text}", markup=False, soft_wrap=True)

@@ -7,18 +7,23 @@ from dataclasses import dataclass
 from functools import partial
 
 from resolvers import (
+    cart_checks,
     category_jobs,
     comment_checks,
     content_checks,
+    order_checks,
     photo_checks,
     product_jobs,
     revisions,
     stock_checks,
+    transfer_checks,
     transfer_jobs,
     transfers,
 )
 from resolvers.category_lineage import refresh_subtree
-from resolvers.documents import Database
+from resolvers.documents import Database, Document
+from resolvers.errors import DomainError
+from resolvers.sweeps import DAMAGED, told
 
 from .clock import SystemClock
 
@@ -37,6 +42,16 @@ class Problem:
     repair: Repair | None = None
     is_open: bool = False
 
+    async def mend(self) -> bool:
+        """Whether it could be mended. Raises nothing that damaged documents are the cause of."""
+        if self.repair is None:
+            return False
+        try:
+            await self.repair()
+        except (*DAMAGED, DomainError):
+            return False
+        return True
+
 
 @dataclass(frozen=True)
 class Invariant:
@@ -45,30 +60,59 @@ class Invariant:
     name: str
     check: Callable[[Database], AsyncIterator[Problem]]
 
+    async def problems(self, db: Database) -> AsyncIterator[Problem]:
+        """Where it does not hold. A check that comes to its end by a document that nobody foresaw is a problem, too."""
+        try:
+            async for problem in self.check(db):
+                yield problem
+        except DAMAGED as error:
+            yield Problem("the check", f"it could not go on: {told(error)}")
+
+
+def _named(kind: str, wrong: Document, name: str) -> str:
+    """What people know it by, where it is not so damaged that it has no name."""
+    return f"{kind} {wrong.get(name, wrong['_id'])}"
+
 
 async def _categories(db: Database) -> AsyncIterator[Problem]:
     async for wrong in category_jobs.find_wrong_lineages(db):
         mendable = wrong["problem"] == category_jobs.OUT_OF_DATE
         repair = partial(refresh_subtree, db, wrong["_id"]) if mendable else None
-        yield Problem(f"category {wrong['slug']}", wrong["problem"], repair)
+        yield Problem(_named("category", wrong, "slug"), wrong["problem"], repair)
 
 
 async def _products(db: Database) -> AsyncIterator[Problem]:
     async for wrong in product_jobs.find_wrong_products(db):
-        yield Problem(f"product {wrong['sku']}", wrong["problem"], partial(product_jobs.mend_product, db, wrong))
+        mend = partial(product_jobs.mend_product, db, wrong)
+        yield Problem(_named("product", wrong, "sku"), wrong["problem"], mend if wrong.get("repair") else None)
 
 
 async def _stock(db: Database) -> AsyncIterator[Problem]:
     async for wrong in stock_checks.find_wrong_stocks(db):
         mend = partial(stock_checks.mend_stock, db, wrong, now=SystemClock().now())
-        repair = None if wrong["repair"] is None else mend
         is_open = wrong["problem"] == stock_checks.RESTLESS
-        yield Problem(f"stock of {wrong['_id']}", wrong["problem"], repair, is_open)
+        yield Problem(f"stock of {wrong['_id']}", wrong["problem"], mend if wrong.get("repair") else None, is_open)
+
+
+async def _lines(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in stock_checks.find_lines_without_stock(db):
+        yield Problem(f"cart {wrong['_id']}", wrong["problem"])
 
 
 async def _carts(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in stock_checks.find_lines_without_stock(db):
-        yield Problem(f"cart {wrong['_id']}", f"it holds units of {wrong['sku']}, which has no stock")
+    async for wrong in cart_checks.find_wrong_carts(db):
+        mend = partial(cart_checks.mend_cart, db, wrong, now=SystemClock().now())
+        yield Problem(f"cart {wrong['_id']}", wrong["problem"], None if wrong.get("repair") is None else mend)
+
+
+async def _orders(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in order_checks.find_wrong_orders(db):
+        yield Problem(f"order {wrong['_id']}", wrong["problem"])
+
+
+async def _transfers(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in transfer_checks.find_wrong_transfers(db):
+        yield Problem(f"transfer {wrong['_id']}", wrong["problem"])
 
 
 async def _accounts(db: Database) -> AsyncIterator[Problem]:
@@ -80,25 +124,27 @@ async def _accounts(db: Database) -> AsyncIterator[Problem]:
 
 async def _photos(db: Database) -> AsyncIterator[Problem]:
     async for wrong in photo_checks.find_broken_photos(db):
-        yield Problem(f"photo {wrong['_id']} ({wrong['slug']})", wrong["problem"])
+        yield Problem(f"photo {wrong['_id']} ({wrong.get('slug')})", wrong["problem"])
 
 
 async def _assets(db: Database) -> AsyncIterator[Problem]:
     async for stray in photo_checks.find_stray_files(db):
-        yield Problem(f"file {stray['_id']}", stray["problem"], partial(photo_checks.mend_stray_file, db, stray))
+        mend = partial(photo_checks.mend_stray_file, db, stray)
+        is_known = stray["problem"] in {photo_checks.NO_PHOTO, photo_checks.NO_FILE}
+        yield Problem(f"file {stray['_id']}", stray["problem"], mend if is_known else None)
 
 
 async def _content(db: Database) -> AsyncIterator[Problem]:
     async for wrong in content_checks.find_wrong_nodes(db):
         mend = partial(content_checks.mend_node, db, wrong)
-        yield Problem(f"content {wrong['slug']}", wrong["problem"], None if wrong["repair"] is None else mend)
+        yield Problem(_named("content", wrong, "slug"), wrong["problem"], mend if wrong.get("repair") else None)
 
 
 async def _revisions(db: Database) -> AsyncIterator[Problem]:
     async for wrong in content_checks.find_missing_revisions(db):
-        mend = partial(content_checks.mend_revision, db, wrong["node"])
-        text = "its text is not in its revisions"
-        yield Problem(f"content {wrong['node']['slug']}", text, mend if wrong["is_missing"] else None)
+        node = wrong.get("node", {"_id": wrong["_id"]})
+        mend = partial(content_checks.mend_revision, db, node)
+        yield Problem(_named("content", node, "slug"), wrong["problem"], mend if wrong.get("is_missing") else None)
     async for node_id in content_checks.find_stray_revisions(db):
         yield Problem(f"revisions of {node_id}", "there is no such node", partial(revisions.forget, db, node_id))
 
@@ -106,7 +152,7 @@ async def _revisions(db: Database) -> AsyncIterator[Problem]:
 async def _discussions(db: Database) -> AsyncIterator[Problem]:
     async for wrong in comment_checks.find_wrong_discussions(db):
         mend = partial(comment_checks.mend_discussion, db, wrong, now=SystemClock().now())
-        yield Problem(f"discussion {wrong['_id']}", wrong["problem"], None if wrong["repair"] is None else mend)
+        yield Problem(f"discussion {wrong['_id']}", wrong["problem"], mend if wrong.get("repair") else None)
 
 
 INVARIANTS: tuple[Invariant, ...] = (
@@ -119,10 +165,15 @@ INVARIANTS: tuple[Invariant, ...] = (
         "sold what orders say.",
         _stock,
     ),
-    Invariant("Every unit in a live cart is one of a stock.", _carts),
+    Invariant("Every unit in a live cart is one of a stock.", _lines),
+    Invariant("Every cart holds its units while it is live, is found by its job, and has its order once paid.", _carts),
+    Invariant(
+        "Every order's total is that of its lines, which are of a stock, and what its account has paid.", _orders
+    ),
     Invariant("Every photo has all its bytes, and they are those of its checksum.", _photos),
     Invariant("Every file, and every chunk of one, is a photo's.", _assets),
     Invariant("Every balance is what was deposited and what came and went, and none is negative.", _accounts),
+    Invariant("Every transfer is between accounts that exist, and what it has paid for has its order.", _transfers),
     Invariant("Every content node stands by itself at a path, in a section that holds its type.", _content),
     Invariant("Every page's and entry's text is in its revisions, and no revision is without its node.", _revisions),
     Invariant(

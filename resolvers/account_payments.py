@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from bson import ObjectId
+
 from . import accounts, transfers
 from .documents import Database, Document
 from .errors import Conflict, InvalidInput, NotFound, PaymentDeclined
 from .payments import ACCOUNT, Charge, PaymentUnknown
+
+_TRANSFER = "transfer-"
 
 
 class AccountPayments:
@@ -30,10 +34,24 @@ class AccountPayments:
             raise PaymentDeclined(f"The account is in {source['currency']}, the cart in {charge.currency}.")
         shop = found.get(shop_id) or await accounts.open_shop_account(db, charge.currency, now=now)
         try:
-            paid = await transfers.move(db, source, shop, amount=charge.amount, now=now, operation_id=charge.reference)
+            paid = await transfers.move(
+                db,
+                source,
+                shop,
+                amount=charge.amount,
+                now=now,
+                operation_id=charge.reference,
+                reference=charge.reference,
+            )
         except InvalidInput as error:
             raise PaymentDeclined(error.message) from None
         except Conflict:
             # Nothing was moved this time; only the next call can tell whether it can be.
             raise PaymentUnknown from None
-        return f"transfer-{paid['_id']}"
+        return f"{_TRANSFER}{paid['_id']}"
+
+
+def transfer_of(payment_reference: str) -> ObjectId | None:
+    """The transfer that an order with this reference was paid by; None where it was not paid by account."""
+    prefix, transfer = payment_reference[: len(_TRANSFER)], payment_reference[len(_TRANSFER) :]
+    return ObjectId(transfer) if prefix == _TRANSFER and ObjectId.is_valid(transfer) else None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from functools import partial
 
 from . import category_edits
 from .categories import CATEGORIES, find_by_ids, lineage_below
 from .category_lineage import LineageUnsettled, refresh_subtree
-from .documents import Database, Document, in_batches
+from .documents import Database, Document
 from .errors import CategoryNotEmpty, NotFound
+from .sweeps import wrong_in_batches
 
 # A mark is removed by the call that left it within milliseconds. One that is older was left by a crash, or by a call
 # that sleeps: both may go on, for every step is guarded by its own mark.
@@ -52,9 +54,8 @@ async def find_wrong_lineages(db: Database) -> AsyncIterator[Document]:
     If it holds for each category and its parent, it holds for the whole chain. Yields {_id, slug, problem}.
     """
     found = db[CATEGORIES.name].find({}, {"slug": 1, "parent": 1, "ancestors": 1})
-    async for batch in in_batches(found):
-        async for wrong in _wrong_in(db, batch):
-            yield wrong
+    async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
+        yield wrong
 
 
 async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:

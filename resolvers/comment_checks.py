@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 
 from bson import ObjectId
 
@@ -20,6 +21,7 @@ from .comment_storages import STORAGES
 from .comments import END
 from .discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, find_by_ids
 from .documents import Database, Document
+from .sweeps import wrong_in_batches
 
 _FIELDS = ("_id", "key", "slug", "parent", "replies", "deleted", "coming", "removing", "gone")
 COUNT, REPLIES, CHILDLESS, COMING = "count", "replies", "childless", "coming"
@@ -31,7 +33,13 @@ async def find_wrong_discussions(db: Database) -> AsyncIterator[Document]:
     Yields {_id: the discussion's, storage, problem, repair, …}; `repair` names what `mend_discussion` would do, None
     where nobody can know what is right.
     """
-    async for discussion in db[DISCUSSIONS.name].find({}, {"storage": 1, "count": 1, "under_way": 1}):
+    every = db[DISCUSSIONS.name].find({}, {"storage": 1, "count": 1, "under_way": 1})
+    async for wrong in wrong_in_batches(every, partial(_wrong_in, db), 1):
+        yield wrong
+
+
+async def _wrong_in(db: Database, discussions: list[Document]) -> AsyncIterator[Document]:
+    for discussion in discussions:
         outline = await _outline(db, discussion)
         if outline is None:
             continue

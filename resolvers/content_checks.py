@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 from bson import ObjectId
@@ -14,6 +15,7 @@ from .content_rules import require_place
 from .documents import Database, Document, in_batches
 from .errors import InvalidInput
 from .revisions import REVISIONS
+from .sweeps import wrong_in_batches, wrong_with
 
 # Texts are read whole.
 _BATCH = 50
@@ -28,14 +30,21 @@ async def find_wrong_nodes(db: Database) -> AsyncIterator[Document]:
     """
     before: tuple[Any, Any] | None = None
     async for batch in in_batches(db[NODES.name].find({}, {"detail.text": 0}).sort(_BY_PLACE), _BATCH):
-        parents = await find_by_ids(db, list({node["parent"] for node in batch} - {None}) or [ObjectId()], _PLACE)
+        ids: list[Any] = list({node.get("parent") for node in batch} - {None})
+        parents = await find_by_ids(db, ids or [ObjectId()], _PLACE)
         for node in batch:
-            place = (node["parent"], node["slug"])
-            if place == before:
-                yield _wrong(node, "another node has its slug below the same parent")
-            before = place
-            for problem, repair in _problems(node, parents.get(node["parent"])):
-                yield _wrong(node, problem, repair)
+            for wrong in wrong_with(node, partial(_wrong_in_place, before=before, parents=parents)):
+                yield wrong
+            before = node.get("parent"), node.get("slug")
+
+
+def _wrong_in_place(
+    node: Document, before: tuple[Any, Any] | None, parents: dict[ObjectId, Document]
+) -> Iterator[Document]:
+    if (node["parent"], node["slug"]) == before:
+        yield _wrong(node, "another node has its slug below the same parent")
+    for problem, repair in _problems(node, parents.get(node["parent"])):
+        yield _wrong(node, problem, repair)
 
 
 def _wrong(node: Document, problem: str, repair: Document | None = None) -> Document:
@@ -73,17 +82,23 @@ async def mend_node(db: Database, wrong: Document) -> None:
 async def find_missing_revisions(db: Database) -> AsyncIterator[Document]:
     """The pages and entries whose present text is not in the revisions, nor about to be.
 
-    Yields {node, is_missing}: where the revision is not missing it holds another text, and nobody can know which of the
-    two is right.
+    Yields {_id, problem, node, is_missing}: where the revision is not missing it holds another text, and nobody can
+    know which of the two is right.
     """
     settled = {"type": {"$in": sorted(WITH_TEXT)}, "unrevised": None}
-    async for batch in in_batches(db[NODES.name].find(settled).sort(_BY_PLACE), _BATCH):
-        keys = {node["_id"]: f"{node['_id']}.{node['revision']}" for node in batch}
-        kept = await revisions.find_by_ids(db, list(keys.values()))
-        for node in batch:
-            revision = kept.get(keys[node["_id"]])
-            if revision is None or (revision["nonce"], revision["text"]) != (node["nonce"], node["detail"]["text"]):
-                yield {"node": node, "is_missing": revision is None}
+    found = db[NODES.name].find(settled).sort(_BY_PLACE)
+    async for wrong in wrong_in_batches(found, partial(_unrevised, db), _BATCH):
+        yield wrong
+
+
+async def _unrevised(db: Database, nodes: list[Document]) -> AsyncIterator[Document]:
+    keys = {node["_id"]: f"{node['_id']}.{node['revision']}" for node in nodes}
+    kept = await revisions.find_by_ids(db, list(keys.values()))
+    for node in nodes:
+        revision = kept.get(keys[node["_id"]])
+        if revision is None or (revision["nonce"], revision["text"]) != (node["nonce"], node["detail"]["text"]):
+            problem = "its text is not in its revisions"
+            yield {"_id": node["_id"], "problem": problem, "node": node, "is_missing": revision is None}
 
 
 async def mend_revision(db: Database, node: Document) -> None:

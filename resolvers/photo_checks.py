@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from bson import ObjectId
@@ -12,7 +13,10 @@ from pymongo import ASCENDING
 from . import assets, photos, thumbnails
 from .assets import CHUNKS, FILES
 from .content import NODES, PHOTO
-from .documents import Database, Document, in_batches
+from .documents import Database, Document
+from .sweeps import wrong_in_batches
+
+NO_PHOTO, NO_FILE = "no photo has it", "it has chunks, and does not exist"
 
 
 async def find_broken_photos(db: Database) -> AsyncIterator[Document]:
@@ -21,11 +25,15 @@ async def find_broken_photos(db: Database) -> AsyncIterator[Document]:
     Reads every byte of every photo, a little at a time.
     """
     whole = {"type": PHOTO, "detail.file": {"$ne": None}}
-    async for batch in in_batches(db[NODES.name].find(whole, {"slug": 1, "detail": 1})):
-        for node in batch:
-            problem = await _problem_of(db, node["detail"])
-            if problem is not None:
-                yield {"_id": node["_id"], "slug": node["slug"], "problem": problem}
+    async for wrong in wrong_in_batches(db[NODES.name].find(whole, {"slug": 1, "detail": 1}), partial(_broken, db), 1):
+        yield wrong
+
+
+async def _broken(db: Database, nodes: list[Document]) -> AsyncIterator[Document]:
+    for node in nodes:
+        problem = await _problem_of(db, node["detail"])
+        if problem is not None:
+            yield {"_id": node["_id"], "slug": node["slug"], "problem": problem}
 
 
 async def _problem_of(db: Database, detail: dict[str, Any]) -> str | None:
@@ -44,15 +52,19 @@ async def _problem_of(db: Database, detail: dict[str, Any]) -> str | None:
 async def find_stray_files(db: Database) -> AsyncIterator[Document]:
     """The files that no photo has, and the chunks that no file has. Yields {_id: the file's, problem}."""
     settled = {"metadata.unsettled": None, "metadata.removed": None}
-    async for batch in in_batches(db[FILES.name].find(settled, {"metadata": 1})):
-        for file in batch:
-            if not await _is_used(db, file):
-                yield {"_id": file["_id"], "problem": "no photo has it"}
+    async for stray in wrong_in_batches(db[FILES.name].find(settled, {"metadata": 1}), partial(_unused, db), 1):
+        yield stray
     async for file_id in _ids_of_chunks(db):
         if not await _exists(db, FILES.name, {"_id": file_id}) and await _exists(
             db, CHUNKS.name, {"files_id": file_id}
         ):
-            yield {"_id": file_id, "problem": "it has chunks, and does not exist"}
+            yield {"_id": file_id, "problem": NO_FILE}
+
+
+async def _unused(db: Database, files: list[Document]) -> AsyncIterator[Document]:
+    for file in files:
+        if not await _is_used(db, file):
+            yield {"_id": file["_id"], "problem": NO_PHOTO}
 
 
 async def _exists(db: Database, collection: str, query: Document) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
+from functools import partial
 
 from . import intents, operations, product_edits
 from .categories import find_by_ids
 from .category_jobs import STALE_AFTER
-from .documents import Database, Document, in_batches
+from .documents import Database, Document
 from .product_terms import search_keys
 from .products import PRODUCTS, priced
+from .sweeps import wrong_in_batches
 
 _CHECKED = {
     "sku": 1,
@@ -56,9 +58,8 @@ async def find_wrong_products(db: Database) -> AsyncIterator[Document]:
     older version are passed over: an upgrade writes them anew.
     """
     found = db[PRODUCTS.name].find({"schema_version": PRODUCTS.version}, _CHECKED)
-    async for batch in in_batches(found):
-        async for wrong in _wrong_in(db, batch):
-            yield wrong
+    async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
+        yield wrong
 
 
 async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:

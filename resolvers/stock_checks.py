@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
+from functools import partial
 
 from .carts import CARTS, PENDING
-from .documents import Database, Document, in_batches
+from .documents import Database, Document
 from .moves import decisions
 from .orders import ORDERS, order_id
 from .stock import STOCK, change, changed_by
+from .sweeps import require, wrong_in_batches
 
 # How often a SKU is looked at before it counts as wrong, or as too busy to be judged.
 _LOOKS = 50
@@ -30,26 +32,35 @@ async def find_wrong_stocks(db: Database) -> AsyncIterator[Document]:
     Yields {_id, problem, version, repair}; `repair` holds the counters that mend it, None where nobody can know. The
     problem is `RESTLESS` where the stock never stood still for so long: nobody can tell then.
     """
-    async for batch in in_batches(db[STOCK.name].find({"_id": {"$gte": ""}}, _CHECKED)):
-        held, sold = await _held(db, batch, []), await _sold(db, batch, [])
-        for stock in batch:
-            sku = stock["_id"]
-            if _problem(stock, held.get(sku, 0), sold.get(sku, 0)) is not None:
-                wrong = await _look_again(db, sku)
-                if wrong is not None:
-                    yield wrong
+    async for wrong in wrong_in_batches(db[STOCK.name].find({"_id": {"$gte": ""}}, _CHECKED), partial(_wrong_in, db)):
+        yield wrong
+
+
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+    held, sold = await _held(db, batch, []), await _sold(db, batch, [])
+    for stock in batch:
+        require(stock, _CHECKED)
+        sku = stock["_id"]
+        if _problem(stock, held.get(sku, 0), sold.get(sku, 0)) is not None:
+            wrong = await _look_again(db, sku)
+            if wrong is not None:
+                yield wrong
 
 
 async def find_lines_without_stock(db: Database) -> AsyncIterator[Document]:
-    """Carts that hold units of a SKU that has no stock. Yields {_id, sku}."""
+    """Carts that hold units of a SKU that has no stock. Yields {_id, problem}."""
     holding = {"holding": True, "items.sku": {"$gte": ""}}
-    async for batch in in_batches(db[CARTS.name].find(holding, {"items.sku": 1})):
-        skus = list({line["sku"] for cart in batch for line in cart["items"]})
-        known = {stock["_id"] async for stock in db[STOCK.name].find({"_id": {"$in": skus}}, {"_id": 1})}
-        for cart in batch:
-            for line in cart["items"]:
-                if line["sku"] not in known:
-                    yield {"_id": cart["_id"], "sku": line["sku"]}
+    async for wrong in wrong_in_batches(db[CARTS.name].find(holding, {"items.sku": 1}), partial(_unstocked, db)):
+        yield wrong
+
+
+async def _unstocked(db: Database, carts: list[Document]) -> AsyncIterator[Document]:
+    skus = list({line["sku"] for cart in carts for line in cart["items"]})
+    known = {stock["_id"] async for stock in db[STOCK.name].find({"_id": {"$in": skus}}, {"_id": 1})}
+    for cart in carts:
+        for line in cart["items"]:
+            if line["sku"] not in known:
+                yield {"_id": cart["_id"], "problem": f"it holds units of {line['sku']}, which has no stock"}
 
 
 async def mend_stock(db: Database, wrong: Document, *, now: datetime) -> None:

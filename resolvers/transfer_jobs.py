@@ -15,10 +15,11 @@ from pymongo.read_concern import ReadConcern
 from . import transfers
 from .accounts import ACCOUNTS
 from .documents import Database, Document, in_batches
-from .sweeps import each
+from .sweeps import each, require, wrong_with
 from .transfers import CANCELLED, COMMITTED, SETTLED, STALE_AFTER, TRANSFERS
 
 _BATCH = 100
+_FIELDS = ("owner", "name", "currency", "balance", "pending", "fence", "created_at")
 _SNAPSHOTS = 20
 _SNAPSHOT_PAUSE = 0.01
 _SNAPSHOT_TOO_OLD = 239
@@ -57,8 +58,8 @@ async def _wrong_in(db: Database, ids: Sequence[ObjectId]) -> AsyncIterator[Docu
         {"$lookup": {"from": TRANSFERS.name, "localField": "pending.id", "foreignField": "_id", "as": "noted"}},
     ]
     for account in await _at_one_point_in_time(db, stages, len(ids) + 1):
-        for problem in _problems(account):
-            yield {"_id": account["_id"], "name": account["name"], **problem}
+        for wrong in wrong_with(account, _problems):
+            yield {"_id": account["_id"], "name": account.get("name"), **wrong}
 
 
 async def _at_one_point_in_time(db: Database, stages: list[Document], batch_size: int) -> list[Document]:
@@ -85,6 +86,7 @@ def _sum_of(side: str, name: str) -> Document:
 
 
 def _problems(account: Document) -> list[Document]:
+    require(account, _FIELDS)
     noted = {transfer["_id"]: transfer for transfer in account["noted"]}
     expected = _total(account["came"]) - _total(account["went"])
     found: list[Document] = []

@@ -10,6 +10,7 @@ A document:
     currency     ISO 4217, that of both accounts
     state        NEW, then COMMITTED and SETTLED, or ROLLBACK and CANCELLED
     refused      why it was called off for good: `funds` or `limit`
+    reference    that of the charge that it pays; missing where it pays none
     created_at
     open_since   the same; gone once the transfer is SETTLED or CANCELLED
     looks        how often it was looked at because an account's fence had moved
@@ -144,10 +145,18 @@ def _require_same(account: Document, currency: str, *path: str) -> None:
 
 
 async def move(
-    db: Database, source: Document | None, destination: Document, *, amount: int, now: datetime, operation_id: str
+    db: Database,
+    source: Document | None,
+    destination: Document,
+    *,
+    amount: int,
+    now: datetime,
+    operation_id: str,
+    reference: str | None = None,
 ) -> Document:
     """Moves the money between two accounts as they were read, once for this operation id.
 
+    Args:     reference: of the charge that it is to pay, if there is one.
     Returns:  the transfer, settled; the same one however often it is called.
     Raises:   InsufficientFunds, InvalidInput (the destination would hold too much); these stand for ever, too.
               Conflict (it was called off again and again): nothing was moved.
@@ -156,6 +165,8 @@ async def move(
     tried = 0
     for number in itertools.count():
         new = _new_transfer(source, destination, amount, now, operation_id, number)
+        if reference is not None:
+            new["reference"] = reference
         try:
             await db[TRANSFERS.name].insert_one(new)
         except DuplicateKeyError:

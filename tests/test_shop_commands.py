@@ -144,6 +144,8 @@ async def test_jobs_and_checks_go_along_indexes_and_write_to_one_shard(
         "find stock flipped_at",
         "find stock closed.at closed.is_final",
         "find stock _id",
+        "find carts _id",
+        "find orders _id",
         "find carts decided",
         "find carts due status",
         "find carts expires_at status",
