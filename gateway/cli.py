@@ -31,6 +31,7 @@ from .logs import configure
 from .operations import InvalidOperation
 from .payment_service import PaymentService
 from .plans.plan import InvalidVariables
+from .printing import printable
 from .settings import Settings, SettingsError
 
 T = TypeVar("T")
@@ -104,9 +105,9 @@ def main() -> None:
     except (Failure, SettingsError, EmbeddedError, server.PortTaken, InvalidToken) as error:
         _fail(str(error))
     except PyMongoError as error:
-        _fail(f"MongoDB: {_one_line(str(error))}")
+        _fail(printable(f"MongoDB: {_one_line(str(error))}"))
     except OSError as error:
-        _fail(f"{error.filename or 'the system'}: {error.strerror}")
+        _fail(printable(f"{error.filename or 'the system'}: {error.strerror}"))
 
 
 def _fail(text: str) -> None:

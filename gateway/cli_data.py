@@ -23,6 +23,7 @@ from .driver import connect, reach
 from .imports import IMPORTERS, BadRecord, Import, Summary
 from .jobs import Worker
 from .pictures import upload_rules
+from .printing import printable
 from .settings import Settings
 
 _SHOWN = 50
@@ -106,7 +107,8 @@ async def _import(
         task = progress.add_task(subject, total=sum(file.stat().st_size for file in files))
 
         def on_bad(bad: BadRecord) -> None:
-            errors.print(f"{bad.file}:{bad.line}: {bad.reason}", markup=False, highlight=False, soft_wrap=True)
+            shown = printable(f"{bad.file}:{bad.line}: {bad.reason}")
+            errors.print(shown, markup=False, highlight=False, soft_wrap=True)
 
         def on_progress(read: int) -> None:
             progress.advance(task, read)
@@ -153,7 +155,7 @@ async def judge(db: Database, invariant: Invariant, out: Console, *, repair: boo
         if repair and await problem.mend():
             mended += 1
         if found + unclear <= _SHOWN:
-            out.print(f"  {problem.subject}: {problem.text}", markup=False, soft_wrap=True)
+            out.print(printable(f"  {problem.subject}: {problem.text}"), markup=False, soft_wrap=True)
     verdict = f" {found:,} wrong, {mended:,} mended." if found else ""
     if unclear:
         verdict += f" {unclear:,} could not be judged: check again at a quieter hour."

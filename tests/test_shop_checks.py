@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from bson import ObjectId
 from rich.console import Console
 
 from gateway import doctor
-from gateway.cli_data import judge
+from gateway.cli_data import import_files, judge
 from gateway.doctor import INVARIANTS, Invariant
 from gateway.faults import Crash
+from gateway.settings import Settings
 from resolvers.documents import Document
 from schema.nodes import key_in
 
@@ -288,3 +290,26 @@ async def test_a_check_that_ends_in_what_nobody_foresaw_is_a_problem_itself(gate
 
 async def _fail() -> None:
     raise TypeError
+
+
+async def test_no_name_can_forge_a_line(gateway: GatewayClient) -> None:
+    forged = "\x1b[2Kx)\nok   Every balance is fine.\u2028\u202e"
+    opened = await gateway.result("openAccount", {"name": forged})
+    assert opened["account"]["name"] == forged
+    await gateway.db["accounts"].update_one({"name": forged}, {"$inc": {"balance": 1}})
+
+    (line,), _ = await examined(gateway)
+
+    assert line.endswith(
+        r"(\x1b[2Kx)\nok   Every balance is fine.\u2028\u202e): its balance is 1, and what came and went makes 0"
+    )
+
+
+async def test_no_record_that_is_imported_can_forge_a_line(settings: Settings, tmp_path: Path) -> None:
+    file, printed = tmp_path / "categories.jsonl", io.StringIO()
+    file.write_bytes(b'{"slug": "x", "name": "X", "parent": "y\\u001b[2K\\nok"}\n')
+
+    await import_files(settings, "categories", [file], Console(file=io.StringIO()), Console(file=printed))
+
+    assert r"y\x1b[2K\nok" in printed.getvalue()
+    assert len(printed.getvalue().splitlines()) == 1
