@@ -10,7 +10,9 @@ A document of `cms.assets.files`, which is there before the first of its chunks:
     contentType
     metadata    {node: the photo's _id, checksum: SHA-256 in hexadecimal,
                  of: of a thumbnail the _id of the file that it was made of, width: pixels,
+                 maker: of a thumbnail the mark of whoever makes it,
                  unsettled: UTC; nobody can be sure yet that a photo has it,
+                 passed: how often somebody who deleted its photo has passed it by, for it was unsettled,
                  removed: UTC; its chunks were deleted, and who may still write some is waited for}
 
 A document of `cms.assets.chunks`:
@@ -18,7 +20,8 @@ A document of `cms.assets.chunks`:
     _id, files_id, n from 0, data
 
 A file is in use where its photo's `detail.file` says so (`photos`), a thumbnail where its file is. `unsettled` and
-`removed` are records of intent: whatever a crash leaves of them, `photo_jobs` settles.
+`removed` are records of intent: whatever a crash leaves of them, `photo_jobs` settles. The document of a file into
+which somebody may be writing is not deleted: without it nobody would find the chunks of a writer that is stopped.
 
 The driver's own bucket is not used. It holds 48 MB of a file before it writes any of it. It knows none of the stand-ins
 for a database (`gateway.driver`, `gateway.faults`). And it writes a file's document last, so that what a crash leaves
@@ -79,17 +82,36 @@ async def begin_file(
     )
 
 
+async def begin_again(db: Database, removed: Document, *, now: datetime, thumbnail: Document) -> bool:
+    """Makes a removed thumbnail an empty one that is unsettled. False where somebody else has done so."""
+    facts = {"node": removed["metadata"]["node"], "unsettled": now, **thumbnail}
+    as_it_was = {"_id": removed["_id"], "metadata": removed["metadata"]}
+    again = {"$set": {"length": Int64(0), "uploadDate": now, "metadata": facts}}
+    return bool((await db[FILES.name].update_one(as_it_was, again)).matched_count)
+
+
 async def settle_file(
-    db: Database, file_id: ObjectId, *, filename: str, content_type: str, length: int, checksum: str
+    db: Database,
+    file_id: ObjectId,
+    *,
+    passed: int | None,
+    filename: str,
+    content_type: str,
+    length: int,
+    checksum: str,
 ) -> bool:
-    """Says that the file is whole and in use. False where somebody has given it up. May be repeated."""
+    """Says that the file is whole and in use. False where somebody has given it up. May be repeated.
+
+    Args:     passed: what the file said before its photo was read. Who deletes a photo passes by what is unsettled, so
+              what has another number now may have lost its photo, and stays unsettled.
+    """
     facts = {
         "filename": filename,
         "contentType": content_type,
         "length": Int64(length),
         "metadata.checksum": checksum,
     }
-    kept = {"_id": file_id, "metadata.removed": None}
+    kept = {"_id": file_id, "metadata.removed": None, "metadata.passed": passed}
     update = {"$set": facts, "$unset": {"metadata.unsettled": ""}}
     return bool((await db[FILES.name].update_one(kept, update)).matched_count)
 
@@ -137,11 +159,15 @@ async def find_file(db: Database, file_id: ObjectId) -> Document | None:
     return await db[FILES.name].find_one({"_id": file_id})
 
 
-async def find_files_of(db: Database, node_id: ObjectId) -> list[ObjectId]:
-    """The ids of all files of a photo that are settled, thumbnails too."""
-    settled = {"metadata.node": node_id, "metadata.unsettled": None, "metadata.removed": None}
-    found = await db[FILES.name].find(settled, {"_id": 1}).to_list()
-    return [file["_id"] for file in found]
+async def find_files_of(db: Database, node_id: ObjectId) -> list[Document]:
+    """All files of a photo that were not removed, thumbnails too: `_id` and `metadata`."""
+    return await db[FILES.name].find({"metadata.node": node_id, "metadata.removed": None}, {"metadata": 1}).to_list()
+
+
+async def pass_by(db: Database, file_ids: Sequence[ObjectId]) -> None:
+    """Whoever has looked for the photos of these unsettled files must look again before they settle one."""
+    unsettled = {"_id": {"$in": list(file_ids)}, "metadata.unsettled": {"$ne": None}}
+    await db[FILES.name].update_many(unsettled, {"$inc": {"metadata.passed": 1}})
 
 
 async def read_bytes(db: Database, file: Document, start: int, end: int) -> AsyncIterator[bytes]:
@@ -166,24 +192,44 @@ async def delete_chunks(db: Database, file_id: ObjectId) -> None:
     await db[CHUNKS.name].delete_many({"files_id": file_id})
 
 
+async def remove_files(db: Database, file_ids: Sequence[ObjectId], *, now: datetime) -> None:
+    """Deletes the bytes of files that somebody may still be writing; their documents go when nobody can be any more.
+
+    May be repeated.
+
+    Writes:   cms.assets.chunks, then cms.assets.files, so that a crash leaves the files as they were.
+    """
+    named = _any_of(file_ids)
+    await db[CHUNKS.name].delete_many({"files_id": named})
+    await db[FILES.name].update_many({"_id": named}, removal(now))
+
+
+def _any_of(file_ids: Sequence[ObjectId]) -> Document | ObjectId:
+    return {"$in": list(file_ids)} if len(file_ids) > 1 else file_ids[0]
+
+
+def removal(now: datetime) -> Document:
+    """The update that makes a file a removed one."""
+    return {"$set": {"metadata.removed": now}, "$unset": {"metadata.unsettled": ""}}
+
+
+async def delete_removed(db: Database, file_id: ObjectId, *, before: datetime) -> None:
+    """Deletes a file that was removed at this time or earlier, with what was written into it since.
+
+    Writes:   cms.assets.chunks, then cms.assets.files.
+    """
+    await delete_chunks(db, file_id)
+    await db[FILES.name].delete_one({"_id": file_id, "metadata.removed": {"$lte": before}})
+
+
 async def delete_files(db: Database, file_ids: Sequence[ObjectId]) -> None:
-    """Deletes files that nobody writes any more. May be repeated.
+    """Deletes files that nobody writes. May be repeated.
 
     Writes:   cms.assets.chunks, then cms.assets.files, so that what a crash leaves is found by the file's document.
     """
-    named = {"$in": list(file_ids)} if len(file_ids) > 1 else file_ids[0]
+    named = _any_of(file_ids)
     await db[CHUNKS.name].delete_many({"files_id": named})
     await db[FILES.name].delete_many({"_id": named})
-
-
-async def remove_file(db: Database, file_id: ObjectId, *, now: datetime) -> None:
-    """Deletes the bytes of a file that somebody may still be writing; its document goes when nobody can be any more.
-
-    Writes:   cms.assets.chunks, then cms.assets.files, so that a crash leaves the file unsettled.
-    """
-    await delete_chunks(db, file_id)
-    update = {"$set": {"metadata.removed": now}, "$unset": {"metadata.unsettled": ""}}
-    await db[FILES.name].update_one({"_id": file_id}, update)
 
 
 async def find_unsettled(db: Database, *, before: datetime) -> AsyncIterator[Document]:

@@ -145,7 +145,7 @@ async def _undo(db: Database, node: Document) -> None:
     await intents.announce(db, mark["op"], kind=DELETION, keys=[str(node["_id"])], now=mark["at"])
     mine = {"_id": node["_id"], "parent": node["parent"], "pending.op": mark["op"]}
     await db[NODES.name].delete_one(mine)
-    if not await finish_removal(db, [node["_id"]], mark["op"]):
+    if not await finish_removal(db, [node["_id"]], mark["op"], now=mark["at"]):
         raise NotFound(KIND, str(node["parent"]))
 
 

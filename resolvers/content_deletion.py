@@ -36,7 +36,7 @@ async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: da
         if node is None:
             if not earlier.get("deleting"):
                 raise NotFound(KIND, str(node_id))
-            await finish_removal(db, [node_id], operation_id)
+            await finish_removal(db, [node_id], operation_id, now=now)
             return
         is_mine = node.get("deleting", {}).get("op") == operation_id
         if not is_mine and node["nonce"] != nonce:
@@ -81,14 +81,14 @@ async def _delete_leaf(db: Database, node: Document, now: datetime, operation_id
     await operations.note(db, operation_id, deleting=True)
     guard = {"_id": node["_id"], "parent": node["parent"], "nonce": node["nonce"], **SETTLED, **photos.UNLOCKED}
     if (await db[NODES.name].delete_one(guard)).deleted_count:
-        await finish_removal(db, [node["_id"]], operation_id)
+        await finish_removal(db, [node["_id"]], operation_id, now=now)
         return True
     await operations.note(db, operation_id, deleting=False)
     await intents.withdraw(db, operation_id)
     return False
 
 
-async def finish_removal(db: Database, ids: list[ObjectId], operation_id: str) -> list[ObjectId]:
+async def finish_removal(db: Database, ids: list[ObjectId], operation_id: str, *, now: datetime) -> list[ObjectId]:
     """Removes what belongs to those of the nodes that are gone, and withdraws the intent. May be repeated.
 
     Returns:  the ids of those that are there.
@@ -97,6 +97,6 @@ async def finish_removal(db: Database, ids: list[ObjectId], operation_id: str) -
     for node_id in ids:
         if node_id not in there:
             await revisions.forget(db, node_id)
-            await photos.forget(db, node_id)
+            await photos.forget(db, node_id, now=now)
     await intents.withdraw(db, operation_id)
     return list(there)

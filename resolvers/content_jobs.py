@@ -28,7 +28,8 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
                 await _settle(db, node, mark)
                 settled += 1
     async for intent in intents.left_behind(db, kind=content_deletion.DELETION, before=before):
-        await content_deletion.finish_removal(db, [ObjectId(key) for key in intent["keys"]], intent["_id"])
+        keys = [ObjectId(key) for key in intent["keys"]]
+        await content_deletion.finish_removal(db, keys, intent["_id"], now=now)
         settled += 1
     return settled
 

@@ -23,11 +23,11 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
     async for node in db[NODES.name].find({"detail.upload.until": {"$lte": now}}):
         done += await photos.give_up(db, node, now=now)
     async for node in db[NODES.name].find({"detail.replaced.at": {"$lte": now - photos.READ_ON}}):
-        done += await photos.delete_replaced(db, node, before=now - photos.READ_ON)
+        done += await photos.delete_replaced(db, node, before=now - photos.READ_ON, now=now)
     async for file in assets.find_unsettled(db, before=now - STALE_AFTER):
         done += await _settle(db, file, now)
     async for file in assets.find_removed(db, before=now - FORGOTTEN_AFTER):
-        await assets.delete_files(db, [file["_id"]])
+        await assets.delete_removed(db, file["_id"], before=now - FORGOTTEN_AFTER)
         done += 1
     return done
 
@@ -38,8 +38,9 @@ async def _settle(db: Database, file: Document, now: datetime) -> bool:
         return await thumbnails.drop_stale(db, file, now=now)
     node = await db[NODES.name].find_one({"_id": file["metadata"]["node"]})
     if node is None or file["_id"] not in photos.files_of(node):
-        await assets.remove_file(db, file["_id"], now=now)
+        await assets.remove_files(db, [file["_id"]], now=now)
         return True
     if node["detail"].get("file") != file["_id"]:
         return False
-    return await assets.settle_file(db, file["_id"], **photos.facts_of(node))
+    passed = file["metadata"].get("passed")
+    return await assets.settle_file(db, file["_id"], passed=passed, **photos.facts_of(node))

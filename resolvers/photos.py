@@ -22,7 +22,7 @@ from typing import Any
 from bson import ObjectId
 
 from . import assets, operations, thumbnails
-from .content import NODES, PHOTO
+from .content import NODES, PHOTO, find_by_ids
 from .documents import Database, Document
 from .errors import PhotoLocked
 from .pictures import SUFFIXES
@@ -78,25 +78,57 @@ def files_of(node: Mapping[str, Any]) -> list[ObjectId]:
     return [key for key in (*named, *(old["file"] for old in detail.get("replaced", ()))) if key is not None]
 
 
-async def forget(db: Database, node_id: ObjectId) -> None:
-    """Deletes all bytes of a photo that is gone, and into which nobody uploaded. May be repeated.
+async def forget(db: Database, node_id: ObjectId, *, now: datetime) -> None:
+    """Deletes the bytes of a photo that is gone. May be repeated.
 
-    Writes:   cms.assets.chunks, cms.assets.files.
+    A file that is not settled is left to a job: it may be that of an upload that just comes to its end, or of the same
+    upload, made again. It is passed by first, so that nobody settles it who has seen the photo before it went.
+
+    Writes:   cms.assets.files, cms.assets.chunks.
     """
     files = await assets.find_files_of(db, node_id)
-    made = {key for file_id in files for key in thumbnails.ids_of(file_id)}
-    if files:
-        await assets.delete_files(db, list(made | set(files)))
+    unsettled = [file["_id"] for file in files if _is_upload(file)]
+    if unsettled:
+        await assets.pass_by(db, unsettled)
+        files = await assets.find_files_of(db, node_id)
+    # What was found settled was a photo's, and is that of the same upload, made again, where the photo names it now.
+    node = (await find_by_ids(db, [node_id], {"detail": 1})).get(node_id) if files else None
+    kept = [] if node is None else files_of(node)
+    gone = [file for file in files if not _is_upload(file) and _original(file) not in kept]
+    await _delete(
+        db,
+        [file["_id"] for file in gone if _original(file) == file["_id"]],
+        [file["_id"] for file in gone if _original(file) != file["_id"]],
+        now,
+    )
 
 
-async def delete_replaced(db: Database, node: Mapping[str, Any], *, before: datetime) -> int:
-    """Deletes the files that the photo had until this time or earlier. Returns how many. May be repeated.
+def _original(file: Document) -> ObjectId:
+    """The file itself, or of a thumbnail the one that it was made of."""
+    found: ObjectId = file["metadata"].get("of", file["_id"])
+    return found
+
+
+def _is_upload(file: Document) -> bool:
+    return "unsettled" in file["metadata"] and "of" not in file["metadata"]
+
+
+async def _delete(db: Database, whole: list[ObjectId], made: list[ObjectId], now: datetime) -> None:
+    """Deletes files that photos had, into which nobody writes any more, and thumbnails, into which somebody may."""
+    if made:
+        await assets.remove_files(db, made, now=now)
+    if whole:
+        await assets.delete_files(db, whole)
+
+
+async def delete_replaced(db: Database, node: Mapping[str, Any], *, before: datetime, now: datetime) -> int:
+    """Deletes the files that the photo had until `before` or earlier. Returns how many. May be repeated.
 
     Writes:   cms.assets.chunks, cms.assets.files, then cms.nodes.
     """
     gone = [old["file"] for old in node["detail"].get("replaced", ()) if old["at"] <= before]
     for file_id in gone:
-        await assets.delete_files(db, [file_id, *thumbnails.ids_of(file_id)])
+        await _delete(db, [file_id], thumbnails.ids_of(file_id), now)
     if gone:
         mine = {"_id": node["_id"], "parent": node["parent"]}
         await db[NODES.name].update_one(mine, {"$pull": {"detail.replaced": {"file": {"$in": gone}}}})
@@ -137,5 +169,5 @@ async def give_up(db: Database, node: Mapping[str, Any], *, now: datetime) -> bo
         unlocked = {"$set": {"detail.locked": None}, "$unset": {"detail.upload": ""}}
         ended = (await db[NODES.name].update_one(mine, unlocked)).matched_count
     if ended:
-        await assets.remove_file(db, upload["file"], now=now)
+        await assets.remove_files(db, [upload["file"]], now=now)
     return bool(ended)

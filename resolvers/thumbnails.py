@@ -5,6 +5,9 @@ makes it; and whoever deletes a file deletes its thumbnails without having to fi
 
 Whoever makes one inserts its document first, then looks whether its photo still has the file; whoever deletes the file
 takes it out of the photo first, then deletes. At least one of the two sees the other.
+
+The document of one that is given up stays for a day as a removed one, for who sleeps may still write chunks, and is
+stopped then. Until it goes a job finds them by it; and who needs the thumbnail begins it again.
 """
 
 from __future__ import annotations
@@ -65,12 +68,12 @@ async def thumbnail_of(
     waited = 0.0
     while waited < _PATIENCE:
         file = await assets.find_file(db, id_of(photo["detail"]["file"], width))
-        if file is None:
-            made = await _make(db, photo, width, pictures, now)
+        if file is None or "removed" in file["metadata"]:
+            made = await _make(db, photo, width, pictures, now, file)
             if made is not None:
                 return made
         elif "unsettled" not in file["metadata"]:
-            data = await _kept(db, file)
+            data = await _kept(db, file, now)
             if data is not None:
                 return data
         pause = 0.02 + waited / 4
@@ -79,52 +82,63 @@ async def thumbnail_of(
     return await pictures.thumbnail(_original(db, photo), width)
 
 
-async def _kept(db: Database, file: Document) -> bytes | None:
+async def _kept(db: Database, file: Document, now: datetime) -> bytes | None:
     """The bytes of a thumbnail. None where there are none, so that it has to be made anew."""
     try:
         return b"".join([piece async for piece in assets.read_bytes(db, file, 0, file["length"])])
     except assets.BytesMissing:
-        await assets.delete_files(db, [file["_id"]])
+        settled = {**_mine(file["_id"], file["metadata"]["maker"]), "metadata.unsettled": None}
+        await db[FILES.name].update_one(settled, assets.removal(now))
         return None
 
 
-async def _make(db: Database, photo: Mapping[str, Any], width: int, pictures: Pictures, now: datetime) -> bytes | None:
-    """Makes and keeps the thumbnail. None where somebody else has begun to."""
+async def _make(
+    db: Database, photo: Mapping[str, Any], width: int, pictures: Pictures, now: datetime, removed: Document | None
+) -> bytes | None:
+    """Makes and keeps the thumbnail, in place of one that was removed. None where somebody else has begun to."""
     original = photo["detail"]["file"]
     file_id = id_of(original, width)
     mark = uuid4().hex
     facts = {"of": original, "width": width, "maker": mark}
-    try:
-        await assets.begin_file(db, file_id, node_id=photo["_id"], now=now, thumbnail=facts)
-    except DuplicateKeyError:
+    if removed is None:
+        try:
+            await assets.begin_file(db, file_id, node_id=photo["_id"], now=now, thumbnail=facts)
+        except DuplicateKeyError:
+            return None
+    elif not await assets.begin_again(db, removed, now=now, thumbnail=facts):
         return None
     is_kept = False
     try:
         data = await pictures.thumbnail(_original(db, photo), width)
         is_kept = await _keep(db, photo, file_id, mark, data)
     finally:
-        if not is_kept and not await _drop(db, file_id, mark) and await assets.find_file(db, file_id) is None:
-            # Whoever deleted the photo's file has deleted this one, too, maybe before its chunks were written.
-            await assets.delete_chunks(db, file_id)
+        if not is_kept:
+            await _drop(db, file_id, mark, now)
     return data
 
 
 async def drop_stale(db: Database, file: Mapping[str, Any], *, now: datetime) -> bool:
     """Deletes a thumbnail that was not finished in time. Whoever still makes it does not keep it."""
     is_stale = file["metadata"]["unsettled"] <= now - STALE_AFTER
-    return is_stale and await _drop(db, file["_id"], file["metadata"]["maker"])
+    return is_stale and await _drop(db, file["_id"], file["metadata"]["maker"], now)
 
 
-async def _drop(db: Database, file_id: ObjectId, mark: str) -> bool:
-    unfinished = {**_mine(file_id, mark), "metadata.unsettled": {"$ne": None}}
-    is_mine = bool((await db[FILES.name].delete_one(unfinished)).deleted_count)
-    if is_mine:
-        await assets.delete_files(db, [file_id])
+async def _drop(db: Database, file_id: ObjectId, mark: str, now: datetime) -> bool:
+    """Gives up what this maker has begun; the chunks of others stay. False where it was not theirs any more."""
+    is_mine = bool((await db[FILES.name].update_one(_unfinished(file_id, mark), assets.removal(now))).matched_count)
+    file = None if is_mine else await assets.find_file(db, file_id)
+    # Whoever deleted the photo's file has removed this one, too, maybe before its chunks were written.
+    if file is None or "removed" in file["metadata"]:
+        await assets.delete_chunks(db, file_id)
     return is_mine
 
 
 def _mine(file_id: ObjectId, mark: str) -> Document:
     return {"_id": file_id, "metadata.maker": mark}
+
+
+def _unfinished(file_id: ObjectId, mark: str) -> Document:
+    return {**_mine(file_id, mark), "metadata.unsettled": {"$ne": None}}
 
 
 async def _keep(db: Database, photo: Mapping[str, Any], file_id: ObjectId, mark: str, data: bytes) -> bool:
@@ -143,12 +157,13 @@ async def _keep(db: Database, photo: Mapping[str, Any], file_id: ObjectId, mark:
         "metadata.checksum": writer.checksum,
     }
     settled = {"$set": facts, "$unset": {"metadata.unsettled": ""}}
-    return bool((await db[FILES.name].update_one(_mine(file_id, mark), settled)).matched_count)
+    return bool((await db[FILES.name].update_one(_unfinished(file_id, mark), settled)).matched_count)
 
 
 async def _original(db: Database, photo: Mapping[str, Any]) -> AsyncIterator[bytes]:
     file = await assets.find_file(db, photo["detail"]["file"])
     if file is None:
         raise assets.BytesMissing
-    async for piece in assets.read_bytes(db, file, 0, file["length"]):
+    # An upload that just comes to its end has told the photo, and its file not yet.
+    async for piece in assets.read_bytes(db, file, 0, photo["detail"]["length"]):
         yield piece

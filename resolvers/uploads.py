@@ -164,7 +164,7 @@ async def _take_over(
     taken = {"$set": {"detail.upload": _lock(operation_id, file_id, now + rules.lock_lasts)}}
     if not (await db[NODES.name].update_one(mine, taken)).matched_count:
         raise _given_up()
-    await assets.remove_file(db, earlier, now=now)
+    await assets.remove_files(db, [earlier], now=now)
 
 
 def _given_up() -> Conflict:
@@ -182,7 +182,8 @@ async def _carry_out(upload: _Upload, file: AsyncIterator[bytes]) -> Document:
         with contextlib.suppress(PyMongoError):
             await _undo(upload)
         raise
-    await assets.settle_file(upload.db, upload.file_id, **photos.facts_of(done))
+    # Where somebody has deleted the photo meanwhile, the file stays unsettled, and a job deletes it.
+    await assets.settle_file(upload.db, upload.file_id, passed=None, **photos.facts_of(done))
     await operations.trim_marks(upload.db, NODES, done)
     return done
 
@@ -292,7 +293,7 @@ async def _undo(upload: _Upload) -> None:
     """Leaves everything as it was before, unless the last step has come through although nobody was told."""
     node = await upload.db[NODES.name].find_one({"_id": upload.node["_id"], "parent": upload.node["parent"]})
     if node is None or upload.file_id not in photos.files_of(node):
-        await assets.remove_file(upload.db, upload.file_id, now=upload.now)
+        await assets.remove_files(upload.db, [upload.file_id], now=upload.now)
     elif node["detail"]["file"] != upload.file_id:
         await photos.give_up(upload.db, node, now=upload.now)
 

@@ -24,7 +24,7 @@ Given = dict[str, Any]
 NODES, TEXTS = "cms.nodes", "cms.revisions"
 # A node is named by its id, and the nodes of one section are on one shard: whoever knows only the id asks them all.
 BY_ID = "find cms.nodes _id"
-FILES_OF_NODE = "find cms.assets.files metadata.node metadata.removed metadata.unsettled"
+FILES_OF_NODE = "find cms.assets.files metadata.node metadata.removed"
 
 READS: dict[str, tuple[str, list[str], set[str]]] = {
     "a node at the root": ('{ content(path: "/docs") { title path } }', [f"find {NODES}"], set()),

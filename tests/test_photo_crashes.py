@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Message
 
 from gateway.faults import Crash
-from resolvers import assets
+from resolvers import assets, photo_jobs, photos
 from schema.nodes import key_in
 
 from .harness import GatewayClient, SettableClock, assert_invariants, half_of_stops, run_jobs
@@ -260,6 +260,65 @@ async def test_a_photo_is_either_replaced_or_deleted(scene: Scene, skip: int) ->
     }
     assert await scene.seen() == (None if told == ["DeletedPayload"] else sha256(NEW))
     await scene.later(61)
+    await scene.assert_settled()
+
+
+@pytest.mark.parametrize("by", ["uploadPhoto", "replacePhoto", "the jobs"])
+async def test_a_photo_that_is_deleted_right_before_its_file_is_settled_leaves_nothing(scene: Scene, by: str) -> None:
+    given = await scene.set("replacePhoto" if by == "replacePhoto" else "uploadPhoto")
+    db = scene.gateway.db
+    told: list[str] = []
+
+    async def delete() -> None:
+        with database_of(scene.gateway, db):
+            found = (await scene.gateway.data(SEEN))["content"]
+            told.append(await scene.ask("deleteContent", {"id": found["id"], "nonce": found["nonce"]}))
+
+    async def stop() -> None:
+        raise Crash
+
+    # Of an upload that succeeds nothing else is an update of a file.
+    settling = interrupted(db, assets.FILES.name, "update_one", stop if by == "the jobs" else delete)
+    with database_of(scene.gateway, settling):
+        told.append(await scene.ask("uploadPhoto" if by == "the jobs" else by, given))
+    scene.clock.advance(seconds=31)
+    if by == "the jobs":
+        settling = interrupted(db, assets.FILES.name, "update_one", delete)
+        assert await photo_jobs.finish_uploads(settling, now=scene.clock.now()) == 0
+
+    assert told == (["INTERNAL", "DeletedPayload"] if by == "the jobs" else ["DeletedPayload", "PhotoPayload"])
+    await scene.later(70)
+    assert await scene.seen() is None
+    await scene.assert_settled()
+    await scene.later(2 * 24 * 3600)
+    assert await db["cms.assets.files"].count_documents({}) == 0
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "under way"])
+async def test_what_is_uploaded_again_while_its_deletion_is_finished_keeps_its_bytes(
+    scene: Scene, *, is_whole: bool
+) -> None:
+    """The same call makes a node with the same id, once its first upload was given up."""
+    given = await scene.set("uploadPhoto")
+    db = scene.gateway.db
+    with crashing(scene.gateway, 9) as faulty:
+        await scene.ask("uploadPhoto", given)
+    node = await db["cms.nodes"].find_one({"type": "photo"})
+    assert node is not None
+    assert faulty.has_crashed
+    scene.clock.advance(seconds=31)
+    assert await photos.give_up(db, node, now=scene.clock.now())
+
+    async def forget() -> None:
+        await photos.forget(db, node["_id"], now=scene.clock.now())
+
+    with database_of(scene.gateway, db if is_whole else interrupted(db, assets.FILES.name, "update_one", forget)):
+        assert await scene.ask("uploadPhoto", given) == "PhotoPayload"
+    await forget()
+    assert await scene.seen() == sha256(NEW)
+    await scene.later(70)
+
+    assert await scene.seen() == sha256(NEW)
     await scene.assert_settled()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from resolvers import thumbnails
+from gateway.clock import SystemClock
+from gateway.faults import Crash
+from resolvers import photo_jobs, thumbnails
+from resolvers.documents import Database, Document
 from schema.nodes import key_in
 
 from .harness import GatewayClient, SettableClock, assert_invariants, run_jobs
@@ -215,10 +219,14 @@ async def test_a_thumbnail_whose_making_stops_anywhere_is_made_again(
     assert stop > 6
 
 
-async def file_of(gateway: GatewayClient, photo: dict[str, Any]) -> ObjectId:
+async def node_of(gateway: GatewayClient, photo: dict[str, Any]) -> Document:
     node = await gateway.db["cms.nodes"].find_one({"_id": key_in("ContentNode", photo["id"])})
     assert node is not None
-    found: ObjectId = node["detail"]["file"]
+    return node
+
+
+async def file_of(gateway: GatewayClient, photo: dict[str, Any]) -> ObjectId:
+    found: ObjectId = (await node_of(gateway, photo))["detail"]["file"]
     return found
 
 
@@ -247,3 +255,85 @@ async def test_a_thumbnail_of_what_is_replaced_meanwhile_is_not_kept(
     assert await gateway.db[FILES].count_documents({"metadata.removed": None}) == 1
     assert await gateway.db[CHUNKS].count_documents({}) == 1
     await assert_invariants(gateway)
+
+
+async def bytes_left(gateway: GatewayClient) -> tuple[int, int]:
+    return await gateway.db[FILES].count_documents({}), await gateway.db[CHUNKS].count_documents({})
+
+
+async def test_a_thumbnail_whose_making_stops_anywhere_as_its_photo_is_deleted_leaves_nothing(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    gallery = await create_gallery(gateway)
+    stop = 0
+    while True:
+        gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+        photo = await create_photo(gateway, gallery, picture(1_000, 500))
+        deleting = Deleting(gateway, gateway.db, {"id": photo["id"], "nonce": photo["nonce"]})
+        gateway.state.uploads = replace(gateway.state.uploads, pictures=deleting)
+        with crashing(gateway, stop) as faulty:
+            try:
+                await gateway.http.get(photo["url"], params={"width": "80"})
+            except Exception:  # noqa: BLE001 - the server is gone
+                assert faulty.has_crashed
+        if not deleting.is_done:
+            assert (await gateway.result("deleteContent", deleting.given))["__typename"] == "DeletedPayload"
+        for _ in range(2):
+            clock.advance(days=1, minutes=4)
+            await run_jobs(gateway, clock)
+
+        assert await bytes_left(gateway) == (0, 0), stop
+        if not faulty.has_crashed:
+            break
+        stop += 1
+    assert stop > 6
+
+
+class Deleting(PicturesHere):
+    """Has drawn a thumbnail when its photo is deleted."""
+
+    def __init__(self, gateway: GatewayClient, db: Database, given: dict[str, Any]) -> None:
+        self.gateway = gateway
+        self.db = db
+        self.given = given
+        self.is_done = False
+
+    async def thumbnail(self, data: Any, width: int) -> bytes:
+        drawn = await super().thumbnail(data, width)
+        with database_of(self.gateway, self.db):
+            deleted = await self.gateway.result("deleteContent", self.given)
+        self.is_done = deleted["__typename"] == "DeletedPayload"
+        return drawn
+
+
+async def test_jobs_that_stop_anywhere_leave_no_bytes_of_a_thumbnail_that_was_left(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+    photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
+    for stop in range(16):
+        node = await node_of(gateway, photo)
+        # The bytes are there, and nobody has told the file yet that they are whole.
+        with crashing(gateway, 6), pytest.raises(Crash):
+            await thumbnails.thumbnail_of(gateway.state.database, node, 80, PicturesHere(), now=clock.now())
+        assert await bytes_left(gateway) == (2, 2)
+        clock.advance(minutes=4)
+        with crashing(gateway, stop) as faulty, suppress(Crash):
+            await photo_jobs.finish_uploads(gateway.state.database, now=clock.now())
+        for _ in range(2):
+            clock.advance(days=1, minutes=4)
+            await run_jobs(gateway, clock)
+
+        assert await bytes_left(gateway) == (1, 1), stop
+        if not faulty.has_crashed:
+            break
+    assert 3 < stop < 15
+
+
+async def test_a_thumbnail_can_be_made_while_the_upload_of_its_photo_comes_to_its_end(gateway: GatewayClient) -> None:
+    gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+    photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
+    unsettled = {"$set": {"length": 0, "metadata.unsettled": SystemClock().now()}}
+    await gateway.db[FILES].update_one({"_id": await file_of(gateway, photo)}, unsettled)
+
+    assert (await small(gateway, photo, 80)).size == (80, 40)
