@@ -19,7 +19,7 @@ from resolvers.errors import InvalidInput
 from resolvers.photo_imports import PhotoRecord
 from resolvers.product_imports import ProductRecord
 from resolvers.product_rules import Price, ProductFields
-from resolvers.text import check_length, require_text
+from resolvers.text import MAX_AUTHOR, require_text
 from schema.scalars import check_big_int, parse_instant
 
 from .gallery import SLUG, FileBeside
@@ -135,10 +135,12 @@ def _author(record: Record) -> dict[str, str]:
     if isinstance(author, dict):
         found = _object(author, {"id", "name"}, "author")
         return {
-            name: require_text(_text(found, "author", name), "author", name, longest=200) for name in ("id", "name")
+            name: require_text(_text(found, "author", name), "author", name, longest=MAX_AUTHOR)
+            for name in ("id", "name")
         }
     names = [_as_text(author, "author")] if author is not None else _optional(record, "authors", _texts)
-    name = check_length(", ".join(one.strip() for one in names or () if one.strip()), "author", longest=200)
+    name = ", ".join(one.strip() for one in names or () if one.strip())
+    name = name and require_text(name, "author", longest=MAX_AUTHOR)
     return {"id": name, "name": name} if name else {"id": "import", "name": "Import"}
 
 

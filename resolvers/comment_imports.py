@@ -22,12 +22,11 @@ from .discussions import DOCUMENTS, open_discussion
 from .documents import Database, Document
 from .errors import DomainError, InvalidInput, NotFound
 from .products import find_by_skus
-from .text import require_text
+from .text import MAX_AUTHOR, require_text
 
 # Comments that are posted at once: all of them are counted in one document.
 _AT_ONCE = 16
 _WHO = "import"
-_MAX_NAME = 200
 # Clocks differ by so much. A comment of the future would stand behind all that are posted until then.
 _CLOCKS_DIFFER = timedelta(minutes=5)
 
@@ -159,7 +158,7 @@ class _Work:
 
     async def _put(self, record: CommentRecord) -> Outcome:
         text = require_comment_text(record.text)
-        author = require_text(record.author, "author", longest=_MAX_NAME)
+        author = require_text(record.author, "author", longest=MAX_AUTHOR)
         self._require_past(record)
         discussion = self._discussions[record.subject]
         if discussion is None:

@@ -13,6 +13,16 @@ _SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
 PERMALINK = r"[A-Za-z0-9]+(?:[-_.]+[A-Za-z0-9]+)*"
 _PERMALINK = re.compile(PERMALINK)
 MAX_SLUG = 200
+# Of an author's name, where it does not come in a token.
+MAX_AUTHOR = 200
+# Marks above and below one letter. Vietnamese needs two, cantillated Hebrew four; towers of them cover what is around.
+MAX_MARKS = 6
+_FIRST_MARK = "\u0300"
+# Control characters; those that turn the direction of a whole line; halves of characters; what is no character.
+_UNWANTED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+# Letters and signs that show nothing. Blanks, joiners and other marks of format have categories of their own.
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 
 def fold(text: str) -> str:
@@ -28,11 +38,52 @@ def words(text: str) -> list[str]:
 
 
 def require_text(value: str | None, *path: str, longest: int) -> str:
-    """The text without blanks around it. Raises InvalidInput where it is empty, too long, or holds a NUL."""
+    """The text without blanks around it.
+
+    Raises InvalidInput where it is empty, too long, shows nothing, or holds what would spoil more than itself: control
+    characters, or more than six marks on one letter.
+    """
     text = (value or "").strip()
     if not text:
         raise InvalidInput(f"{_label(path)} must not be empty.", *path)
-    return check_length(text, *path, longest=longest)
+    check_length(text, *path, longest=longest)
+    if not (text.isascii() and text.isprintable()):
+        _require_harmless(text, *path)
+    return text
+
+
+def _require_harmless(text: str, *path: str) -> None:
+    if has_unwanted(text):
+        raise InvalidInput(f"{_label(path)} holds a control character.", *path)
+    if not any(map(_is_seen, text)):
+        raise InvalidInput(f"{_label(path)} must not be empty: it shows nothing.", *path)
+    if has_tower(text):
+        raise InvalidInput(f"{_label(path)} has more than {MAX_MARKS} marks on one letter.", *path)
+
+
+def has_unwanted(text: str) -> bool:
+    """Whether it holds control characters, or others that would spoil more than itself."""
+    return _UNWANTED.search(text) is not None
+
+
+def has_tower(text: str) -> bool:
+    """Whether more than six marks are on one letter."""
+    marks = 0
+    for character in text:
+        is_mark = character >= _FIRST_MARK and (
+            unicodedata.combining(character) or unicodedata.category(character) == "Me"
+        )
+        marks = marks + 1 if is_mark else 0
+        if marks > MAX_MARKS:
+            return True
+    return False
+
+
+def _is_seen(character: str) -> bool:
+    """Whether it shows anything by itself. Joiners do not, and still belong into words and pictures."""
+    if character in _UNSEEN or _VARIATION_SELECTORS.match(character):
+        return False
+    return unicodedata.category(character) not in {"Cc", "Cf", "Zl", "Zp", "Zs"}
 
 
 def check_length(text: str, *path: str, longest: int) -> str:

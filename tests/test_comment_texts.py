@@ -10,9 +10,10 @@ import bson
 import pytest
 
 from resolvers import comment_embedded
-from resolvers.comment_text import LONGEST, MAX_LINES, MAX_MARKS, require_comment_text
+from resolvers.comment_text import LONGEST, MAX_LINES, require_comment_text
 from resolvers.discussions import EMBEDDED
 from resolvers.errors import InvalidInput
+from resolvers.text import MAX_MARKS
 from schema.markdown import comment_html
 
 from .discussions import ON_EACH, count, everything, open_on_product, page, post, post_input
@@ -36,6 +37,7 @@ GOOD = {
 BAD = {
     "nothing": "",
     "blanks": " \n\t ",
+    "nothing to be seen": "\u200b\u2060\n\u3164",
     "too long": "x" * (LONGEST + 1),
     "too many lines": "x\n" * (MAX_LINES + 1) + "x",
     "NUL": "a\0b",
