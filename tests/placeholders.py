@@ -1,0 +1,81 @@
+"""What stands in the documentation for ids and nonces, which differ from one database to another.
+
+`<id of jazz>` stands for the id of the category with that slug, `<nonce of LP-0001>` for the present nonce of that
+product, `<id at /blog>` and `<nonce at /about>` for those of the node at that path, `<first revision at /about>` and
+`<first nonce at /about>` for the id and the nonce of its oldest revision, `<my cart>` and `<account Savings>` for the
+ids of the viewer's cart and account, and `<endCursor>` for that of the page before.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from .harness import GatewayClient
+
+_STANDS_FOR = re.compile(r"<(id|nonce) of ([^<>]+)>")
+_AT = re.compile(r"<(id|nonce|first revision|first nonce) at (/[^<>]+)>")
+_NODE_AT = """
+query ($path: String!) {
+  content(path: $path) {
+    id nonce
+    ... on Page { revisions(first: 100) { nodes { id nonce } } }
+    ... on BlogEntry { revisions(first: 100) { nodes { id nonce } } }
+  }
+}
+"""
+_CURSOR = "<endCursor>"
+_OWN = re.compile(r"<(my cart|account ([^<>]+))>")
+_VIEWER = "{ viewer { cart { id } accounts { id name } } }"
+
+
+async def resolved(shop: GatewayClient, query: str, given: Any, operation: str | None = None) -> Any:
+    """The variables with what their placeholders stand for."""
+    if isinstance(given, dict):
+        cursors = [name for name, value in given.items() if value == _CURSOR]
+        if cursors:
+            first = await shop.data(query, {**given, **dict.fromkeys(cursors)}, operation=operation)
+            given = {**given, **dict.fromkeys(cursors, end_cursor(first))}
+        return {name: await resolved(shop, query, value) for name, value in given.items()}
+    if isinstance(given, list):
+        return [await resolved(shop, query, value) for value in given]
+    return await stood_for(shop, given) if isinstance(given, str) else given
+
+
+async def stood_for(shop: GatewayClient, given: str) -> str:
+    """What a text stands for; most stand for themselves."""
+    if (own := _OWN.fullmatch(given)) is not None:
+        return await own_id(shop, own[2])
+    if (place := _AT.fullmatch(given)) is not None:
+        return await found_at(shop, place[1], place[2])
+    if (found := _STANDS_FOR.fullmatch(given)) is None:
+        return given
+    kind, key = found.groups()
+    if kind == "id":
+        category = await shop.data("query ($key: String!) { category(slug: $key) { id } }", {"key": key})
+        return str(category["category"]["id"])
+    product = await shop.data("query ($key: String!) { product(sku: $key) { nonce } }", {"key": key})
+    return str(product["product"]["nonce"])
+
+
+async def found_at(shop: GatewayClient, wanted: str, path: str) -> str:
+    """The id or the nonce of the node at a path, as it is or as it was at first."""
+    node = (await shop.data(_NODE_AT, {"path": path}))["content"]
+    if not wanted.startswith("first"):
+        return str(node[wanted])
+    return str(node["revisions"]["nodes"][-1]["id" if wanted == "first revision" else "nonce"])
+
+
+async def own_id(shop: GatewayClient, account: str | None) -> str:
+    """The id of the viewer's account of this name; with None of the viewer's cart."""
+    viewer = (await shop.data(_VIEWER))["viewer"]
+    found = {one["name"]: one["id"] for one in viewer["accounts"]}
+    return str(viewer["cart"]["id"] if account is None else found[account])
+
+
+def end_cursor(answer: Any) -> str:
+    """The first `endCursor` in an answer."""
+    text = re.search(r'"endCursor": "([^"]+)"', json.dumps(answer))
+    assert text is not None, answer
+    return text[1]
