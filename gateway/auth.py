@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -133,6 +134,10 @@ class Authenticator:
         if self._settings.jwt_issuer is not None:
             claims["iss"] = self._settings.jwt_issuer
         return jwt.encode(claims, self._secret, algorithm="HS256")
+
+
+def roles_named(names: Iterable[str]) -> list[Role]:
+    return [Role[name] for name in names]
 
 
 def _reason(error: jwt.PyJWTError) -> str:

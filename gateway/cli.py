@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import socket
 import sys
 from collections.abc import Coroutine
@@ -12,27 +11,27 @@ from datetime import timedelta
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import orjson
 import typer
-from pymongo.errors import PyMongoError
 from rich.console import Console
 from rich.table import Table
 
-from schema.roles import Role
-
-from . import cli_data, demo_token, payment_service, schema_check, server
-from .auth import Authenticator, InvalidToken
+from . import payment_service
 from .clock import SystemClock
-from .embedded import EmbeddedError
-from .explain import plan_of_text
-from .logs import configure
-from .operations import InvalidOperation
+from .lazy import lazy
 from .payment_service import PaymentService
-from .plans.plan import InvalidVariables
-from .printing import printable
-from .settings import Settings, SettingsError
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from . import auth, cli_data, cli_errors, demo_token, logs, operations, schema_check, server
+    from . import explain as explaining
+else:
+    # To import them takes most of a second. `--help` needs none of them, and each command a few.
+    auth, cli_data, cli_errors, demo_token = map(lazy, ("auth", "cli_data", "cli_errors", "demo_token"))
+    explaining, logs, operations = map(lazy, ("explain", "logs", "operations"))
+    schema_check, server = map(lazy, ("schema_check", "server"))
 
 T = TypeVar("T")
 # The keys of `imports.IMPORTERS`; type checkers want a literal.
@@ -44,6 +43,20 @@ Subject = Enum(
         "photos": "photos",
         "posts": "posts",
         "comments": "comments",
+    },
+    type=str,
+)
+# The names of `roles.Role`, which comes with all of GraphQL.
+RoleName = Enum(
+    "RoleName",
+    {
+        "ADMIN": "ADMIN",
+        "MERCHANT": "MERCHANT",
+        "EDITOR": "EDITOR",
+        "GAME_MASTER": "GAME_MASTER",
+        "ADVERTISER": "ADVERTISER",
+        "ANALYST": "ANALYST",
+        "SERVICE": "SERVICE",
     },
     type=str,
 )
@@ -102,22 +115,18 @@ def main() -> None:
     """Runs a command; what can go wrong in the world ends in one line and status 1."""
     try:
         app()
-    except (Failure, SettingsError, EmbeddedError, server.PortTaken, InvalidToken) as error:
-        _fail(str(error))
-    except PyMongoError as error:
-        _fail(printable(f"MongoDB: {_one_line(str(error))}"))
-    except OSError as error:
-        _fail(printable(f"{error.filename or 'the system'}: {error.strerror}"))
+    except Failure as failure:
+        _fail(str(failure))
+    except Exception as error:
+        line = cli_errors.line_of(error)
+        if line is None:
+            raise
+        _fail(line)
 
 
 def _fail(text: str) -> None:
     errors.print(f"portico: {text}", style="red", markup=False)
     sys.exit(1)
-
-
-def _one_line(text: str) -> str:
-    # The driver tells of every server and time-out at length; the first clause says what is the matter.
-    return re.split(r", full error|, Timeout:|\(configured timeouts", text)[0].strip()
 
 
 def _read(file: Path) -> str:
@@ -135,7 +144,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 def settings() -> Settings:
     found = Settings.from_env()
-    configure(found)
+    logs.configure(found)
     for given, meant in Settings.misspelt().items():
         errors.print(f"portico: there is no setting {given}; {meant} was probably meant", style="yellow", markup=False)
     return found
@@ -178,8 +187,8 @@ def demo(
         out.print(f"  Authorization: Bearer {token}\n", soft_wrap=True)
         if chosen.payment_url is None:
             # Who tries a token is told no more than a buyer: that the shop does not take it.
-            out.print("Carts are paid by account. To pay by token set PORTICO_PAYMENT_URL, e.g. to a `portico")
-            out.print("payment-service`: docs/shop.md tells how.\n")
+            out.print("Carts are paid by account. To pay by token set PORTICO_PAYMENT_URL, e.g. to where a")
+            out.print("`portico payment-service` is: see docs/shop.md.\n", soft_wrap=True)
         _listen(chosen, host, port, workers, reload=False)
 
 
@@ -199,9 +208,9 @@ def _address(host: str, listening: socket.socket) -> str:
     return f"http://{shown}:{listening.getsockname()[1]}"
 
 
-_ABOUT_PAYMENT_SERVICE = """Serve a payment provider for tests, for PORTICO_PAYMENT_URL. It takes nobody's money.
+_ABOUT_PAYMENT_SERVICE = """Serve a payment provider for tests, which takes nobody's money.
 
-The token of a checkout says what comes of its charge:
+PORTICO_PAYMENT_URL leads the gateway to it. The token of a checkout says what comes of its charge:
 
 \b
 """ + "\n".join(f"  {token:<10} {what}" for token, what in payment_service.TOKENS.items())
@@ -277,8 +286,8 @@ def explain(
     if not isinstance(given, dict):
         raise Failure("--variables must be a JSON object.")
     try:
-        plan = plan_of_text(_read(file), operation, given, settings())
-    except (InvalidOperation, InvalidVariables) as invalid:
+        plan = explaining.plan_of_text(_read(file), operation, given, settings())
+    except operations.InvalidOperation as invalid:
         raise Failure("; ".join(error.message for error in invalid.errors)) from None
     # A line that is cut off in a file or a pipe tells nothing.
     (out if out.is_terminal else Console(width=_WIDE)).print(plan)
@@ -317,7 +326,7 @@ def import_(
 def token(
     sub: Annotated[str, typer.Option(help="The subject: who the token is for.", callback=_text)],
     role: Annotated[
-        list[Role] | None, typer.Option(help="A role; may be given several times.", case_sensitive=False)
+        list[RoleName] | None, typer.Option(help="A role; may be given several times.", case_sensitive=False)
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="What the subject is called where they write something.", callback=_text)
@@ -326,7 +335,8 @@ def token(
 ) -> None:
     """Print a token for development, and nothing else."""
     lasts = timedelta(hours=hours)
-    issued = Authenticator(settings()).issue(sub, role or [], now=SystemClock().now(), lasts=lasts, name=name)
+    roles = auth.roles_named(one.value for one in role or [])
+    issued = auth.Authenticator(settings()).issue(sub, roles, now=SystemClock().now(), lasts=lasts, name=name)
     sys.stdout.write(issued + "\n")
 
 

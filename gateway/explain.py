@@ -9,20 +9,23 @@ from rich.tree import Tree
 
 from schema import create_schema
 
-from .operations import Operations
+from .operations import InvalidOperation, Operations
 from .plans.describe import describe, tree
 from .plans.executor import PlanExecutor
-from .plans.plan import NotCompiled
+from .plans.plan import InvalidVariables, NotCompiled
 from .settings import Settings
 
 
 def plan_of_text(text: str, name: str | None, variables: Mapping[str, Any], settings: Settings) -> Tree:
-    """The plan of an operation as a tree for a terminal. Raises InvalidOperation, and InvalidVariables."""
+    """The plan of an operation as a tree for a terminal. Raises InvalidOperation, of the variables, too."""
     schema = create_schema()._schema  # noqa: SLF001 - strawberry has no public way to it
     operations = Operations(schema, settings)
     operation = operations.get(text)
     definition = operations.check(operation, name, variables)
-    plan = PlanExecutor(schema).plan_of(operation, definition, variables)
+    try:
+        plan = PlanExecutor(schema).plan_of(operation, definition, variables)
+    except InvalidVariables as invalid:
+        raise InvalidOperation(invalid.errors) from None
     if isinstance(plan, NotCompiled):
         return Tree(f"graphql-core runs this operation: {plan} is not compiled.")
     return tree(describe(plan))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +25,7 @@ from gateway.imports import IMPORTERS
 from gateway.schema_check import print_sdl
 from gateway.settings import Settings
 from resolvers.indexes import COLLECTIONS
+from schema.roles import Role
 
 from .harness import SECRET, GatewayClient, create_category, create_product
 from .processes import environment, eventually, portico, served, started
@@ -78,6 +81,18 @@ def test_the_command_tells_its_version() -> None:
     assert portico("--version").stdout.strip() == metadata.version("portico")
 
 
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_what_needs_no_gateway_imports_none(option: str) -> None:
+    code = f"import sys; from gateway import cli; cli.app(['{option}'], standalone_mode=False); print(*sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+
+    # These make most of the second that an import of the whole takes.
+    assert {"strawberry", "graphql", "pymongo", "starlette", "uvicorn", "httpx", "structlog"}.isdisjoint(
+        done.stdout.splitlines()[-1].split()
+    )
+
+
 def test_every_command_tells_what_it_does_and_what_it_takes() -> None:
     with ThreadPoolExecutor(3) as pool:
         whole, *each = pool.map(lambda command: portico(*command, "--help"), [(), *((name,) for name in COMMANDS)])
@@ -98,13 +113,15 @@ def test_every_command_tells_what_it_does_and_what_it_takes() -> None:
 
 
 def test_a_token_is_printed_alone_and_says_what_was_asked_for(env: dict[str, str]) -> None:
-    options = ("--role", "merchant", "--role", "EDITOR", "--hours", "2", "--name", "Ann Lee")
+    roles = [role.name for role in Role]
+    options = [option for role in roles for option in ("--role", role)]
+    options += ["--role", "merchant", "--hours", "2", "--name", "Ann Lee"]
     done = portico("token", "--sub", "Ann", *options, env=env)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
     claims = jwt.decode(done.stdout.strip(), str(SECRET), algorithms=["HS256"], audience="portico")
-    assert (claims["sub"], claims["roles"], claims["name"]) == ("Ann", ["MERCHANT", "EDITOR"], "Ann Lee")
+    assert (claims["sub"], claims["roles"], claims["name"]) == ("Ann", [*roles, "MERCHANT"], "Ann Lee")
     assert claims["exp"] - claims["iat"] == 7200
     assert abs(claims["iat"] - time.time()) < 60
 

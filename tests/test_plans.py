@@ -16,7 +16,7 @@ from starlette.types import Message
 
 from gateway.explain import plan_of_text
 from gateway.http import GraphQLEndpoint
-from gateway.plans.plan import InvalidVariables
+from gateway.operations import InvalidOperation
 from gateway.settings import Settings
 from resolvers import products
 
@@ -119,7 +119,7 @@ CONDITION = "query ($is: Boolean!, $first: Int!) { products(first: $first) { tot
     ],
 )
 def test_variables_that_are_wrong_or_that_a_condition_lacks_are_named(given: dict[str, Any], named: list[str]) -> None:
-    with pytest.raises(InvalidVariables) as caught:
+    with pytest.raises(InvalidOperation) as caught:
         plan_of_text(CONDITION, None, given, Settings())
 
     assert [re.findall(r"'(\$\w+)'", error.message) for error in caught.value.errors] == [[name] for name in named]
