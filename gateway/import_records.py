@@ -18,20 +18,22 @@ from resolvers.discussions import DOCUMENTS
 from resolvers.errors import InvalidInput
 from resolvers.photo_imports import PhotoRecord
 from resolvers.product_imports import ProductRecord
-from resolvers.product_rules import Price, ProductFields
-from resolvers.text import MAX_AUTHOR, require_text
+from resolvers.product_rules import MAX_LIST, MAX_SKU, Price, ProductFields
+from resolvers.text import MAX_AUTHOR, MAX_SLUG, check_length, require_text
 from schema.scalars import check_big_int, parse_instant
 
 from .gallery import SLUG, FileBeside
 
 Record = Mapping[str, Any]
+# The longest path of a node.
+_MAX_PATH = content.MAX_DEPTH * (MAX_SLUG + 1)
 
 
 def category_record(given: Any) -> CategoryRecord:
     """{"slug", "name", "parent"?: a slug}. Raises InvalidInput."""
     record = _object(given, {"slug", "name", "parent"})
     return CategoryRecord(
-        slug=_text(record, "slug").strip(), name=_text(record, "name"), parent=_optional(record, "parent", _as_text)
+        slug=_key(record, "slug"), name=_text(record, "name"), parent=_optional(record, "parent", _as_key)
     )
 
 
@@ -42,7 +44,7 @@ def product_record(given: Any) -> ProductRecord:
     shipping = _optional(record, "shipping", _shipping)
     weight, dimensions = shipping or (None, None)
     fields = ProductFields(
-        sku=_text(record, "sku").strip(),
+        sku=_key(record, "sku", longest=MAX_SKU),
         type=_text(record, "type"),
         title=_text(record, "title"),
         list_price=_price(pricing, "list"),
@@ -55,7 +57,7 @@ def product_record(given: Any) -> ProductRecord:
         issue_date=_optional(record, "issueDate", _instant),
         details={} if record.get("details") is None else record["details"],
     )
-    return ProductRecord(fields, _optional(record, "categories", _texts) or ())
+    return ProductRecord(fields, _optional(record, "categories", _keys) or ())
 
 
 def photo_record(given: Any, records: Path) -> PhotoRecord:
@@ -66,10 +68,10 @@ def photo_record(given: Any, records: Path) -> PhotoRecord:
     record = _object(given, None)
     name = _text(record, "file")
     return PhotoRecord(
-        slug=(_optional(record, "slug", _as_text) or _slug_of(name)).strip(),
+        slug=(_optional(record, "slug", _as_key) or _slug_of(name)).strip(),
         title=_text(record, "title"),
         gallery=_optional(record, "gallery", _as_text) or f"/{SLUG}",
-        author=_optional(record, "author", _as_text) or "import",
+        author=_optional(record, "author", _as_author) or "import",
         tags=tuple(_optional(record, "tags", _texts) or ()),
         read=FileBeside(records, name).read,
         checksum=_optional(record, "sha256", _as_text),
@@ -84,7 +86,7 @@ def comment_record(given: Any) -> CommentRecord:
     subjects = [name for name in ("content", "product") if record.get(name) is not None]
     if len(subjects) != 1:
         raise InvalidInput("either a `content` or a `product` is wanted")
-    subject = _text(record, subjects[0])
+    subject = check_length(_text(record, subjects[0]), subjects[0], longest=_MAX_PATH)
     if subject.startswith("/") is not (subjects[0] == "content"):
         raise InvalidInput("a path begins with a slash, a SKU with something else", subjects[0])
     storage = _optional(record, "storage", _as_text) or DOCUMENTS
@@ -92,8 +94,8 @@ def comment_record(given: Any) -> CommentRecord:
         raise InvalidInput(f"it must be one of {', '.join(STORAGES)}", "storage")
     return CommentRecord(
         subject=subject,
-        name=_text(record, "id"),
-        parent=_optional(record, "parent", _as_text),
+        name=_as_key(_text(record, "id"), "id"),
+        parent=_optional(record, "parent", _as_key),
         author=_text(record, "author"),
         text=_text(record, "text"),
         posted=_instant(record.get("posted"), "posted"),
@@ -120,7 +122,7 @@ def post_record(given: Any) -> PostRecord:
     published = "publishOn" if record.get("publishOn") is not None else "date"
     return PostRecord(
         blog=path,
-        slug=_text(record, "slug").strip(),
+        slug=_key(record, "slug"),
         title=_text(record, "title"),
         text=_text(record, "text"),
         author=_author(record),
@@ -139,9 +141,14 @@ def _author(record: Record) -> dict[str, str]:
             for name in ("id", "name")
         }
     names = [_as_text(author, "author")] if author is not None else _optional(record, "authors", _texts)
-    name = ", ".join(one.strip() for one in names or () if one.strip())
-    name = name and require_text(name, "author", longest=MAX_AUTHOR)
+    name = _as_author(", ".join(one.strip() for one in names or () if one.strip()), "author")
     return {"id": name, "name": name} if name else {"id": "import", "name": "Import"}
+
+
+def _as_author(value: Any, *path: str) -> str:
+    """The name of an author; empty where there is none."""
+    name = _as_text(value, *path).strip()
+    return name and require_text(name, *path, longest=MAX_AUTHOR)
 
 
 def _day(value: Any, *path: str) -> Any:
@@ -186,6 +193,22 @@ def _as_text(value: Any, *path: str) -> str:
     if not isinstance(value, str):
         raise InvalidInput("a text is wanted", *path)
     return value
+
+
+def _key(record: Record, name: str, *, longest: int = MAX_SLUG) -> str:
+    """What something is looked for by. Of many records it comes into one query, so no part of that may be huge."""
+    return check_length(_text(record, name).strip(), name, longest=longest)
+
+
+def _as_key(value: Any, *path: str) -> str:
+    return check_length(_as_text(value, *path), *path, longest=MAX_SLUG)
+
+
+def _keys(value: Any, *path: str) -> list[str]:
+    keys = [_as_key(item, *path, str(number)) for number, item in enumerate(_list(value, *path))]
+    if len(keys) > MAX_LIST:
+        raise InvalidInput(f"There are {len(keys):,}; {MAX_LIST} are allowed.", *path)
+    return keys
 
 
 def _optional(record: Record, name: str, read: Callable[..., Any], *path: str) -> Any:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import IO, Any, cast
 
 import orjson
 
@@ -18,6 +18,7 @@ from resolvers.comment_imports import put_comments
 from resolvers.content_imports import put_posts
 from resolvers.documents import Database
 from resolvers.errors import DomainError, InvalidInput
+from resolvers.import_outcomes import Outcome, is_overtaken, refusal_of
 from resolvers.photo_imports import put_photos
 from resolvers.product_imports import put_products
 from resolvers.uploads import UploadRules
@@ -31,11 +32,14 @@ IN_FLIGHT = 3
 # A record that waits for its parent is kept in memory; a file with more of them has lost its order, or its parents.
 MAX_WAITING = 200_000
 MAX_LINE = 16 * 1024 * 1024
+# Seconds. Where somebody else has just written the same, it is looked at again after each of these.
+PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+# Characters of the reason for a bad record.
+_MAX_REASON = 500
 _GZIP = b"\x1f\x8b"
 
 # A record with the file and the line it comes from.
 Row = tuple[str, int, Any]
-Outcome = Literal["created", "changed", "unchanged", "waiting"] | DomainError
 
 
 @dataclass(frozen=True)
@@ -162,9 +166,7 @@ class Import:
                 self._wait(row)
             else:
                 ready.append(row)
-        more = {"rules": self.rules} if self.importer.has_files else {}
-        records = [record for _, _, record in ready]
-        outcomes = await self.importer.put(self.db, records, now=self.clock.now(), **more)
+        outcomes = await self._settled(ready)
         for row, outcome in zip(ready, outcomes, strict=True):
             if isinstance(outcome, DomainError):
                 self._bad(row, _reason(outcome))
@@ -173,6 +175,33 @@ class Import:
             else:
                 self.summary.counts[outcome] += 1
         return any(outcome != "waiting" for outcome in outcomes)
+
+    async def _settled(self, rows: list[Row]) -> list[Outcome]:
+        """What becomes of the rows, in the end: what another import or an editor got at first is tried again."""
+        outcomes = await self._stored(rows)
+        for pause in PAUSES:
+            again = [number for number, outcome in enumerate(outcomes) if is_overtaken(outcome)]
+            if not again:
+                break
+            await asyncio.sleep(pause)
+            found = await self._stored([rows[number] for number in again])
+            for number, outcome in zip(again, found, strict=True):
+                outcomes[number] = outcome
+        return outcomes
+
+    async def _stored(self, rows: list[Row]) -> list[Outcome]:
+        """What becomes of the rows. Where the database refuses them together, each is stored by itself."""
+        more = {"rules": self.rules} if self.importer.has_files else {}
+        records = [record for _, _, record in rows]
+        try:
+            return list(await self.importer.put(self.db, records, now=self.clock.now(), **more))
+        except Exception as error:
+            refusal = refusal_of(error)
+            if refusal is None:
+                raise
+        if len(rows) == 1:
+            return [refusal]
+        return [outcome for row in rows for outcome in await self._stored([row])]
 
     def _key(self, row: Row) -> str:
         return self.importer.key(row[2])
@@ -230,4 +259,5 @@ def _lines(file: Path, on_progress: Callable[[int], None]) -> Iterator[bytes]:
 
 def _reason(error: DomainError) -> str:
     path = ".".join((*getattr(error, "path", ()), *getattr(error, "within", ())))
-    return f"{path}: {error.message}" if path else error.message
+    reason = f"{path}: {error.message}" if path else error.message
+    return reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}…"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from bson import ObjectId
 from pymongo.errors import BulkWriteError
@@ -15,10 +14,9 @@ from .categories import CATEGORIES, find_usable, lineage_below
 from .category_edits import MAX_NAME, confirm_created, move_category, rename_category
 from .category_lineage import refresh_lineage
 from .documents import SCHEMA_VERSION, Database, Document
-from .errors import DomainError, InvalidInput
+from .errors import DomainError, InvalidInput, SlugTaken
+from .import_outcomes import Outcome, refused_row
 from .text import require_slug, require_text
-
-Outcome = Literal["created", "changed", "unchanged", "waiting"] | DomainError
 
 
 @dataclass(frozen=True)
@@ -90,10 +88,11 @@ async def _insert_level(
     try:
         await db[CATEGORIES.name].insert_many(documents.values(), ordered=False)
     except BulkWriteError as error:
-        # Only a slug that somebody else took a moment ago can be in the way; the next run finds it.
-        taken = {row["index"] for row in error.details["writeErrors"]}
+        # A slug that somebody else took a moment ago is found when it is looked for again.
         numbers = list(documents)
-        outcomes |= {numbers[index]: InvalidInput("The slug was taken meanwhile.", "slug") for index in taken}
+        for row in error.details["writeErrors"]:
+            number = numbers[row["index"]]
+            outcomes[number] = refused_row(row) or SlugTaken(documents[number]["slug"])
     parents = {document["parent"] for document in documents.values() if document["parent"] is not None}
     usable = await find_usable(db, parents) if parents else {}
     if await refresh_lineage(db, ids) or len(usable) < len(parents):

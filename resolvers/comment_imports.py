@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
 
 from bson import ObjectId
 
@@ -20,7 +19,8 @@ from .content import KIND as CONTENT
 from .content import find_by_paths, path_in
 from .discussions import DOCUMENTS, open_discussion
 from .documents import Database, Document
-from .errors import DomainError, InvalidInput, NotFound
+from .errors import InvalidInput, NotFound
+from .import_outcomes import Outcome, outcome_of
 from .products import find_by_skus
 from .text import MAX_AUTHOR, require_text
 
@@ -50,9 +50,6 @@ class CommentRecord:
     @property
     def key(self) -> str:
         return f"{self.subject}\n{self.name}"
-
-
-Outcome = Literal["created", "changed", "unchanged", "waiting"] | DomainError
 
 
 async def put_comments(db: Database, records: Sequence[CommentRecord], *, now: datetime) -> list[Outcome]:
@@ -151,10 +148,7 @@ class _Work:
         return CommentRef(discussion["storage"], discussion["_id"], comment_id)
 
     async def put(self, record: CommentRecord) -> Outcome:
-        try:
-            return await self._put(record)
-        except DomainError as error:
-            return error
+        return await outcome_of(self._put(record))
 
     async def _put(self, record: CommentRecord) -> Outcome:
         text = require_comment_text(record.text)

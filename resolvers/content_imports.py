@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from bson import ObjectId
 
@@ -17,8 +16,8 @@ from .content_edits import Edit, rewrite_entry
 from .content_rules import require_tags, require_title
 from .documents import Database, Document
 from .errors import DomainError, InvalidInput, SlugTaken
+from .import_outcomes import Outcome, outcome_of
 
-Outcome = Literal["created", "changed", "unchanged"] | DomainError
 # Entries that are written at once.
 _AT_ONCE = 16
 
@@ -54,10 +53,7 @@ async def put_posts(db: Database, records: Sequence[PostRecord], *, now: datetim
         if not isinstance(blog, ObjectId):
             return blog
         async with room:
-            try:
-                return await _put(db, blog, known[record.blog].get(record.slug), record, now)
-            except DomainError as error:
-                return error
+            return await outcome_of(_put(db, blog, known[record.blog].get(record.slug), record, now))
 
     return list(await asyncio.gather(*(put(record) for record in records)))
 

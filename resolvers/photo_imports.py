@@ -6,14 +6,15 @@ import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from . import operations
 from .content import GALLERY, PHOTO, SECTION, Path, find_by_paths, path_in
 from .content_creation import NewNode, create_section
 from .content_edits import Edit, add_tags, edit_metadata
+from .content_rules import require_tags, require_title
 from .documents import Database, Document
-from .errors import DomainError, InvalidInput
+from .errors import InvalidInput
+from .import_outcomes import Outcome, outcome_of
 from .uploads import UploadRules, replace_photo, upload_photo
 
 
@@ -30,9 +31,6 @@ class PhotoRecord:
     checksum: str | None = None
 
 
-Outcome = Literal["created", "changed", "unchanged"] | DomainError
-
-
 async def put_photos(
     db: Database, records: Sequence[PhotoRecord], *, rules: UploadRules, now: datetime
 ) -> list[Outcome]:
@@ -40,19 +38,13 @@ async def put_photos(
 
     Writes:   as `upload_photo`, `replace_photo` and `edit_metadata`. Tags are added, and none is taken away.
     """
-    outcomes: list[Outcome] = []
-    for record in records:
-        try:
-            outcomes.append(await _put(db, record, rules, now))
-        except DomainError as error:
-            outcomes.append(error)
-    return outcomes
+    return [await outcome_of(_put(db, record, rules, now)) for record in records]
 
 
 async def _put(db: Database, record: PhotoRecord, rules: UploadRules, now: datetime) -> Outcome:
     author = {"id": record.author, "name": record.author}
     checksum = await _checksum(record)
-    if record.checksum not in {None, checksum}:
+    if record.checksum is not None and record.checksum.strip().lower() != checksum:
         raise InvalidInput("the file is another: its bytes have another checksum", "sha256")
     gallery, found = await _place(db, record, author, now)
     if found is None:
@@ -118,15 +110,17 @@ async def _change(
             operation_id=operations.random_operation_id(),
         )
         outcome = "changed"
-    if photo["title"] != record.title:
+    # What would be stored is compared, not what is written in the file.
+    title, tags = require_title(record.title), require_tags(record.tags)
+    if photo["title"] != title:
         edit = Edit(photo["_id"], photo["nonce"], author, now, operations.random_operation_id())
-        await edit_metadata(db, edit, changes={"title": record.title})
+        await edit_metadata(db, edit, changes={"title": title})
         outcome = "changed"
-    if not set(record.tags) <= set(photo["tags"]):
+    if not set(tags) <= set(photo["tags"]):
         await add_tags(
             db,
             node_id=photo["_id"],
-            tags=list(record.tags),
+            tags=tags,
             now=now,
             operation_id=operations.random_operation_id(),
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
 
 from bson import ObjectId
 from pymongo import UpdateOne
@@ -15,12 +14,11 @@ from . import intents, operations
 from .categories import CATEGORIES
 from .documents import Database, Document
 from .errors import Conflict, DomainError, InvalidInput, NotFound, SkuTaken
+from .import_outcomes import Outcome, refused_row
 from .product_edits import CREATION, confirm_created, created_by, update_product
 from .product_rules import ProductFields, document_of
 from .product_terms import search_keys
 from .products import PRODUCTS, find_by_skus
-
-Outcome = Literal["created", "changed", "unchanged"] | DomainError
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ async def _insert(db: Database, new: dict[int, Document], now: datetime) -> dict
         await db[PRODUCTS.name].insert_many(documents, ordered=False)
     except BulkWriteError as error:
         for row in error.details["writeErrors"]:
-            outcomes[numbers[row["index"]]] = SkuTaken(skus[row["index"]])
+            outcomes[numbers[row["index"]]] = refused_row(row) or SkuTaken(skus[row["index"]])
     undone = await confirm_created(db, operation_id, skus)
     by_sku = dict(zip(skus, numbers, strict=True))
     return outcomes | {by_sku[sku]: NotFound("Category", str(gone)) for sku, gone in undone.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,59 @@ async def test_each_bad_record_is_named_and_the_others_are_kept(
     ]
     assert [photo["slug"] for photo in await photos_at(gateway, "/gallery")] == ["good"]
     await assert_invariants(gateway)
+
+
+async def test_what_would_be_stored_is_compared_and_not_what_is_written(
+    gateway: GatewayClient, settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "one.png").write_bytes(picture())
+    line = {"file": "one.png", "title": " One  and\ttwo e\u0301", "tags": ["a  b", " e\u0301 "]}
+    line |= {"sha256": sha256(picture()).upper()}
+
+    told = [await imported(settings, tmp_path, [line]) for _ in range(2)]
+
+    assert told == [["photos: 1 created"], ["photos: 1 unchanged"]]
+    (photo,) = await photos_at(gateway, "/gallery")
+    assert (photo["title"], photo["tags"]) == ("One and two \xe9", ["a b", "\xe9"])
+
+
+async def test_two_imports_at_once_both_find_the_photos_as_they_are_to_be(
+    gateway: GatewayClient, settings: Settings, tmp_path: Path
+) -> None:
+    lines: list[Line] = []
+    for number in range(3):
+        (tmp_path / f"p{number}.png").write_bytes(picture(color="red"))
+        lines.append({"file": f"p{number}.png", "title": f"Photo {number}", "tags": ["a"]})
+
+    for color in ("red", "blue"):
+        (tmp_path / "p1.png").write_bytes(picture(color=color))
+        told = await asyncio.gather(*(imported(settings, tmp_path, lines) for _ in range(2)))
+        # One of the two has made or changed each.
+        assert not any("failed" in line or ":" in line[:3] for lines_of in told for line in lines_of), told
+        found = await photos_at(gateway, "/gallery")
+        assert [photo["slug"] for photo in found] == ["p0", "p1", "p2"]
+        assert await bytes_of(gateway, found[1]) == picture(color=color)
+    await assert_invariants(gateway)
+
+
+async def test_the_name_of_an_author_has_a_limit_and_the_photo_behind_it_is_stored(
+    gateway: GatewayClient, settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "one.png").write_bytes(picture())
+    line = {"file": "one.png", "title": "One"}
+    authors = ["x" * 9_000_000, "x" * 201, "\u200b", " Ann ", ""]
+
+    told = await imported(
+        settings, tmp_path, [{**line, "slug": f"p{number}", "author": author} for number, author in enumerate(authors)]
+    )
+
+    assert told == [
+        "1: author: Author has 9,000,000 characters; 200 are allowed.",
+        "2: author: Author has 201 characters; 200 are allowed.",
+        "3: author: Author must not be empty: it shows nothing.",
+        "photos: 2 created, 3 failed",
+    ]
+    assert [photo["author"]["name"] for photo in await photos_at(gateway, "/gallery")] == ["Ann", "import"]
 
 
 async def test_real_photos_are_what_their_list_says(gateway: GatewayClient, settings: Settings) -> None:
