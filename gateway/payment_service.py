@@ -104,12 +104,9 @@ class PaymentService:
         try:
             while True:
                 status, told = await self._respond_to(reader)
-                content = told if isinstance(told, bytes) else orjson.dumps(told)
                 # Where a request was not understood nobody knows where the next one begins.
                 goes_on = status is not HTTPStatus.BAD_REQUEST
-                head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-length: {len(content)}\r\n"
-                head += "\r\n" if goes_on else "connection: close\r\n\r\n"
-                writer.write(head.encode() + content)
+                writer.write(self.encoded(status, told, goes_on=goes_on))
                 await writer.drain()
                 if not goes_on:
                     break
@@ -119,6 +116,12 @@ class PaymentService:
         finally:
             self._connections.discard(task)
             writer.close()
+
+    def encoded(self, status: HTTPStatus, told: Any, *, goes_on: bool) -> bytes:
+        content = told if isinstance(told, bytes) else orjson.dumps(told)
+        head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-length: {len(content)}\r\n"
+        head += "\r\n" if goes_on else "connection: close\r\n\r\n"
+        return head.encode() + content
 
     async def _respond_to(self, reader: asyncio.StreamReader) -> tuple[HTTPStatus, Any]:
         try:

@@ -17,10 +17,11 @@ _FOR_EVER = 3600.0
 
 @dataclass
 class PaymentService(payment_service.PaymentService):
-    """What fails for a while fails until it `is_back`."""
+    """What fails for a while fails until it `is_back`. Until then, too, `strange` is its answer to everything."""
 
     seconds: float = _FOR_EVER
     url: str = ""
+    strange: bytes = b""
     asked: list[Asked] = field(default_factory=list)
 
     @property
@@ -36,7 +37,13 @@ class PaymentService(payment_service.PaymentService):
 
     async def respond(self, asked: Asked) -> tuple[HTTPStatus, Any]:
         self.asked.append(asked)
-        return await super().respond(asked)
+        return (HTTPStatus.OK, {}) if self._is_strange() else await super().respond(asked)
+
+    def encoded(self, status: HTTPStatus, told: Any, *, goes_on: bool) -> bytes:
+        return self.strange if self._is_strange() else super().encoded(status, told, goes_on=goes_on)
+
+    def _is_strange(self) -> bool:
+        return bool(self.strange) and not self.is_back
 
 
 @contextlib.asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -10,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.payment_service import TOKENS
 from gateway.settings import Secret, Settings
+from resolvers import cart_jobs
+from schema.nodes import key_in
 
 from .harness import MUTATIONS, Commands, GatewayClient, SettableClock, assert_invariants, run_jobs, running, stops
 from .interruptions import crashing
@@ -34,7 +38,8 @@ async def shop(
     settings: Settings, clock: SettableClock, commands: Commands, service: PaymentService
 ) -> AsyncIterator[GatewayClient]:
     """A gateway whose provider is the service; it waits a second for an answer."""
-    own = replace(settings, payment_url=service.url, payment_key=Secret("the gateway's key"), payment_seconds=1.0)
+    key = Secret("the gateway's key")
+    own = replace(settings, payment_url=service.url, payment_key=key, payment_seconds=1.0, log_level="warning")
     async with running(own, clock=clock, commands=commands) as gateway:
         yield gateway
 
@@ -159,8 +164,81 @@ async def test_a_job_learns_the_outcome_where_nobody_asks_again(
         await run_jobs(shop, clock)
         assert service.taken() == []
         assert (await cart_of(shop, cart))["status"] == "ACTIVE"
+        # That is the answer of this call; another one can pay.
+        assert (await shop.result("checkout", given))["__typename"] == "PaymentDeclined"
+        given = checkout_input(cart)
     assert (await shop.result("checkout", given))["__typename"] == "CheckoutPayload"
     await assert_sold_once(shop, service, cart, sku)
+
+
+def answer(status: str, body: bytes, *headers: str) -> bytes:
+    head = "\r\n".join([f"HTTP/1.1 {status}", f"content-length: {len(body)}", *headers])
+    return f"{head}\r\n\r\n".encode() + body
+
+
+CHARGED = b'{"status": "charged", "id": "ch-1"}'
+STRANGE = {
+    "nothing": answer("200 OK", b""),
+    "no JSON": answer("200 OK", b"<html>Welcome</html>"),
+    "JSON that is not compressed": answer("200 OK", CHARGED, "content-encoding: gzip"),
+    "JSON that is": answer("200 OK", gzip.compress(CHARGED), "content-encoding: gzip"),
+    "an unknown compression": answer("200 OK", CHARGED, "content-encoding: of my own"),
+    "deep nesting": answer("200 OK", b"[" * 200_000 + b"]" * 200_000),
+    "deep nesting beside": answer("200 OK", b'{"status": "charged", "x": ' + b"[" * 9_000 + b"]" * 9_000 + b"}"),
+    "a long answer": answer("200 OK", CHARGED + b" " * 5_000_000),
+    "another encoding": answer("200 OK", '{"status": "declined", "message": "é"}'.encode("latin-1")),
+    "half a character": answer("200 OK", b'{"status": "declined", "message": "\\ud800"}'),
+    "no number": answer("200 OK", b'{"status": "charged", "id": NaN}'),
+    "a number for an id": answer("200 OK", b'{"status": "charged", "id": 17}'),
+    "an object for a message": answer("200 OK", b'{"status": "declined", "message": {"en": "No."}}'),
+    "a list for a status": answer("200 OK", b'{"status": ["charged"], "id": "ch-1"}'),
+    "a status of its own": answer("299 Yes", b'{"status": "CHARGED", "id": "ch-1"}'),
+    "a list": answer("200 OK", b"[" + CHARGED + b"]"),
+    "no HTTP": b"charged\r\n\r\n",
+    "a redirect": answer("302 Found", b"", "location: http://127.0.0.1:9/v1/charges"),
+    "a redirect to nowhere": answer("302 Found", b"", "location: http://[/"),
+    "a bad request": answer("400 Bad Request", b'{"error": "the gateway\'s key is no good"}'),
+    "an unknown caller": answer("401 Unauthorized", b"{}"),
+    "a caller without rights": answer("403 Forbidden", b"{}"),
+    "a wrong path": answer("404 Not Found", b"{}"),
+}
+
+
+async def test_whatever_the_provider_answers_leaves_the_outcome_open_and_stops_no_job(
+    shop: GatewayClient, clock: SettableClock, service: PaymentService
+) -> None:
+    sku = await stock_up(shop, units=100, price=PRICE)
+    for name, service.strange in STRANGE.items():
+        given = checkout_input(await new_cart(shop, **{sku: 2}))
+        service.is_back = False
+
+        told = await shop.result("checkout", given)
+        clock.advance(seconds=61)
+        finished = await cart_jobs.finish_checkouts(shop.db, shop.state.payments, now=clock.now())
+        service.is_back = True
+        done = await shop.result("checkout", given)
+
+        assert (told["__typename"], finished, done["__typename"]) == ("PaymentPending", 0, "CheckoutPayload"), name
+    assert [amount for _, amount in service.taken()] == [2 * PRICE] * len(STRANGE)
+
+
+@pytest.mark.parametrize("name", ["a redirect", "a bad request", "an unknown caller", "a caller without rights"])
+async def test_the_log_tells_an_operator_which_charge_hangs_and_no_secret(
+    shop: GatewayClient, service: PaymentService, name: str
+) -> None:
+    cart, _ = await full_cart(shop)
+    service.strange = STRANGE[name]
+
+    with capture_logs() as log:
+        await shop.result("checkout", checkout_input(cart, "a card's token"))
+
+    (warning,) = log
+    assert warning["log_level"] == "warning"
+    assert warning["status"] == int(service.strange.split()[1])
+    assert key_in("Cart", cart) not in str(log)
+    assert await shop.db["carts"].find_one({"checkout.reference": warning["reference"]}, {"_id": 1}) is not None
+    assert warning["reference"] == service.asked[0].headers["idempotency-key"]
+    assert not any(secret in str(log) for secret in ("the gateway's key", "a card's token"))
 
 
 async def test_a_charge_of_long_ago_is_asked_about_before_it_is_asked_for(

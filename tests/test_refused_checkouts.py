@@ -71,7 +71,7 @@ class Scene:
         try:
             await transfer_jobs.finish_transfers(db, now=now)
             await cart_jobs.finish_checkouts(db, self.gateway.state.payments, now=now)
-        except Crash:
+        except* Crash:
             assert faulty.has_crashed
         return faulty.has_crashed
 
