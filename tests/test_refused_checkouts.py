@@ -46,7 +46,7 @@ class Scene:
         self.cart = await new_cart(self.gateway, **{self.sku: 2})
         self.account = await open_account(self.gateway.db, 2 * PRICE - 1)
         paid_by = {"accountId": self.account} if self.kind == "account" else {"token": "hang"}
-        self.given = checkout_input(self.cart, payment=paid_by)
+        self.given = checkout_input(self.cart, payment=paid_by, idempotencyKey="the call")
 
     async def stored(self) -> Any:
         return await self.gateway.db["carts"].find_one({"_id": key_in("Cart", self.cart)})
