@@ -11,6 +11,7 @@ from resolvers import (
     category_jobs,
     comment_checks,
     content_checks,
+    discussion_checks,
     order_checks,
     photo_checks,
     product_jobs,
@@ -155,6 +156,12 @@ async def _discussions(db: Database) -> AsyncIterator[Problem]:
         yield Problem(f"discussion {wrong['_id']}", wrong["problem"], mend if wrong.get("repair") else None)
 
 
+async def _subjects(db: Database) -> AsyncIterator[Problem]:
+    async for stray in discussion_checks.find_stray_discussions(db):
+        remove = partial(discussion_checks.remove_stray, db, stray)
+        yield Problem(f"discussion {stray['_id']}", stray["problem"], remove)
+
+
 INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "Every stored ancestor list equals the chain of parents, with their present names and slugs.", _categories
@@ -180,4 +187,5 @@ INVARIANTS: tuple[Invariant, ...] = (
         "Every discussion counts the comments that it lists, every comment its replies; each reply has its parent.",
         _discussions,
     ),
+    Invariant("Every discussion has its subject, and every comment its discussion.", _subjects),
 )

@@ -97,8 +97,9 @@ async def _finish_transfers(turn: Turn) -> int:
 
 
 async def _finish_comments(turn: Turn) -> int:
+    removed = await comment_jobs.finish_removals(turn.db, now=turn.now)
     split = await comment_jobs.finish_splits(turn.db, now=turn.now)
-    return split + await comment_jobs.finish_comments(turn.db, now=turn.now)
+    return removed + split + await comment_jobs.finish_comments(turn.db, now=turn.now)
 
 
 async def _upgrade_documents(turn: Turn) -> int:

@@ -140,7 +140,10 @@ async def finish_split(db: Database, bucket: Document) -> None:
         "$set": {"high": at, "count": len(whole["comments"]) - len(moved)},
         "$unset": {"split": ""},
     }
-    await db[BUCKETS.name].update_one({**mine, "split.at": at}, kept)
+    done = await db[BUCKETS.name].update_one({**mine, "split.at": at}, kept)
+    if not done.matched_count and await db[BUCKETS.name].find_one(mine, {"_id": 1}) is None:
+        # It went with the subject of the discussion; no other page ever goes.
+        await db[BUCKETS.name].delete_one({"discussion": fresh["discussion"], "_id": fresh["_id"]})
 
 
 async def _insert(db: Database, bucket: Document) -> None:

@@ -20,6 +20,7 @@ from .documents import Document
 COMMENTS_COLLECTION = "comments"
 EMBEDDED_COLLECTION = "comment_discussions"
 PAGES_COLLECTION = "comment_pages"
+KEYS_COLLECTION = "comment_keys"
 
 _NEWEST = "updateDescription.updatedFields.newest"
 MATCH: Document = {

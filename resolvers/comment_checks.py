@@ -19,7 +19,7 @@ from .comment_ledger import LedgerStorage, is_childless
 from .comment_pages import KEYS
 from .comment_storages import STORAGES
 from .comments import END
-from .discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, find_by_ids
+from .discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, OPEN, find_by_ids
 from .documents import Database, Document
 from .sweeps import wrong_in_batches
 
@@ -33,7 +33,7 @@ async def find_wrong_discussions(db: Database) -> AsyncIterator[Document]:
     Yields {_id: the discussion's, storage, problem, repair, …}; `repair` names what `mend_discussion` would do, None
     where nobody can know what is right.
     """
-    every = db[DISCUSSIONS.name].find({}, {"storage": 1, "count": 1, "under_way": 1})
+    every = db[DISCUSSIONS.name].find(OPEN, {"storage": 1, "count": 1, "under_way": 1})
     async for wrong in wrong_in_batches(every, partial(_wrong_in, db), 1):
         yield wrong
 
@@ -47,8 +47,11 @@ async def _wrong_in(db: Database, discussions: list[Document]) -> AsyncIterator[
         found = [*wrong, *_wrong_comments(comments)]
         if discussion["storage"] != EMBEDDED:
             found += _wrong_count(discussion["count"], len(comments))
-        after = (await find_by_ids(db, [discussion["_id"]], {"count": 1, "under_way": 1}))[discussion["_id"]]
-        is_busy = discussion["under_way"] or after["under_way"] or after["count"] != discussion["count"]
+        after = (await find_by_ids(db, [discussion["_id"]], {"count": 1, "under_way": 1})).get(discussion["_id"])
+        # Its subject may have gone meanwhile.
+        is_busy = (
+            after is None or discussion["under_way"] or after["under_way"] or after["count"] != discussion["count"]
+        )
         for problem in [] if is_busy else found:
             yield {"_id": discussion["_id"], "storage": discussion["storage"], **problem}
 

@@ -30,6 +30,7 @@ from .comment_changes import EMBEDDED_COLLECTION
 from .comment_embedded_reads import chain_of, find_comments, find_embedded_pages
 from .comment_storage import MARKS_KEPT, Draft, Slug
 from .comments import CommentListing, CommentRef, named, shown
+from .discussion_removal import require_subject
 from .discussions import EMBEDDED
 from .documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
 from .errors import DiscussionFull, InvalidInput, NotFound
@@ -101,6 +102,8 @@ class EmbeddedStorage:
             about = await self._about(db, comment)
             if about is None:
                 await _insert(db, draft.discussion)
+                # There may have been one, which went with the subject of the discussion.
+                await require_subject(db, draft.discussion)
                 continue
             known = self._known(about, comment)
             if known is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,10 +18,12 @@ from .comment_text import require_comment_text
 from .comments import MAX_DEPTH, CommentRef
 from .content import KIND as CONTENT
 from .content import find_by_paths, path_in
-from .discussions import DOCUMENTS, open_discussion
+from .discussion_subjects import open_on
+from .discussions import DOCUMENTS
 from .documents import Database, Document
 from .errors import InvalidInput, NotFound
 from .import_outcomes import Outcome, outcome_of
+from .products import KIND as PRODUCT
 from .products import find_by_skus
 from .text import MAX_AUTHOR, require_text
 
@@ -126,14 +129,18 @@ class _Work:
         if record.subject.startswith("/"):
             way = path_in(record.subject)
             node = None if way is None else (await find_by_paths(self._db, [way])).get(way)
-            subject = None if node is None else (CONTENT, str(node["_id"]))
+            subject = None if node is None else (CONTENT, str(node["_id"]), node["_id"])
         else:
             product = (await find_by_skus(self._db, [record.subject], {"sku": 1})).get(record.subject)
-            subject = None if product is None else ("Product", record.subject)
+            subject = None if product is None else (PRODUCT, record.subject, product["_id"])
         if subject is None:
             return None
-        kind, key = subject
-        return await open_discussion(self._db, kind=kind, key=key, storage=record.storage, subject=_WHO, now=self._now)
+        kind, key, of = subject
+        with contextlib.suppress(NotFound):
+            return await open_on(
+                self._db, kind=kind, key=key, of=of, storage=record.storage, subject=_WHO, now=self._now
+            )
+        return None
 
     def _operation(self, subject: str, name: str) -> str:
         """The same for the same record, so that it is posted once however often the file is imported."""

@@ -44,7 +44,8 @@ from pymongo import ReturnDocument
 from . import operations
 from .comment_storage import MARKS_KEPT, Draft
 from .comments import named, shown, stored
-from .discussions import DISCUSSIONS, find_by_ids
+from .discussion_removal import require_subject
+from .discussions import DISCUSSIONS, OPEN, find_by_ids
 from .documents import Database, Document
 from .errors import NotFound
 
@@ -142,10 +143,12 @@ class LedgerStorage(ABC):
             return None
         if "gone" in comment:
             raise NotFound("Comment")
-        found = await find_by_ids(db, [discussion])
-        for entry in found[discussion]["under_way"]:
+        found = (await find_by_ids(db, [discussion])).get(discussion)
+        if found is None:
+            raise NotFound("Discussion", str(discussion))
+        for entry in found["under_way"]:
             if entry["id"] == comment_id and entry["by"] > 0:
-                await self.settle(db, found[discussion], entry, now=entry["at"])
+                await self.settle(db, found, entry, now=entry["at"])
         return shown(comment, self.name, discussion)
 
     async def edit(self, db: Database, comment: Document, *, text: str, now: datetime, operation_id: str) -> Document:
@@ -238,7 +241,10 @@ class LedgerStorage(ABC):
         is_counted: bool,
         now: datetime,
     ) -> None:
-        """Takes the entry off both lists, and counts it with each where it has come about. May be repeated."""
+        """Takes the entry off both lists, and counts it with each where it has come about. May be repeated.
+
+        Raises NotFound where the subject of the discussion is gone.
+        """
         attempt, by = entry["attempt"], entry["by"] if is_counted else 0
         if parent is not None:
             taken = {"$pull": {"coming": {"attempt": attempt}}, "$inc": {"replies": by}}
@@ -249,7 +255,9 @@ class LedgerStorage(ABC):
                 await self.tidy(db, after, now=now)
         listed = {"_id": discussion, "under_way.attempt": attempt}
         counted = {"$pull": {"under_way": {"attempt": attempt}}, "$inc": {"count": by}}
-        await db[DISCUSSIONS.name].update_one(listed, counted)
+        if not (await db[DISCUSSIONS.name].update_one(listed, counted)).matched_count:
+            # Somebody else has taken it off; or the subject is gone, and what was put by then belongs to nothing.
+            await require_subject(db, discussion)
 
     async def _require(self, db: Database, comment: Document) -> Document:
         """The comment as it is stored now. Raises NotFound where it is gone."""
@@ -266,7 +274,7 @@ def _entry(comment_id: ObjectId, *, by: int, parent: ObjectId | None, now: datet
 async def _list(db: Database, discussion: ObjectId, entry: Document) -> Document:
     """Lists what is about to happen. Returns the discussion as it was before."""
     before = await db[DISCUSSIONS.name].find_one_and_update(
-        {"_id": discussion},
+        {"_id": discussion, **OPEN},
         {"$push": {"under_way": entry}},
         projection={"storage": 1, "under_way": 1},
         return_document=ReturnDocument.BEFORE,

@@ -19,6 +19,7 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from .comment_buckets import BUCKETS, FULL, holding, may_match_now, place
+from .comment_changes import KEYS_COLLECTION
 from .comment_documents import LISTED, fence_of, indexes_of_keys, is_slug_taken
 from .comment_ledger import LedgerStorage, SlugPartTaken
 from .comment_page_reads import find_by_keys, find_in_buckets
@@ -28,7 +29,7 @@ from .discussions import PAGES
 from .documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
 from .paging import Key, Page
 
-KEYS = CollectionSpec("comment_keys", indexes=indexes_of_keys(), shard_key={"discussion": 1})
+KEYS = CollectionSpec(KEYS_COLLECTION, indexes=indexes_of_keys(), shard_key={"discussion": 1})
 _FENCES_KEPT = 100
 
 

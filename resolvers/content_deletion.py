@@ -12,7 +12,7 @@ from datetime import datetime
 
 from bson import ObjectId
 
-from . import intents, operations, photos, revisions
+from . import discussions, intents, operations, photos, revisions
 from .content import KIND, NODES, SECTION, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_by_ids
 from .content_edits import SETTLED, conflict
 from .documents import Database, Document
@@ -27,8 +27,8 @@ async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: da
 
     Raises:   NotFound, EditConflict, SectionNotEmpty, PhotoLocked.
     Writes:   of a section cms.nodes: a mark, then the removal, or of the mark where something is below. Of other nodes
-              intents, cms.nodes, cms.revisions, cms.assets.chunks and .files: one nonce-guarded removal, then that of
-              what belongs to the node.
+              one nonce-guarded removal. Of both intents before, and then what belongs to the node: cms.revisions,
+              cms.assets.chunks and .files, discussions.
     """
     earlier = await operations.notes(db, operation_id)
     for _ in range(SETTLING_ATTEMPTS):
@@ -70,8 +70,10 @@ async def finish_section(db: Database, section: Document) -> None:
         await nodes.update_one(mine, {"$unset": {"deleting": ""}})
         raise SectionNotEmpty
     await operations.note(db, operation_id, deleting=True)
-    deleted = await nodes.delete_one(mine)
-    if not deleted.deleted_count and await find_by_ids(db, [section["_id"]], {"_id": 1}):
+    now = section["deleting"]["at"]
+    await intents.announce(db, operation_id, kind=DELETION, keys=[str(section["_id"])], now=now)
+    await nodes.delete_one(mine)
+    if await finish_removal(db, [section["_id"]], operation_id, now=now):
         # A job took the mark off meanwhile, for it saw something below.
         raise SectionNotEmpty
 
@@ -98,5 +100,8 @@ async def finish_removal(db: Database, ids: list[ObjectId], operation_id: str, *
         if node_id not in there:
             await revisions.forget(db, node_id)
             await photos.forget(db, node_id, now=now)
+            await discussions.close(
+                db, kind=KIND, key=str(node_id), of=node_id, by=operation_id, is_final=True, now=now
+            )
     await intents.withdraw(db, operation_id)
     return list(there)

@@ -32,6 +32,12 @@ async def withdraw(db: Database, operation_id: str) -> None:
     await db[INTENTS.name].delete_one({"_id": operation_id})
 
 
+async def announced(db: Database, *, kind: str) -> set[str]:
+    """The keys of all documents that somebody is about to write in this way."""
+    found = await db[INTENTS.name].find({"kind": kind}, {"keys": 1}).to_list()
+    return {key for intent in found for key in intent["keys"]}
+
+
 async def left_behind(db: Database, *, kind: str, before: datetime) -> AsyncIterator[Document]:
     """The intents of this kind that were announced at this time or earlier: {_id: the operation's, keys}."""
     async for intent in db[INTENTS.name].find({"kind": kind, "at": {"$lte": before}}):

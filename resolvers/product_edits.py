@@ -14,12 +14,12 @@ from uuid import uuid4
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
-from . import intents, operations, stock
+from . import discussions, intents, operations, stock
 from .categories import SETTLING_ATTEMPTS, SETTLING_PAUSE, find_usable, require_usable
 from .documents import SCHEMA_VERSION, Database, Document
 from .errors import Conflict, NotFound, ProductEditConflict, ProductInUse, SkuTaken
 from .product_rules import ProductFields, document_of
-from .products import PRODUCTS, find_by_sku
+from .products import KIND, PRODUCTS, find_by_sku
 
 # An edit's own two steps can be overtaken by an edit that left the nonce alone: an upgrade, or a job.
 _EDIT_ATTEMPTS = 5
@@ -175,7 +175,8 @@ async def delete_product(db: Database, *, sku: str, nonce: str, now: datetime, o
 
     Raises:   NotFound, ProductInUse, ProductEditConflict (with the product as it is), Conflict (a deletion by somebody
               else does not come to an end).
-    Writes:   products, stock; a mark, then the stock, then the removal, or of the marks where carts hold some.
+    Writes:   products, stock, discussions; a mark, then the stock and the discussion, then the removal, or of the marks
+              where carts hold some.
     """
     earlier = await operations.notes(db, operation_id)
     for _ in range(SETTLING_ATTEMPTS):
@@ -212,20 +213,33 @@ async def _try_delete(db: Database, product: Document, now: datetime, operation_
         raise
     if is_closed:
         await operations.note(db, operation_id, deleting=deletion)
+        # Before: once the product is gone another one may have its SKU, which must not get its comments.
+        await discussions.close(db, kind=KIND, key=sku, of=product["_id"], by=deletion, is_final=False, now=now)
         mine = {"sku": sku, "nonce": product["nonce"], "deleting.id": deletion}
         if (await db[PRODUCTS.name].delete_one(mine)).deleted_count:
+            await _settle_discussion(db, product, sku, deletion, is_gone=True, now=now)
             await stock.write_off(db, sku, deletion, now=now)
             return True
     await settle_deletion(db, sku, deletion, now=now)
     return False
 
 
+async def _settle_discussion(
+    db: Database, product: Document, sku: str, deletion: str, *, is_gone: bool, now: datetime
+) -> None:
+    of = product["_id"]
+    await discussions.settle_closed(db, kind=KIND, key=sku, of=of, by=deletion, is_gone=is_gone, now=now)
+
+
 async def settle_deletion(db: Database, sku: str, deletion: str, *, now: datetime) -> None:
     """Undoes a deletion that has not deleted its product yet, and finishes one that has. May be repeated.
 
-    Writes:   products, then stock; one guarded update each.
+    Writes:   products, discussions, then stock; one guarded update each. What is closed of the discussion of a product
+              that is gone, `comment_jobs` finds by itself.
     """
     mine = {"sku": sku, "deleting.id": deletion}
     await db[PRODUCTS.name].update_one(mine, {"$unset": {"deleting": ""}})
     product = await find_by_sku(db, sku, {"_id": 1})
+    if product is not None:
+        await _settle_discussion(db, product, sku, deletion, is_gone=False, now=now)
     await stock.settle_closed(db, sku, deletion, product_id=None if product is None else product["_id"], now=now)

@@ -38,6 +38,8 @@ from .documents import CollectionSpec, Database, Document, Projection, upgrade_r
 from .paging import Key, Listing, Page, count_listings, find_pages
 from .product_terms import search_keys, stock_term, term
 
+# The kind of what a product's global id stands for.
+KIND = "Product"
 _TEXT_WEIGHTS = {
     "title": 10,
     "details.artist": 6,

@@ -7,9 +7,9 @@ from typing import Annotated, cast
 import strawberry
 from graphql import GraphQLError
 
-from resolvers import comment_edits, comment_storages, discussions, errors
+from resolvers import comment_edits, comment_storages, discussion_subjects, errors
 from resolvers.comments import CommentRef
-from resolvers.documents import Document
+from resolvers.documents import Document, DocumentId
 
 from .access import require_caller
 from .context import Info
@@ -84,8 +84,8 @@ EditCommentResult = Annotated[
 ]
 
 
-async def _require_subject(info: Info, global_id: str) -> tuple[str, str]:
-    """The kind and the key of something that can be discussed. Raises NotFound."""
+async def _require_subject(info: Info, global_id: str) -> tuple[str, str, DocumentId]:
+    """The kind and the key of something that can be discussed, and its document's id. Raises NotFound."""
     try:
         kind, key = decode_id(global_id)
     except ValueError:
@@ -95,7 +95,7 @@ async def _require_subject(info: Info, global_id: str) -> tuple[str, str]:
     document = (await kind.read(info.context.db, None)([key])).get(key)
     if document is None or not await is_visible(info.context, kind, document):
         raise errors.NotFound(kind.name, str(key))
-    return kind.name, str(key)
+    return kind.name, str(key), document["_id"]
 
 
 async def _require_own(info: Info, ref: CommentRef) -> Document | None:
@@ -117,11 +117,12 @@ class CommentMutation:
     @mutation(description="Opens a discussion. Opening it twice gives the same discussion. For callers with a token.")
     async def open_discussion(self, info: Info, input: OpenDiscussionInput) -> OpenDiscussionResult | None:
         caller = require_caller(info.context)
-        kind, key = await _require_subject(info, input.subject_id)
-        opened = await discussions.open_discussion(
+        kind, key, document_id = await _require_subject(info, input.subject_id)
+        opened = await discussion_subjects.open_on(
             info.context.db,
             kind=kind,
             key=key,
+            of=document_id,
             storage=input.storage.name,
             subject=caller.subject,
             now=info.context.now,

@@ -166,13 +166,23 @@ WRITES: dict[str, tuple[str, Any, list[str]]] = {
             "find cms.assets.files",
             f"find {NODES}",
             f"find {NODES}",
+            "update discussions",
             "update intents",
         ],
     ),
     "deleting a section": (
         "deleteContent",
         lambda known: _ids(known["other"]),
-        [f"delete {NODES}", f"find {NODES}", f"find {NODES}", f"update {NODES}"],
+        [
+            f"delete {NODES}",
+            f"delete {TEXTS}",
+            "delete intents",
+            "find cms.assets.files",
+            *[f"find {NODES}"] * 3,
+            f"update {NODES}",
+            "update discussions",
+            "update intents",
+        ],
     ),
 }
 

@@ -147,4 +147,4 @@ def _is_ours(command: Any) -> bool:
 
 def _is_the_look(command: Any) -> bool:
     """The looks for what is left, on all shards."""
-    return {"under_way.at", "split.since", "schema_version"} & set(command.get("filter", {})) != set()
+    return {"under_way.at", "closing_at", "split.since", "schema_version"} & set(command.get("filter", {})) != set()

@@ -58,7 +58,7 @@ FEW = 100
 # An invariant is checked on every category, every photo and every file, so all of them are read.
 MAY_SCAN = {
     "find categories {}",
-    "find discussions {}",
+    "find discussions {'closed': None}",
     "find cms.nodes {'type': 'photo', 'detail.file': {'$ne': None}}",
     "find cms.assets.files {'metadata.unsettled': None, 'metadata.removed': None}",
 }
