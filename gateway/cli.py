@@ -25,13 +25,13 @@ from .payment_service import PaymentService
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from . import auth, cli_data, cli_errors, demo_token, logs, operations, schema_check, server
+    from . import auth, cli_data, cli_errors, demo_token, logs, operations, reddit, schema_check, server
     from . import explain as explaining
 else:
     # To import them takes most of a second. `--help` needs none of them, and each command a few.
     auth, cli_data, cli_errors, demo_token = map(lazy, ("auth", "cli_data", "cli_errors", "demo_token"))
     explaining, logs, operations = map(lazy, ("explain", "logs", "operations"))
-    schema_check, server = map(lazy, ("schema_check", "server"))
+    reddit, schema_check, server = map(lazy, ("reddit", "schema_check", "server"))
 
 T = TypeVar("T")
 # The keys of `imports.IMPORTERS`; type checkers want a literal.
@@ -60,6 +60,8 @@ RoleName = Enum(
     },
     type=str,
 )
+# The keys of `comment_storages.STORAGES`.
+Storage = Enum("Storage", {"DOCUMENTS": "DOCUMENTS", "EMBEDDED": "EMBEDDED", "PAGES": "PAGES"}, type=str)
 
 app = typer.Typer(
     name="portico",
@@ -309,6 +311,17 @@ def shard() -> None:
 def import_(
     subject: Annotated[Subject, typer.Argument(help="What the files hold.")],
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="JSON Lines, plain or gzipped.")],
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[THREAD=]SUBJECT",
+            help="What exported comments are about: a path or a SKU, for one thread, e.g. t3_n49rw=/about, or for all "
+            "others; may be given several times.",
+        ),
+    ] = None,
+    storage: Annotated[
+        Storage | None, typer.Option(help="How the discussions are kept that exported comments open.")
+    ] = None,
 ) -> None:
     """Import JSON Lines: every good record is kept, every bad one is named. Safe to run again.
 
@@ -318,8 +331,20 @@ def import_(
     for file in files:
         if not file.is_file():
             raise Failure(f"{file}: there is no such file.")
-    if not run(cli_data.import_files(settings(), subject.value, files, out, errors)):
+    threads = _threads(subject, on, storage)
+    if not run(cli_data.import_files(settings(), subject.value, files, out, errors, threads)):
         raise typer.Exit(1)
+
+
+def _threads(subject: Subject, on: list[str] | None, storage: Storage | None) -> reddit.Threads | None:
+    if not on and storage is None:
+        return None
+    if subject.value != "comments":
+        raise Failure("--on and --storage are for comments.")
+    try:
+        return reddit.Threads.of(on or [], **({} if storage is None else {"storage": storage.value}))
+    except ValueError as error:
+        raise Failure(str(error)) from None
 
 
 @app.command()

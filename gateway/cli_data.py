@@ -20,10 +20,11 @@ from . import demo, demo_site, embedded, gallery, payments
 from .clock import SystemClock
 from .doctor import INVARIANTS, Invariant
 from .driver import connect, reach
-from .imports import IMPORTERS, BadRecord, Import, Summary
+from .imports import IMPORTERS, BadRecord, Import, Summary, comments
 from .jobs import Worker
 from .pictures import upload_rules
 from .printing import printable
+from .reddit import Threads
 from .settings import Settings
 
 _SHOWN = 50
@@ -89,18 +90,31 @@ async def load_demo(settings: Settings, size: int, out: Console) -> None:
         out.print(f"accounts: {await demo.open_accounts(db, now=now):,} with money in them")
 
 
-async def import_files(settings: Settings, subject: str, files: Sequence[Path], out: Console, errors: Console) -> bool:
-    """Whether every record was good."""
+async def import_files(
+    settings: Settings,
+    subject: str,
+    files: Sequence[Path],
+    out: Console,
+    errors: Console,
+    threads: Threads | None = None,
+) -> bool:
+    """Whether every record was good. `threads` tells what exported comments are about."""
     async with opened(settings) as db:
         async for _ in create_indexes(db):
             pass
-        summary = await _import(db, settings, subject, files, out, errors)
+        summary = await _import(db, settings, subject, files, out, errors, threads)
     out.print(_counts(subject, summary))
     return not summary.counts["failed"]
 
 
 async def _import(
-    db: Database, settings: Settings, subject: str, files: Sequence[Path], out: Console, errors: Console
+    db: Database,
+    settings: Settings,
+    subject: str,
+    files: Sequence[Path],
+    out: Console,
+    errors: Console,
+    threads: Threads | None = None,
 ) -> Summary:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=out, transient=not out.is_terminal) as progress:
@@ -113,7 +127,8 @@ async def _import(
         def on_progress(read: int) -> None:
             progress.advance(task, read)
 
-        work = Import(db, IMPORTERS[subject], SystemClock(), on_bad, on_progress, upload_rules(settings))
+        importer = IMPORTERS[subject] if threads is None else comments(threads)
+        work = Import(db, importer, SystemClock(), on_bad, on_progress, upload_rules(settings))
         return await work.run(files)
 
 

@@ -24,7 +24,8 @@ from resolvers.product_imports import put_products
 from resolvers.uploads import UploadRules
 
 from .clock import Clock
-from .import_records import category_record, comment_record, photo_record, post_record, product_record
+from .import_records import category_record, photo_record, post_record, product_record
+from .reddit import Threads
 
 BATCH = 500
 # So many batches are stored at once: the server works on several while the next is read.
@@ -59,12 +60,17 @@ class Importer:
     awaits: str = "category"
 
 
+def comments(threads: Threads) -> Importer:
+    """The importer of comments, which takes those of these threads, too."""
+    return Importer(threads.record, lambda record: record.key, put_comments, awaits="comment")
+
+
 IMPORTERS: dict[str, Importer] = {
     "categories": Importer(category_record, lambda record: record.slug, put_categories),
     "products": Importer(product_record, lambda record: record.fields.sku, put_products, is_parallel=True),
     "photos": Importer(photo_record, lambda record: f"{record.gallery}/{record.slug}", put_photos, has_files=True),
     "posts": Importer(post_record, lambda record: "/".join((*record.blog, record.slug)), put_posts),
-    "comments": Importer(comment_record, lambda record: record.key, put_comments, awaits="comment"),
+    "comments": comments(Threads()),
 }
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.imports import IMPORTERS, BadRecord, Import
+from gateway.imports import IMPORTERS, BadRecord, Import, comments
+from gateway.reddit import Threads
 from resolvers.comment_text import require_comment_text
 from resolvers.content_creation import NewNode, create_page
-from resolvers.discussions import discussion_id
+from resolvers.discussions import PAGES, discussion_id
 from schema.nodes import encode_id
 
 from . import real_data
@@ -23,11 +24,14 @@ from .harness import IS_SOAK, GatewayClient, assert_invariants
 Line = dict[str, Any]
 
 
-async def imported(gateway: GatewayClient, folder: Path, *lines: Line) -> tuple[Counter[str], list[str]]:
+async def imported(
+    gateway: GatewayClient, folder: Path, *lines: Line, threads: Threads | None = None
+) -> tuple[Counter[str], list[str]]:
     """What became of the records, and the reasons why some were not taken."""
     bad: list[BadRecord] = []
     file = real_data.write(folder / "comments.jsonl", list(lines))
-    work = Import(gateway.db, IMPORTERS["comments"], SystemClock(), bad.append, lambda _: None)
+    importer = IMPORTERS["comments"] if threads is None else comments(threads)
+    work = Import(gateway.db, importer, SystemClock(), bad.append, lambda _: None)
     summary = await work.run([file])
     return summary.counts, [f"{one.line}: {one.reason}" for one in bad]
 
@@ -154,12 +158,95 @@ async def test_a_record_that_cannot_be_taken_is_named(gateway: GatewayClient, tm
     assert len(reasons) == 1
 
 
+def exported(name: str, parent: str = "t3_one", **fields: Any) -> Line:
+    """A line as it is exported."""
+    return {
+        "name": f"t1_{name}",
+        "id": name,
+        "parent_id": parent,
+        "link_id": "t3_one",
+        "author": "alienth",
+        "body": f"Text of {name} &amp; more.",
+        "created_utc": 1323313370.0,
+        "edited": False,
+        "score": 2,
+        **fields,
+    }
+
+
+async def test_exported_comments_come_below_what_their_threads_are_about(
+    gateway: GatewayClient, tmp_path: Path
+) -> None:
+    await add_products(gateway.db, [product(sku="p"), product(sku="q")])
+    lines = [
+        exported("b", "t1_a", created_utc="1323313371", edited=1323313399.0),
+        exported("a", author=None, edited=True),
+        exported("c", "t3_two", link_id="t3_two"),
+        line("own"),
+    ]
+
+    found = await imported(gateway, tmp_path, *lines, threads=Threads.of(["t3_one=p", "q"], PAGES))
+    again = await imported(gateway, tmp_path, *lines, threads=Threads.of(["t3_one=p", "q"]))
+
+    assert (found, again) == ((Counter(created=4), []), (Counter(unchanged=4), []))
+    rows = await everything(gateway, discussion_on("p"))
+    assert [(row["text"], row["author"]["id"], row["depth"], row["posted"]) for row in rows] == [
+        ("Text of own.", "alienth", 0, "2011-12-08T03:02:03.000Z"),
+        ("Text of a & more.", "[deleted]", 0, "2011-12-08T03:02:50.000Z"),
+        ("Text of b & more.", "alienth", 1, "2011-12-08T03:02:51.000Z"),
+    ]
+    assert await count(gateway, discussion_on("q")) == 1
+    opened = await gateway.db["discussions"].distinct("storage")
+    assert opened == [PAGES]
+
+
+async def test_an_exported_comment_that_cannot_be_taken_is_named(gateway: GatewayClient, tmp_path: Path) -> None:
+    await add_products(gateway.db, [product(sku="p")])
+    lines = [
+        exported("a", link_id="t3_two"),
+        exported("a", created_utc=1e300),
+        exported("a", created_utc=None),
+        exported("a", "t4_b"),
+        exported("a", body=""),
+        exported("a", body=None),
+        exported("a", link_id=7),
+        exported("a", "t1_gone"),
+    ]
+
+    counts, reasons = await imported(gateway, tmp_path, *lines, threads=Threads.of(["t3_one=p"]))
+
+    assert counts == Counter(failed=len(lines))
+    assert sorted(reasons) == [
+        "1: link_id: say what t3_two is about: --on t3_two=PATH, or =SKU",
+        "2: created_utc: seconds since 1970 are wanted",
+        "3: created_utc: seconds since 1970 are wanted",
+        "4: parent_id: a name that begins with t1_ or t3_ is wanted",
+        "5: text: Text must not be empty.",
+        "6: text: it is missing",
+        "7: link_id: a name that begins with t3_ is wanted",
+        "8: parent: there is no comment 't1_gone'",
+    ]
+
+
+def test_a_thread_is_about_one_thing() -> None:
+    with pytest.raises(ValueError, match="one thing"):
+        Threads.of(["t3_one=p", "t3_one=/about"])
+    with pytest.raises(ValueError, match="one thing"):
+        Threads.of(["p", "/about"])
+
+
 async def test_real_threads_are_what_their_file_says(gateway: GatewayClient, tmp_path: Path) -> None:
     threads = [thread for thread in real_data.THREADS if IS_SOAK or thread not in real_data.LONG_THREADS]
     lines = [one for one in real_data.discussions() if one["product"] in threads]
     await add_products(gateway.db, [product(sku=thread) for thread in threads])
+    for thread in threads:
+        given = {"subjectId": encode_id("Product", thread), "storage": real_data.THREADS[thread]}
+        await gateway.result("openDiscussion", given)
 
-    assert await imported(gateway, tmp_path, *lines) == (Counter(created=len(lines)), [])
+    # As they are exported.
+    rows = [one for one in real_data.rows("reddit_comments") if one["link_id"] in threads]
+    about = Threads({thread: thread for thread in threads})
+    assert await imported(gateway, tmp_path, *rows, threads=about) == (Counter(created=len(lines)), [])
 
     await assert_invariants(gateway)
     for thread in threads:
