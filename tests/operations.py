@@ -14,9 +14,8 @@ from graphql import (
     DocumentNode,
     FieldNode,
     GraphQLSchema,
-    NamedTypeNode,
+    InlineFragmentNode,
     NameNode,
-    NonNullTypeNode,
     OperationDefinitionNode,
     TypeInfo,
     TypeInfoVisitor,
@@ -34,14 +33,22 @@ from graphql.language.visitor import REMOVE
 
 # Values beyond these would only be refused; the refusals have tests of their own.
 _MAX_FIRST = 5
+# Enough for some of them to be of the types that are asked.
+_IDS = 12
+# Other operations have variables of the same names for something else.
+_OTHERS = (
+    "query Other($v0: Boolean!, $v1: Boolean = false) { __typename @include(if: $v0) a: __typename @skip(if: $v1) }",
+    "query Other($v0: [ID!]!, $v1: ProductFilter) { nodes(ids: $v0) { id } products(filter: $v1) { totalCount } }",
+)
 
 
 @dataclass
 class Request:
-    """The text of an operation, and its variables."""
+    """A document, the variables of one of its operations, and the name of that one, where there are others."""
 
     text: str
     variables: dict[str, Any] = field(default_factory=dict)
+    operation: str | None = None
 
 
 def as_a_client_asks(schema: GraphQLSchema, text: str, known: Mapping[str, Sequence[str]], seed: int) -> Request:
@@ -52,15 +59,18 @@ def as_a_client_asks(schema: GraphQLSchema, text: str, known: Mapping[str, Seque
     lift = _Lift(type_info, rng)
     document = visit(document, TypeInfoVisitor(type_info, lift))
     (definition,) = (node for node in document.definitions if isinstance(node, OperationDefinitionNode))
+    beside = list(parse(rng.choice(_OTHERS)).definitions) if rng.random() < 0.2 else []
+    name = "Chosen" if beside else None
     declared = OperationDefinitionNode(
         operation=definition.operation,
-        name=definition.name,
+        name=NameNode(value=name) if name else definition.name,
         selection_set=definition.selection_set,
         directives=definition.directives,
         variable_definitions=tuple(lift.definitions),
     )
-    others = tuple(node for node in document.definitions if node is not definition)
-    return Request(print_ast(DocumentNode(definitions=(declared, *others))), lift.values)
+    rest = [node for node in document.definitions if node is not definition]
+    definitions = rng.sample([declared, *beside], len(beside) + 1) + rest
+    return Request(print_ast(DocumentNode(definitions=tuple(definitions))), lift.values, name)
 
 
 class _Found(Visitor):
@@ -80,7 +90,7 @@ class _Found(Visitor):
         if name in self._known and self._rng.random() < 0.9:
             values = self._known[name]
             one = self._rng.choice(values)
-            return _argument(name, orjson.dumps(self._rng.sample(values, 2) if name == "ids" else one).decode())
+            return _argument(name, orjson.dumps(self._rng.sample(values, _IDS) if name == "ids" else one).decode())
         if name == "filter" and self._rng.random() < 0.8:
             # Most random conditions let nothing through.
             return _argument(name, "{}")
@@ -116,28 +126,46 @@ class _Lift(Visitor):
     def leave_field(self, node: FieldNode, *_: Any) -> Any:
         if self._rng.random() < 0.85:
             return None
-        name = self._rng.choice(["include", "skip"])
-        condition = self._new(
-            NonNullTypeNode(type=NamedTypeNode(name=NameNode(value="Boolean"))), self._rng.random() < 0.5
-        )
-        directive = DirectiveNode(
-            name=NameNode(value=name), arguments=(ArgumentNode(name=NameNode(value="if"), value=condition),)
-        )
         return FieldNode(
             alias=node.alias,
             name=node.name,
             arguments=node.arguments,
-            directives=(*(node.directives or ()), directive),
+            directives=(*(node.directives or ()), self._directive()),
             selection_set=node.selection_set,
         )
 
-    def _new(self, declared: Any, value: Any, default: Any = None) -> VariableNode:
+    def leave_inline_fragment(self, node: InlineFragmentNode, *_: Any) -> Any:
+        if self._rng.random() < 0.85:
+            return None
+        return InlineFragmentNode(
+            type_condition=node.type_condition,
+            directives=(*(node.directives or ()), self._directive()),
+            selection_set=node.selection_set,
+        )
+
+    def _directive(self) -> DirectiveNode:
+        """`@include` or `@skip` by a variable. Where its type has a default, null may come for it."""
+        name = self._rng.choice(["include", "skip"])
+        value: bool | None = self._rng.random() < 0.5
+        declared, default = parse_type("Boolean!"), None
+        if self._rng.random() < 0.3:
+            declared, default = parse_type("Boolean"), parse_value("true" if self._rng.random() < 0.5 else "false")
+            value = None if self._rng.random() < 0.1 else value
+        condition = self._new(declared, value, default, is_nullable=default is not None)
+        return DirectiveNode(
+            name=NameNode(value=name), arguments=(ArgumentNode(name=NameNode(value="if"), value=condition),)
+        )
+
+    def _new(self, declared: Any, value: Any, default: Any = None, *, is_nullable: bool = False) -> VariableNode:
         variable = VariableNode(name=NameNode(value=f"v{len(self.definitions)}"))
         # Some are left out, and have their value by default.
         is_default = default is not None and self._rng.random() < 0.2
         self.definitions.append(
             VariableDefinitionNode(
-                variable=variable, type=declared, default_value=default if is_default else None, directives=()
+                variable=variable,
+                type=declared,
+                default_value=default if is_default or is_nullable else None,
+                directives=(),
             )
         )
         if not is_default:
