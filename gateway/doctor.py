@@ -159,7 +159,7 @@ async def _discussions(db: Database) -> AsyncIterator[Problem]:
 async def _subjects(db: Database) -> AsyncIterator[Problem]:
     async for stray in discussion_checks.find_stray_discussions(db):
         remove = partial(discussion_checks.remove_stray, db, stray)
-        yield Problem(f"discussion {stray['_id']}", stray["problem"], remove)
+        yield Problem(f"discussion {stray['_id']}", stray["problem"], remove if "is_stray" in stray else None)
 
 
 INVARIANTS: tuple[Invariant, ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
 from bson import ObjectId
 
@@ -12,6 +13,7 @@ from .discussion_removal import remove_comments
 from .discussion_subjects import find_subjects
 from .discussions import DISCUSSIONS, OPEN, find_by_ids
 from .documents import SCHEMA_VERSION, Database, Document, in_batches
+from .sweeps import wrong_in_batches
 
 _GONE: Document = {"of": None, "by": "", "is_final": True}
 
@@ -19,20 +21,26 @@ _GONE: Document = {"of": None, "by": "", "is_final": True}
 async def find_stray_discussions(db: Database) -> AsyncIterator[Document]:
     """Discussions that are seen by nobody, for their subject is gone, and comments of no discussion.
 
-    What a deletion is about to remove is passed over. Yields {_id: the discussion's, problem, …}, with its `subject`
-    where it has had one.
+    What a deletion is about to remove is passed over. Yields {_id: the discussion's, problem, is_stray, …}, with its
+    `subject` where it has had one. One without `is_stray` is damaged, so that nobody can tell.
     """
     found = db[DISCUSSIONS.name].find(OPEN, {"subject": 1, "of": 1})
-    async for batch in in_batches(found):
-        for discussion in await _without_subject(db, batch):
-            subject = discussion["subject"]
-            yield {**discussion, "problem": f"its subject {subject['kind']}:{subject['key']} is gone"}
+    async for wrong in wrong_in_batches(found, partial(_stray_in, db)):
+        yield wrong
     for name in (COMMENTS_COLLECTION, KEYS_COLLECTION, PAGES_COLLECTION, EMBEDDED_COLLECTION):
         path = "_id" if name == EMBEDDED_COLLECTION else "discussion"
         ids = await db[name].aggregate([{"$sort": {path: 1}}, {"$group": {"_id": f"${path}"}}])
         async for batch in in_batches(ids):
             for discussion_id in await _without_discussion(db, [row["_id"] for row in batch]):
-                yield {"_id": discussion_id, "problem": f"there is something of it in {name}, and it is not there"}
+                problem = f"there is something of it in {name}, and it is not there"
+                yield {"_id": discussion_id, "problem": problem, "is_stray": True}
+
+
+async def _stray_in(db: Database, discussions: list[Document]) -> AsyncIterator[Document]:
+    for discussion in await _without_subject(db, discussions):
+        subject = discussion["subject"]
+        problem = f"its subject {subject['kind']}:{subject['key']} is gone"
+        yield {**discussion, "problem": problem, "is_stray": True}
 
 
 async def _without_subject(db: Database, discussions: Sequence[Document]) -> list[Document]:

@@ -294,8 +294,9 @@ async def _fail() -> None:
 
 async def test_no_name_can_forge_a_line(gateway: GatewayClient) -> None:
     forged = "\x1b[2Kx)\nok   Every balance is fine.\u2028\u202e"
-    opened = await gateway.result("openAccount", {"name": forged})
-    assert opened["account"]["name"] == forged
+    opened = await gateway.result("openAccount", {"name": "Savings"})
+    # Since names are refused that would, only an old one, or one that was written past the gateway, can.
+    await gateway.db["accounts"].update_one({"name": opened["account"]["name"]}, {"$set": {"name": forged}})
     await gateway.db["accounts"].update_one({"name": forged}, {"$inc": {"balance": 1}})
 
     (line,), _ = await examined(gateway)
