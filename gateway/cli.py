@@ -383,8 +383,7 @@ def migrate() -> None:
 @app.command()
 def worker() -> None:
     """Run the jobs without serving, until Ctrl-C."""
-    out.print("The jobs are running. Ctrl-C stops them.")
-    run(cli_data.work(settings()))
+    run(cli_data.work(settings(), out))
 
 
 if __name__ == "__main__":

@@ -187,11 +187,12 @@ async def migrate_documents(settings: Settings, out: Console) -> None:
     out.print(f"{total:,} documents were brought up to date.")
 
 
-async def work(settings: Settings) -> None:
+async def work(settings: Settings, out: Console) -> None:
     # From the start: the driver may turn a cancellation of what comes first into a command that is tried again.
     stopping = asyncio.Event()
     for ending in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(ending, stopping.set)
+    out.print("The jobs are running. Ctrl-C stops them.")
     async with opened(settings) as db, payments.opened(settings) as methods:
         async for _ in create_indexes(db):
             if stopping.is_set():

@@ -318,7 +318,10 @@ HOSTILE = """<script>alert(1)</script>
 async def test_nothing_in_a_feed_runs_and_whatever_the_text_it_is_xml(
     gateway: GatewayClient, blog: dict[str, Any], format_: str
 ) -> None:
-    await create_entry(gateway, blog, title="</title><script>\x1b\ufffe", text=HOSTILE, tags=["]]></x>\uffff"])
+    await create_entry(gateway, blog, slug="hostile", title="</title><script>", text=HOSTILE, tags=["]]></x>"])
+    # Older entries may have in their titles what is refused by now.
+    older = {"title": "</title><script>\x1b\ufffe", "tags": ["]]></x>\uffff"]}
+    await gateway.db["cms.nodes"].update_one({"slug": "hostile"}, {"$set": older})
 
     response = await get(gateway, f"/feeds/blog.{format_}")
 
