@@ -143,6 +143,7 @@ class Worker:
         self._jobs = jobs
         self._lease = lease
         self._owner = uuid4().hex
+        self._acquiring: set[asyncio.Task[bool]] = set()
 
     async def run(self) -> None:
         """Until it is cancelled; the leases it holds are given back then."""
@@ -154,6 +155,8 @@ class Worker:
             # They run out by themselves; a database that does not answer must not hold who wants to stop.
             with contextlib.suppress(PyMongoError, TimeoutError):
                 async with asyncio.timeout(RELEASE_SECONDS):
+                    # One that is taken after they were given back would last until it runs out.
+                    await asyncio.gather(*self._acquiring, return_exceptions=True)
                     await leases.release(self._db, [job.name for job in self._jobs], owner=self._owner)
 
     async def run_once(self) -> int:
@@ -179,7 +182,13 @@ class Worker:
         return done
 
     async def _acquire(self, job: Job) -> bool:
-        return await leases.acquire(self._db, job.name, owner=self._owner, now=self._clock.now(), duration=self._lease)
+        """Whether the job is leased. Who stops waiting for that does not keep the command from the server."""
+        acquiring = asyncio.create_task(
+            leases.acquire(self._db, job.name, owner=self._owner, now=self._clock.now(), duration=self._lease)
+        )
+        self._acquiring.add(acquiring)
+        acquiring.add_done_callback(self._acquiring.discard)
+        return await asyncio.shield(acquiring)
 
     async def _run_job(self, job: Job) -> int:
         """A turn of a job that is leased; it stops where the lease is lost."""

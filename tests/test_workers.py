@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.jobs import JOBS, Job, Turn, Worker
+from resolvers import leases
 from resolvers.payments import PaymentUnknown
 from schema.nodes import key_in
 
@@ -146,3 +147,26 @@ async def test_a_job_that_has_lost_its_lease_stops(gateway: GatewayClient, clock
 
     assert await at_it == 0
     assert begun == ["begun"]
+
+
+async def test_a_lease_that_is_just_being_taken_is_given_back_too(
+    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquire = leases.acquire
+    sent: list[asyncio.Task[bool]] = []
+
+    async def late(*args: Any, **given: Any) -> bool:
+        await asyncio.sleep(0.05)
+        return await acquire(*args, **given)
+
+    async def to_a_slow_server(*args: Any, **given: Any) -> bool:
+        # A command that was sent is carried out, whoever has stopped to wait for it.
+        sent.append(asyncio.create_task(late(*args, **given)))
+        return await asyncio.shield(sent[-1])
+
+    monkeypatch.setattr(leases, "acquire", to_a_slow_server)
+    async with at_work(worker(gateway, clock)):
+        await asyncio.sleep(0.02)
+
+    assert await asyncio.gather(*sent) == [True] * len(JOBS)
+    assert await gateway.db["leases"].count_documents({}) == 0
