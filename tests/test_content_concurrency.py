@@ -187,7 +187,7 @@ async def test_nothing_is_left_below_a_section_that_was_deleted_while_things_wer
     await assert_invariants(gateway)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8 if IS_SOAK else 2))
 async def test_writers_that_crash_at_random_leave_nothing_that_the_jobs_do_not_settle(
     gateway: GatewayClient, clock: SettableClock, seed: int
 ) -> None:

@@ -15,6 +15,7 @@ from rich.console import Console
 from gateway.cli_data import judge
 from gateway.doctor import INVARIANTS, Problem
 from gateway.faults import Crash, FaultyDatabase
+from resolvers import stock_checks
 from resolvers.checkout import finish
 from resolvers.documents import Database
 from resolvers.stock_checks import find_wrong_stocks
@@ -186,7 +187,10 @@ async def test_a_checkout_that_goes_on_while_the_stock_is_looked_at_is_no_proble
     await assert_invariants(gateway)
 
 
-async def test_a_stock_that_never_stands_still_is_told_of_and_no_problem(gateway: GatewayClient) -> None:
+async def test_a_stock_that_never_stands_still_is_told_of_and_no_problem(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stock_checks, "_LOOKS", 3)
     sku = await stock_up(gateway)
     await gateway.db["stock"].update_one({"_id": sku}, {"$inc": {"reserved": 1}})
 
