@@ -16,6 +16,8 @@ from .catalog import add_products, pricing, product
 from .harness import MUTATIONS, GatewayClient
 
 Given = dict[str, Any]
+# All that touch the shop.
+SHOP_JOBS = ("finish-products", "finish-stock", "expire-carts", "finish-checkouts", "finish-transfers")
 _numbers = itertools.count(1)
 
 

@@ -13,7 +13,17 @@ from schema.nodes import encode_id
 from .accounts import assert_money, balances, open_account, transfer_input
 from .harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, stops_of
 from .interruptions import crashing
-from .shop import add_input, anonymously, cart_of, checkout_input, new_cart, nothing_under_way, stock_of, stock_up
+from .shop import (
+    SHOP_JOBS,
+    add_input,
+    anonymously,
+    cart_of,
+    checkout_input,
+    new_cart,
+    nothing_under_way,
+    stock_of,
+    stock_up,
+)
 
 PRICE = 1000
 SHOP = encode_id("Account", shop_account_id("USD"))
@@ -131,7 +141,7 @@ async def test_a_checkout_that_stops_anywhere_is_paid_for_once_or_not_at_all(
         clock.advance(seconds=40)
         if jobs_first:
             for _ in range(2):
-                await run_jobs(gateway, clock)
+                await run_jobs(gateway, clock, *SHOP_JOBS)
             orders = await gateway.db["orders"].count_documents({})
             assert await balances(gateway.db, account) == [amount - 2 * PRICE * orders], stop
             await nothing_under_way(gateway.db)

@@ -90,7 +90,7 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_by_the_jobs_and_can_be
             break
 
         clock.advance(seconds=6)
-        await run_jobs(gateway, clock)
+        await run_jobs(gateway, clock, "finish-categories", "finish-products")
 
         left = await ways(gateway)
         assert left in (BEFORE, AFTER[mutation]), stop
@@ -117,7 +117,7 @@ async def test_a_write_stopped_anywhere_and_repeated_by_its_key_happens_once(
         # The call that is gone holds the key for half a minute.
         clock.advance(seconds=31)
         if jobs_first:
-            await run_jobs(gateway, clock)
+            await run_jobs(gateway, clock, "finish-categories", "finish-products")
         again = await gateway.result(mutation, given)
         once_more = await gateway.result(mutation, given)
 
@@ -143,10 +143,10 @@ async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(
 
         with crashing(gateway, stop) as faulty:
             try:
-                await run_jobs(gateway, clock)
+                await run_jobs(gateway, clock, "finish-categories", "finish-products")
             except Crash:
                 assert faulty.has_crashed
-        await run_jobs(gateway, clock)
+        await run_jobs(gateway, clock, "finish-categories", "finish-products")
 
         assert await ways(gateway) == (BEFORE if mutation == "moveCategory" else AFTER[mutation]), stop
         await assert_settled(gateway)
@@ -199,7 +199,7 @@ async def test_others_get_a_clear_answer_while_a_creation_lies_half_done(
         "elsewhere": "CategoryPayload",
     }
     clock.advance(seconds=6)
-    await run_jobs(gateway, clock)
+    await run_jobs(gateway, clock, "finish-categories", "finish-products")
     await assert_settled(gateway)
     assert await answers(gateway, rename=("renameCategory", {"id": new["id"], "name": "Mine"})) == {
         "rename": "CategoryPayload"
@@ -238,7 +238,7 @@ async def test_others_get_a_clear_answer_while_a_deletion_lies_half_done(
         "rename_parent": "CategoryPayload",
     }
     clock.advance(seconds=6)
-    await run_jobs(gateway, clock)
+    await run_jobs(gateway, clock, "finish-categories", "finish-products")
     await assert_settled(gateway)
     assert "below" not in await ways(gateway)
 
@@ -269,7 +269,7 @@ async def test_others_get_a_clear_answer_while_a_move_lies_half_done(
         "put_product": "ProductPayload",
     }
     clock.advance(seconds=6)
-    await run_jobs(gateway, clock)
+    await run_jobs(gateway, clock, "finish-categories", "finish-products")
     await assert_settled(gateway)
     assert await answers(gateway, move=("moveCategory", {"id": scene.subject})) == {"move": "CategoryPayload"}
 
@@ -289,6 +289,6 @@ async def test_a_rename_that_lies_half_done_keeps_nobody_away(
 
     assert set(told.values()) == {"CategoryPayload"}
     clock.advance(seconds=6)
-    await run_jobs(gateway, clock)
+    await run_jobs(gateway, clock, "finish-categories", "finish-products")
     await assert_settled(gateway)
     assert (await ways(gateway))["newest"] == ["top", "new", "below"]

@@ -33,6 +33,7 @@ Given = dict[str, Any]
 OLD, NEW = picture(color="red"), noise_of(28, 28)
 DELETE = "mutation ($input: DeleteContentInput!) { deleteContent(input: $input) { __typename } }"
 SEEN = '{ content(path: "/gallery/a-photo") { id nonce ... on Photo { url locked } } }'
+PHOTO_JOBS = ("finish-content", "finish-uploads")
 OPERATIONS = ("uploadPhoto", "replacePhoto", "deleteContent")
 # What a reader finds at the photo's path before an operation and after it: the checksum of the bytes.
 BEFORE = {"uploadPhoto": None, "replacePhoto": sha256(OLD), "deleteContent": sha256(OLD)}
@@ -66,7 +67,7 @@ class Scene:
 
     async def later(self, seconds: int) -> None:
         self.clock.advance(seconds=seconds)
-        await run_jobs(self.gateway, self.clock)
+        await run_jobs(self.gateway, self.clock, *PHOTO_JOBS)
 
     async def seen(self) -> str | None:
         """The checksum of the bytes that a reader gets."""
@@ -167,7 +168,7 @@ async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, muta
 
         with crashing(scene.gateway, stop) as faulty:
             try:
-                await run_jobs(scene.gateway, scene.clock)
+                await run_jobs(scene.gateway, scene.clock, *PHOTO_JOBS)
             except Crash:
                 assert faulty.has_crashed
         await scene.later(101)

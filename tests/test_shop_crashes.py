@@ -13,7 +13,7 @@ from schema.nodes import encode_id, key_in
 from .harness import GatewayClient, SettableClock, assert_invariants, half_of_stops, run_jobs, stops, stops_of
 from .interruptions import crashing, database_of, interrupted
 from .scenes import Given, Stage
-from .shop import Provider, add_input, new_cart, nothing_under_way, stock_up, update_input
+from .shop import SHOP_JOBS, Provider, add_input, new_cart, nothing_under_way, stock_up, update_input
 
 # The counters of `plenty` and `last`, the cart's status with its lines, and how many orders there are.
 State = tuple[tuple[int, int, int], tuple[int, int, int], str, dict[str, int], int]
@@ -48,7 +48,7 @@ class Scene(Stage):
 
     async def jobs(self, seconds: int) -> None:
         self.clock.advance(seconds=seconds)
-        await run_jobs(self.gateway, self.clock)
+        await run_jobs(self.gateway, self.clock, *SHOP_JOBS)
 
     async def state(self) -> State:
         counters = {}
@@ -184,7 +184,7 @@ async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, name
 
         with crashing(scene.gateway, stop) as faulty:
             try:
-                await run_jobs(scene.gateway, scene.clock)
+                await run_jobs(scene.gateway, scene.clock, *SHOP_JOBS)
             except Crash:
                 assert faulty.has_crashed
         await scene.jobs(31)
@@ -203,7 +203,7 @@ async def test_an_expiry_stopped_anywhere_is_finished_by_the_next_turn(scene: Sc
 
         with crashing(scene.gateway, stop) as faulty:
             try:
-                await run_jobs(scene.gateway, scene.clock)
+                await run_jobs(scene.gateway, scene.clock, *SHOP_JOBS)
             except Crash:
                 assert faulty.has_crashed
         await scene.jobs(31)

@@ -61,7 +61,7 @@ class Scene:
 
     async def run_jobs(self, *, seconds: int = 6) -> None:
         self.clock.advance(seconds=seconds)
-        await run_jobs(self.gateway, self.clock)
+        await run_jobs(self.gateway, self.clock, "finish-transfers")
 
     async def assert_settled(self, *expected: list[int]) -> None:
         """The balances are some of these, and nothing is under way."""
@@ -148,7 +148,7 @@ async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, name
 
             with crashing(scene.gateway, stop) as faulty:
                 try:
-                    await run_jobs(scene.gateway, scene.clock)
+                    await run_jobs(scene.gateway, scene.clock, "finish-transfers")
                 except Crash:
                     assert faulty.has_crashed
             await scene.run_jobs(seconds=0)
