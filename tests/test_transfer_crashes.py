@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ from schema.roles import Role
 from .accounts import assert_money, balances, deposit_input, open_account, transfer_input
 from .harness import (
     MUTATIONS,
+    Answer,
     GatewayClient,
     SettableClock,
     assert_invariants,
@@ -24,40 +24,28 @@ from .harness import (
     stops_of,
 )
 from .interruptions import crashing, database_of, interrupted
+from .scenes import Given, Stage
 
-Given = dict[str, Any]
 Outcome = tuple[str, list[int]]
 
 
-class Scene:
+class Scene(Stage):
     """Two accounts, of which the first has 100, and what is done with them."""
 
-    def __init__(self, gateway: GatewayClient, clock: SettableClock) -> None:
-        self.gateway = gateway
-        self.clock = clock
+    collections = ("accounts", "transfers", "operations")
+
+    async def build(self) -> None:
+        db = self.gateway.db
+        self.accounts = [await open_account(db, 100), await open_account(db, owner="another")]
 
     async def set(self, name: str) -> Given:
         """The input of the call, on accounts that are as they were at first."""
-        db = self.gateway.db
-        for collection in ("accounts", "transfers", "operations"):
-            await db[collection].delete_many({})
-        self.accounts = [await open_account(db, 100), await open_account(db, owner="another")]
+        await self.put_back()
         return INPUTS[name](*self.accounts)
 
-    async def ask(self, mutation: str, given: Given) -> Any:
+    async def ask(self, mutation: str, given: Given) -> Answer:
         token = self.gateway.token(roles=[Role.SERVICE])
         return await self.gateway.ask(MUTATIONS[mutation], {"input": given}, token=token)
-
-    async def told(self, mutation: str, given: Given) -> str:
-        return str((await self.ask(mutation, given)).data[mutation]["__typename"])
-
-    async def crash(self, mutation: str, given: Given, stop: int) -> bool:
-        """Whether the call got no further than to the command with this number."""
-        with crashing(self.gateway, stop) as faulty:
-            answer = await self.ask(mutation, given)
-        if faulty.has_crashed:
-            assert (answer.body["data"], answer.codes) == ({mutation: None}, ["INTERNAL"])
-        return bool(faulty.has_crashed)
 
     async def run_jobs(self, *, seconds: int = 6) -> None:
         self.clock.advance(seconds=seconds)
