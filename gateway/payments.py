@@ -7,8 +7,8 @@ The provider is asked over HTTP, by two requests:
 
 Both answer {status, id, message}: `charged` with the id of the payment, `declined`, for good, or `pending` while the
 outcome is open. Whatever else comes, or does not come, leaves it open, too: money may have been taken. Then a warning
-tells the operator which charge of which cart it is, and what the provider answered, but nothing that it said: that may
-be a secret. The provider must take the money of one reference once, answer the same for it within a day, and know
+tells the operator which charge it is, by its reference, and what the provider answered, but nothing that it said: that
+may be a secret. The provider must take the money of one reference once, answer the same for it within a day, and know
 for good, by GET, every charge that it has made.
 """
 
