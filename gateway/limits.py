@@ -1,9 +1,10 @@
-"""What one operation may ask for: its depth, and how many fields it may come to answer."""
+"""What one operation may ask for: its depth, how many fields it may come to answer, and its costly fields."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 from graphql import (
@@ -19,23 +20,23 @@ from graphql import (
     GraphQLObjectType,
     GraphQLSchema,
     InlineFragmentNode,
-    IntValueNode,
     OperationDefinitionNode,
     SelectionNode,
     SelectionSetNode,
-    VariableNode,
     get_introspection_query,
     get_named_type,
     parse,
 )
 
-# What a field costs that reads a whole list for itself, beside the page.
-_WHOLE_LIST = {"totalCount": 100, "facets": 500}
-# The fields of a connection that answer each row of the page.
-_ROWS = {"nodes", "edges"}
-_MAX_FIRST = 100
+from schema.fields import MAX_COSTLY, cost_of
+
+from .costly import CostlyFields
+from .sizes import Sizes, facts_of, length_of
+
 # Introspection may answer so many times what a tool needs that asks for the whole schema.
 _WHOLE_SCHEMAS = 2
+# Counting the costly fields of an operation visits each of its fields. Only fragments within fragments have more.
+_MOST_COUNTED = 2_000
 
 
 class Limits:
@@ -45,16 +46,21 @@ class Limits:
         self._schema = schema
         self._max_depth = max_depth
         self._max_cost = max_cost
-        self._sizes = _introspection_sizes(schema)
+        self._costly = CostlyFields(schema)
+        self._introspection = _introspection_sizes(schema)
         whole = _whole_introspection()
         operation = next(node for node in whole.definitions if isinstance(node, OperationDefinitionNode))
         self._max_introspection = _WHOLE_SCHEMAS * self._weigh(whole, operation, {}).introspection
 
     def check(self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]) -> None:
-        """Raises OPERATION_TOO_COMPLEX for a validated operation that is too deep or may answer too much."""
+        """Raises OPERATION_TOO_COMPLEX for a validated operation that is too deep or may answer too much, or that makes
+        the database read too many whole lists.
+        """
         found = self._weigh(document, operation, variables)
         if found.depth > self._max_depth:
             raise too_complex(f"The operation is {found.depth} levels deep; {self._max_depth} are allowed.")
+        if found.may_be_costly:
+            self._check_costly(found, document, operation, variables)
         if found.cost > self._max_cost:
             raise too_complex(
                 f"The operation may answer more than {self._max_cost:,} fields; "
@@ -63,10 +69,31 @@ class Limits:
         if found.introspection > self._max_introspection:
             raise too_complex("The operation asks for more of the schema than a tool needs; ask for it in parts.")
 
+    def _check_costly(
+        self,
+        found: _Weight,
+        document: DocumentNode,
+        operation: OperationDefinitionNode,
+        variables: Mapping[str, Any],
+    ) -> None:
+        if found.fields > _MOST_COUNTED:
+            raise too_complex(
+                f"The operation spreads its fragments over {found.fields:,} fields; beside fields that read a whole "
+                f"list, {_MOST_COUNTED:,} are allowed. Select fewer fields, or send separate operations."
+            )
+        costly = self._costly.count(document, operation, variables)
+        if costly.total() > MAX_COSTLY:
+            raise too_complex(_too_costly(costly))
+
+    def facts(self, variables: Mapping[str, Any]) -> Hashable:
+        """What `check` depends on beside the operation: the same facts have the same outcome."""
+        return facts_of(variables, self._costly.input_names)
+
     def _weigh(
         self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]
     ) -> _Weight:
-        scale = _Scale(self._schema, self._sizes, document, operation, variables)
+        sizes = Sizes(operation, variables)
+        scale = _Scale(self._schema, self._introspection, self._costly, document, sizes)
         return scale.of(operation.selection_set, self._schema.get_root_type(operation.operation))
 
 
@@ -74,12 +101,16 @@ class _Weight(NamedTuple):
     """Of a selection: the fields that it may answer for one object, and its levels.
 
     `paged` are those that a connection answers for each row of its page; those of introspection are counted apart.
+    `fields` is how many fields the selection has, with each fragment wherever it is spread.
+    `may_be_costly` is whether there is a costly field among them, whatever the variables are.
     """
 
     cost: float = 0
     paged: float = 0
     introspection: float = 0
     depth: int = 0
+    fields: int = 1
+    may_be_costly: bool = False
 
 
 class _Scale:
@@ -88,15 +119,15 @@ class _Scale:
     def __init__(
         self,
         schema: GraphQLSchema,
-        sizes: Mapping[str, float],
+        introspection: Mapping[str, float],
+        costly: CostlyFields,
         document: DocumentNode,
-        operation: OperationDefinitionNode,
-        variables: Mapping[str, Any],
+        sizes: Sizes,
     ) -> None:
         self._schema = schema
+        self._introspection = introspection
+        self._costly = costly
         self._sizes = sizes
-        self._variables = variables
-        self._defaults = {node.variable.name.value: node.default_value for node in operation.variable_definitions or ()}
         self._fragments = {
             node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)
         }
@@ -110,6 +141,8 @@ class _Scale:
             sum(weight.paged for weight in found),
             sum(weight.introspection for weight in found),
             max((weight.depth for weight in found), default=0),
+            sum(weight.fields for weight in found),
+            any(weight.may_be_costly for weight in found),
         )
 
     def _selected(self, node: SelectionNode, parent: GraphQLNamedType | None) -> _Weight:
@@ -136,42 +169,30 @@ class _Scale:
             below = self.of(node.selection_set, self._schema.type_map["__Schema" if name == "__schema" else "__Type"])
             return _Weight(introspection=below.cost, depth=1)
         field = getattr(parent, "fields", {})[name]
-        cost: float = 1 + _WHOLE_LIST.get(name, 0)
+        declared = cost_of(field)
+        may_be_costly = self._costly.is_costly(node, field)
+        length = self._length(node, parent, length_of(field, declared))
         if node.selection_set is None:
-            return _Weight(cost, depth=1)
+            return _Weight(declared.extra + length, depth=1, may_be_costly=may_be_costly)
         below = self.of(node.selection_set, get_named_type(field.type))
-        depth = 1 + below.depth
-        if parent is not None and parent.name.endswith("Connection") and name in _ROWS:
-            return _Weight(paged=cost + below.cost, introspection=below.introspection, depth=depth)
-        cost += below.cost * self._count(node, parent) + below.paged * self._page(node, field)
-        return _Weight(cost, introspection=below.introspection, depth=depth)
+        cost: float = 1 + declared.extra
+        found = below._replace(
+            cost=0,
+            paged=0,
+            depth=1 + below.depth,
+            fields=1 + below.fields,
+            may_be_costly=may_be_costly or below.may_be_costly,
+        )
+        if declared.length == "page":
+            return found._replace(paged=cost + below.cost)
+        rows = self._sizes.page(node, field) if below.paged else 0
+        return found._replace(cost=cost + below.cost * length + below.paged * rows)
 
-    def _count(self, node: FieldNode, parent: GraphQLNamedType | None) -> float:
-        """How many objects the field answers beside pages: as many as there are `ids`, or types of the schema, …"""
+    def _length(self, node: FieldNode, parent: GraphQLNamedType | None, length: float) -> float:
+        """How many values the field answers; of introspection, as many as the schema has on average."""
         if parent is not None and parent.name.startswith("__"):
-            return self._sizes.get(node.name.value, 1)
-        return _MAX_FIRST if any(argument.name.value == "ids" for argument in node.arguments or ()) else 1
-
-    def _page(self, node: FieldNode, field: Any) -> float:
-        """How many rows the field may answer."""
-        if "first" not in field.args:
-            return _MAX_FIRST
-        given = next((found.value for found in node.arguments or () if found.name.value == "first"), None)
-        default = int(field.args["first"].default_value or 1)
-        return min(max(self._number(given, default), 1), _MAX_FIRST)
-
-    def _number(self, value: Any, default: int) -> float:
-        """The number that a value stands for; the default of the argument where it is null or left out."""
-        if isinstance(value, IntValueNode):
-            return int(value.value) if len(value.value) < 10 else _MAX_FIRST  # noqa: PLR2004 - 32 bits
-        if not isinstance(value, VariableNode):
-            return default
-        name = value.name.value
-        if name not in self._variables:
-            return self._number(self._defaults.get(name), default)
-        number = self._variables[name]
-        # `20.0` is a whole number to GraphQL, too; what is none will be refused.
-        return number if isinstance(number, int | float) else default
+            return self._introspection.get(node.name.value, 1)
+        return length
 
 
 @functools.cache
@@ -203,3 +224,13 @@ def _introspection_sizes(schema: GraphQLSchema) -> dict[str, float]:
 
 def too_complex(message: str) -> GraphQLError:
     return GraphQLError(message, extensions={"code": "OPERATION_TOO_COMPLEX"})
+
+
+def _too_costly(found: Counter[str]) -> str:
+    times = {1: "once", 2: "twice"}
+    counted = ", ".join(f"`{name}` {times.get(count, f'{count:,} times')}" for name, count in sorted(found.items()))
+    return (
+        f"The operation makes the database read whole lists: {counted}. An operation can do so at most {MAX_COSTLY} "
+        "times, counted for each parent that its page sizes allow. Remove some of them, ask for smaller pages above "
+        "them, or send them in separate operations."
+    )

@@ -133,13 +133,7 @@ class Operations:
     def check(self, operation: Operation, name: str | None, variables: Mapping[str, Any]) -> OperationDefinitionNode:
         """The definition to run. Raises InvalidOperation where it is missing, or over a limit with these variables."""
         definition = operation.definition(name)
-        # What the cost depends on: a page size is a number, or null for the default one.
-        sizes = tuple(
-            (key, value)
-            for key, value in variables.items()
-            if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-        )
-        key = (name, sizes)
+        key = (name, self._limits.facts(variables))
         if key in operation.accepted:
             return definition
         try:

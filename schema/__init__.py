@@ -20,6 +20,7 @@ from .content_mutations import ContentMutation
 from .context import Info, core
 from .documents import install
 from .errors import HANDLERS
+from .fields import costs
 from .inputs import described
 from .nodes import MAX_NODES, Node, find_node
 from .orders import OrderMutation
@@ -40,7 +41,8 @@ class Query(ViewerQuery, CategoryQuery, ProductQuery, CartQuery, ContentQuery):
         return await find_node(core(info), id)  # type: ignore[return-value]
 
     @strawberry.field(
-        description="At most 100 ids; the answers stand in the order of the ids, null where there is none."
+        description="At most 100 ids; the answers stand in the order of the ids, null where there is none.",
+        metadata=costs(length=MAX_NODES),
     )
     async def nodes(
         self, info: Info, ids: Annotated[list[strawberry.ID], described("At most 100.")]

@@ -17,7 +17,7 @@ from resolvers.documents import document_id
 from .access import require_caller
 from .context import Caller, Info, core
 from .errors import InvalidInput, NotFound, UserError, member
-from .fields import Source, computed, reads, related, stored
+from .fields import Source, computed, costs, reads, related, stored
 from .inputs import idempotency_key
 from .money import Money, MoneyInput
 from .mutations import mutation
@@ -82,6 +82,7 @@ class Account(Node):
 
     @reads(
         "pending.id",
+        length=10,
         description="Transfers that have touched the balance and are not yet settled. Of another person's account "
         "those that the viewer takes part in.",
     )
@@ -111,7 +112,7 @@ class Transfer(Node):
 class AccountViewer:
     caller: strawberry.Private[Caller]
 
-    @strawberry.field(description="The viewer's accounts, oldest first.")
+    @strawberry.field(description="The viewer's accounts, oldest first.", metadata=costs(length=accounts.MAX_ACCOUNTS))
     async def accounts(self, info: Info) -> list[Account]:
         projection = projection_of(core(info), ACCOUNT)
         found = await accounts.find_by_owner(info.context.db, self.caller.subject, projection)

@@ -83,7 +83,9 @@ class CartItem:
 class Cart(Node):
     id: strawberry.ID = node_id("Cart", "_id")
     status: CartStatus = stored(description="How far it has come.")
-    items: list[CartItem] = stored(description="Its lines, in the order in which they were added.")
+    items: list[CartItem] = stored(
+        length=cart_edits.MAX_LINES, description="Its lines, in the order in which they were added."
+    )
     total: Money = computed(
         lambda cart: {"amount": carts.total_of(dict(cart)), "currency": cart["currency"]},
         "items",

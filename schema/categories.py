@@ -52,7 +52,10 @@ class Category(Node):
     slug: str = stored(description="Unique over the whole hierarchy, for use in URLs.")
     name: str = stored(description="For display.")
     breadcrumbs: list[Breadcrumb] = stored(
-        "ancestors", default=(), description="The way from the root down to, and without, this category."
+        "ancestors",
+        default=(),
+        length=8,
+        description="The way from the root down to, and without, this category.",
     )
     parent: Category | None = related("Category", "parent", description="The category above; null for a root.")
 

@@ -64,9 +64,10 @@ class Connection(Generic[T]):
     page: strawberry.Private[Page]
     edges: list[Edge[T]] = computed(
         lambda connection: [Edge(page=connection.page, document=row) for row in connection.page.documents],
+        length="page",
         description="The rows with their cursors.",
     )
-    nodes: list[T] = computed(lambda connection: connection.page.documents, description="The rows.")
+    nodes: list[T] = computed(lambda connection: connection.page.documents, length="page", description="The rows.")
     page_info: PageInfo = computed(
         lambda connection: PageInfo(page=connection.page), description="Where the page stands in the whole."
     )

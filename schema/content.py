@@ -72,7 +72,7 @@ class ContentNode(Node):
     created: datetime = stored(description="When it was put into the site.")
     updated: datetime = stored(description="When it was last changed.")
     author: Author = stored(description="Who put it into the site.")
-    tags: list[str] = stored(default=(), description="A set, the oldest first.")
+    tags: list[str] = stored(default=(), length=10, description="A set, the oldest first.")
     nonce: strawberry.ID = stored(
         description="Changes with every edit but those of tags; an edit must name the nonce that it was based on."
     )
@@ -105,6 +105,7 @@ class ContentEdge(Edge[ContentNode]):
 class ContentConnection(Connection[ContentNode]):
     edges: list[ContentEdge] = computed(  # type: ignore[assignment]
         lambda connection: [ContentEdge(page=connection.page, document=row) for row in connection.page.documents],
+        length="page",
         description="The rows with their cursors.",
     )
 

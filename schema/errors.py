@@ -11,6 +11,7 @@ from strawberry.types.field import StrawberryField
 
 from resolvers import errors
 
+from .fields import costs
 from .nodes import encode_id
 
 
@@ -30,7 +31,8 @@ class NotFound(UserError):
 @strawberry.type(description="A value that no retry will make acceptable.")
 class InvalidInput(UserError):
     path: list[str] = strawberry.field(
-        description='The way to the offending value below `input`, e.g. `["pricing", "retail"]`.'
+        metadata=costs(length=10),
+        description='The way to the offending value below `input`, e.g. `["pricing", "retail"]`.',
     )
 
 

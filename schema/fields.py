@@ -8,6 +8,11 @@
     @reads("_id")                                               a resolver method, and what it reads of the document
     async def children(...)
 
+What a field adds to the cost of its operation is declared beside it, as `length` or by `costs`:
+
+    tracks: list[str] = stored("details.tracks", default=(), length=20)
+    @strawberry.field(metadata=costs(extra=500, costly=True))
+
 A document is a mapping, and is itself the object of its GraphQL type; nothing is copied. A plain `@strawberry.field`
 method works too; as nobody knows what it reads, the whole document is fetched for it.
 """
@@ -16,16 +21,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import strawberry
+from graphql import GraphQLField, GraphQLInputField
+from strawberry.schema.schema_converter import GraphQLCoreConverter
 from strawberry.types.field import StrawberryField
 
 Source = Mapping[str, Any]
 # Most read documents; the source of a connection's fields is the connection.
 Getter = Callable[[Any], Any]
 
+# How many values a list has: a number, or one for each row of the page that its connection holds.
+Length = int | Literal["page"]
+
+# The most costly fields of one operation: each makes the database read a whole list.
+MAX_COSTLY = 2
 _SOURCE = "portico.source"
+_COST = "portico.cost"
+_BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 
 
 @dataclass(frozen=True)
@@ -63,24 +77,55 @@ class Method:
 Declaration = Stored | Computed | Related | Method
 
 
-def stored(path: str = "", *, default: Any = None, description: str | None = None) -> Any:
+@dataclass(frozen=True)
+class Cost:
+    """What a field adds to the cost of its operation.
+
+    `length` is how many values a list is counted as: the bound that the write rules enforce where callers of any role
+    can fill the list, otherwise a generous estimate. `extra` is added once for each time that the field is answered.
+    A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`.
+    """
+
+    length: Length | None = None
+    extra: int = 0
+    costly: bool = False
+
+
+def costs(*, length: Length | None = None, extra: int = 0, costly: bool = False) -> dict[str, Any]:
+    """The metadata of a field with this cost."""
+    return {_COST: Cost(length, extra, costly)}
+
+
+def cost_of(field: GraphQLField | GraphQLInputField) -> Cost:
+    """The declared cost of a field of the schema; one without `length` or `extra` where none is declared."""
+    definition = field.extensions.get(_BACKREF)
+    declared: Cost | None = None if definition is None else definition.metadata.get(_COST)
+    return declared or Cost()
+
+
+def stored(path: str = "", *, default: Any = None, length: Length | None = None, description: str | None = None) -> Any:
     """A field at a path of the document. Where its type is an object type, that type's paths stand below this one."""
-    return strawberry.field(metadata={_SOURCE: Stored(path, default)}, description=description)
+    metadata = {_SOURCE: Stored(path, default), **costs(length=length)}
+    return strawberry.field(metadata=metadata, description=description)
 
 
-def computed(function: Getter, *needs: str, description: str | None = None) -> Any:
-    field: Any = strawberry.field(metadata={_SOURCE: Computed(function, needs)}, description=description)
+def computed(function: Getter, *needs: str, length: Length | None = None, description: str | None = None) -> Any:
+    metadata = {_SOURCE: Computed(function, needs), **costs(length=length)}
+    field: Any = strawberry.field(metadata=metadata, description=description)
     # Where its type has instances, they are made without it.
     field.init = False
     return field
 
 
-def related(kind: str, path: str, *, many: bool = False, description: str | None = None) -> Any:
-    return strawberry.field(metadata={_SOURCE: Related(kind, path, many)}, description=description)
+def related(
+    kind: str, path: str, *, many: bool = False, length: Length | None = None, description: str | None = None
+) -> Any:
+    metadata = {_SOURCE: Related(kind, path, many), **costs(length=length)}
+    return strawberry.field(metadata=metadata, description=description)
 
 
-def reads(*needs: str, description: str | None = None) -> Any:
-    return strawberry.field(metadata={_SOURCE: Method(needs)}, description=description)
+def reads(*needs: str, length: Length | None = None, description: str | None = None) -> Any:
+    return strawberry.field(metadata={_SOURCE: Method(needs), **costs(length=length)}, description=description)
 
 
 def declaration_of(field: StrawberryField) -> Declaration | None:

@@ -54,7 +54,7 @@ class OrderItem:
 class Order(Node):
     id: strawberry.ID = node_id("Order", "_id")
     placed_at: datetime = stored(description="When the checkout began.")
-    items: list[OrderItem] = stored(description="What was bought.")
+    items: list[OrderItem] = stored(length=20, description="What was bought.")
     total: Money = computed(
         lambda order: {"amount": order["total"], "currency": order["currency"]},
         "total",

@@ -17,7 +17,7 @@ from resolvers.product_terms import ALBUM, FILM
 from .connections import Connection, Paged, selected_below
 from .context import Info, core
 from .discussions import discussed
-from .fields import Source, computed, reads, related, stored
+from .fields import MAX_COSTLY, Source, computed, costs, reads, related, stored
 from .inputs import After, First, described
 from .money import Money
 from .nodes import Kind, Node, load_one, node_id, register
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from .categories import Category
 
 DEFAULT_PRODUCTS = 20
+_FACETS = product_search.MAX_FACET_VALUES
+_COSTLY = (
+    f"Reads the whole list: an operation can use at most {MAX_COSTLY} of `totalCount`, `facets` and full-text `search`."
+)
 
 
 def _type_name(document: Source) -> str:
@@ -107,9 +111,15 @@ class Product(Node):
     pricing: Pricing = stored(description="The price of the product now, against its list price.")
     shipping: Shipping | None = stored(description="Weight and size.")
     categories: list[Annotated[Category, strawberry.lazy(".categories")]] = related(
-        "Category", "category_ids", many=True, description="The categories it is in, in the merchant's order."
+        "Category",
+        "category_ids",
+        many=True,
+        length=10,
+        description="The categories it is in, in the merchant's order.",
     )
-    properties: list[Property] = stored(default=(), description="Free properties, in the order the merchant gave them.")
+    properties: list[Property] = stored(
+        default=(), length=20, description="Free properties, in the order the merchant gave them."
+    )
     issue_date: datetime | None = stored(description="When the work came out or the product was introduced.")
     nonce: strawberry.ID = stored(
         description="Changes with every edit; an edit must name the nonce that it was based on."
@@ -127,16 +137,16 @@ class Product(Node):
 @strawberry.type(description="A record.")
 class AudioAlbum(Product):
     artist: str | None = stored("details.artist", description="Who made it.")
-    genres: list[str] = stored("details.genres", default=(), description="As the merchant wrote them.")
-    tracks: list[str] = stored("details.tracks", default=(), description="Titles, in order.")
+    genres: list[str] = stored("details.genres", default=(), length=10, description="As the merchant wrote them.")
+    tracks: list[str] = stored("details.tracks", default=(), length=20, description="Titles, in order.")
 
 
 @strawberry.type(description="A film.")
 class Film(Product):
-    directors: list[str] = stored("details.directors", default=(), description="Who directed it.")
-    writers: list[str] = stored("details.writers", default=(), description="Who wrote it.")
-    actors: list[str] = stored("details.actors", default=(), description="Starring actors.")
-    genres: list[str] = stored("details.genres", default=(), description="As the merchant wrote them.")
+    directors: list[str] = stored("details.directors", default=(), length=10, description="Who directed it.")
+    writers: list[str] = stored("details.writers", default=(), length=10, description="Who wrote it.")
+    actors: list[str] = stored("details.actors", default=(), length=20, description="Starring actors.")
+    genres: list[str] = stored("details.genres", default=(), length=10, description="As the merchant wrote them.")
     aspect_ratio: str | None = stored("details.aspect_ratio", description="Width to height, e.g. `1.85:1`.")
 
 
@@ -184,7 +194,10 @@ class ProductFilter:
     search: str | None = strawberry.field(
         default=None,
         description="Full-text search over title, description and people: any of the words; "
-        '`"a phrase"` must occur, `-word` must not.',
+        '`"a phrase"` must occur, `-word` must not. '
+        f"An operation can use at most {MAX_COSTLY} of `search`, `totalCount` and `facets`; a `search` beside a "
+        "`totalCount` or `facets` of the same list is free.",
+        metadata=costs(costly=True),
     )
     min_pct_savings: int | None = strawberry.field(default=None, description="More than so many percent off.")
     min_price: BigInt | None = strawberry.field(default=None, description="Retail price, minor units, inclusive.")
@@ -222,20 +235,27 @@ class PriceBand:
 
 @strawberry.type(description="Counts over a whole list of products, most first, at most 100 of each kind.")
 class ProductFacets:
-    types: list[FacetCount] = stored(description="By the merchant's own type.")
-    genres: list[FacetCount] = stored(description="By genre (albums and films).")
-    categories: list[FacetCount] = stored(description="By the slugs of the categories they are directly in.")
-    prices: list[PriceBand] = stored(description="By retail price, lowest first.")
+    types: list[FacetCount] = stored(length=_FACETS, description="By the merchant's own type.")
+    genres: list[FacetCount] = stored(length=_FACETS, description="By genre (albums and films).")
+    categories: list[FacetCount] = stored(
+        length=_FACETS, description="By the slugs of the categories they are directly in."
+    )
+    prices: list[PriceBand] = stored(
+        length=len(product_search.PRICE_BANDS), description="By retail price, lowest first."
+    )
 
 
 @strawberry.type(description="A page of products.")
 class ProductConnection(Connection[Product]):
-    @strawberry.field(description="Counted only when asked for.")
+    @strawberry.field(description=f"Counted only when you select it. {_COSTLY}", metadata=costs(extra=100, costly=True))
     async def total_count(self, info: Info) -> int:
         totals = info.context.loader("product totals", lambda: loaders.totals(info.context.reading))
         return await totals.load(self.page.listing) or 0
 
-    @strawberry.field(description="Counted only when asked for, over everything that the filter lets through.")
+    @strawberry.field(
+        description=f"Counted only when you select it, over everything that matches the filter. {_COSTLY}",
+        metadata=costs(extra=500, costly=True),
+    )
     async def facets(self, info: Info) -> ProductFacets:
         wanted = [name for name in selected_below(info, "ProductFacets") if not name.startswith("__")]
         if not wanted:

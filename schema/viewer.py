@@ -7,6 +7,7 @@ import strawberry
 from .accounts import AccountViewer
 from .carts import CartViewer
 from .context import Caller, Info
+from .fields import costs
 from .orders import OrderViewer
 from .roles import Role
 
@@ -19,7 +20,7 @@ class Viewer(CartViewer, OrderViewer, AccountViewer):
     def subject(self) -> str:
         return self.caller.subject
 
-    @strawberry.field(description="What the caller may do.")
+    @strawberry.field(description="What the caller may do.", metadata=costs(length=len(Role)))
     def roles(self) -> list[Role]:
         return [role for role in Role if role in self.caller.roles]
 

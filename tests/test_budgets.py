@@ -73,10 +73,10 @@ READS: dict[str, str] = {
     """,
     "the tree with products and their categories": """
         {
-          categories {
+          categories(first: 10) {
             nodes {
               name
-              children {
+              children(first: 10) {
                 nodes { name products(first: 2) { nodes { title categories { name parent { name } } } } }
               }
             }
@@ -95,8 +95,8 @@ READS: dict[str, str] = {
           }
         }
     """,
-    "a search in every category": """
-        { categories { nodes { products(filter: { search: "blue" }, sort: RELEVANCE) { nodes { sku } } } } }
+    "a search in two categories": """
+        { categories(first: 2) { nodes { products(filter: { search: "blue" }, sort: RELEVANCE) { nodes { sku } } } } }
     """,
     "siblings through aliases": """
         {

@@ -127,6 +127,37 @@ async def test_many_aliases_cost_as_much_as_many_fields(gateway: GatewayClient) 
     assert_too_complex(await quickly(gateway, query))
 
 
+# Lists that are no connections
+
+CATEGORIES = "products(first: $n) { nodes { categories { slug } } }"
+
+
+async def test_lists_below_pages_cost_as_much_as_they_may_hold(gateway: GatewayClient) -> None:
+    nested = CATEGORIES.replace("slug", CATEGORIES)
+
+    assert (await gateway.ask(f"query ($n: Int) {{ {nested} }}", {"n": 4})).data
+    assert_too_complex(await gateway.ask(f"query ($n: Int) {{ {nested} }}", {"n": 40}))
+
+
+@pytest.mark.parametrize(
+    ("query", "cost"),
+    [
+        # A page of 2, each with 20 tracks.
+        ("{ products(first: 2) { nodes { ... on AudioAlbum { tracks } } } }", 1 + 2 * (1 + 20)),
+        # A page of 2, each with 10 categories of 8 breadcrumbs.
+        ("{ products(first: 2) { nodes { categories { breadcrumbs { slug } } } } }", 1 + 2 * (1 + 1 + 10 * (1 + 8))),
+        ('{ nodes(ids: ["a"]) { id } }', 1 + 100),
+        ("{ viewer { roles accounts { id } } }", 1 + 7 + 1 + 100),
+        ("{ products(first: 1) { totalCount } }", 1 + 101),
+    ],
+)
+async def test_a_list_costs_its_declared_length(settings: Settings, query: str, cost: int) -> None:
+    async with running(replace(settings, max_cost=cost)) as gateway:
+        assert "OPERATION_TOO_COMPLEX" not in (await gateway.ask(query)).codes
+    async with running(replace(settings, max_cost=cost - 1)) as gateway:
+        assert_too_complex(await gateway.ask(query))
+
+
 # Fragments
 
 
