@@ -181,7 +181,11 @@ def demo(
     os.environ.setdefault("PORTICO_SHOW_PLANS", "true")
     chosen = settings()
     if host not in _LOOPBACK:
-        errors.print("portico: the demo gives whoever reaches it a token that may do everything", style="yellow")
+        errors.print(
+            "portico: other machines can reach this demo. GraphiQL has the token only at localhost; "
+            "elsewhere, paste the printed one.",
+            style="yellow",
+        )
     with cli_data.held(chosen):
         run(cli_data.load_demo(chosen, size, out))
         token = demo_token.make(chosen)

@@ -130,7 +130,8 @@ class _Count:
         elif not below.own:
             # A count of the same list is counted already, and reads what the search has found.
             given = [self._costly_inputs(node, one) for node, one in nodes]
-            found.update(max(given, key=len))
+            longest = max(given, key=len)
+            found.update(longest)
         if cost.length == "page":
             return found + below.own, True
         rows = max(self._sizes.page(node, one) for node, one in nodes) if below.paged else 0

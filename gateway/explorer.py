@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +33,9 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
 }
 _NO_CACHE = {"Cache-Control": "no-cache"}
+# A host by which only this machine reaches itself, with its port.
+_LOCAL_HOST = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?", re.IGNORECASE | re.ASCII)
+_HTTP_PORT = 80
 
 
 def wants_page(scope: Scope) -> bool:
@@ -46,8 +51,7 @@ def routes(settings: Settings) -> list[BaseRoute]:
         return page(settings)
 
     async def config(request: Request) -> Response:
-        # The page's own request names no origin; the token is for nobody else.
-        body = orjson.dumps(configuration(settings, with_token="origin" not in request.headers))
+        body = orjson.dumps(configuration(settings, with_token=_is_of_this_machine(request)))
         return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
 
     found: list[BaseRoute] = [Route("/", index)]
@@ -56,6 +60,27 @@ def routes(settings: Settings) -> list[BaseRoute]:
         files = BUILT if settings.graphiql == "on" and is_built() else _HERE / "static" / "cdn"
         found.append(Mount("/graphiql", _Files(directory=files)))
     return found
+
+
+def _is_of_this_machine(request: Request) -> bool:
+    """Whether a page that this machine opened from the gateway itself sends the request.
+
+    A page whose name is pointed at the gateway later, by DNS rebinding, names its own host. A page of another origin
+    names that origin. Another machine can claim any host, so its address counts, too.
+    """
+    hosts = request.headers.getlist("host")
+    host = _LOCAL_HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+    server = request.scope.get("server")
+    if host is None or server is None or request.client is None or "origin" in request.headers:
+        return False
+    return int(host[1] or _HTTP_PORT) == (server[1] or _HTTP_PORT) and _is_loopback(request.client.host)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 class _Files(StaticFiles):

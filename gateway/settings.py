@@ -98,7 +98,9 @@ class Settings:
     show_plans: bool = _setting(
         False, "Whether a request may ask for the plan of its operation: in `extensions.plan`. For development."
     )
-    demo: bool = _setting(False, "Whether GraphiQL comes with a token that may do everything. For a demo alone.")
+    demo: bool = _setting(
+        False, "Whether GraphiQL comes with a token that may do everything, on this machine only. For a demo alone."
+    )
     log_level: LogLevel = _setting("info", "`debug`, `info`, `warning` or `error`.")
     log_format: LogFormat = _setting("console", "`console` for people, `json` for machines.")
 

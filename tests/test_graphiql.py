@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from gateway import demo_token, explorer
@@ -15,6 +18,7 @@ from gateway.settings import Settings
 
 from .harness import GatewayClient, running
 from .processes import environment, node_modules, run_node, served
+from .sockets import listening
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -86,15 +90,95 @@ async def test_the_configuration_has_a_tab_of_examples_for_each_file_and_no_toke
     }
 
 
-async def test_only_the_demo_has_its_token_in_the_configuration(settings: Settings) -> None:
+CONFIG = "/graphiql/config.json"
+LOOPBACK = "127.0.0.1"
+
+
+async def headers_of(
+    gateway: GatewayClient, host: str, *, peer: str = LOOPBACK, port: int = 8000, **headers: str
+) -> dict[str, str]:
+    """The headers that GraphiQL is configured with, for a request to a demo on this port."""
+    transport = httpx.ASGITransport(app=gateway.app, client=(peer, 50_000))
+    async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1:{port}") as client:
+        response = await client.get(CONFIG, headers={"host": host, **headers})
+    found: dict[str, str] = response.json()["headers"]
+    return found
+
+
+@pytest.fixture
+async def demo(settings: Settings) -> AsyncIterator[GatewayClient]:
     async with running(replace(settings, demo=True)) as gateway:
-        token = demo_token.make(gateway.settings)
+        demo_token.make(gateway.settings)
+        yield gateway
 
-        headers = (await gateway.http.get("/graphiql/config.json")).json()["headers"]
-        viewer = await gateway.data("{ viewer { subject roles } }", token=token)
 
-    assert headers == {"authorization": f"Bearer {token}"}
+@pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:8000", "LocalHost:8000", "[::1]:8000"])
+async def test_the_demo_gives_its_token_to_pages_of_this_machine(demo: GatewayClient, host: str) -> None:
+    token = demo_token.read(demo.settings)
+
+    assert await headers_of(demo, host) == {"authorization": f"Bearer {token}"}
+    assert await headers_of(demo, host, peer="::1") == {"authorization": f"Bearer {token}"}
+    viewer = await demo.data("{ viewer { subject roles } }", token=token)
     assert viewer == {"viewer": {"subject": "demo", "roles": ["ADMIN"]}}
+
+
+async def test_the_demo_on_the_default_port_of_http_gives_its_token_without_one(demo: GatewayClient) -> None:
+    assert await headers_of(demo, "localhost", port=80)
+    assert not await headers_of(demo, "localhost", port=8000)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "rebound.example:8000",
+        "localhost.rebound.example:8000",
+        "localhost:9000",
+        "localhost:8000.rebound.example",
+        "rebound.example@localhost:8000",
+        "localhost@rebound.example:8000",
+        "127.0.0.1.nip.example:8000",
+        "0.0.0.0:8000",
+        "192.168.0.2:8000",
+        "[::ffff:7f00:1]:8000",
+        "localhost.:8000",
+        "",
+    ],
+)
+async def test_the_demo_gives_its_token_to_no_other_host(demo: GatewayClient, host: str) -> None:
+    assert await headers_of(demo, host) == {}
+
+
+async def test_the_demo_gives_its_token_to_no_other_machine(demo: GatewayClient) -> None:
+    for peer in ("192.0.2.1", "2001:db8::1"):
+        assert await headers_of(demo, "localhost:8000", peer=peer) == {}
+
+
+async def test_the_demo_gives_its_token_to_no_page_of_another_origin(settings: Settings) -> None:
+    async with running(replace(settings, demo=True, cors_origins="*")) as gateway:
+        demo_token.make(gateway.settings)
+
+        assert await headers_of(gateway, "localhost:8000", origin="http://localhost:9000") == {}
+
+
+async def test_two_hosts_in_one_request_get_no_token(demo: GatewayClient) -> None:
+    async with listening(demo) as port:
+        own = f"127.0.0.1:{port}"
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET {CONFIG} HTTP/1.1\r\nHost: {own}\r\nHost: rebound.example\r\n".encode())
+        writer.write(b"Connection: close\r\n\r\n")
+        two_hosts = await reader.read()
+        writer.close()
+        async with httpx.AsyncClient() as client:
+            one_host = await client.get(f"http://{own}{CONFIG}")
+
+    assert b"Bearer" not in two_hosts
+    assert "Bearer" in one_host.text
+
+
+async def test_only_the_demo_has_a_token_for_pages_of_this_machine(gateway: GatewayClient) -> None:
+    demo_token.make(gateway.settings)
+
+    assert await headers_of(gateway, "localhost:8000") == {}
 
 
 async def test_the_token_of_the_demo_is_kept_and_made_anew_where_it_is_good_no_more(settings: Settings) -> None:
