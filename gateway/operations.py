@@ -24,6 +24,7 @@ from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRul
 from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
 
 from .limits import Limits, too_complex
+from .numbers import LargeIntegers, may_be_too_large
 from .plans.plan import NotCompiled, Plan
 from .settings import Settings
 
@@ -117,7 +118,7 @@ class Operations:
     def _parse(self, text: str) -> DocumentNode:
         try:
             document = parse(text, max_lexical_tokens=self._settings.max_tokens, max_comments=_MAX_COMMENTS)
-            errors = validate(self._schema, document, _RULES, max_errors=MAX_ERRORS)
+            errors = self._errors(document, text)
         except GraphQLSyntaxError as error:
             raise InvalidOperation([_syntax_error(error)]) from None
         except RecursionError:
@@ -129,6 +130,13 @@ class Operations:
                 wrong.extensions = {"code": "GRAPHQL_VALIDATION_FAILED", **(wrong.extensions or {})}
             raise InvalidOperation(errors)
         return document
+
+    def _errors(self, document: DocumentNode, text: str) -> list[GraphQLError]:
+        if may_be_too_large(text) and (
+            errors := validate(self._schema, document, [LargeIntegers], max_errors=MAX_ERRORS)
+        ):
+            return errors
+        return validate(self._schema, document, _RULES, max_errors=MAX_ERRORS)
 
     def check(self, operation: Operation, name: str | None, variables: Mapping[str, Any]) -> OperationDefinitionNode:
         """The definition to run. Raises InvalidOperation where it is missing, or over a limit with these variables."""

@@ -24,6 +24,7 @@ BIG = 2**53 - 1
 
 BigInt = NewType("BigInt", int)
 JSON = NewType("JSON", object)
+_SHOWN_DIGITS = 40
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
@@ -49,19 +50,27 @@ def parse_instant(value: object) -> datetime:
 
 
 def check_big_int(value: object) -> int:
+    bound = f"`BigInt` must be between {-BIG} and {BIG}"
+    if isinstance(value, float) and math.isinf(value):
+        raise GraphQLError(f"The number is too large: {bound}.")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise GraphQLError(f"BigInt cannot represent a value that is not a whole number: {_short(value)}.")
     if not -BIG <= value <= BIG:
-        raise GraphQLError(f"BigInt cannot represent {_short(value)}: it must fit into 53 bits.")
+        raise GraphQLError(too_large(str(value), bound))
     return value
 
 
+def too_large(digits: str, bound: str) -> str:
+    """The message about an integer that is too large. The middle of a long one is left out."""
+    sign = "-" if digits.startswith("-") else ""
+    count = len(digits) - len(sign)
+    shown = digits if count <= _SHOWN_DIGITS else f"{digits[: 20 + len(sign)]}… ({count:,} digits)"
+    return f"The integer {shown} is too large: {bound}."
+
+
 def _short(value: object) -> str:
-    # The representation of a huge integer is costly, and Python refuses beyond 4,300 digits.
-    if isinstance(value, int) and value.bit_length() > 256:  # noqa: PLR2004
-        return "a number of more than 256 bits"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"  # noqa: PLR2004
 

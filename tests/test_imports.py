@@ -173,7 +173,10 @@ BAD_PRODUCTS: list[tuple[Line, str]] = [
     ({**GOOD, "pricing": pricing(1, 2)}, "pricing.retail: The retail price must not be above the list price."),
     (
         {**GOOD, "pricing": pricing(2**53, 1)},
-        "pricing.list.amount: BigInt cannot represent 9007199254740992: it must fit into 53 bits.",
+        (
+            "pricing.list.amount: The integer 9007199254740992 is too large: "
+            "`BigInt` must be between -9007199254740991 and 9007199254740991."
+        ),
     ),
     (orjson.dumps(GOOD).replace(b'"amount":2', b'"amount":123456789012345678901234567890'), "pricing.list.amount: "),
     (
