@@ -1,4 +1,4 @@
-"""Refuses the integers of an operation's text that are too large, with one message wherever they stand."""
+"""Refuses integers in the text of an operation that are too large, with one message wherever they stand."""
 
 from __future__ import annotations
 
