@@ -19,9 +19,12 @@ A page is **split** in three steps, each of which may be repeated by anybody:
 2. what is behind the key is copied to a new page. From now on changes go there
 3. what was copied is taken off the old page, which ends at the key now, and the mark with it
 
-Between the last two steps a comment stands on two pages, and the one on the page with the higher `low` counts. Whoever
-wants to write and meets a mark finishes the split first; so does a job. A page is split in the middle; where a comment
-comes behind all others it is split there, so that a discussion without replies fills its pages one after the other.
+Between the last two steps, a comment stands on two pages, and the one on the page with the higher `low` counts. The new
+page can be split before the old one is finished, so pages are in order by `low`, and not by `high`.
+
+Whoever wants to write and meets a mark finishes the split first; so does a job. A page is split in the middle; where a
+comment comes behind all others it is split there, so that a discussion without replies fills its pages one after the
+other.
 """
 
 from __future__ import annotations
@@ -41,10 +44,8 @@ from .documents import SCHEMA_VERSION, CollectionSpec, Database, Document
 BUCKETS = CollectionSpec(
     PAGES_COLLECTION,
     indexes=[
-        # Where a comment is to be written: the last page that begins before it.
+        # Where a comment is read or written: the last page that begins before it, and the pages behind that one.
         IndexModel([("discussion", ASCENDING), ("low", ASCENDING)], unique=True),
-        # What is read from a key on: the pages that end behind it, in order.
-        IndexModel([("discussion", ASCENDING), ("high", ASCENDING), ("low", ASCENDING)]),
         IndexModel([("discussion", ASCENDING), ("comments._id", ASCENDING)]),
         IndexModel([("split.since", ASCENDING)], sparse=True),
     ],

@@ -1,7 +1,13 @@
 """Reads of comments that are kept by the page: along the threads from page to page, otherwise by the index of keys.
 
-Where a page is being split a comment may be on two of them. Along a thread the first page counts only as far as the
-next one begins; of a comment that is asked for by itself, the page that begins last counts.
+While a page is being split, a comment can be on two pages, and more than one split can be under way behind each other.
+For every key, the page with the highest `low` that is not above the key counts:
+
+* Along a thread, the pages are read in the order of `low`, and each counts only as far as the next one begins. If the
+  last page of a command is marked `split`, it is read again, together with the page behind it. `high` gives no order:
+  until a split is finished, its first page ends where it ended before.
+* A comment that is read by its `_id` is taken from the page with the highest `low`. Only then is it left out if it is
+  gone: the copy on another page does not show that.
 """
 
 from __future__ import annotations
@@ -10,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bson import ObjectId
+from pymongo import ASCENDING, DESCENDING
 
 from .comment_buckets import BUCKETS, latest
 from .comments import END, CommentListing, shown, wanted_of
@@ -19,7 +26,7 @@ from .paging import Key, Page, find_page, find_pages
 
 # A page is at least a quarter full on the whole; so many comments are expected of one.
 _EXPECTED = 25
-_LISTED = {"$eq": [{"$ifNull": ["$$this.gone", None]}, None]}
+_LISTED: Document = {"$eq": [{"$ifNull": ["$$this.gone", None]}, None]}
 
 
 async def find_in_buckets(
@@ -31,15 +38,13 @@ async def find_in_buckets(
 ) -> dict[ObjectId, Document]:
     """Comments by discussion and id, by one command."""
     wanted = [comment for some in ids.values() for comment in some]
-    conditions: list[Document] = [{"$in": ["$$this._id", wanted]}]
-    if not is_gone_wanted:
-        conditions.append(_LISTED)
     stages: list[Document] = [
         {"$match": {"discussion": {"$in": list(ids)}, "comments._id": {"$in": wanted}}},
-        {"$project": {"discussion": 1, "low": 1, "comments": _filtered(conditions)}},
+        {"$project": {"discussion": 1, "low": 1, "comments": _filtered([{"$in": ["$$this._id", wanted]}])}},
         *_narrowed(projection),
     ]
-    return latest(await (await db[BUCKETS.name].aggregate(stages)).to_list())
+    found = latest(await (await db[BUCKETS.name].aggregate(stages)).to_list())
+    return {key: comment for key, comment in found.items() if is_gone_wanted or "gone" not in comment}
 
 
 def _filtered(conditions: list[Document]) -> Document:
@@ -51,8 +56,8 @@ def _narrowed(projection: Projection | None) -> list[Document]:
     wanted = wanted_of(projection)
     if wanted is None:
         return []
-    paths = {f"comments.{path}": 1 for path in wanted if path != "discussion"}
-    return [{"$project": {"discussion": 1, "low": 1, "high": 1, **paths}}]
+    paths = {f"comments.{path}": 1 for path in (*wanted, "gone") if path != "discussion"}
+    return [{"$project": {"discussion": 1, "low": 1, "high": 1, "split": 1, **paths}}]
 
 
 async def find_by_keys(
@@ -120,8 +125,8 @@ class _Walk:
     after: Key | None
     rows: list[Document] = field(default_factory=list)
     is_done: bool = False
-    # Pages that end here or before have been read.
-    read_to: str = ""
+    # What is before this key has been read, and the next page begins there or behind it. None: nothing has been read.
+    read_to: str | None = None
     # How many pages the command that is under way asks for.
     asked: int = 0
 
@@ -142,28 +147,37 @@ class _Walk:
         )
         rows = {"$slice": [{"$sortArray": {"input": listed, "sortBy": {"key": 1}}}, self.limit]}
         return [
-            {
-                "$match": {
-                    "discussion": self.listing.discussion,
-                    "high": {"$gt": max(low, self.read_to)},
-                    "low": {"$lt": high},
-                }
-            },
-            {"$sort": {"high": 1, "low": 1}},
-            {"$limit": self.asked},
-            {"$project": {"discussion": 1, "low": 1, "high": 1, "comments": rows}},
+            *self._pages(low, high),
+            {"$project": {"discussion": 1, "low": 1, "high": 1, "split": 1, "comments": rows}},
             {"$set": {"part": {"$literal": number}}},
         ]
 
-    def take(self, buckets: Sequence[Document]) -> None:
-        ends = [bucket["low"] for bucket in buckets[1:]] + [END]
-        for bucket, end in zip(buckets, ends, strict=False):
+    def _pages(self, low: str, high: str) -> list[Document]:
+        """What reads the next pages in order: the page that this key is on, and those behind it."""
+        if self.read_to is not None or not low:
+            return self._along({"$gte": self.read_to or "", "$lt": high}, ASCENDING, self.asked)
+        behind = self._along({"$gt": low, "$lt": high}, ASCENDING, self.asked - 1)
+        return [
+            *self._along({"$lte": low}, DESCENDING, 1),
+            {"$unionWith": {"coll": BUCKETS.name, "pipeline": behind}},
+        ]
+
+    def _along(self, low: Document, order: int, limit: int) -> list[Document]:
+        query = {"discussion": self.listing.discussion, "low": low}
+        return [{"$match": query}, {"$sort": {"low": order}}, {"$limit": limit}]
+
+    def take(self, found: Sequence[Document]) -> None:
+        has_more = len(found) == self.asked
+        # A page that was not asked for may hold what is behind the split.
+        is_cut = has_more and "split" in found[-1]
+        ends = [bucket["low"] for bucket in found[1:]] + ([] if is_cut else [END])
+        for bucket, end in zip(found, ends, strict=False):
             for comment in bucket["comments"]:
                 if comment["key"] < end:
                     self.rows.append(shown(comment, PAGES, bucket["discussion"]))
-        self.is_done = len(buckets) < self.asked or len(self.rows) >= self.limit
-        if buckets:
-            self.read_to = buckets[-1]["high"]
+        self.is_done = not has_more or len(self.rows) >= self.limit
+        if found:
+            self.read_to = found[-1]["low" if is_cut else "high"]
 
 
 async def _walk_all(db: Database, walks: Sequence[_Walk], projection: Projection | None) -> None:
