@@ -114,9 +114,9 @@ class DocumentStorage(LedgerStorage):
             return await self.is_fenced(db, discussion, comment_id)
         return True
 
-    async def is_fenced(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> bool:
-        query = {"discussion": discussion, "_id": comment_id, "attempt": {"$exists": False}}
-        return await db[COMMENTS.name].find_one(query, {"_id": 1}) is not None
+    async def find_fenced(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
+        query = {"discussion": discussion, "_id": {"$in": list(ids)}, "attempt": {"$exists": False}}
+        return {row["_id"] for row in await db[COMMENTS.name].find(query, {"_id": 1}).to_list()}
 
     async def hide(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
         mine = {"removing": attempt, "gone": None}
@@ -127,7 +127,7 @@ class DocumentStorage(LedgerStorage):
         if await self.change(db, comment, mine, update) is not None:
             return True
         found = await self.raw(db, comment["discussion"], [comment["_id"]])
-        return bool(found[comment["_id"]].get("gone", {}).get("attempt") == attempt)
+        return bool(found.get(comment["_id"], {}).get("gone", {}).get("attempt") == attempt)
 
 
 def fence_of(discussion: ObjectId, comment_id: ObjectId) -> Document:

@@ -38,8 +38,13 @@ async def post_comment(
     storage = STORAGES[discussion["storage"]]
     wanted = require_comment_text(text)
     parent = None
-    if parent_slug is not None and not await _is_posted(db, storage, discussion["_id"], operation_id):
-        parent = await _parent(db, storage, discussion["_id"], parent_slug)
+    if parent_slug is not None:
+        try:
+            parent = await _parent(db, storage, discussion["_id"], parent_slug)
+        except NotFound:
+            # Of what an earlier call with this id has posted, the parent may have gone since.
+            if not await _is_posted(db, storage, discussion["_id"], operation_id):
+                raise
     draft = Draft(
         discussion=discussion["_id"],
         parent=parent,
@@ -52,10 +57,11 @@ async def post_comment(
 
 
 async def _is_posted(db: Database, storage: Storage, discussion: ObjectId, operation_id: str) -> bool:
-    """Whether an earlier call with this id has posted it; then nobody asks any more what has become of its parent."""
+    """Whether an earlier call with this id has posted the comment, and it is there."""
     if not operations.is_repeatable(operation_id):
         return False
-    ref = CommentRef(storage.name, discussion, operations.derived_id(operation_id, "comment/0"))
+    posted = await storage.find_posted_ids(db, discussion, [operation_id])
+    ref = CommentRef(storage.name, discussion, posted[operation_id])
     return ref in await storage.find(db, [ref], {"_id": 1})
 
 
@@ -88,17 +94,28 @@ async def delete_comment(db: Database, *, comment: Document, now: datetime, oper
     Raises:   NotFound (it is deleted already, and not by this operation).
     Writes:   as the storage does: see `comment_ledger` and `comment_embedded`.
     """
-    if comment["deleted"] and not (await operations.notes(db, operation_id)).get("deleting"):
-        raise NotFound("Comment", str(comment["ref"]))
-    await operations.note(db, operation_id, deleting=_as_noted(comment))
-    return await STORAGES[comment["ref"].storage].delete(db, comment, now=now)
+    ref: CommentRef = comment["ref"]
+    earlier = (await operations.notes(db, operation_id)).get("deleting")
+    if comment["deleted"] and earlier is None:
+        raise NotFound("Comment", str(ref))
+    if earlier is None:
+        await operations.note(db, operation_id, deleting=_as_noted(comment))
+    try:
+        return await STORAGES[ref.storage].delete(db, comment, now=now)
+    except NotFound as error:
+        # An earlier call with this id has deleted it.
+        if earlier is None or error.kind != "Comment":
+            raise
+        return _as_deleted(earlier, ref)
 
 
 async def find_deleted(db: Database, ref: CommentRef, operation_id: str) -> Document | None:
     """The comment that an earlier call with this id has deleted, as it was without its text; None for no such call."""
     noted = (await operations.notes(db, operation_id)).get("deleting")
-    if noted is None:
-        return None
+    return None if noted is None else _as_deleted(noted, ref)
+
+
+def _as_deleted(noted: Document, ref: CommentRef) -> Document:
     return shown({**noted, "_id": ref.id, "deleted": True, "text": ""}, ref.storage, ref.discussion)
 
 

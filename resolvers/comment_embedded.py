@@ -28,7 +28,7 @@ from pymongo.errors import DuplicateKeyError
 from . import operations
 from .comment_changes import EMBEDDED_COLLECTION
 from .comment_embedded_reads import chain_of, find_comments, find_embedded_pages
-from .comment_storage import MARKS_KEPT, Draft, Slug
+from .comment_storage import MARKS_KEPT, Draft, Slug, posted_id
 from .comments import CommentListing, CommentRef, named, shown
 from .discussion_removal import require_subject
 from .discussions import EMBEDDED
@@ -75,6 +75,14 @@ class EmbeddedStorage:
         found = await db[DISCUSSION_DOCUMENTS.name].find_one({"_id": discussion}, fields)
         return set() if found is None else set(found["gone"])
 
+    async def find_posted_ids(
+        self,
+        db: Database,  # noqa: ARG002
+        discussion: ObjectId,  # noqa: ARG002
+        operation_ids: Sequence[str],
+    ) -> dict[str, ObjectId]:
+        return {operation_id: posted_id(operation_id) for operation_id in operation_ids}
+
     async def find_pages(
         self,
         db: Database,
@@ -92,7 +100,7 @@ class EmbeddedStorage:
         return {document["_id"]: document["count"] for document in found}
 
     async def post(self, db: Database, draft: Draft) -> Document:
-        comment_id = operations.derived_id(draft.operation_id, "comment/0")
+        comment_id = posted_id(draft.operation_id)
         parent, fresh = draft.stored_parent, draft.comment(comment_id)
         number = 0
         while True:
@@ -107,7 +115,7 @@ class EmbeddedStorage:
                 continue
             known = self._known(about, comment)
             if known is not None:
-                return (await self.find(db, [known]))[known]
+                return await self._require(db, known)
             number += about["is_slug_taken"]
 
     async def _push(self, db: Database, comment: Document) -> bool:
@@ -191,15 +199,12 @@ class EmbeddedStorage:
         while True:
             chain = await chain_of(db, ref.discussion, comment["key"])
             cell = chain[-1] if chain and chain[-1]["_id"] == ref.id else None
-            if cell is None:
+            if cell is None or (cell["deleted"] and cell["replies"]):
                 raise NotFound("Comment", str(ref))
-            emptied = {**comment, "deleted": True, "text": ""}
-            if cell["deleted"] and cell["replies"]:
-                return emptied
             guard, update, filters = _tombstone(ref, cell) if cell["replies"] else _removal(ref, chain, now)
             collection = db[DISCUSSION_DOCUMENTS.name]
             if (await collection.update_one(guard, update, array_filters=filters)).matched_count:
-                return emptied
+                return {**comment, "deleted": True, "text": ""}
 
     async def settle(self, db: Database, discussion: Document, entry: Document, *, now: datetime) -> None:
         """Nothing is ever left under way."""

@@ -18,7 +18,8 @@ An attempt is listed once, by the process that has made it up, and taken off onc
 processes may attempt the same post, where a call is repeated; the comment has one `_id` and names one attempt, and only
 that one is counted. So whoever finds an old entry looks at the comment: if it names the attempt the steps 4 and 5 are
 repeated; if it does not they are taken without counting. If there is no comment, its `_id` is taken first by something
-that is none (a **fence**), so that a process which has slept all the while cannot insert it any more.
+that is none (a **fence**), so that a process which has slept all the while cannot insert it any more. A retry of the
+operation then posts a comment with the next `_id` (`comment_storage.posted_id`).
 
 A comment is **removed** in the same way, with `by` -1: listed in the discussion; marked `removing` with the attempt,
 where it is deleted and nothing stands below or is coming; listed in the parent; then marked `gone`. Whoever finds an
@@ -42,7 +43,7 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 
 from . import operations
-from .comment_storage import MARKS_KEPT, Draft
+from .comment_storage import MARKS_KEPT, Draft, posted_id
 from .comments import named, shown, stored
 from .discussion_removal import require_subject
 from .discussions import DISCUSSIONS, OPEN, find_by_ids
@@ -85,12 +86,29 @@ class LedgerStorage(ABC):
         """Keeps a comment that is not there from ever coming. False where it is there."""
 
     @abstractmethod
-    async def is_fenced(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> bool:
-        """Whether a comment can never come."""
+    async def find_fenced(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
+        """Which of these comments can never come."""
 
     @abstractmethod
     async def hide(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
         """Takes a comment that this attempt is removing out of every list. May be repeated. False where it is not."""
+
+    async def is_fenced(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> bool:
+        return bool(await self.find_fenced(db, discussion, [comment_id]))
+
+    async def find_posted_ids(
+        self, db: Database, discussion: ObjectId, operation_ids: Sequence[str]
+    ) -> dict[str, ObjectId]:
+        found: dict[str, ObjectId] = {}
+        left = list(operation_ids)
+        for number in count():
+            ids = {operation_id: posted_id(operation_id, number) for operation_id in left}
+            fenced = await self.find_fenced(db, discussion, list(ids.values()))
+            found |= ids
+            left = [operation_id for operation_id in left if ids[operation_id] in fenced]
+            if not left:
+                break
+        return found
 
     async def find_gone(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
         return {key for key, comment in (await self.raw(db, discussion, ids)).items() if "gone" in comment}
@@ -101,7 +119,7 @@ class LedgerStorage(ABC):
 
     async def post(self, db: Database, draft: Draft) -> Document:
         for number in count():
-            comment_id = operations.derived_id(draft.operation_id, f"comment/{number}")
+            comment_id = posted_id(draft.operation_id, number)
             if operations.is_repeatable(draft.operation_id):
                 known = await self._posted_before(db, draft.discussion, comment_id)
                 if known is not None:
@@ -111,6 +129,8 @@ class LedgerStorage(ABC):
             posted = await self._attempt(db, comment_id, draft)
             if posted is not None:
                 return posted
+            # Whoever has fenced it may have stopped half way. Only what is fenced whole is passed over by readers.
+            await self.fence(db, draft.discussion, comment_id, now=draft.now)
         raise AssertionError
 
     async def _attempt(self, db: Database, comment_id: ObjectId, draft: Draft) -> Document | None:
@@ -176,15 +196,22 @@ class LedgerStorage(ABC):
         emptied = {"deleted": True, "text": ""}
         marked = {**emptied, "removing": entry["attempt"]}
         leaf = await self.change(db, cell, {"deleted": False, **_CHILDLESS}, {"$set": marked})
+        is_deleted = leaf is not None
         if leaf is None:
-            await self.change(db, cell, {"deleted": False}, {"$set": emptied})
+            is_deleted = await self.change(db, cell, {"deleted": False}, {"$set": emptied}) is not None
             # Its last reply may have gone meanwhile, and then nobody else removes it.
             leaf = await self._mark_removing(db, cell, entry)
-        if leaf is None:
-            await self._conclude(db, discussion, entry, None, is_counted=False, now=now)
-            await self._require(db, comment)
-        else:
-            await self._finish_removal(db, leaf, entry, now=now)
+        try:
+            if leaf is None:
+                await self._conclude(db, discussion, entry, None, is_counted=False, now=now)
+            else:
+                await self._finish_removal(db, leaf, entry, now=now)
+        except NotFound:
+            # The discussion has been closed since. A job does the rest if it is opened again.
+            if not is_deleted:
+                raise
+        if not is_deleted:
+            raise NotFound("Comment", str(comment["ref"]))
         return {**comment, **emptied}
 
     async def _mark_removing(self, db: Database, comment: Document, entry: Document) -> Document | None:
@@ -216,7 +243,7 @@ class LedgerStorage(ABC):
         comment, parent = found.get(entry["id"]), found.get(entry["parent"])
         if entry["by"] > 0:
             if comment is None and not await self.fence(db, discussion["_id"], entry["id"], now=now):
-                comment = (await self.raw(db, discussion["_id"], ids))[entry["id"]]
+                comment = (await self.raw(db, discussion["_id"], ids)).get(entry["id"])
             is_counted = comment is not None and comment["attempt"] == entry["attempt"]
             await self._conclude(db, discussion["_id"], entry, parent, is_counted=is_counted, now=now)
             return

@@ -156,9 +156,10 @@ class PageStorage(LedgerStorage):
         )
         return True
 
-    async def is_fenced(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> bool:
-        key = await self._key(db, discussion, comment_id)
-        return key is not None and key["slug"].startswith("!")
+    async def find_fenced(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
+        query = {"discussion": discussion, "_id": {"$in": list(ids)}, "key": {"$exists": False}}
+        found = await db[KEYS.name].find(query, {"slug": 1}).to_list()
+        return {row["_id"] for row in found if row["slug"].startswith("!")}
 
     async def hide(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
         mine = {"removing": attempt, "gone": None}

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from bson import ObjectId
 
+from . import operations
 from .comments import CommentListing, CommentRef, new_comment, stored
 from .documents import Database, Document, Projection
 from .paging import Key, Page
@@ -17,6 +18,11 @@ from .paging import Key, Page
 Slug = tuple[ObjectId, str]
 # Of its repeatable edits a comment keeps the marks of so many at least. It may share its document with many others.
 MARKS_KEPT = 8
+
+
+def posted_id(operation_id: str, number: int = 0) -> ObjectId:
+    """The `_id` of the comment that an operation posts. `number` counts those before it that can never come."""
+    return operations.derived_id(operation_id, f"comment/{number}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +80,12 @@ class Storage(Protocol):
         """Which of these have been there, and were removed."""
         ...
 
+    async def find_posted_ids(
+        self, db: Database, discussion: ObjectId, operation_ids: Sequence[str]
+    ) -> dict[str, ObjectId]:
+        """The `_id` of the comment that each of these operations has posted, or posts if it is carried out now."""
+        ...
+
     async def find_pages(
         self,
         db: Database,
@@ -104,7 +116,7 @@ class Storage(Protocol):
 
     async def delete(self, db: Database, comment: Document, *, now: datetime) -> Document:
         """The comment as it was, without its text. It goes, unless it has replies; so do those that it was the last
-        reply to, and that were deleted themselves. Raises NotFound where it is gone already.
+        reply to, and that were deleted themselves. Raises NotFound if something else has deleted it first.
         """
         ...
 

@@ -68,3 +68,22 @@ async def test_posts_edits_and_deletions_at_once(
     assert {row["slug"] for row in whole if row["deleted"]} <= {one["slug"] for one in gone}
     assert await gateway.db["discussions"].find_one({"under_way": {"$ne": []}}) is None
     await assert_invariants(gateway)
+
+
+@ON_EACH
+async def test_comments_and_their_replies_that_are_deleted_at_once_go_and_each_call_says_so(
+    gateway: GatewayClient, storage: str
+) -> None:
+    discussion = await open_on_product(gateway, storage)
+    parents = [await post(gateway, discussion, f"{number}") for number in range(40)]
+    replies = [await post(gateway, discussion, "Reply.", parent["slug"]) for parent in parents]
+
+    answers = await asyncio.gather(
+        *(delete(gateway, one) for pair in zip(parents, replies, strict=True) for one in pair)
+    )
+
+    assert {answer["__typename"] for answer in answers} == {"CommentPayload"}
+    assert await everything(gateway, discussion) == []
+    assert await count(gateway, discussion) == 0
+    assert await gateway.db["discussions"].find_one({"under_way": {"$ne": []}}) is None
+    await assert_invariants(gateway)

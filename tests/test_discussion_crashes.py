@@ -288,6 +288,29 @@ async def test_a_reply_and_the_deletion_of_its_parent_at_any_moment_leave_no_rep
 
 
 @ON_EACH
+async def test_a_retry_finds_the_reply_that_an_earlier_one_has_posted_though_its_parent_is_deleted(
+    scene: Scene, storage: str
+) -> None:
+    """Also where the jobs have made sure that the first call cannot post it any more."""
+    await scene.build(storage)
+    await scene.keep()
+    parent = scene.comments["Other."]["slug"]
+    for stop in stops():
+        await scene.snapshot.put_back()
+        if not await _stopped(scene, lambda scene, db: scene.post(db, "New.", parent, OPERATION), stop):
+            break
+        await scene.jobs()
+        posted = await scene.post(scene.db, "New.", parent, OPERATION)
+        await scene.delete(scene.db, "Other.")
+
+        again = await scene.post(scene.db, "New.", parent, OPERATION)
+
+        assert again["ref"] == posted["ref"], stop
+        assert await scene.rows() == [*POSTED[:3], ("", True, 1), ("New.", False, 0)], stop
+        await scene.assert_settled()
+
+
+@ON_EACH
 async def test_two_replies_that_go_at_once_take_their_deleted_parent_with_them(scene: Scene, storage: str) -> None:
     await scene.build(storage)
     scene.comments["Second."] = await scene.post(scene.db, "Second.", scene.comments["Middle."]["slug"])

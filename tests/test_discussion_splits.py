@@ -53,7 +53,7 @@ LINKS = "query ($id: ID!) {{ node(id: $id) {{ ... on Discussion {{ {links} }} }}
 async def split_in_turn(gateway: GatewayClient, page: Document, steps: list[int]) -> str:
     """Splits the page in the middle, and then the new page. Returns the key from which on there are new pages."""
     keys = sorted(cell["key"] for cell in page["comments"])
-    middle = keys[len(keys) // 2]
+    middle: str = keys[len(keys) // 2]
     for step in steps:
         await split_up_to(gateway, page, keys[len(keys) // 2], step)
         keys = keys[len(keys) // 2 :]
