@@ -99,6 +99,8 @@ class _Work:
         self._db = db
         self._now = now
         self._discussions: dict[str, Document | None] = {}
+        # The `_id` of each comment, by its operation.
+        self._ids: dict[str, ObjectId] = {}
         self._comments: dict[str, Document] = {}
         self._gone: set[str] = set()
 
@@ -106,6 +108,7 @@ class _Work:
         for record in records:
             if record.subject not in self._discussions:
                 self._discussions[record.subject] = await self._discussion(record)
+        await self._find_ids(records)
         keys: dict[CommentRef, str] = {}
         for record in records:
             for name in (record.name, record.parent):
@@ -114,6 +117,18 @@ class _Work:
         found = await find_comments(self._db, list(keys)) if keys else {}
         self._comments = {keys[ref]: comment for ref, comment in found.items()}
         await self._find_gone({ref: key for ref, key in keys.items() if ref not in found})
+
+    async def _find_ids(self, records: Sequence[CommentRecord]) -> None:
+        """Finds out which comments stand for these records and their parents: a retry may have posted them."""
+        operation_ids: dict[tuple[str, ObjectId], set[str]] = {}
+        for record in records:
+            discussion = self._discussions[record.subject]
+            if discussion is not None:
+                names = {record.name} if record.parent is None else {record.name, record.parent}
+                here = operation_ids.setdefault((discussion["storage"], discussion["_id"]), set())
+                here |= {self._operation(record.subject, name) for name in names}
+        for (storage, key), some in operation_ids.items():
+            self._ids |= await STORAGES[storage].find_posted_ids(self._db, key, list(some))
 
     async def _find_gone(self, keys: Mapping[CommentRef, str]) -> None:
         """Notes which of these were imported before, and removed since."""
@@ -151,8 +166,7 @@ class _Work:
     def _ref(self, subject: str, name: str) -> CommentRef:
         discussion = self._discussions[subject]
         assert discussion is not None
-        comment_id = operations.derived_id(self._operation(subject, name), "comment/0")
-        return CommentRef(discussion["storage"], discussion["_id"], comment_id)
+        return CommentRef(discussion["storage"], discussion["_id"], self._ids[self._operation(subject, name)])
 
     async def put(self, record: CommentRecord) -> Outcome:
         return await outcome_of(self._put(record))
