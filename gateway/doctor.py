@@ -21,10 +21,10 @@ from resolvers import (
     transfer_jobs,
     transfers,
 )
-from resolvers.category_lineage import refresh_subtree
+from resolvers.category_lineage import LineageUnsettled, refresh_subtree
 from resolvers.documents import Database, Document
 from resolvers.errors import DomainError
-from resolvers.sweeps import DAMAGED, told
+from resolvers.sweeps import DAMAGED, SweepFailed, told
 
 from .clock import SystemClock
 
@@ -49,7 +49,7 @@ class Problem:
             return False
         try:
             await self.repair()
-        except (*DAMAGED, DomainError):
+        except (*DAMAGED, DomainError, LineageUnsettled, SweepFailed):
             return False
         return True
 

@@ -27,7 +27,7 @@ from resolvers import (
 from resolvers.documents import Database, upgrade_batch
 from resolvers.indexes import COLLECTIONS
 from resolvers.payments import Payments
-from resolvers.sweeps import in_turn
+from resolvers.sweeps import SweepFailed, in_turn
 
 from .clock import Clock
 from .logs import logger
@@ -97,13 +97,15 @@ async def _finish_transfers(turn: Turn) -> int:
 
 
 async def _finish_comments(turn: Turn) -> int:
-    removed = await comment_jobs.finish_removals(turn.db, now=turn.now)
-    split = await comment_jobs.finish_splits(turn.db, now=turn.now)
-    return removed + split + await comment_jobs.finish_comments(turn.db, now=turn.now)
+    return await in_turn(
+        partial(comment_jobs.finish_removals, turn.db, now=turn.now),
+        partial(comment_jobs.finish_splits, turn.db, now=turn.now),
+        partial(comment_jobs.finish_comments, turn.db, now=turn.now),
+    )
 
 
 async def _upgrade_documents(turn: Turn) -> int:
-    return sum([await upgrade_batch(turn.db, spec) for spec in COLLECTIONS])
+    return await in_turn(*(partial(upgrade_batch, turn.db, spec) for spec in COLLECTIONS))
 
 
 JOBS: tuple[Job, ...] = (
@@ -173,6 +175,10 @@ class Worker:
         try:
             if await self._acquire(job):
                 done = await self._run_job(job)
+        except SweepFailed as failed:
+            done = failed.done
+            _end_if_cancelled()
+            logger().exception("job failed", job=job.name)
         except Exception:  # noqa: BLE001 - one turn's fault must not stop the next
             _end_if_cancelled()
             logger().exception("job failed", job=job.name)

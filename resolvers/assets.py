@@ -230,15 +230,3 @@ async def delete_files(db: Database, file_ids: Sequence[ObjectId]) -> None:
     named = _any_of(file_ids)
     await db[CHUNKS.name].delete_many({"files_id": named})
     await db[FILES.name].delete_many({"_id": named})
-
-
-async def find_unsettled(db: Database, *, before: datetime) -> AsyncIterator[Document]:
-    """The files that have been unsettled since this time or earlier."""
-    async for file in db[FILES.name].find({"metadata.unsettled": {"$lte": before}}):
-        yield file
-
-
-async def find_removed(db: Database, *, before: datetime) -> AsyncIterator[Document]:
-    """The files whose chunks were deleted at this time or earlier."""
-    async for file in db[FILES.name].find({"metadata.removed": {"$lte": before}}, {"_id": 1}):
-        yield file

@@ -14,7 +14,7 @@ from .documents import Database, Document
 from .errors import DomainError, PaymentPending
 from .payments import Payments
 from .settlements import settle
-from .sweeps import each
+from .sweeps import each, sweep
 
 # What one turn does at most, so that whatever has come up meanwhile is looked for soon.
 BATCH = 500
@@ -41,7 +41,7 @@ async def expire_idle(db: Database, *, now: datetime) -> int:
             await settle(db, cart, now=now)
         return int(cart is not None)
 
-    return await each(db[CARTS.name].find(idle, {"_id": 1}, limit=BATCH), expire)
+    return await sweep(db, CARTS, idle, expire, fields=(), most=BATCH)
 
 
 async def finish_expiries(db: Database, *, now: datetime) -> int:
@@ -51,7 +51,7 @@ async def finish_expiries(db: Database, *, now: datetime) -> int:
         await settle(db, cart, now=now)
         return 1
 
-    return await each(db[CARTS.name].find({"due": {"$lte": now}, "status": EXPIRING}, limit=BATCH), go_on)
+    return await sweep(db, CARTS, {"due": {"$lte": now}, "status": EXPIRING}, go_on, most=BATCH)
 
 
 async def finish_checkouts(db: Database, payments: Payments, *, now: datetime) -> int:
@@ -75,8 +75,8 @@ async def finish_checkouts(db: Database, payments: Payments, *, now: datetime) -
             pass
         return 1
 
-    due = db[CARTS.name].find({"due": {"$lte": now}, "status": PENDING}, limit=_CHARGES)
-    return await each(due, ask, at_once=_CHARGES_AT_ONCE)
+    due = {"due": {"$lte": now}, "status": PENDING}
+    return await sweep(db, CARTS, due, ask, at_once=_CHARGES_AT_ONCE, most=_CHARGES)
 
 
 async def finish_moves(db: Database, *, now: datetime) -> int:
@@ -84,10 +84,13 @@ async def finish_moves(db: Database, *, now: datetime) -> int:
     before = now - STALE_AFTER
     stale = {"$elemMatch": {"at": {"$lte": before}}}
 
-    async def finish_of(cart: Document) -> int:
-        old = [move for move in cart["decided"] if move["at"] <= before]
-        for move in old:
-            await moves.finish(db, move, is_taken=move["is_taken"], now=now)
-        return len(old)
+    async def finish_move(move: Document) -> int:
+        if move["at"] > before:
+            return 0
+        await moves.finish(db, move, is_taken=move["is_taken"], now=now)
+        return 1
 
-    return await each(db[CARTS.name].find({"decided": stale}, {"decided": 1}), finish_of)
+    async def finish_of(cart: Document) -> int:
+        return await each(cart["decided"], finish_move)
+
+    return await sweep(db, CARTS, {"decided": stale}, finish_of, fields=("decided",))

@@ -8,8 +8,6 @@ are settled by `category_jobs`.
 
 from __future__ import annotations
 
-import asyncio
-import random
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +19,8 @@ from .categories import CATEGORIES, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_usab
 from .category_lineage import LineageUnsettled, refresh_lineage, refresh_subtree
 from .documents import SCHEMA_VERSION, Database, Document
 from .errors import CategoryCycle, CategoryNotEmpty, Conflict, NotFound, SlugTaken
+from .retries import attempts, pause
+from .sweeps import SweepFailed
 from .text import require_slug, require_text
 
 MAX_NAME = 200
@@ -94,7 +94,7 @@ async def rename_category(
     """Changes the name, the slug, or both, also where they are stored in the categories below.
 
     Returns:  the category.
-    Raises:   InvalidInput, NotFound, SlugTaken.
+    Raises:   InvalidInput, NotFound, SlugTaken, Conflict (others kept changing the category).
     Writes:   categories; one guarded update, then the subtree, then the removal of the mark.
     """
     changes: Document = {}
@@ -104,19 +104,22 @@ async def rename_category(
         changes["slug"] = require_slug(slug, "slug")
     if not changes:
         return await _require(db, category_id)
+    async for _ in attempts():
+        if await _try_rename(db, category_id, changes, now, operation_id):
+            return await _refreshed(db, category_id, operation_id)
+        category = await _require_settled(db, category_id)
+        if operations.was_applied(category, operation_id):
+            return await _refreshed(db, category_id, operation_id)
+    raise Conflict("The category is being changed by others.")
+
+
+async def _try_rename(db: Database, category_id: ObjectId, changes: Document, now: datetime, operation_id: str) -> bool:
     guard = {"_id": category_id, **_UNMARKED, **operations.not_applied(operation_id)}
     update = _marked_update(changes, operation_id, now)
     try:
-        renamed = await db[CATEGORIES.name].update_one(guard, update)
+        return bool((await db[CATEGORIES.name].update_one(guard, update)).matched_count)
     except DuplicateKeyError:
         raise SlugTaken(changes["slug"]) from None
-    if not renamed.matched_count:
-        category = await _require_settled(db, category_id)
-        if not operations.was_applied(category, operation_id):
-            return await rename_category(
-                db, category_id=category_id, name=name, slug=slug, now=now, operation_id=operation_id
-            )
-    return await _refreshed(db, category_id, operation_id)
 
 
 def _marked_update(changes: Document, operation_id: str, now: datetime, **other: Any) -> Document:
@@ -128,11 +131,12 @@ def _marked_update(changes: Document, operation_id: str, now: datetime, **other:
 async def finish_refresh(db: Database, category_id: ObjectId, operation_id: str) -> None:
     """Brings the subtree up to date and takes the mark off. May be repeated.
 
-    Where others change the tree faster than it can be written, the mark stays, and a job goes on.
+    Where others change the tree faster than it can be written, or something in it is damaged, the mark stays, and a
+    job goes on.
     """
     try:
         await refresh_subtree(db, category_id)
-    except LineageUnsettled:
+    except (LineageUnsettled, SweepFailed):
         return
     await db[CATEGORIES.name].update_one({"_id": category_id}, {"$pull": {"refresh": {"op": operation_id}}})
 
@@ -157,7 +161,7 @@ async def move_category(
     Raises:   NotFound (category or parent), CategoryCycle, Conflict (others kept moving in the way).
     Writes:   categories; a mark, one guarded update, then the subtree, then the removal of the mark.
     """
-    for _ in range(_MOVE_ATTEMPTS):
+    async for _ in attempts(_MOVE_ATTEMPTS):
         category = await _require_settled(db, category_id)
         if operations.was_applied(category, operation_id):
             return await _refreshed(db, category_id, operation_id)
@@ -165,7 +169,6 @@ async def move_category(
             return category
         if await _try_move(db, category, new_parent_id, now, operation_id):
             return await _refreshed(db, category_id, operation_id)
-        await asyncio.sleep(random.uniform(0.005, 0.1))  # noqa: S311 - spreads writers, guards nothing
     raise Conflict("Other categories on the way are being moved just now.")
 
 
@@ -243,7 +246,7 @@ async def delete_category(db: Database, *, category_id: ObjectId, now: datetime,
             if earlier.get("deleting"):
                 return
             raise NotFound("Category", str(category_id))
-        await asyncio.sleep(SETTLING_PAUSE)
+        await pause(SETTLING_PAUSE)
     raise Conflict("The category is being moved or deleted by somebody else.")
 
 

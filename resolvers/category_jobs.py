@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -12,7 +12,7 @@ from .categories import CATEGORIES, find_by_ids, lineage_below
 from .category_lineage import LineageUnsettled, refresh_subtree
 from .documents import Database, Document
 from .errors import CategoryNotEmpty, NotFound
-from .sweeps import wrong_in_batches
+from .sweeps import in_turn, sweep, wrong_in_batches
 
 # A mark is removed by the call that left it within milliseconds. One that is older was left by a crash, or by a call
 # that sleeps: both may go on, for every step is guarded by its own mark.
@@ -21,15 +21,23 @@ OUT_OF_DATE = "its ancestors are out of date"
 
 
 async def finish_changes(db: Database, *, now: datetime) -> int:
-    """Settles every mark that is older than five seconds. Returns how many."""
+    """Settles every mark that is older than five seconds. Returns how many.
+
+    Raises:   SweepFailed, once every mark has had its turn.
+    """
     before = now - STALE_AFTER
-    settled = 0
-    for mark in ("pending", "moving", "deleting", "refresh"):
-        async for category in db[CATEGORIES.name].find({f"{mark}.at": {"$lte": before}}):
-            with contextlib.suppress(NotFound, CategoryNotEmpty, LineageUnsettled):
-                await _settle(db, category, mark)
-                settled += 1
-    return settled
+
+    def settle_all(mark: str) -> Awaitable[int]:
+        return sweep(db, CATEGORIES, {f"{mark}.at": {"$lte": before}}, partial(_settle_left, db, mark))
+
+    return await in_turn(*(partial(settle_all, mark) for mark in ("pending", "moving", "deleting", "refresh")))
+
+
+async def _settle_left(db: Database, mark: str, category: Document) -> int:
+    with contextlib.suppress(NotFound, CategoryNotEmpty, LineageUnsettled):
+        await _settle(db, category, mark)
+        return 1
+    return 0
 
 
 async def _settle(db: Database, category: Document, mark: str) -> None:

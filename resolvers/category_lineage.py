@@ -16,6 +16,8 @@ from pymongo import UpdateOne
 
 from .categories import CATEGORIES, find_by_ids, lineage_below
 from .documents import Database, Document
+from .retries import attempts
+from .sweeps import DAMAGED, SweepFailed
 
 _BATCH = 500
 _LINEAGE = {"slug": 1, "name": 1, "ancestors": 1}
@@ -31,41 +33,66 @@ async def refresh_subtree(db: Database, category_id: ObjectId) -> None:
     """Writes the ancestors of this category and of everything below it anew, where they are not right.
 
     Writes:   categories; guarded by the parent, a level at a time, top down. May be repeated, and run twice at once.
-    Raises:   LineageUnsettled.
+    Raises:   LineageUnsettled; SweepFailed (below a damaged category), once all others are right.
     """
     level = [category_id]
     visits: Counter[ObjectId] = Counter()
+    damaged: list[Exception] = []
     while level:
         below: list[ObjectId] = []
         for start in range(0, len(level), _BATCH):
             batch = level[start : start + _BATCH]
-            await refresh_lineage(db, batch)
+            try:
+                await refresh_lineage(db, batch)
+            except SweepFailed as failed:
+                damaged += failed.exceptions
             below += [child async for child in _children(db, batch)]
         # One that moved to a later level meanwhile comes again: it was written from a parent that was not right yet.
         visits.update(below)
         if any(visits[child] > _MAX_ROUNDS for child in below):
             raise LineageUnsettled
         level = below
+    if damaged:
+        raise SweepFailed.of(damaged, 0)
 
 
 async def refresh_lineage(db: Database, ids: Sequence[ObjectId]) -> set[ObjectId]:
     """Writes the ancestors of these categories anew, from their parents, where they are not right.
 
     Returns:  those whose parent does not exist; they are left as they are.
+    Raises:   LineageUnsettled; SweepFailed (a parent or a category is damaged), once the others are right.
     """
-    parents: dict[ObjectId, Document] = {}
-    for _ in range(_MAX_ROUNDS):
+    async for _ in attempts(steps=2):
         nodes = await db[CATEGORIES.name].find({"_id": {"$in": list(ids)}}, {"parent": 1, "ancestors": 1}).to_list()
         parents = await _parents(db, nodes)
-        stale = [update for node in nodes if (update := _correction(node, parents)) is not None]
+        stale, damaged = _corrections(nodes, parents)
+        if not stale and damaged:
+            raise SweepFailed.of(damaged, 0)
         if not stale:
             return {node["_id"] for node in nodes if node["parent"] is not None and node["parent"] not in parents}
         await db[CATEGORIES.name].bulk_write(stale, ordered=False)
     raise LineageUnsettled
 
 
+def _corrections(
+    nodes: Sequence[Document], parents: dict[ObjectId, Document]
+) -> tuple[list[UpdateOne], list[Exception]]:
+    """The guarded updates that these nodes need, and what is wrong with those for which nobody can tell."""
+    stale: list[UpdateOne] = []
+    damaged: list[Exception] = []
+    for node in nodes:
+        try:
+            update = _correction(node, parents)
+        except DAMAGED as error:
+            error.add_note(f"In {CATEGORIES.name}: {node['_id']!r}, or its parent")
+            damaged.append(error)
+        else:
+            stale += [] if update is None else [update]
+    return stale, damaged
+
+
 async def _parents(db: Database, nodes: Sequence[Document]) -> dict[ObjectId, Document]:
-    ids = list({node["parent"] for node in nodes if node["parent"] is not None})
+    ids = list({parent for node in nodes if isinstance(parent := node.get("parent"), ObjectId)})
     return await find_by_ids(db, ids, _LINEAGE) if ids else {}
 
 
@@ -75,7 +102,7 @@ def _correction(node: Document, parents: dict[ObjectId, Document]) -> UpdateOne 
     if parent is None and node["parent"] is not None:
         return None
     right = lineage_below(parent)
-    if node["ancestors"] == right:
+    if node.get("ancestors") == right:
         return None
     return UpdateOne({"_id": node["_id"], "parent": node["parent"]}, {"$set": {"ancestors": right}})
 

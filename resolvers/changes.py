@@ -7,16 +7,18 @@ its oplog goes.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
+from . import retries
 from .documents import Database, Document
+from .sweeps import DAMAGED
 
 # How long the server may hold back its answer that there is nothing new.
 _AWAIT_MS = 1_000
@@ -24,6 +26,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 # The server cannot go on from where the stream was: the errors InvalidResumeToken, ChangeStreamFatalError and
 # ChangeStreamHistoryLost.
 _LOST = {260, 280, 286}
+# A value that cannot be decoded spoils its own change only, and not the stream.
+_DECODING: CodecOptions[Document] = CodecOptions(
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
+)
 _LOST_LABEL = "NonResumableChangeStreamError"
 
 
@@ -66,7 +72,7 @@ async def follow(
     """
     token: Mapping[str, Any] | None = None
     # What a majority has is never taken back.
-    watched = db.with_options(read_concern=ReadConcern("majority"))
+    watched = db.with_options(read_concern=ReadConcern("majority"), codec_options=_DECODING)
     pause = _FIRST_PAUSE
     is_open = False
     while True:
@@ -87,7 +93,7 @@ async def follow(
             if _is_lost(error):
                 raise ChangesLost from error
             on_interruption(error)
-            await asyncio.sleep(pause)
+            await retries.pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         else:
             # The database was dropped: what is made in its place is another one.
@@ -108,10 +114,13 @@ def pipeline(sources: Sequence[Source]) -> list[Document]:
 
 
 def _events(sources: Sequence[Source], change: Document) -> list[Event]:
-    """What has happened by this change. One that something else has made, and not as promised, tells of nothing."""
+    """What has happened by this change. A damaged change, which nothing of Portico has made, is no event."""
     found: list[Event] = []
     for source in sources:
         if change["ns"]["coll"] in source.collections:
-            with contextlib.suppress(KeyError, TypeError, ValueError):
-                found += source.events(change)
+            with contextlib.suppress(*DAMAGED):
+                events = list(source.events(change))
+                # What cannot be a key in a dictionary names nothing that somebody listens to.
+                hash(tuple((event.topic, event.key) for event in events))
+                found += events
     return found

@@ -14,6 +14,7 @@ from .discussion_subjects import find_subjects
 from .discussions import DISCUSSIONS, settle_closed
 from .documents import Database, Document
 from .errors import NotFound
+from .sweeps import each, sweep
 
 # What is under way takes milliseconds. Nobody waits for what is left behind, so a slow call is given time.
 STALE_AFTER = timedelta(seconds=30)
@@ -24,15 +25,16 @@ async def finish_removals(db: Database, *, now: datetime) -> int:
 
     Where it is not known yet what has become of the subject, that is settled first.
     """
-    finished = 0
-    async for discussion in db[DISCUSSIONS.name].find({"closing_at": {"$lte": now - STALE_AFTER}}):
+
+    async def finish(discussion: Document) -> int:
         if discussion["closed"]["is_final"]:
             await remove_comments(db, discussion["_id"])
             await db[DISCUSSIONS.name].update_one({"_id": discussion["_id"]}, {"$unset": {"closing_at": ""}})
         else:
             await _settle_closed(db, discussion, now)
-        finished += 1
-    return finished
+        return 1
+
+    return await sweep(db, DISCUSSIONS, {"closing_at": {"$lte": now - STALE_AFTER}}, finish)
 
 
 async def _settle_closed(db: Database, discussion: Document, now: datetime) -> None:
@@ -48,21 +50,28 @@ async def _settle_closed(db: Database, discussion: Document, now: datetime) -> N
 async def finish_comments(db: Database, *, now: datetime) -> int:
     """Settles every post and removal that was begun more than 30 seconds ago. Returns how many."""
     before = now - STALE_AFTER
-    settled = 0
-    async for discussion in db[DISCUSSIONS.name].find({"under_way.at": {"$lte": before}}):
-        for entry in discussion["under_way"]:
-            if entry["at"] <= before:
-                # Its subject may go meanwhile, and all with it.
-                with contextlib.suppress(NotFound):
-                    await STORAGES[discussion["storage"]].settle(db, discussion, entry, now=now)
-                settled += 1
-    return settled
+
+    async def settle(discussion: Document) -> int:
+        storage = STORAGES[discussion["storage"]]
+
+        async def settle_entry(entry: Document) -> int:
+            if entry["at"] > before:
+                return 0
+            # Its subject may go meanwhile, and all with it.
+            with contextlib.suppress(NotFound):
+                await storage.settle(db, discussion, entry, now=now)
+            return 1
+
+        return await each(discussion["under_way"], settle_entry)
+
+    return await sweep(db, DISCUSSIONS, {"under_way.at": {"$lte": before}}, settle)
 
 
 async def finish_splits(db: Database, *, now: datetime) -> int:
     """Carries out every split that was begun more than 30 seconds ago. Returns how many."""
-    split = 0
-    async for bucket in db[BUCKETS.name].find({"split.since": {"$lte": now - STALE_AFTER}}, {"discussion": 1}):
+
+    async def finish(bucket: Document) -> int:
         await finish_split(db, bucket)
-        split += 1
-    return split
+        return 1
+
+    return await sweep(db, BUCKETS, {"split.since": {"$lte": now - STALE_AFTER}}, finish, fields=())

@@ -7,7 +7,6 @@ An intent, announced before, tells a job what a crash has left of that.
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 
 from bson import ObjectId
@@ -17,6 +16,8 @@ from .content import KIND, NODES, SECTION, SETTLING_ATTEMPTS, SETTLING_PAUSE, fi
 from .content_edits import SETTLED, conflict
 from .documents import Database, Document
 from .errors import NotFound, SectionNotEmpty
+from .retries import pause
+from .sweeps import each
 
 # The kind of a deletion's intent; its keys are the ids of nodes.
 DELETION = "content-deletion"
@@ -46,7 +47,7 @@ async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: da
             remove = _delete_section if node["type"] == SECTION else _delete_leaf
             if await remove(db, node, now, operation_id):
                 return
-        await asyncio.sleep(SETTLING_PAUSE)
+        await pause(SETTLING_PAUSE)
     raise NotFound(KIND, str(node_id))
 
 
@@ -96,12 +97,13 @@ async def finish_removal(db: Database, ids: list[ObjectId], operation_id: str, *
     Returns:  the ids of those that are there.
     """
     there = await find_by_ids(db, ids, {"_id": 1})
-    for node_id in ids:
-        if node_id not in there:
-            await revisions.forget(db, node_id)
-            await photos.forget(db, node_id, now=now)
-            await discussions.close(
-                db, kind=KIND, key=str(node_id), of=node_id, by=operation_id, is_final=True, now=now
-            )
+
+    async def remove(node_id: ObjectId) -> int:
+        await revisions.forget(db, node_id)
+        await photos.forget(db, node_id, now=now)
+        await discussions.close(db, kind=KIND, key=str(node_id), of=node_id, by=operation_id, is_final=True, now=now)
+        return 1
+
+    await each([node_id for node_id in ids if node_id not in there], remove)
     await intents.withdraw(db, operation_id)
     return list(there)

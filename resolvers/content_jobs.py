@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Awaitable
 from datetime import datetime, timedelta
+from functools import partial
 
 from bson import ObjectId
 
@@ -11,6 +13,7 @@ from . import content_creation, content_deletion, intents, revisions
 from .content import NODES
 from .documents import Database, Document
 from .errors import NotFound, SectionNotEmpty
+from .sweeps import in_turn, sweep
 
 # A mark is removed by the call that left it within milliseconds. One that is older was left by a crash, or by a call
 # that sleeps: both may go on, for every step is guarded by its own mark.
@@ -18,20 +21,31 @@ STALE_AFTER = timedelta(seconds=5)
 
 
 async def finish_changes(db: Database, *, now: datetime) -> int:
-    """Settles every mark and intent that is older than five seconds. Returns how many."""
+    """Settles every mark and intent that is older than five seconds. Returns how many.
+
+    Raises:   SweepFailed, once every mark and intent has had its turn.
+    """
     before = now - STALE_AFTER
-    settled = 0
-    # What may go on or may not is settled before what waits for that.
-    for mark in ("deleting", "pending", "unrevised"):
-        async for node in db[NODES.name].find({f"{mark}.at": {"$lte": before}}):
-            with contextlib.suppress(NotFound, SectionNotEmpty):
-                await _settle(db, node, mark)
-                settled += 1
-    async for intent in intents.left_behind(db, kind=content_deletion.DELETION, before=before):
-        keys = [ObjectId(key) for key in intent["keys"]]
-        await content_deletion.finish_removal(db, keys, intent["_id"], now=now)
-        settled += 1
-    return settled
+
+    def settle_all(mark: str) -> Awaitable[int]:
+        return sweep(db, NODES, {f"{mark}.at": {"$lte": before}}, partial(_settle_left, db, mark))
+
+    async def finish_removal(intent: Document) -> int:
+        await content_deletion.finish_removal(db, [ObjectId(key) for key in intent["keys"]], intent["_id"], now=now)
+        return 1
+
+    return await in_turn(
+        # What may go on or may not is settled before what waits for that.
+        *(partial(settle_all, mark) for mark in ("deleting", "pending", "unrevised")),
+        partial(intents.sweep_left_behind, db, finish_removal, kind=content_deletion.DELETION, before=before),
+    )
+
+
+async def _settle_left(db: Database, mark: str, node: Document) -> int:
+    with contextlib.suppress(NotFound, SectionNotEmpty):
+        await _settle(db, node, mark)
+        return 1
+    return 0
 
 
 async def _settle(db: Database, node: Document, mark: str) -> None:

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Ma
 from dataclasses import dataclass
 from typing import Any
 
-from bson import ObjectId
-from bson.errors import InvalidId
+from bson import ObjectId, encode
+from bson.errors import BSONError, InvalidId
 from pymongo import IndexModel, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import BulkWriteError
 
 Document = dict[str, Any]
 Database = AsyncDatabase[Document]
@@ -22,6 +23,8 @@ SCHEMA_VERSION = "schema_version"
 # On a document that could not be brought to this version.
 UPGRADE_FAILED = "upgrade_failed"
 UPGRADE_BATCH = 100
+# What one update may hold: its guard and its changes together.
+_MAX_COMMAND_BYTES = 16 * 1024 * 1024
 
 
 def document_id(text: str) -> DocumentId:
@@ -50,6 +53,15 @@ class CollectionSpec:
 def with_version(projection: Projection | None) -> Projection | None:
     """The projection, with the path that tells whether the document is an old one."""
     return None if projection is None else {**projection, SCHEMA_VERSION: 1}
+
+
+def key_of(spec: CollectionSpec) -> Document:
+    """A projection of the document's key: its `_id` and its shard key, without dates, which may be undecodable."""
+
+    def shown(path: str) -> Document:
+        return {"$cond": [{"$eq": [{"$type": f"${path}"}, "date"]}, "$$REMOVE", f"${path}"]}
+
+    return {"_id": 1, **{path: shown(path) for path in spec.shard_key or () if path != "_id"}}
 
 
 async def in_batches(documents: AsyncIterable[Document], size: int = 500) -> AsyncIterator[list[Document]]:
@@ -98,32 +110,79 @@ async def upgrade_batch(db: Database, spec: CollectionSpec) -> int:
         return 0
     is_old = {"$or": [{SCHEMA_VERSION: None}, {SCHEMA_VERSION: {"$lt": spec.version}}]}
     query = {**is_old, UPGRADE_FAILED: {"$ne": spec.version}}
-    documents = await db[spec.name].find(query).limit(UPGRADE_BATCH).to_list()
-    await _store_upgrades(db, spec, documents)
-    return len(documents)
+    found = await db[spec.name].find(query, key_of(spec)).limit(UPGRADE_BATCH).to_list()
+    if found:
+        await _store_upgrades(db, spec, await _whole(db, spec, found))
+    return len(found)
+
+
+async def _whole(db: Database, spec: CollectionSpec, found: Sequence[Document]) -> list[Document]:
+    """The documents with these keys. One that the driver cannot decode is marked and left out."""
+    try:
+        return await db[spec.name].find(_named(spec, found)).to_list()
+    except BSONError:
+        if len(found) == 1:
+            await _give_up(db, spec, found)
+            return []
+    # Only one by one can tell which of them it is.
+    return [document for one in found for document in await _whole(db, spec, [one])]
 
 
 async def _store_upgrades(db: Database, spec: CollectionSpec, documents: Iterable[Document]) -> list[Document]:
-    assert spec.upgrade is not None
     upgraded: list[Document] = []
-    updates: list[UpdateOne] = []
+    refused: list[Document] = []
+    updates: list[tuple[Document, UpdateOne]] = []
     for document in documents:
         try:
-            new = spec.upgrade(document) | {SCHEMA_VERSION: spec.version}
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            new, update = _upgrade(spec, document)
+        except (ArithmeticError, AttributeError, BSONError, LookupError, TypeError, ValueError):
             # Nobody foresaw this document. It stays as it is, and must not keep the others from going on.
-            key = {name: document[name] for name in ("_id", *(spec.shard_key or ())) if name in document}
-            updates.append(UpdateOne(key, {"$set": {UPGRADE_FAILED: spec.version}}))
+            refused.append(document)
             continue
-        changed = {key: value for key, value in new.items() if key not in document or document[key] != value}
-        gone = {key: "" for key in document if key not in new}
-        # The whole old document is the guard: an edit made meanwhile by an older gateway wins.
-        guard = {key: {"$eq": document.get(key)} for key in (*document, *changed)}
-        update: Document = {"$set": changed}
-        if gone:
-            update["$unset"] = gone
-        updates.append(UpdateOne(guard, update))
+        updates.append((document, update))
         upgraded.append(new)
     if updates:
-        await db[spec.name].bulk_write(updates, ordered=False)
+        refused += await _write(db, spec, updates)
+    if refused:
+        await _give_up(db, spec, refused)
     return upgraded
+
+
+def _upgrade(spec: CollectionSpec, document: Document) -> tuple[Document, UpdateOne]:
+    """The new document, and the update that stores it."""
+    assert spec.upgrade is not None
+    new = spec.upgrade(document) | {SCHEMA_VERSION: spec.version}
+    changed = {key: value for key, value in new.items() if key not in document or document[key] != value}
+    gone = {key: "" for key in document if key not in new}
+    # The whole old document is the guard: an edit made meanwhile by an older gateway wins.
+    guard = {key: {"$eq": document.get(key)} for key in (*document, *changed)}
+    update: Document = {"$set": changed}
+    if gone:
+        update["$unset"] = gone
+    if len(encode({"q": guard, "u": update})) > _MAX_COMMAND_BYTES:
+        raise ValueError(document["_id"])
+    return new, UpdateOne(guard, update)
+
+
+async def _write(db: Database, spec: CollectionSpec, updates: Sequence[tuple[Document, UpdateOne]]) -> list[Document]:
+    """Sends the updates. Returns the documents that no update can change."""
+    try:
+        written = await db[spec.name].bulk_write([update for _, update in updates], ordered=False)
+    except BulkWriteError as error:
+        failed = {row["index"] for row in error.details["writeErrors"]}
+        if not failed:
+            raise
+        return [document for number, (document, _) in enumerate(updates) if number in failed]
+    if written.matched_count == len(updates):
+        return []
+    # Others have changed some of them. One that is still as it was read is one that its guard does not match.
+    documents = [document for document, _ in updates]
+    present = {document["_id"]: document for document in await _whole(db, spec, documents)}
+    return [document for document in documents if present.get(document["_id"]) == document]
+
+
+async def _give_up(db: Database, spec: CollectionSpec, documents: Sequence[Document]) -> None:
+    """Marks documents that cannot be upgraded, so that later batches pass over them."""
+    keys = [{path: {"$eq": document[path]} for path in key_of(spec) if path in document} for document in documents]
+    marks = [UpdateOne(key, {"$set": {UPGRADE_FAILED: spec.version}}) for key in keys]
+    await db[spec.name].bulk_write(marks, ordered=False)

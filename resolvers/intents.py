@@ -7,12 +7,13 @@ finishes or undoes it. A mark on the document itself does the same where the mar
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from pymongo import ASCENDING, IndexModel
 
 from .documents import CollectionSpec, Database, Document
+from .sweeps import sweep
 
 INTENTS = CollectionSpec(
     "intents",
@@ -38,7 +39,11 @@ async def announced(db: Database, *, kind: str) -> set[str]:
     return {key for intent in found for key in intent["keys"]}
 
 
-async def left_behind(db: Database, *, kind: str, before: datetime) -> AsyncIterator[Document]:
-    """The intents of this kind that were announced at this time or earlier: {_id: the operation's, keys}."""
-    async for intent in db[INTENTS.name].find({"kind": kind, "at": {"$lte": before}}):
-        yield intent
+async def sweep_left_behind(
+    db: Database, do: Callable[[Document], Awaitable[int]], *, kind: str, before: datetime
+) -> int:
+    """Does it with every intent of this kind that was announced at this time or earlier. Returns and raises as `sweep`.
+
+    An intent is {_id: the operation's, keys, at}.
+    """
+    return await sweep(db, INTENTS, {"kind": kind, "at": {"$lte": before}}, do)

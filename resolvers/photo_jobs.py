@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 
 from . import assets, photos, thumbnails
 from .content import NODES
 from .documents import Database, Document
+from .sweeps import in_turn, sweep
 
 # A file is named by its photo before it is made; one that is older and not named is nobody's.
 STALE_AFTER = timedelta(seconds=5)
@@ -18,18 +20,29 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
     """Gives up the uploads whose lock has run out, and deletes files that no photo has.
 
     Returns:  how much was done.
+    Raises:   SweepFailed, once every photo and file has had its turn.
     """
-    done = 0
-    async for node in db[NODES.name].find({"detail.upload.until": {"$lte": now}}):
-        done += await photos.give_up(db, node, now=now)
-    async for node in db[NODES.name].find({"detail.replaced.at": {"$lte": now - photos.READ_ON}}):
-        done += await photos.delete_replaced(db, node, before=now - photos.READ_ON, now=now)
-    async for file in assets.find_unsettled(db, before=now - STALE_AFTER):
-        done += await _settle(db, file, now)
-    async for file in assets.find_removed(db, before=now - FORGOTTEN_AFTER):
-        await assets.delete_removed(db, file["_id"], before=now - FORGOTTEN_AFTER)
-        done += 1
-    return done
+    read, forgotten = now - photos.READ_ON, now - FORGOTTEN_AFTER
+
+    async def give_up(node: Document) -> int:
+        return await photos.give_up(db, node, now=now)
+
+    async def delete_replaced(node: Document) -> int:
+        return await photos.delete_replaced(db, node, before=read, now=now)
+
+    async def settle(file: Document) -> int:
+        return await _settle(db, file, now)
+
+    async def delete_removed(file: Document) -> int:
+        await assets.delete_removed(db, file["_id"], before=forgotten)
+        return 1
+
+    return await in_turn(
+        partial(sweep, db, NODES, {"detail.upload.until": {"$lte": now}}, give_up),
+        partial(sweep, db, NODES, {"detail.replaced.at": {"$lte": read}}, delete_replaced),
+        partial(sweep, db, assets.FILES, {"metadata.unsettled": {"$lte": now - STALE_AFTER}}, settle),
+        partial(sweep, db, assets.FILES, {"metadata.removed": {"$lte": forgotten}}, delete_removed, fields=()),
+    )
 
 
 async def _settle(db: Database, file: Document, now: datetime) -> bool:

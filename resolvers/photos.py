@@ -26,6 +26,7 @@ from .content import NODES, PHOTO, find_by_ids
 from .documents import Database, Document
 from .errors import PhotoLocked
 from .pictures import SUFFIXES
+from .sweeps import each
 
 # The path below which the bytes are served: the photo's _id, the checksum, a name.
 ASSETS = "/assets"
@@ -126,13 +127,16 @@ async def delete_replaced(db: Database, node: Mapping[str, Any], *, before: date
 
     Writes:   cms.assets.chunks, cms.assets.files, then cms.nodes.
     """
-    gone = [old["file"] for old in node["detail"].get("replaced", ()) if old["at"] <= before]
-    for file_id in gone:
-        await _delete(db, [file_id], thumbnails.ids_of(file_id), now)
-    if gone:
-        mine = {"_id": node["_id"], "parent": node["parent"]}
-        await db[NODES.name].update_one(mine, {"$pull": {"detail.replaced": {"file": {"$in": gone}}}})
-    return len(gone)
+    mine = {"_id": node["_id"], "parent": node["parent"]}
+
+    async def delete(old: Document) -> int:
+        if old["at"] > before:
+            return 0
+        await _delete(db, [old["file"]], thumbnails.ids_of(old["file"]), now)
+        await db[NODES.name].update_one(mine, {"$pull": {"detail.replaced": {"file": old["file"]}}})
+        return 1
+
+    return await each(node["detail"].get("replaced", ()), delete)
 
 
 async def require_unlocked(db: Database, node: Mapping[str, Any], *, now: datetime) -> None:

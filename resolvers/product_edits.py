@@ -6,8 +6,7 @@ before its writer looks whether the categories are; who deletes a category marks
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from uuid import uuid4
 
@@ -20,6 +19,8 @@ from .documents import SCHEMA_VERSION, Database, Document
 from .errors import Conflict, NotFound, ProductEditConflict, ProductInUse, SkuTaken
 from .product_rules import ProductFields, document_of
 from .products import KIND, PRODUCTS, find_by_sku
+from .retries import attempts, pause
+from .sweeps import each
 
 # An edit's own two steps can be overtaken by an edit that left the nonce alone: an upgrade, or a job.
 _EDIT_ATTEMPTS = 5
@@ -85,6 +86,7 @@ async def confirm_created(db: Database, operation_id: str, skus: Sequence[str]) 
     """Makes the products that the operation created final, and undoes those of which a category is gone.
 
     Returns:  the missing category of each product that was undone. May be repeated.
+    Raises:   SweepFailed (products are damaged; the intent stays), once the others are settled.
     """
     undone = await _undo_misplaced(db, operation_id, skus)
     await intents.withdraw(db, operation_id)
@@ -98,21 +100,38 @@ async def has_created(db: Database, operation_id: str, skus: Sequence[str]) -> b
 
 
 async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str]) -> dict[str, ObjectId]:
+    """Raises SweepFailed (products are damaged), once the others are settled; Conflict (others kept editing one)."""
     mine = [operations.derived_id(operation_id, sku) for sku in skus]
     query = {"sku": {"$in": list(skus)}, "_id": {"$in": mine}}
     created = await db[PRODUCTS.name].find(query, {"sku": 1, "category_ids": 1}).to_list()
-    usable = await find_usable(db, {key for product in created for key in product["category_ids"]})
+    named = [product["category_ids"] for product in created if isinstance(product.get("category_ids"), list)]
+    usable = await find_usable(db, {key for ids in named for key in ids if isinstance(key, ObjectId)})
     undone: dict[str, ObjectId] = {}
-    for product in created:
-        gone = next((key for key in product["category_ids"] if key not in usable), None)
-        if gone is None:
-            continue
-        if (await db[PRODUCTS.name].delete_one(product)).deleted_count:
+
+    async def undo(product: Document) -> int:
+        gone = await _undo_if_misplaced(db, product, usable)
+        if gone is not None:
             undone[product["sku"]] = gone
-        else:
-            # An edit has put it elsewhere meanwhile, or somebody has deleted it.
-            undone |= await _undo_misplaced(db, operation_id, [product["sku"]])
+        return 1
+
+    await each(created, undo)
     return undone
+
+
+async def _undo_if_misplaced(db: Database, created: Document, usable: Mapping[ObjectId, Document]) -> ObjectId | None:
+    """Deletes the product where one of its categories is gone. Returns that category."""
+    product = created
+    async for _ in attempts():
+        gone: ObjectId | None = next((key for key in product["category_ids"] if key not in usable), None)
+        if gone is None or (await db[PRODUCTS.name].delete_one(product)).deleted_count:
+            return gone
+        # An edit has put it elsewhere meanwhile, or somebody has deleted it.
+        mine = {"sku": created["sku"], "_id": created["_id"]}
+        found = await db[PRODUCTS.name].find_one(mine, {"sku": 1, "category_ids": 1})
+        if found is None:
+            return None
+        product, usable = found, await find_usable(db, found["category_ids"])
+    raise Conflict("The product is being changed by others.")
 
 
 async def update_product(
@@ -125,7 +144,7 @@ async def update_product(
     Raises:   InvalidInput, NotFound (product or category), ProductEditConflict (with the product as it is).
     Writes:   products; one nonce-guarded update, and before it a mark where categories are added.
     """
-    for _ in range(_EDIT_ATTEMPTS):
+    async for _ in attempts(_EDIT_ATTEMPTS):
         product = await _require(db, sku)
         if operations.was_applied(product, operation_id):
             return product
@@ -190,7 +209,7 @@ async def delete_product(db: Database, *, sku: str, nonce: str, now: datetime, o
             raise ProductEditConflict(product)
         if await _try_delete(db, product, now, operation_id):
             return
-        await asyncio.sleep(SETTLING_PAUSE)
+        await pause(SETTLING_PAUSE)
     raise Conflict("The product is being deleted by somebody else.")
 
 

@@ -12,7 +12,7 @@ from .category_jobs import STALE_AFTER
 from .documents import Database, Document
 from .product_terms import search_keys
 from .products import PRODUCTS, priced
-from .sweeps import wrong_in_batches
+from .sweeps import in_turn, sweep, wrong_in_batches
 
 _CHECKED = {
     "sku": 1,
@@ -31,24 +31,35 @@ _CHECKED = {
 
 
 async def finish_changes(db: Database, *, now: datetime) -> int:
-    """Settles every mark that is older than five seconds. Returns how many."""
+    """Settles every mark and intent that is older than five seconds. Returns how many.
+
+    Raises:   SweepFailed, once every mark and intent has had its turn.
+    """
     products = db[PRODUCTS.name]
     before = now - STALE_AFTER
-    settled = 0
-    async for intent in intents.left_behind(db, kind=product_edits.CREATION, before=before):
+    stale = {"at": {"$lte": before}}
+
+    async def confirm(intent: Document) -> int:
         # Where nothing has been written yet, its writer may be about to.
         is_old = intent["at"] <= now - 2 * operations.LEASE
-        if is_old or await product_edits.has_created(db, intent["_id"], intent["keys"]):
-            settled += 1
-            await product_edits.confirm_created(db, intent["_id"], intent["keys"])
-    stale = {"at": {"$lte": before}}
-    async for product in products.find({"incoming": {"$elemMatch": stale}}, {"sku": 1}):
-        settled += 1
+        if not is_old and not await product_edits.has_created(db, intent["_id"], intent["keys"]):
+            return 0
+        await product_edits.confirm_created(db, intent["_id"], intent["keys"])
+        return 1
+
+    async def forget_incoming(product: Document) -> int:
         await products.update_one({"sku": product["sku"]}, {"$pull": {"incoming": stale}})
-    async for product in products.find({"deleting.at": {"$lte": before}}, {"sku": 1, "deleting": 1}):
-        settled += 1
+        return 1
+
+    async def settle_deletion(product: Document) -> int:
         await product_edits.settle_deletion(db, product["sku"], product["deleting"]["id"], now=now)
-    return settled
+        return 1
+
+    return await in_turn(
+        partial(intents.sweep_left_behind, db, confirm, kind=product_edits.CREATION, before=before),
+        partial(sweep, db, PRODUCTS, {"incoming": {"$elemMatch": stale}}, forget_incoming, fields=()),
+        partial(sweep, db, PRODUCTS, {"deleting.at": {"$lte": before}}, settle_deletion, fields=("deleting",)),
+    )
 
 
 async def find_wrong_products(db: Database) -> AsyncIterator[Document]:

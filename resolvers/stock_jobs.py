@@ -9,7 +9,7 @@ from . import moves, product_edits
 from .category_jobs import STALE_AFTER
 from .documents import Database, Document
 from .stock import STOCK, tell
-from .sweeps import each, in_turn
+from .sweeps import each, in_turn, sweep
 
 
 async def finish_changes(db: Database, *, now: datetime) -> int:
@@ -17,13 +17,15 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     and finishes or undoes deletions. Returns how many.
     """
     before = now - STALE_AFTER
-    stocks = db[STOCK.name]
+
+    async def settle_move(move: Document) -> int:
+        if move["at"] > before:
+            return 0
+        await moves.settle(db, move, now=now)
+        return 1
 
     async def settle_moves(stock: Document) -> int:
-        old = [move for move in stock["under_way"] if move["at"] <= before]
-        for move in old:
-            await moves.settle(db, move, now=now)
-        return len(old)
+        return await each(stock["under_way"], settle_move)
 
     async def tell_product(stock: Document) -> int:
         await tell(db, stock["_id"])
@@ -35,9 +37,8 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
 
     stale = {"under_way": {"$elemMatch": {"at": {"$lte": before}}}}
     closed = {"closed.is_final": False, "closed.at": {"$lte": before}}
-    parts = [
-        partial(each, stocks.find(stale, {"under_way": 1}), settle_moves),
-        partial(each, stocks.find({"flipped_at": {"$lte": before}}, {"_id": 1}), tell_product),
-        partial(each, stocks.find(closed, {"closed": 1}), settle_deletion),
-    ]
-    return await in_turn(*parts)
+    return await in_turn(
+        partial(sweep, db, STOCK, stale, settle_moves, fields=("under_way",)),
+        partial(sweep, db, STOCK, {"flipped_at": {"$lte": before}}, tell_product, fields=()),
+        partial(sweep, db, STOCK, closed, settle_deletion, fields=("closed",)),
+    )

@@ -15,7 +15,7 @@ from pymongo.read_concern import ReadConcern
 from . import transfers
 from .accounts import ACCOUNTS
 from .documents import Database, Document, in_batches
-from .sweeps import each, require, wrong_with
+from .sweeps import require, sweep, wrong_with
 from .transfers import CANCELLED, COMMITTED, SETTLED, STALE_AFTER, TRANSFERS
 
 _BATCH = 100
@@ -34,7 +34,7 @@ async def finish_transfers(db: Database, *, now: datetime) -> int:
         await transfers.call_off(db, transfer)
         return 1
 
-    return await each(db[TRANSFERS.name].find({"open_since": {"$lte": now - STALE_AFTER}}), end)
+    return await sweep(db, TRANSFERS, {"open_since": {"$lte": now - STALE_AFTER}}, end)
 
 
 async def find_wrong_accounts(db: Database) -> AsyncIterator[Document]:

@@ -21,6 +21,7 @@ from resolvers.comments import CommentRef
 from resolvers.documents import Database
 from resolvers.events import SOURCES, comments_of
 
+from .damage import WRONG
 from .harness import Commands
 from .sockets import SECONDS, until
 
@@ -102,6 +103,23 @@ async def test_nothing_is_told_of_but_posting(db: Database, hub: Hub) -> None:
     second = await post(db)
 
     assert await take(listener, 2) == [first, second]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+async def test_a_damaged_change_does_not_end_the_stream(db: Database, hub: Hub, wrong: object) -> None:
+    await db["comment_pages"].insert_one({"_id": OTHER, "low": "1"})
+    listener = await hub.listen(comments_of(ONE))
+
+    await db["comments"].insert_one({"_id": ObjectId(), "discussion": wrong, "key": "1", "slug": "1"})
+    await db["comments"].insert_one({"_id": "1", "discussion": ONE, "key": wrong, "slug": "2"})
+    await db["comment_pages"].update_one({"_id": OTHER}, {"$set": {"newest": wrong}})
+    posted = await post(db)
+
+    async with asyncio.timeout(SECONDS):
+        seen = [await anext(listener)]
+        while seen[-1].key != posted:
+            seen.append(await anext(listener))
+    assert seen[-1].key == posted
 
 
 @pytest.mark.parametrize("round_number", range(3))
