@@ -14,6 +14,7 @@ from uuid import uuid4
 from graphql import ExecutionResult, GraphQLError
 
 from resolvers.errors import DomainError
+from resolvers.retries import pause
 from schema.context import Caller, Context
 from schema.subscriptions import Occurrence
 
@@ -125,7 +126,7 @@ class _Subscription:
             response = await self._response(occurrence)
             if response is None or "UNAVAILABLE" not in response.codes or time.monotonic() > deadline:
                 return response
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await pause(_PAUSE_SECONDS)
 
     async def _response(self, occurrence: Occurrence) -> Response | None:
         call = self._call(await self._session.context())

@@ -20,7 +20,6 @@ Source: MongoDB Applied Design Patterns, ch. 5, "Category Hierarchy".
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from bson import ObjectId
@@ -29,6 +28,7 @@ from pymongo import ASCENDING, IndexModel
 from .documents import CollectionSpec, Database, Document, Projection
 from .errors import NotFound
 from .paging import Key, Listing, Page, Sort, find_pages
+from .retries import pause
 
 # Few and small, so the collection stays on one shard; a unique slug could not span several.
 CATEGORIES = CollectionSpec(
@@ -118,7 +118,7 @@ async def find_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, D
         unclear = [key for key, category in found.items() if "deleting" in category or "pending" in category]
         if not unclear or attempt == SETTLING_ATTEMPTS - 1:
             return {key: category for key, category in found.items() if key not in unclear}
-        await asyncio.sleep(SETTLING_PAUSE)
+        await pause(SETTLING_PAUSE)
     return {}
 
 

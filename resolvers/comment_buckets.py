@@ -38,8 +38,11 @@ from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from .comment_changes import PAGES_COLLECTION
+from .comment_storage import CONTESTED
 from .comments import END
 from .documents import SCHEMA_VERSION, CollectionSpec, Database, Document
+from .errors import Conflict
+from .retries import attempts
 
 BUCKETS = CollectionSpec(
     PAGES_COLLECTION,
@@ -74,7 +77,7 @@ def _bucket(discussion: ObjectId, low: str, high: str, comments: list[Document])
 async def place(db: Database, discussion: ObjectId, key: str, *, now: datetime) -> Document:
     """The page where a comment with this key is or is to be, without its comments, and not about to be split."""
     fields = {"discussion": 1, "low": 1, "high": 1, "count": 1, "split": 1}
-    while True:
+    async for _ in attempts(steps=5):
         query = {"discussion": discussion, "low": {"$lte": key}}
         found = await db[BUCKETS.name].find_one(query, fields, sort=[("low", -1)])
         if found is None:
@@ -85,6 +88,7 @@ async def place(db: Database, discussion: ObjectId, key: str, *, now: datetime) 
             await _begin_split(db, found, key, now)
         else:
             return found
+    raise Conflict(CONTESTED)
 
 
 def holding(comment: Document, guard: Document) -> Document:

@@ -28,13 +28,14 @@ from pymongo.errors import DuplicateKeyError
 from . import operations
 from .comment_changes import EMBEDDED_COLLECTION
 from .comment_embedded_reads import chain_of, find_comments, find_embedded_pages
-from .comment_storage import MARKS_KEPT, Draft, Slug, posted_id
+from .comment_storage import CONTESTED, MARKS_KEPT, Draft, Slug, posted_id
 from .comments import CommentListing, CommentRef, named, shown
 from .discussion_removal import require_subject
 from .discussions import EMBEDDED
 from .documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
-from .errors import DiscussionFull, InvalidInput, NotFound
+from .errors import Conflict, DiscussionFull, InvalidInput, NotFound
 from .paging import Key, Page
+from .retries import attempts
 
 DISCUSSION_DOCUMENTS = CollectionSpec(EMBEDDED_COLLECTION, shard_key={"_id": "hashed"})
 
@@ -103,7 +104,7 @@ class EmbeddedStorage:
         comment_id = posted_id(draft.operation_id)
         parent, fresh = draft.stored_parent, draft.comment(comment_id)
         number = 0
-        while True:
+        async for _ in attempts(steps=3):
             comment = named(fresh, parent, number)
             if await self._push(db, comment):
                 return shown({**comment}, EMBEDDED, draft.discussion)
@@ -117,6 +118,7 @@ class EmbeddedStorage:
             if known is not None:
                 return await self._require(db, known)
             number += about["is_slug_taken"]
+        raise Conflict(CONTESTED)
 
     async def _push(self, db: Database, comment: Document) -> bool:
         cell = _cell(comment)
@@ -164,7 +166,7 @@ class EmbeddedStorage:
 
     async def edit(self, db: Database, comment: Document, *, text: str, now: datetime, operation_id: str) -> Document:
         ref: CommentRef = comment["ref"]
-        while True:
+        async for _ in attempts():
             cell = await self._require(db, ref)
             if operations.was_applied(cell, operation_id):
                 return cell
@@ -189,6 +191,7 @@ class EmbeddedStorage:
                 return await self._require(db, ref)
             if growth > 0 and await self._is_full(db, ref.discussion, growth):
                 raise InvalidInput("The discussion has no room for a longer text.", "text")
+        raise Conflict(CONTESTED)
 
     async def _is_full(self, db: Database, discussion: ObjectId, growth: int) -> bool:
         query = {"_id": discussion, "size": {"$gt": MAX_EDITED - growth}}
@@ -196,7 +199,7 @@ class EmbeddedStorage:
 
     async def delete(self, db: Database, comment: Document, *, now: datetime) -> Document:
         ref: CommentRef = comment["ref"]
-        while True:
+        async for _ in attempts():
             chain = await chain_of(db, ref.discussion, comment["key"])
             cell = chain[-1] if chain and chain[-1]["_id"] == ref.id else None
             if cell is None or (cell["deleted"] and cell["replies"]):
@@ -205,6 +208,7 @@ class EmbeddedStorage:
             collection = db[DISCUSSION_DOCUMENTS.name]
             if (await collection.update_one(guard, update, array_filters=filters)).matched_count:
                 return {**comment, "deleted": True, "text": ""}
+        raise Conflict(CONTESTED)
 
     async def settle(self, db: Database, discussion: Document, entry: Document, *, now: datetime) -> None:
         """Nothing is ever left under way."""

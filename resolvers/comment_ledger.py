@@ -43,13 +43,16 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 
 from . import operations
-from .comment_storage import MARKS_KEPT, Draft, posted_id
+from .comment_storage import CONTESTED, MARKS_KEPT, Draft, posted_id
 from .comments import named, shown, stored
 from .discussion_removal import require_subject
 from .discussions import DISCUSSIONS, OPEN, find_by_ids
 from .documents import Database, Document
-from .errors import NotFound
+from .errors import Conflict, NotFound
+from .retries import attempts, pause
 
+# Somebody fences an attempt only where its process was too slow for a job.
+_POSTING_ATTEMPTS, _POSTING_PAUSE = 5, 0.05
 _CHILDLESS: Document = {"replies": 0, "coming.0": {"$exists": False}, "removing": None, "gone": None}
 
 
@@ -118,6 +121,7 @@ class LedgerStorage(ABC):
         return {key: discussion["count"] for key, discussion in found.items()}
 
     async def post(self, db: Database, draft: Draft) -> Document:
+        tried = 0
         for number in count():
             comment_id = posted_id(draft.operation_id, number)
             if operations.is_repeatable(draft.operation_id):
@@ -126,12 +130,16 @@ class LedgerStorage(ABC):
                     return known
                 if await self.is_fenced(db, draft.discussion, comment_id):
                     continue
+            if tried == _POSTING_ATTEMPTS:
+                break
+            tried += 1
             posted = await self._attempt(db, comment_id, draft)
             if posted is not None:
                 return posted
             # Whoever has fenced it may have stopped half way. Only what is fenced whole is passed over by readers.
             await self.fence(db, draft.discussion, comment_id, now=draft.now)
-        raise AssertionError
+            await pause(_POSTING_PAUSE)
+        raise Conflict(CONTESTED)
 
     async def _attempt(self, db: Database, comment_id: ObjectId, draft: Draft) -> Document | None:
         """The comment, put by this call or another one; None where it is fenced."""
@@ -151,10 +159,10 @@ class LedgerStorage(ABC):
         return await self._posted_before(db, draft.discussion, comment_id)
 
     async def _put(self, db: Database, fresh: Document, parent: Document | None, *, now: datetime) -> Document | None:
-        for number in count():
+        async for number in attempts(steps=5):
             with contextlib.suppress(SlugPartTaken):
                 return await self.put(db, named(fresh, parent, number), now=now)
-        raise AssertionError
+        raise Conflict(CONTESTED)
 
     async def _posted_before(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> Document | None:
         """What an earlier attempt has posted, counted by now. Raises NotFound where somebody has removed it since."""

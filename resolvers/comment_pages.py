@@ -23,11 +23,13 @@ from .comment_changes import KEYS_COLLECTION
 from .comment_documents import LISTED, fence_of, indexes_of_keys, is_slug_taken
 from .comment_ledger import LedgerStorage, SlugPartTaken
 from .comment_page_reads import find_by_keys, find_in_buckets
-from .comment_storage import Slug
+from .comment_storage import CONTESTED, Slug
 from .comments import CommentListing, CommentRef, shown
 from .discussions import PAGES
 from .documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
+from .errors import Conflict
 from .paging import Key, Page
+from .retries import attempts
 
 KEYS = CollectionSpec(KEYS_COLLECTION, indexes=indexes_of_keys(), shard_key={"discussion": 1})
 _FENCES_KEPT = 100
@@ -84,7 +86,7 @@ class PageStorage(LedgerStorage):
             for operator, changes in update.items()
         }
         wanted = {"comments": {"$elemMatch": {"_id": comment["_id"]}}}
-        while True:
+        async for _ in attempts(steps=2):
             page = await db[BUCKETS.name].find_one_and_update(
                 holding(comment, guard), there, projection=wanted, return_document=ReturnDocument.AFTER
             )
@@ -92,6 +94,7 @@ class PageStorage(LedgerStorage):
                 return {**page["comments"][0], "discussion": comment["discussion"]}
             if not await may_match_now(db, comment, guard):
                 return None
+        raise Conflict(CONTESTED)
 
     async def put(self, db: Database, comment: Document, *, now: datetime) -> Document | None:
         key = {name: comment[name] for name in ("_id", "discussion", "slug", *LISTED)}
@@ -115,7 +118,7 @@ class PageStorage(LedgerStorage):
             "$set": {"newest": str(CommentRef(PAGES, comment["discussion"], comment["_id"]))},
         }
         absent = {"comments._id": {"$ne": comment["_id"]}, "fenced": {"$ne": comment["_id"]}}
-        while True:
+        async for _ in attempts(steps=2):
             page = await place(db, comment["discussion"], comment["key"], now=now)
             here = {name: page[name] for name in ("_id", "discussion", "high")}
             free = {**here, "split": None, "count": {"$lt": FULL}, **absent}
@@ -125,6 +128,7 @@ class PageStorage(LedgerStorage):
             standing = {"$or": [{"comments._id": comment["_id"]}, {"fenced": comment["_id"]}]}
             if await db[BUCKETS.name].find_one({**known, **standing}, {"_id": 1}) is not None:
                 return False
+        raise Conflict(CONTESTED)
 
     async def _key(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> Document | None:
         return await db[KEYS.name].find_one({"discussion": discussion, "_id": comment_id})
@@ -143,13 +147,15 @@ class PageStorage(LedgerStorage):
         """Fences a comment whose key is settled: nobody can put it on its page any more."""
         comment_id = key["_id"]
         update = {"$push": {"fenced": {"$each": [comment_id], "$slice": -_FENCES_KEPT}}}
-        while True:
+        async for _ in attempts(steps=2):
             page = await place(db, key["discussion"], key["key"], now=now)
             here = {"_id": page["_id"], "discussion": page["discussion"], "high": page["high"], "split": None}
             if (await db[BUCKETS.name].update_one({**here, "comments._id": {"$ne": comment_id}}, update)).matched_count:
                 break
             if comment_id in await self.raw(db, key["discussion"], [comment_id]):
                 return False
+        else:
+            raise Conflict(CONTESTED)
         await db[KEYS.name].update_one(
             {"discussion": key["discussion"], "_id": comment_id},
             {"$set": {"slug": f"!{comment_id}"}, "$unset": dict.fromkeys(LISTED, "")},

@@ -18,6 +18,8 @@ from .paging import Key, Page
 Slug = tuple[ObjectId, str]
 # Of its repeatable edits a comment keeps the marks of so many at least. It may share its document with many others.
 MARKS_KEPT = 8
+# What a caller is told where bounded retries have not been enough.
+CONTESTED = "The discussion is being changed by others."
 
 
 def posted_id(operation_id: str, number: int = 0) -> ObjectId:

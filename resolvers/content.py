@@ -37,7 +37,6 @@ photos are in a collection of their own, and the path of a photo and that of a p
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -49,6 +48,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from .documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
 from .errors import NotFound
 from .paging import Key, Listing, Page, Sort, find_pages
+from .retries import pause
 from .text import MAX_SLUG, PERMALINK
 
 KIND = "ContentNode"
@@ -203,7 +203,7 @@ async def find_settled(db: Database, node_id: ObjectId) -> Document | None:
         node = (await find_by_ids(db, [node_id])).get(node_id)
         if node is None or not ("pending" in node or "deleting" in node):
             return node
-        await asyncio.sleep(SETTLING_PAUSE)
+        await pause(SETTLING_PAUSE)
     return None
 
 

@@ -9,7 +9,6 @@ Tags are a set: adding and removing some is right whatever others do, so that ta
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,7 +31,8 @@ from .content import (
 from .content_merge import compare
 from .content_rules import MAX_TAGS, require_content, require_tags, require_title
 from .documents import Database, Document
-from .errors import EditConflict, InvalidInput, NotFound, SlugTaken
+from .errors import Conflict, EditConflict, InvalidInput, NotFound, SlugTaken
+from .retries import attempts, pause
 from .text import require_permalink
 
 # A node that is about to be created or deleted is not edited.
@@ -104,7 +104,7 @@ async def rewrite_entry(
 
 
 async def _edit(db: Database, edit: Edit, changes: Document, proposed: str | None) -> Document:
-    while True:
+    async for _ in attempts():
         node = await require_settled(db, edit.node_id)
         _require_fields(node, changes)
         if not operations.was_applied(node, edit.operation_id):
@@ -117,6 +117,7 @@ async def _edit(db: Database, edit: Edit, changes: Document, proposed: str | Non
             node = changed
         await revisions.settle(db, node)
         return {name: value for name, value in node.items() if name != "unrevised"}
+    raise Conflict("The node is being changed by others.")
 
 
 def _require_fields(node: Document, changes: Document) -> None:
@@ -211,5 +212,5 @@ async def _change_tags(
         if changed is not None:
             await operations.trim_marks(db, NODES, changed)
             return changed
-        await asyncio.sleep(SETTLING_PAUSE)
+        await pause(SETTLING_PAUSE)
     raise NotFound(KIND, str(node_id))

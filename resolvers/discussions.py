@@ -33,7 +33,8 @@ from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from .documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
-from .errors import NotFound
+from .errors import Conflict, NotFound
+from .retries import attempts
 
 DISCUSSIONS = CollectionSpec(
     "discussions",
@@ -96,7 +97,7 @@ async def open_discussion(
         SCHEMA_VERSION: DISCUSSIONS.version,
     }
     ids = discussion_ids(kind, key, of)
-    while True:
+    async for _ in attempts(steps=2):
         found = await db[DISCUSSIONS.name].find({"_id": {"$in": ids}}).to_list()
         known = {discussion["_id"]: discussion for discussion in found}
         # What was of another subject with the key is passed over.
@@ -110,6 +111,7 @@ async def open_discussion(
         except DuplicateKeyError:
             continue
         return {"_id": mine, **fresh}
+    raise Conflict("The discussion is being opened by others.")
 
 
 def _is_of(discussion: Document, of: ObjectId | None) -> bool:

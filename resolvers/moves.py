@@ -34,7 +34,8 @@ from pymongo import UpdateOne
 
 from .carts import CARTS
 from .documents import Database, Document
-from .errors import InadequateInventory
+from .errors import Conflict, InadequateInventory
+from .retries import attempts
 from .stock import STOCK, change, changed_by, tell
 
 Kind = Literal["reserve", "return", "sell"]
@@ -61,11 +62,14 @@ def new_move(kind: Kind, *, sku: str, cart_id: str, quantity: int, now: datetime
 
 
 async def prepare(db: Database, move: Document, *, now: datetime) -> None:
-    """Lists the move in the stock. Raises InadequateInventory where it is to reserve more than there is.
+    """Lists the move in the stock. Raises InadequateInventory where it is to reserve more than there is; Conflict where
+    others keep changing the stock.
 
     Writes:   stock; one guarded update, and one of the product where its last unit goes.
     """
-    while not await change(db, _free(move), _preparing(move, now)):
+    async for _ in attempts(steps=2):
+        if await change(db, _free(move), _preparing(move, now)):
+            return
         stock = await db[STOCK.name].find_one({"_id": move["sku"]})
         left = [] if stock is None else [other for other in stock["under_way"] if other["op"] == move["op"]]
         for other in left:
@@ -74,6 +78,7 @@ async def prepare(db: Database, move: Document, *, now: datetime) -> None:
         available = 0 if stock is None or "closed" in stock else stock["available"]
         if available < move["quantity"] and not left:
             raise InadequateInventory(move["sku"], available)
+    raise Conflict("The stock is being changed by others.")
 
 
 async def prepare_all(db: Database, moves: Sequence[Document], *, now: datetime) -> None:

@@ -20,6 +20,8 @@ from pymongo import ReturnDocument
 from . import moves
 from .carts import CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
 from .documents import Database, Document
+from .errors import Conflict
+from .retries import attempts
 
 # The last status of a locked cart, and what becomes of its lines.
 _ENDS: dict[str, tuple[str, moves.Kind]] = {PENDING: (COMPLETE, "sell"), EXPIRING: (EXPIRED, "return")}
@@ -30,25 +32,20 @@ async def settle(db: Database, cart: Document, *, now: datetime) -> Document:
 
     Args:     cart: as it was when it was locked, or later.
     Returns:  the cart, settled.
+    Raises:   Conflict (others kept changing the cart).
     Writes:   stock, then carts, then stock, then carts; each guarded. One command each, however many lines there are.
     """
-    final, kind = _ENDS[cart["status"]]
+    final, _ = _ENDS[cart["status"]]
     locked = {"_id": cart["_id"], "status": cart["status"]}
     present: Document | None = cart
-    while present is not None and "settlement" not in present:
-        prepared = [
-            moves.new_move(
-                kind,
-                sku=line["sku"],
-                cart_id=cart["_id"],
-                quantity=line["quantity"],
-                now=now,
-                operation_id=f"{final} {cart['_id']}",
-            )
-            for line in present["items"]
-        ]
+    async for _ in attempts():
+        if present is None or "settlement" in present:
+            break
+        prepared = [_move_of(present, line, now) for line in present["items"]]
         is_decided = await _decide(db, present, prepared, now)
         present = {**present, "settlement": prepared} if is_decided else await db[CARTS.name].find_one(locked)
+    else:
+        raise Conflict("The cart is being changed by others.")
     if present is not None:
         await moves.conclude_all(db, present["settlement"], is_taken=True, now=now)
         end: dict[str, Any] = {"$set": {"status": final}, "$unset": {"due": "", "checkout.payment": ""}}
@@ -58,6 +55,18 @@ async def settle(db: Database, cart: Document, *, now: datetime) -> Document:
     others = await db[CARTS.name].find_one({"_id": cart["_id"]})
     assert others is not None
     return others
+
+
+def _move_of(cart: Document, line: Document, now: datetime) -> Document:
+    final, kind = _ENDS[cart["status"]]
+    return moves.new_move(
+        kind,
+        sku=line["sku"],
+        cart_id=cart["_id"],
+        quantity=line["quantity"],
+        now=now,
+        operation_id=f"{final} {cart['_id']}",
+    )
 
 
 async def _decide(db: Database, cart: Document, prepared: list[Document], now: datetime) -> bool:

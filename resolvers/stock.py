@@ -34,8 +34,9 @@ from pymongo.errors import DuplicateKeyError
 
 from . import operations
 from .documents import CollectionSpec, Database, Document, Projection
-from .errors import InadequateInventory, InvalidInput, NotFound, ProductInUse
+from .errors import Conflict, InadequateInventory, InvalidInput, NotFound, ProductInUse
 from .products import find_by_sku, tell_in_stock
+from .retries import attempts
 
 STOCK = CollectionSpec(
     "stock",
@@ -98,7 +99,7 @@ async def tell(db: Database, sku: str) -> None:
     The product keeps the version that it was told last, and hears of no older one. Where the stock changes faster than
     it can be told, the note stays, and a job goes on.
     """
-    for _ in range(_TELLING_ATTEMPTS):
+    async for _ in attempts(_TELLING_ATTEMPTS, steps=3):
         stock = await db[STOCK.name].find_one({"_id": sku}, {"available": 1, "version": 1, "flipped_at": 1})
         if stock is None or "flipped_at" not in stock:
             return
@@ -114,7 +115,8 @@ async def restock(db: Database, *, sku: str, quantity: int, now: datetime, opera
     """Adds units to what is available; takes them away where `quantity` is below zero.
 
     Returns:  the product.
-    Raises:   NotFound (product), InadequateInventory (fewer are available), InvalidInput (too many).
+    Raises:   NotFound (product), InadequateInventory (fewer are available), InvalidInput (too many), Conflict (others
+              kept changing the stock).
     Writes:   stock; one guarded update, after an insert for the first units. Its marks are trimmed at times.
     """
     if abs(quantity) > MAX_UNITS:
@@ -126,7 +128,11 @@ async def restock(db: Database, *, sku: str, quantity: int, now: datetime, opera
     guard |= {"available": {"$gte": -quantity}} if quantity < 0 else {"restocked": {"$lte": MAX_UNITS - quantity}}
     update = changed_by(now, available=quantity, restocked=quantity)
     update[0]["$set"]["applied"] = operations.applied_with(operation_id)
-    while (after := await _changed(db, guard, update, {**_FLIP, "applied": 1})) is None:
+    async for _ in attempts(steps=3):
+        after = await _changed(db, guard, update, {**_FLIP, "applied": 1})
+        if after is not None:
+            await operations.trim_marks(db, STOCK, after)
+            return product
         stock = await db[STOCK.name].find_one({"_id": sku}) or await _open(db, sku)
         if operations.was_applied(stock, operation_id):
             return product
@@ -137,8 +143,7 @@ async def restock(db: Database, *, sku: str, quantity: int, now: datetime, opera
             raise NotFound("Product", sku)
         else:
             await _open_again(db, sku, closed, now)
-    await operations.trim_marks(db, STOCK, after)
-    return product
+    raise Conflict("The stock is being changed by others.")
 
 
 def _require_room(stock: Document, quantity: int) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import random
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -76,7 +77,7 @@ async def thumbnail_of(
             data = await _kept(db, file, now)
             if data is not None:
                 return data
-        pause = 0.02 + waited / 4
+        pause = (0.02 + waited / 4) * random.uniform(0.5, 1.5)  # noqa: S311 - spreads callers, guards nothing
         await asyncio.sleep(pause)
         waited += pause
     return await pictures.thumbnail(_original(db, photo), width)

@@ -53,6 +53,7 @@ from .accounts import ACCOUNTS
 from .documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
 from .errors import Conflict, DomainError, InsufficientFunds, InvalidInput, NotFound
 from .money import MAX_AMOUNT, require_amount, require_currency
+from .retries import attempts
 
 TRANSFERS = CollectionSpec(
     "transfers",
@@ -71,6 +72,8 @@ STALE_AFTER = timedelta(seconds=5)
 _FUNDS, _LIMIT = "funds", "limit"
 # A process whose transfers are called off again and again is too slow to go on.
 _ATTEMPTS = 5
+# A call waits for another one of the same operation at most so many seconds; by then the transfer is stale.
+_PATIENCE = 2 * STALE_AFTER.total_seconds()
 
 
 class _CalledOff(Exception):
@@ -224,22 +227,31 @@ async def _note(db: Database, new: Document, account: Document, amount: int) -> 
     """Notes the transfer in the account, and takes the amount out of the balance where it is below zero.
 
     Returns:  False where the account does not allow it: too little, or too much.
-    Raises:   _CalledOff.
+    Raises:   _CalledOff, NotFound (the account has gone), Conflict (others kept moving the fence).
     """
     note: Document = {"$push": {"pending": {"id": new["_id"], "amount": amount}}}
     if amount < 0:
         note["$inc"] = {"balance": amount}
     allowed = {"balance": {"$gte": -amount}} if amount < 0 else _has_room(amount)
-    while True:
+    async for _ in attempts(steps=2):
         guard = {"_id": account["_id"], "fence": account["fence"], **allowed}
         if (await db[ACCOUNTS.name].update_one(guard, note)).matched_count:
             return True
         fence = account["fence"]
-        account = (await accounts.find_by_ids(db, [account["_id"]], {"fence": 1}))[account["_id"]]
+        account = await _require_account(db, account["_id"])
         if account["fence"] == fence:
             return False
         if not await _is_still_new(db, new["_id"]):
             raise _CalledOff
+    raise Conflict("Other transfers of the account are in the way.")
+
+
+async def _require_account(db: Database, account_id: ObjectId) -> Document:
+    """The account's fence. Raises NotFound: somebody else than Portico has removed the account."""
+    account = (await accounts.find_by_ids(db, [account_id], {"fence": 1})).get(account_id)
+    if account is None:
+        raise NotFound("Account", str(account_id))
+    return account
 
 
 async def _is_still_new(db: Database, transfer_id: ObjectId) -> bool:
@@ -271,10 +283,10 @@ async def _require(db: Database, transfer_id: ObjectId) -> Document:
 
 async def _end_another(db: Database, transfer_id: ObjectId, now: datetime) -> Document:
     """Takes a transfer that another process has inserted to its end. While it is NEW it is waited for, unless that
-    process seems to be gone.
+    process seems to be gone. Raises Conflict where it stays NEW.
     """
     waited = 0.0
-    while True:
+    while waited < _PATIENCE:
         found = await _require(db, transfer_id)
         if found["state"] != NEW:
             return await finish(db, found)
@@ -283,6 +295,7 @@ async def _end_another(db: Database, transfer_id: ObjectId, now: datetime) -> Do
         pause = random.uniform(0.02, 0.1)  # noqa: S311 - spreads callers, guards nothing
         await asyncio.sleep(pause)
         waited += pause
+    raise Conflict("Another call makes the same transfer, and has not come to its end.")
 
 
 async def call_off(db: Database, found: Document) -> Document:
@@ -291,7 +304,10 @@ async def call_off(db: Database, found: Document) -> Document:
 
 
 async def finish(db: Database, decided: Document) -> Document:
-    """Takes a transfer that has been decided on to its end, and returns it. May be repeated, and by several at once."""
+    """Takes a transfer that has been decided on to its end, and returns it. May be repeated, and by several at once.
+
+    Raises:   NotFound (an account has gone; the transfer stays open), Conflict (others kept moving a fence).
+    """
     if decided["state"] == COMMITTED:
         await _settle(db, decided)
     elif decided["state"] == ROLLBACK:
@@ -309,28 +325,38 @@ async def _settle(db: Database, committed: Document) -> None:
     noted = {"pending.id": committed["_id"]}
     taken_off = {"$pull": {"pending": {"id": committed["_id"]}}}
     credit = {**taken_off, "$inc": {"balance": committed["amount"]}}
-    await db[ACCOUNTS.name].update_one({"_id": committed["destination"], **noted}, credit)
+    credited = await db[ACCOUNTS.name].update_one({"_id": committed["destination"], **noted}, credit)
+    if not credited.matched_count:
+        # It was credited before; unless nobody can be credited, and then the source must go on to show it.
+        await _require_account(db, committed["destination"])
     if committed["source"] is not None:
         await db[ACCOUNTS.name].update_one({"_id": committed["source"], **noted}, taken_off)
 
 
 async def _undo(db: Database, called_off: Document) -> None:
-    await let_go(db, called_off, called_off["destination"])
-    if called_off["source"] is not None:
-        await let_go(db, called_off, called_off["source"])
+    try:
+        await let_go(db, called_off, called_off["destination"])
+    finally:
+        # Whatever has become of the destination, the source gets its money back.
+        if called_off["source"] is not None:
+            await let_go(db, called_off, called_off["source"])
 
 
 async def let_go(db: Database, called_off: Document, account_id: ObjectId) -> None:
     """Takes the note of a transfer that was called off from the account, gives back what was taken out, and keeps a
     process that wakes late from noting it. May be repeated.
+
+    Raises:   NotFound (the account has gone), Conflict (others kept changing it).
     """
     noted = {"_id": account_id, "pending.id": called_off["_id"]}
     update: Document = {"$pull": {"pending": {"id": called_off["_id"]}}}
     if account_id == called_off["source"]:
         update["$inc"] = {"balance": called_off["amount"]}
     absent = {"_id": account_id, "pending.id": {"$ne": called_off["_id"]}}
-    while True:
+    async for _ in attempts(steps=2):
         if (await db[ACCOUNTS.name].update_one(noted, update)).matched_count:
             return
         if (await db[ACCOUNTS.name].update_one(absent, {"$inc": {"fence": 1}})).matched_count:
             return
+        await _require_account(db, account_id)
+    raise Conflict("The account is being changed by others.")

@@ -27,6 +27,7 @@ from .content_edits import SETTLED
 from .documents import Database, Document
 from .errors import Conflict, EditConflict, NotFound, OperationKeyReused, PhotoLocked, UnacceptableFile
 from .pictures import SIGNATURE_BYTES, SUFFIXES, Picture, Pictures
+from .retries import attempts
 
 # An upload puts off the end of its lock at least so often.
 _BEAT = timedelta(seconds=5)
@@ -128,7 +129,7 @@ async def _locked(
     operation_id: str,
 ) -> Document:
     """The photo, locked for this upload; or as it is where the operation has been carried out before."""
-    for _ in range(_LOCKING_ATTEMPTS):
+    async for _ in attempts(_LOCKING_ATTEMPTS):
         node = await require_settled(db, photo_id)
         if node["type"] != PHOTO:
             raise NotFound(KIND, str(photo_id), message="The id is not that of a photo.")

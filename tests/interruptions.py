@@ -53,9 +53,9 @@ def delayed(database: Database, rng: random.Random, longest: float) -> Database:
     return always(database, delay)
 
 
-def always(database: Database, action: Action) -> Database:
-    """The database, where `action` happens right before every command."""
-    return cast("Database", _InterruptedDatabase(database, None, None, _EveryTime(action, 0)))
+def always(database: Database, action: Action, *, collection: str | None = None, method: str | None = None) -> Database:
+    """The database, where `action` happens right before every command, or every one on a collection, by a method."""
+    return cast("Database", _InterruptedDatabase(database, collection, method, _EveryTime(action, 0)))
 
 
 class _Interruption:
