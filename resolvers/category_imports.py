@@ -15,7 +15,7 @@ from .category_edits import MAX_NAME, confirm_created, move_category, rename_cat
 from .category_lineage import refresh_lineage
 from .documents import SCHEMA_VERSION, Database, Document
 from .errors import DomainError, InvalidInput, SlugTaken
-from .import_outcomes import Outcome, refused_row
+from .import_outcomes import Outcome, outcome_of, refused_row
 from .text import require_slug, require_text
 
 
@@ -40,7 +40,7 @@ async def put_categories(db: Database, records: Sequence[CategoryRecord], *, now
     new: dict[int, CategoryRecord] = {}
     for number, record in enumerate(records):
         if record.slug in known:
-            outcomes[number] = await _bring_up_to_date(db, known, record, now)
+            outcomes[number] = await outcome_of(_bring_up_to_date(db, known, record, now))
         else:
             new[number] = record
     while ready := {n: r for n, r in new.items() if r.parent is None or r.parent in known}:
@@ -51,22 +51,20 @@ async def put_categories(db: Database, records: Sequence[CategoryRecord], *, now
 
 
 async def _bring_up_to_date(db: Database, known: dict[str, Document], record: CategoryRecord, now: datetime) -> Outcome:
+    """Raises what `rename_category` and `move_category` raise."""
     category = known[record.slug]
     if record.parent is not None and record.parent not in known:
         return "waiting"
     parent_id = known[record.parent]["_id"] if record.parent else None
-    try:
-        name = require_text(record.name, "name", longest=MAX_NAME)
-        if category["name"] == name and category["parent"] == parent_id:
-            return "unchanged"
-        key: ObjectId = category["_id"]
-        operation_id = operations.random_operation_id()
-        if category["name"] != name:
-            await rename_category(db, category_id=key, name=name, slug=None, now=now, operation_id=operation_id)
-        if category["parent"] != parent_id:
-            await move_category(db, category_id=key, new_parent_id=parent_id, now=now, operation_id=operation_id)
-    except DomainError as error:
-        return error
+    name = require_text(record.name, "name", longest=MAX_NAME)
+    if category["name"] == name and category["parent"] == parent_id:
+        return "unchanged"
+    key: ObjectId = category["_id"]
+    operation_id = operations.random_operation_id()
+    if category["name"] != name:
+        await rename_category(db, category_id=key, name=name, slug=None, now=now, operation_id=operation_id)
+    if category["parent"] != parent_id:
+        await move_category(db, category_id=key, new_parent_id=parent_id, now=now, operation_id=operation_id)
     return "changed"
 
 

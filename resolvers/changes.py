@@ -12,12 +12,11 @@ from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Mappin
 from dataclasses import dataclass, field
 from typing import Any
 
-from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from . import retries
-from .documents import Database, Document
+from .documents import LENIENT, Database, Document
 from .sweeps import DAMAGED
 
 # How long the server may hold back its answer that there is nothing new.
@@ -26,10 +25,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 # The server cannot go on from where the stream was: the errors InvalidResumeToken, ChangeStreamFatalError and
 # ChangeStreamHistoryLost.
 _LOST = {260, 280, 286}
-# A value that cannot be decoded spoils its own change only, and not the stream.
-_DECODING: CodecOptions[Document] = CodecOptions(
-    datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
-)
 _LOST_LABEL = "NonResumableChangeStreamError"
 
 
@@ -72,7 +67,7 @@ async def follow(
     """
     token: Mapping[str, Any] | None = None
     # What a majority has is never taken back.
-    watched = db.with_options(read_concern=ReadConcern("majority"), codec_options=_DECODING)
+    watched = db.with_options(read_concern=ReadConcern("majority"), codec_options=LENIENT)
     pause = _FIRST_PAUSE
     is_open = False
     while True:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bson import ObjectId, encode
+from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.errors import BSONError, InvalidId
 from pymongo import IndexModel, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
@@ -19,6 +20,10 @@ Collection = AsyncCollection[Document]
 Projection = Mapping[str, int]
 DocumentId = ObjectId
 
+# For readers that go on: a value that Python cannot hold spoils its own document only, and not all that come with it.
+LENIENT: CodecOptions[Document] = CodecOptions(
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
+)
 SCHEMA_VERSION = "schema_version"
 # On a document that could not be brought to this version.
 UPGRADE_FAILED = "upgrade_failed"

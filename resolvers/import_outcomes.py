@@ -6,9 +6,10 @@ from collections.abc import Awaitable
 from typing import Any, Literal
 
 from bson.errors import BSONError
-from pymongo.errors import BulkWriteError, OperationFailure, WriteError
+from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError, WriteError
 
 from .errors import DomainError, InvalidInput, NotFound, SkuTaken, SlugTaken
+from .sweeps import DAMAGED, SweepFailed, told
 
 Outcome = Literal["created", "changed", "unchanged", "waiting"] | DomainError
 
@@ -24,7 +25,7 @@ async def outcome_of(work: Awaitable[Outcome]) -> Outcome:
         return await work
     except DomainError as error:
         return error
-    except (BSONError, OverflowError, OperationFailure) as error:
+    except (*DAMAGED, SweepFailed, OperationFailure) as error:
         refusal = refusal_of(error)
         if refusal is None:
             raise
@@ -32,13 +33,18 @@ async def outcome_of(work: Awaitable[Outcome]) -> Outcome:
 
 
 def refusal_of(error: Exception) -> InvalidInput | None:
-    """Why the database does not take what it was given; None for an error that has other causes."""
+    """Why the database does not take what it was given, or which damage keeps it out; None for an error that has other
+    causes.
+    """
     if isinstance(error, BulkWriteError):
         is_refusal = not error.details.get("writeConcernErrors")
     else:
         is_too_large = isinstance(error, OperationFailure) and error.code in _TOO_LARGE
         is_refusal = is_too_large or isinstance(error, BSONError | OverflowError | WriteError)
-    return _refused(str(error)) if is_refusal else None
+    if is_refusal:
+        return _refused(str(error))
+    is_damaged = isinstance(error, (*DAMAGED, SweepFailed)) and not isinstance(error, PyMongoError)
+    return InvalidInput(f"something that is stored is damaged: {told(error)[:_SHOWN]}") if is_damaged else None
 
 
 def refused_row(row: dict[str, Any]) -> InvalidInput | None:

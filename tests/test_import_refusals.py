@@ -107,6 +107,38 @@ async def test_what_the_database_does_not_take_is_named_and_the_others_go_in(
     assert again == {"created": 1, "unchanged": 2}
 
 
+# Where the records of each subject are stored, by which path each is found, and what is taken out of it.
+STORED = {
+    "categories": ("categories", "slug", ("name",)),
+    "products": ("products", "sku", ("nonce",)),
+    "posts": ("cms.nodes", "slug", ("detail",)),
+    "photos": ("cms.nodes", "slug", ("detail",)),
+    "comments": ("comments", "text", ("author", "text")),
+}
+
+
+@pytest.mark.parametrize("subject", IMPORTERS)
+async def test_a_damaged_document_fails_its_own_record_and_the_others_go_in(
+    gateway: GatewayClient, tmp_path: Path, subject: str
+) -> None:
+    (tmp_path / "photo.png").write_bytes(picture())
+    await add_products(gateway.db, [product(sku="p")])
+    given = [line_of(subject, key, f"Text of {key}") for key in ("a", "b", "c")]
+    file, rules = tmp_path / "rows.jsonl", gateway.state.uploads
+    await imported(gateway.db, subject, file, given, rules)
+    collection, path, taken = STORED[subject]
+    name = {"text": "Text of b"}.get(path, "b")
+    damaged = await gateway.db[collection].update_one({path: name}, {"$unset": dict.fromkeys(taken, "")})
+
+    new = [line_of(subject, key, f"New text of {key}") for key in ("a", "b", "c")]
+    counts, reasons = await imported(gateway.db, subject, file, new, rules)
+
+    assert damaged.matched_count == 1
+    assert counts == {"changed": 2, "failed": 1}
+    assert list(reasons) == [2]
+    assert "damaged" in reasons[2]
+
+
 @pytest.mark.parametrize(("subject", "shown"), [("categories", "name"), ("products", "title")])
 async def test_of_many_documents_the_one_that_the_server_refuses_is_named(
     gateway: GatewayClient, tmp_path: Path, subject: str, shown: str
