@@ -24,7 +24,8 @@ from schema import create_schema
 from . import embedded, explorer, feeds, payments
 from .assets import ROUTE, Assets
 from .auth import Authenticator
-from .clock import Clock, SystemClock
+from .clock import Clock
+from .database_clock import clock_of
 from .driver import Connection, connect
 from .execution import Executor
 from .http import GraphQLEndpoint
@@ -48,13 +49,14 @@ def create_app(
 ) -> Starlette:
     """The gateway. It connects, creates its indexes and begins its jobs when it is started.
 
-    The running gateway is `app.state.gateway`. `listeners` are told of every command that is sent to MongoDB.
+    The running gateway is `app.state.gateway`. `listeners` are told of every command that is sent to MongoDB. Without a
+    `clock` it goes by that of the database server.
 
     Raises:   SettingsError (at once); EmbeddedError or a driver's error (at start).
     """
     settings = settings or Settings.from_env()
     configure(settings)
-    gateway = Gateway(settings, clock or SystemClock(), listeners)
+    gateway = Gateway(settings, clock, listeners)
     app = Starlette(routes=gateway.routes(), middleware=_middleware(settings), lifespan=lambda _app: gateway.running())
     app.state.gateway = gateway
     return app
@@ -78,7 +80,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
 class Gateway:
     """One process's worth of Portico."""
 
-    def __init__(self, settings: Settings, clock: Clock, listeners: Sequence[CommandListener]) -> None:
+    def __init__(self, settings: Settings, clock: Clock | None, listeners: Sequence[CommandListener]) -> None:
         self._settings = settings
         self._listeners = listeners
         self._clock = clock
@@ -100,7 +102,13 @@ class Gateway:
             listeners = [*self._listeners, TraceListener()] if self._settings.show_plans else self._listeners
             connection = connect(self._settings, uri, listeners)
             try:
-                async with payments.opened(self._settings) as methods, self._serving(connection, methods):
+                async for _ in create_indexes(connection.database):
+                    pass
+                async with (
+                    payments.opened(self._settings) as methods,
+                    clock_of(connection.database, self._clock) as clock,
+                    self._serving(connection, methods, clock),
+                ):
                     yield
             finally:
                 with contextlib.suppress(TimeoutError):
@@ -108,12 +116,10 @@ class Gateway:
                         await connection.close()
 
     @contextlib.asynccontextmanager
-    async def _serving(self, connection: Connection, methods: Payments) -> AsyncIterator[None]:
-        async for _ in create_indexes(connection.database):
-            pass
+    async def _serving(self, connection: Connection, methods: Payments, clock: Clock) -> AsyncIterator[None]:
         self._state = State(
             settings=self._settings,
-            clock=self._clock,
+            clock=clock,
             authenticator=self._authenticator,
             executor=self._executor,
             database=connection.database,
@@ -122,7 +128,7 @@ class Gateway:
             uploads=upload_rules(self._settings),
             live=Hub(connection.database, SOURCES, self._counts, most_waiting=self._settings.max_waiting_events),
         )
-        worker = Worker(connection.database, self._clock, self._settings.job_seconds, methods)
+        worker = Worker(connection.database, clock, self._settings.job_seconds, methods)
         jobs = [asyncio.create_task(worker.run())] if self._settings.jobs else []
         logger().info("started", database=self._settings.database, driver=self._settings.driver)
         try:

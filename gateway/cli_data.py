@@ -13,11 +13,12 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from resolvers.documents import Database
+from resolvers.documents import LENIENT, Database
 from resolvers.indexes import create_indexes, migrate, shard_collections
+from resolvers.server_time import server_time
 
 from . import demo, demo_site, embedded, gallery, payments
-from .clock import SystemClock
+from .database_clock import clock_of
 from .doctor import INVARIANTS, Invariant
 from .driver import connect, reach
 from .imports import IMPORTERS, BadRecord, Import, Summary, comments
@@ -83,7 +84,7 @@ async def load_demo(settings: Settings, size: int, out: Console) -> None:
             ):
                 summary = await _import(db, settings, subject, files, out, out)
                 out.print(_counts(subject, summary))
-        now = SystemClock().now()
+        now = await server_time(db)
         out.print(f"pages: {await demo_site.write_pages(db, now=now):,}")
         out.print(f"photos: {await gallery.hang_pictures(db, upload_rules(settings), now=now):,} in the gallery")
         out.print(f"stock: {await demo.stock_up(db, now=now):,} products")
@@ -128,8 +129,9 @@ async def _import(
             progress.advance(task, read)
 
         importer = IMPORTERS[subject] if threads is None else comments(threads)
-        work = Import(db, importer, SystemClock(), on_bad, on_progress, upload_rules(settings))
-        return await work.run(files)
+        async with clock_of(db) as clock:
+            work = Import(db, importer, clock, on_bad, on_progress, upload_rules(settings))
+            return await work.run(files)
 
 
 def _counts(subject: str, summary: Summary) -> str:
@@ -156,7 +158,8 @@ async def shard(settings: Settings, out: Console) -> None:
 async def examine(settings: Settings, out: Console, *, repair: bool) -> int:
     """Reports each invariant. Returns how many problems are left."""
     async with opened(settings) as db:
-        return sum([await judge(db, invariant, out, repair=repair) for invariant in INVARIANTS])
+        checked = db.with_options(codec_options=LENIENT)
+        return sum([await judge(checked, invariant, out, repair=repair) for invariant in INVARIANTS])
 
 
 async def judge(db: Database, invariant: Invariant, out: Console, *, repair: bool) -> int:
@@ -197,10 +200,11 @@ async def work(settings: Settings, out: Console) -> None:
         async for _ in create_indexes(db):
             if stopping.is_set():
                 return
-        running = asyncio.create_task(Worker(db, SystemClock(), settings.job_seconds, methods).run())
-        told = asyncio.create_task(stopping.wait())
-        await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
-        told.cancel()
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
+        async with clock_of(db) as clock:
+            running = asyncio.create_task(Worker(db, clock, settings.job_seconds, methods).run())
+            told = asyncio.create_task(stopping.wait())
+            await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
+            told.cancel()
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running

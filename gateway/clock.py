@@ -1,4 +1,7 @@
-"""The one clock. Times are UTC, to the millisecond as MongoDB keeps them, without a zone as the driver gives them."""
+"""Clocks. Times are UTC, to the millisecond as MongoDB keeps them, without a zone as the driver gives them.
+
+All processes go by the clock of the database server (`database_clock`); this module imports nothing of weight.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,16 @@ class Clock(Protocol):
 
 
 class SystemClock:
+    """The clock of this machine, for what only this machine compares, e.g. tokens."""
+
     def now(self) -> datetime:
-        instant = datetime.now(UTC)
-        return instant.replace(microsecond=instant.microsecond // 1000 * 1000, tzinfo=None)
+        return to_the_millisecond(machine_time())
+
+
+def machine_time() -> datetime:
+    """What the clock of this machine shows, whoever has set it."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def to_the_millisecond(instant: datetime) -> datetime:
+    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)

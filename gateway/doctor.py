@@ -24,9 +24,8 @@ from resolvers import (
 from resolvers.category_lineage import LineageUnsettled, refresh_subtree
 from resolvers.documents import Database, Document
 from resolvers.errors import DomainError
+from resolvers.server_time import server_time
 from resolvers.sweeps import DAMAGED, SweepFailed, told
-
-from .clock import SystemClock
 
 Repair = Callable[[], Awaitable[None]]
 
@@ -70,6 +69,10 @@ class Invariant:
             yield Problem("the check", f"it could not go on: {told(error)}")
 
 
+async def _mend_now(mend: Callable[..., Awaitable[None]], db: Database, wrong: Document) -> None:
+    await mend(db, wrong, now=await server_time(db))
+
+
 def _named(kind: str, wrong: Document, name: str) -> str:
     """What people know it by, where it is not so damaged that it has no name."""
     return f"{kind} {wrong.get(name, wrong['_id'])}"
@@ -90,7 +93,7 @@ async def _products(db: Database) -> AsyncIterator[Problem]:
 
 async def _stock(db: Database) -> AsyncIterator[Problem]:
     async for wrong in stock_checks.find_wrong_stocks(db):
-        mend = partial(stock_checks.mend_stock, db, wrong, now=SystemClock().now())
+        mend = partial(_mend_now, stock_checks.mend_stock, db, wrong)
         is_open = wrong["problem"] == stock_checks.RESTLESS
         yield Problem(f"stock of {wrong['_id']}", wrong["problem"], mend if wrong.get("repair") else None, is_open)
 
@@ -102,7 +105,7 @@ async def _lines(db: Database) -> AsyncIterator[Problem]:
 
 async def _carts(db: Database) -> AsyncIterator[Problem]:
     async for wrong in cart_checks.find_wrong_carts(db):
-        mend = partial(cart_checks.mend_cart, db, wrong, now=SystemClock().now())
+        mend = partial(_mend_now, cart_checks.mend_cart, db, wrong)
         yield Problem(f"cart {wrong['_id']}", wrong["problem"], None if wrong.get("repair") is None else mend)
 
 
@@ -152,7 +155,7 @@ async def _revisions(db: Database) -> AsyncIterator[Problem]:
 
 async def _discussions(db: Database) -> AsyncIterator[Problem]:
     async for wrong in comment_checks.find_wrong_discussions(db):
-        mend = partial(comment_checks.mend_discussion, db, wrong, now=SystemClock().now())
+        mend = partial(_mend_now, comment_checks.mend_discussion, db, wrong)
         yield Problem(f"discussion {wrong['_id']}", wrong["problem"], mend if wrong.get("repair") else None)
 
 

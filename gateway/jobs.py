@@ -31,11 +31,11 @@ from resolvers.sweeps import SweepFailed, in_turn
 
 from .clock import Clock
 from .logs import logger
+from .tasks import end, end_if_cancelled
 
 # Short, for the jobs of a worker that was killed wait until it has run out. It is renewed while a job runs.
 LEASE = timedelta(seconds=10)
 _BEATS = 3
-_CANCEL_AGAIN = 1.0
 # Between two turns while there is work: what cannot be finished must not be tried without a pause.
 _BETWEEN = 0.1
 RELEASE_SECONDS = 2.0
@@ -177,12 +177,12 @@ class Worker:
                 done = await self._run_job(job)
         except SweepFailed as failed:
             done = failed.done
-            _end_if_cancelled()
+            end_if_cancelled()
             logger().exception("job failed", job=job.name)
         except Exception:  # noqa: BLE001 - one turn's fault must not stop the next
-            _end_if_cancelled()
+            end_if_cancelled()
             logger().exception("job failed", job=job.name)
-        _end_if_cancelled()
+        end_if_cancelled()
         if done:
             logger().info("job done", job=job.name, count=done)
         return done
@@ -204,7 +204,7 @@ class Worker:
             await asyncio.wait({work, heartbeat}, return_when=asyncio.FIRST_COMPLETED)
             return work.result() if work.done() else heartbeat.result()
         finally:
-            await _end(work, heartbeat)
+            await end(work, heartbeat)
 
     async def _renew(self, job: Job) -> int:
         """Renews the lease until it is lost. A database that does not answer has given it to nobody else yet."""
@@ -213,25 +213,6 @@ class Worker:
             await asyncio.sleep(self._lease.total_seconds() / _BEATS)
             with contextlib.suppress(PyMongoError):
                 is_held = await self._acquire(job)
-            _end_if_cancelled()
+            end_if_cancelled()
         logger().warning("job lost its lease", job=job.name)
         return 0
-
-
-async def _end(*tasks: asyncio.Task[int]) -> None:
-    """Cancels them until they have ended: the driver may try a command that was cancelled again."""
-    while under_way := [task for task in tasks if not task.done()]:
-        for task in under_way:
-            task.cancel()
-        await asyncio.wait(under_way, timeout=_CANCEL_AGAIN)
-    for task in tasks:
-        if not task.cancelled():
-            # Whoever waited for it has been told; of one that was cancelled nobody asks.
-            task.exception()
-
-
-def _end_if_cancelled() -> None:
-    """The driver may turn a cancellation into a failed command of its own, or try the command again."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError

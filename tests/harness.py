@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 
 from gateway.app import create_app
 from gateway.auth import Authenticator
-from gateway.clock import SystemClock
+from gateway.clock import Clock, SystemClock
 from gateway.doctor import INVARIANTS
 from gateway.faults import Crash
 from gateway.jobs import JOBS, Turn
@@ -160,7 +160,7 @@ def _rests(job: object) -> bool:
 
 @contextlib.asynccontextmanager
 async def running(
-    settings: Settings, *, clock: SettableClock | None = None, commands: Commands | None = None
+    settings: Settings, *, clock: Clock | None = None, commands: Commands | None = None
 ) -> AsyncIterator[GatewayClient]:
     """A gateway from its start to its stop."""
     recorded = commands or Commands()
