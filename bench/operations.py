@@ -27,6 +27,7 @@ from rich.table import Table
 from bench import dataset, mongo
 from bench.__main__ import load
 from bench.processes import share_out
+from gateway.clock import SystemClock
 from gateway.driver import connect
 from gateway.encoding import encode
 from gateway.execution import Executor
@@ -84,11 +85,13 @@ class Bench:
     async def ask(self, name: ExecutorName, text: str, variables: Variables) -> bytes:
         db = self._connection.database
         caller = Caller("bench", frozenset({Role.MERCHANT}))
+        clock = SystemClock()
         context = Context(
             db=db,
             reading=db,
             caller=caller,
-            now=datetime.now(UTC).replace(tzinfo=None),
+            now=clock.now(),
+            clock=clock.now,
             request_id="bench",
             selections={},
             payments=PaymentMethods({}),

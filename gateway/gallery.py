@@ -12,6 +12,7 @@ from resolvers.content_creation import NewNode, create_section
 from resolvers.documents import Database
 from resolvers.errors import InvalidInput
 from resolvers.operations import random_operation_id
+from resolvers.timer import Timer
 from resolvers.uploads import UploadRules, upload_photo
 
 from .landscapes import LANDSCAPES, Landscape, draw
@@ -29,13 +30,20 @@ async def hang_pictures(db: Database, rules: UploadRules, *, now: datetime) -> i
     if gallery is None:
         node = NewNode(SLUG, "Gallery", _AUTHOR)
         gallery = await create_section(db, node=node, kind=GALLERY, now=now, operation_id=random_operation_id())
+    timer = Timer(now)
     for number, (place, landscape) in enumerate(places.items()):
         if place not in found:
             # Each has a time of its own, so that lists by time have one order.
             at = now + timedelta(milliseconds=number)
-            node = NewNode(landscape.slug, landscape.title, _AUTHOR, gallery["_id"], list(landscape.tags))
+            tags = list(landscape.tags)
+            node = NewNode(landscape.slug, landscape.title, _AUTHOR, gallery["_id"], tags, created=at)
             await upload_photo(
-                db, node=node, file=_drawn(landscape), rules=rules, now=at, operation_id=random_operation_id()
+                db,
+                node=node,
+                file=_drawn(landscape),
+                rules=rules,
+                now=timer.now(),
+                operation_id=random_operation_id(),
             )
     return len(places)
 

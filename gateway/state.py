@@ -38,6 +38,7 @@ class State:
             reading=self.reading if caller is None else self.database,
             caller=caller,
             now=self.clock.now(),
+            clock=self.clock.now,
             request_id=request_id,
             selections={},
             payments=self.payments,

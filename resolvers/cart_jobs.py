@@ -15,6 +15,7 @@ from .errors import DomainError, PaymentPending
 from .payments import Payments
 from .settlements import settle
 from .sweeps import each, sweep
+from .timer import Timer
 
 # What one turn does at most, so that whatever has come up meanwhile is looked for soon.
 BATCH = 500
@@ -61,13 +62,15 @@ async def finish_checkouts(db: Database, payments: Payments, *, now: datetime) -
 
     Returns:  how many have come to an end. One whose outcome is still unknown is asked for again in half a minute.
     """
+    timer = Timer(now)
 
     async def ask(cart: Document) -> int:
+        asked = timer.now()
         mine = {"_id": cart["_id"], "status": PENDING, "due": cart["due"]}
-        if not (await db[CARTS.name].update_one(mine, {"$set": {"due": now + ASKED_AGAIN_AFTER}})).matched_count:
+        if not (await db[CARTS.name].update_one(mine, {"$set": {"due": asked + ASKED_AGAIN_AFTER}})).matched_count:
             return 0
         try:
-            await finish(db, payments, cart, now=now)
+            await finish(db, payments, cart, now=asked)
         except PaymentPending:
             return 0
         except DomainError:

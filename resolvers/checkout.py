@@ -31,6 +31,7 @@ from .errors import Conflict, DomainError, EmptyCart, PaymentDeclined, PaymentPe
 from .orders import find_by_ids, order_id, place_order
 from .payments import Charge, Payments, PaymentUnknown
 from .settlements import settle
+from .timer import Timer
 
 # The call that has begun a charge needs so long for it at most; then a job asks, and again after as long.
 ASKED_AGAIN_AFTER = timedelta(seconds=30)
@@ -116,15 +117,17 @@ async def finish(db: Database, payments: Payments, cart: Document, *, now: datet
     """
     if cart["status"] == COMPLETE:
         return await _checked_out(db, cart)
+    # An answer may take long, and what comes after it counts from then.
+    timer = Timer(now)
     try:
         payment_reference = await payments.charge(db, _charge_of(cart["checkout"]), now=now)
     except PaymentUnknown:
         raise PaymentPending(cart) from None
     except DomainError as refusal:
-        await _unlock(db, cart, refusal, now=now)
+        await _unlock(db, cart, refusal, now=timer.now())
         raise
     order = await place_order(db, cart, payment_reference)
-    return CheckedOut(await settle(db, cart, now=now), order)
+    return CheckedOut(await settle(db, cart, now=timer.now()), order)
 
 
 def _charge_of(locked: Document) -> Charge:

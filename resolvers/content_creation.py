@@ -89,7 +89,9 @@ async def create_node(
         await operations.require_not_done(db, operation_id, NotFound(KIND, str(document["_id"])))
         await _put_below(db, document, node, now, operation_id)
         mine = await _insert(db, document)
-    await operations.note(db, operation_id, done=True)
+    if "upload" not in mine["detail"]:
+        # A photo is there when its bytes are whole; until then a job may take it away, and the same call begins again.
+        await operations.note(db, operation_id, done=True)
     return await confirm_created(db, mine)
 
 

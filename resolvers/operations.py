@@ -22,6 +22,7 @@ from pymongo.errors import DuplicateKeyError
 
 from .documents import CollectionSpec, Database, Document
 from .errors import DomainError, OperationKeyReused, OperationUnderWay
+from .timer import Timer
 
 OPERATIONS = CollectionSpec(
     "operations",
@@ -126,20 +127,18 @@ async def begin(db: Database, record_id: str, *, field: str, fingerprint: str, n
     Raises:   OperationKeyReused (the key was used with another field or input), OperationUnderWay.
     Writes:   operations; one insert or one guarded update.
     """
-    waited = 0.0
+    timer = Timer(now)
     delay = 0.01
     while True:
-        at = now + timedelta(seconds=waited)
-        record = await _claim(db, record_id, field=field, fingerprint=fingerprint, at=at, owner=owner)
+        record = await _claim(db, record_id, field=field, fingerprint=fingerprint, at=timer.now(), owner=owner)
         if record["fingerprint"] != fingerprint or record["field"] != field:
             raise OperationKeyReused
         if record["state"] == "done" or record["owner"] == owner:
             return record
-        if waited > _PATIENCE:
+        if timer.seconds > _PATIENCE:
             raise OperationUnderWay
         pause = delay * random.uniform(0.5, 1.5)  # noqa: S311 - spreads callers, guards nothing
         await asyncio.sleep(pause)
-        waited += pause
         delay = min(delay * 1.6, 1.0)
 
 

@@ -15,6 +15,7 @@ from .content_rules import require_tags, require_title
 from .documents import Database, Document
 from .errors import InvalidInput
 from .import_outcomes import Outcome, outcome_of
+from .timer import Timer
 from .uploads import UploadRules, replace_photo, upload_photo
 
 
@@ -38,7 +39,8 @@ async def put_photos(
 
     Writes:   as `upload_photo`, `replace_photo` and `edit_metadata`. Tags are added, and none is taken away.
     """
-    return [await outcome_of(_put(db, record, rules, now)) for record in records]
+    timer = Timer(now)
+    return [await outcome_of(_put(db, record, rules, timer.now())) for record in records]
 
 
 async def _put(db: Database, record: PhotoRecord, rules: UploadRules, now: datetime) -> Outcome:

@@ -21,7 +21,7 @@ from typing import Any
 
 from bson import ObjectId
 
-from . import assets, operations, thumbnails
+from . import assets, thumbnails
 from .content import NODES, PHOTO, find_by_ids
 from .documents import Database, Document
 from .errors import PhotoLocked
@@ -154,9 +154,9 @@ async def require_unlocked(db: Database, node: Mapping[str, Any], *, now: dateti
 async def give_up(db: Database, node: Mapping[str, Any], *, now: datetime) -> bool:
     """Ends the upload that the node was read with, as if it had never begun. False where it has gone on meanwhile.
 
-    A photo that has never been whole goes; another keeps the bytes that it has.
+    A photo that has never been whole goes, and the same call may create it again. Another keeps the bytes that it has.
 
-    Writes:   operations, cms.nodes, cms.assets.files, cms.assets.chunks; one guarded update or removal of the node.
+    Writes:   cms.nodes, cms.assets.files, cms.assets.chunks; one guarded update or removal of the node.
     """
     upload = node["detail"]["upload"]
     mine = {
@@ -166,8 +166,6 @@ async def give_up(db: Database, node: Mapping[str, Any], *, now: datetime) -> bo
         "detail.upload.until": upload["until"],
     }
     if node["detail"].get("file") is None:
-        # The same call may create the node again.
-        await operations.note(db, upload["op"], done=False)
         ended = (await db[NODES.name].delete_one(mine)).deleted_count
     else:
         unlocked = {"$set": {"detail.locked": None}, "$unset": {"detail.upload": ""}}

@@ -54,6 +54,7 @@ from .documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Proje
 from .errors import Conflict, DomainError, InsufficientFunds, InvalidInput, NotFound
 from .money import MAX_AMOUNT, require_amount, require_currency
 from .retries import attempts
+from .timer import Timer
 
 TRANSFERS = CollectionSpec(
     "transfers",
@@ -166,14 +167,17 @@ async def move(
     Writes:   transfers, accounts; a two-phase transfer.
     """
     tried = 0
+    timer = Timer(now)
     for number in itertools.count():
         new = _new_transfer(source, destination, amount, now, operation_id, number)
+        # It may have waited for an earlier one, and a transfer that seems to be old is called off.
+        new["open_since"] = timer.now()
         if reference is not None:
             new["reference"] = reference
         try:
             await db[TRANSFERS.name].insert_one(new)
         except DuplicateKeyError:
-            ended = await _end_another(db, new["_id"], now)
+            ended = await _end_another(db, new["_id"], timer)
         else:
             tried += 1
             ended = await _carry_out(db, new, source, destination)
@@ -205,7 +209,6 @@ def _new_transfer(
         "currency": destination["currency"],
         "state": NEW,
         "created_at": now,
-        "open_since": now,
         SCHEMA_VERSION: TRANSFERS.version,
     }
 
@@ -281,7 +284,7 @@ async def _require(db: Database, transfer_id: ObjectId) -> Document:
     return found
 
 
-async def _end_another(db: Database, transfer_id: ObjectId, now: datetime) -> Document:
+async def _end_another(db: Database, transfer_id: ObjectId, timer: Timer) -> Document:
     """Takes a transfer that another process has inserted to its end. While it is NEW it is waited for, unless that
     process seems to be gone. Raises Conflict where it stays NEW.
     """
@@ -290,7 +293,7 @@ async def _end_another(db: Database, transfer_id: ObjectId, now: datetime) -> Do
         found = await _require(db, transfer_id)
         if found["state"] != NEW:
             return await finish(db, found)
-        if found["open_since"] <= now + timedelta(seconds=waited) - STALE_AFTER:
+        if found["open_since"] <= timer.now() - STALE_AFTER:
             return await call_off(db, found)
         pause = random.uniform(0.02, 0.1)  # noqa: S311 - spreads callers, guards nothing
         await asyncio.sleep(pause)

@@ -28,6 +28,7 @@ from .documents import Database, Document
 from .errors import Conflict, EditConflict, NotFound, OperationKeyReused, PhotoLocked, UnacceptableFile
 from .pictures import SIGNATURE_BYTES, SUFFIXES, Picture, Pictures
 from .retries import attempts
+from .timer import Timer
 
 # An upload puts off the end of its lock at least so often.
 _BEAT = timedelta(seconds=5)
@@ -51,7 +52,7 @@ class _Upload:
     node: Document
     file_id: ObjectId
     rules: UploadRules
-    now: datetime
+    timer: Timer
     operation_id: str
     is_lost: bool = False
 
@@ -75,14 +76,14 @@ async def upload_photo(
               Conflict (it was given up); and what `file` raises, of which nothing is kept.
     Writes:   cms.nodes, cms.assets.files, cms.assets.chunks; compensating.
     """
-    file_id = _new_file(operation_id)
-    detail = {"file": None, "locked": now, "upload": _lock(operation_id, file_id, now + rules.lock_lasts)}
+    file_id, timer = _new_file(operation_id), Timer(now)
+    detail = {"file": None, "locked": now, "upload": _lock(operation_id, file_id, timer, rules)}
     created = await create_node(db, type_=PHOTO, node=node, detail=detail, now=now, operation_id=operation_id)
     if "upload" not in created["detail"]:
         return await _same_again(db, created, file, rules, operation_id)
     if created["detail"]["upload"]["file"] != file_id:
-        await _take_over(db, created, file_id, rules, now, operation_id)
-    return await _carry_out(_Upload(db, created, file_id, rules, now, operation_id), file)
+        await _take_over(db, created, file_id, rules, timer, operation_id)
+    return await _carry_out(_Upload(db, created, file_id, rules, timer, operation_id), file)
 
 
 async def replace_photo(
@@ -104,19 +105,19 @@ async def replace_photo(
               Conflict (it was given up); and what `file` raises, of which nothing is kept.
     Writes:   cms.nodes, cms.assets.files, cms.assets.chunks; nonce-guarded, then compensating.
     """
-    file_id = _new_file(operation_id)
-    locked = await _locked(db, photo_id, nonce, file_id, rules, now, operation_id)
+    file_id, timer = _new_file(operation_id), Timer(now)
+    locked = await _locked(db, photo_id, nonce, file_id, rules, timer, operation_id)
     if operations.was_applied(locked, operation_id):
         return await _same_again(db, locked, file, rules, operation_id)
-    return await _carry_out(_Upload(db, locked, file_id, rules, now, operation_id), file)
+    return await _carry_out(_Upload(db, locked, file_id, rules, timer, operation_id), file)
 
 
 def _new_file(operation_id: str) -> ObjectId:
     return operations.derived_id(operation_id, f"file/{uuid4().hex}")
 
 
-def _lock(operation_id: str, file_id: ObjectId, until: datetime) -> Document:
-    return {"op": operation_id, "file": file_id, "until": until}
+def _lock(operation_id: str, file_id: ObjectId, timer: Timer, rules: UploadRules) -> Document:
+    return {"op": operation_id, "file": file_id, "until": timer.now() + rules.lock_lasts}
 
 
 async def _locked(
@@ -125,7 +126,7 @@ async def _locked(
     nonce: str,
     file_id: ObjectId,
     rules: UploadRules,
-    now: datetime,
+    timer: Timer,
     operation_id: str,
 ) -> Document:
     """The photo, locked for this upload; or as it is where the operation has been carried out before."""
@@ -137,11 +138,11 @@ async def _locked(
             return node
         upload = node["detail"].get("upload")
         if upload is not None and upload["op"] == operation_id:
-            await _take_over(db, node, file_id, rules, now, operation_id)
+            await _take_over(db, node, file_id, rules, timer, operation_id)
             return node
         if node["nonce"] != nonce:
             raise EditConflict(node)
-        await photos.require_unlocked(db, node, now=now)
+        await photos.require_unlocked(db, node, now=timer.now())
         free = {
             "_id": photo_id,
             "parent": node["parent"],
@@ -150,22 +151,22 @@ async def _locked(
             **photos.UNLOCKED,
             **operations.not_applied(operation_id),
         }
-        lock = {"detail.locked": now, "detail.upload": _lock(operation_id, file_id, now + rules.lock_lasts)}
+        lock = {"detail.locked": timer.now(), "detail.upload": _lock(operation_id, file_id, timer, rules)}
         if (await db[NODES.name].update_one(free, {"$set": lock})).matched_count:
             return node
-    raise PhotoLocked(now)
+    raise PhotoLocked(timer.now())
 
 
 async def _take_over(
-    db: Database, node: Document, file_id: ObjectId, rules: UploadRules, now: datetime, operation_id: str
+    db: Database, node: Document, file_id: ObjectId, rules: UploadRules, timer: Timer, operation_id: str
 ) -> None:
     """Goes on with what an earlier call of the same operation has locked, from the beginning of its file."""
     earlier = node["detail"]["upload"]["file"]
     mine = {"_id": node["_id"], "parent": node["parent"], "detail.upload.file": earlier}
-    taken = {"$set": {"detail.upload": _lock(operation_id, file_id, now + rules.lock_lasts)}}
+    taken = {"$set": {"detail.upload": _lock(operation_id, file_id, timer, rules)}}
     if not (await db[NODES.name].update_one(mine, taken)).matched_count:
         raise _given_up()
-    await assets.remove_files(db, [earlier], now=now)
+    await assets.remove_files(db, [earlier], now=timer.now())
 
 
 def _given_up() -> Conflict:
@@ -183,6 +184,8 @@ async def _carry_out(upload: _Upload, file: AsyncIterator[bytes]) -> Document:
         with contextlib.suppress(PyMongoError):
             await _undo(upload)
         raise
+    if upload.node["detail"].get("file") is None:
+        await operations.note(upload.db, upload.operation_id, done=True)
     # Where somebody has deleted the photo meanwhile, the file stays unsettled, and a job deletes it.
     await assets.settle_file(upload.db, upload.file_id, passed=None, **photos.facts_of(done))
     await operations.trim_marks(upload.db, NODES, done)
@@ -192,13 +195,12 @@ async def _carry_out(upload: _Upload, file: AsyncIterator[bytes]) -> Document:
 @contextlib.asynccontextmanager
 async def _going_on(upload: _Upload) -> AsyncIterator[None]:
     """As long as it lasts, the end of the lock is put off again and again."""
-    begun = asyncio.get_running_loop().time()
     pause = min(_BEAT, upload.rules.lock_lasts / 4).total_seconds()
 
     async def beat() -> None:
         while not upload.is_lost:
             await asyncio.sleep(pause)
-            at = upload.now + timedelta(seconds=asyncio.get_running_loop().time() - begun)
+            at = upload.timer.now()
             with contextlib.suppress(PyMongoError):
                 longer = {"$set": {"detail.upload.until": at + upload.rules.lock_lasts}}
                 upload.is_lost = not (await upload.db[NODES.name].update_one(upload.mine, longer)).matched_count
@@ -215,7 +217,7 @@ async def _going_on(upload: _Upload) -> AsyncIterator[None]:
 
 async def _receive(upload: _Upload, file: AsyncIterator[bytes]) -> assets.Writer:
     """Writes the bytes as they come. What is no picture by its first bytes, or too large, is not taken in."""
-    await assets.begin_file(upload.db, upload.file_id, node_id=upload.node["_id"], now=upload.now)
+    await assets.begin_file(upload.db, upload.file_id, node_id=upload.node["_id"], now=upload.timer.now())
     writer = assets.Writer(upload.db, upload.file_id)
     beginning = b""
     async for piece in file:
@@ -245,7 +247,17 @@ def _require_picture(rules: UploadRules, beginning: bytes) -> None:
 
 
 async def _examine(upload: _Upload, writer: assets.Writer) -> Picture:
-    """Decodes what was stored: what is checked is what is going to be served."""
+    """Decodes what was stored: what is checked is what is going to be served. Raises Conflict, UnacceptableFile."""
+    try:
+        return await _decode(upload, writer)
+    except assets.BytesMissing:
+        # Whoever gives an upload up deletes its bytes.
+        if await upload.db[NODES.name].find_one(upload.mine, {"_id": 1}) is None:
+            raise _given_up() from None
+        raise
+
+
+async def _decode(upload: _Upload, writer: assets.Writer) -> Picture:
     digest = hashlib.sha256()
 
     async def stored() -> AsyncIterator[bytes]:
@@ -263,8 +275,9 @@ async def _examine(upload: _Upload, writer: assets.Writer) -> Picture:
 async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> Document:
     """Makes the file the photo's, and what it had before one to be deleted, by one update."""
     old = upload.node["detail"].get("file")
+    # The bytes may have taken long. Whoever reads the old ones has a minute from here.
+    now = upload.timer.now()
     changes: dict[str, Any] = {
-        "updated": upload.now,
         "detail.file": upload.file_id,
         "detail.content_type": picture.content_type,
         "detail.length": writer.length,
@@ -275,6 +288,7 @@ async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> D
     }
     update: Document = {
         "$set": changes,
+        "$max": {"updated": now},
         "$unset": {"detail.upload": ""},
         **operations.mark_applied(upload.operation_id),
     }
@@ -283,7 +297,7 @@ async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> D
     else:
         changes["nonce"] = operations.derived_nonce(upload.operation_id, "replaced")
         update["$inc"] = {"revision": 1}
-        update.setdefault("$push", {})["detail.replaced"] = {"file": old, "at": upload.now}
+        update.setdefault("$push", {})["detail.replaced"] = {"file": old, "at": now}
     done = await upload.db[NODES.name].find_one_and_update(upload.mine, update, return_document=ReturnDocument.AFTER)
     if done is None:
         raise _given_up()
@@ -294,9 +308,9 @@ async def _undo(upload: _Upload) -> None:
     """Leaves everything as it was before, unless the last step has come through although nobody was told."""
     node = await upload.db[NODES.name].find_one({"_id": upload.node["_id"], "parent": upload.node["parent"]})
     if node is None or upload.file_id not in photos.files_of(node):
-        await assets.remove_files(upload.db, [upload.file_id], now=upload.now)
+        await assets.remove_files(upload.db, [upload.file_id], now=upload.timer.now())
     elif node["detail"]["file"] != upload.file_id:
-        await photos.give_up(upload.db, node, now=upload.now)
+        await photos.give_up(upload.db, node, now=upload.timer.now())
 
 
 async def _same_again(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
@@ -61,6 +61,9 @@ class Live(Protocol):
 class Context:
     """One operation: its database, its caller, its one point in time.
 
+    `now` is when the operation began. A mutation takes it from `clock` again when its turn comes: after the fields
+    before it, and after the wait for another call with its key.
+
     `db` reads from the primary; `reading` may read from secondaries, for what anybody may see.
     `selections` is kept with the parsed operation, for all its requests. `cart_lasts` is how long an idle cart keeps
     its items; `uploads` says what files may be.
@@ -70,6 +73,7 @@ class Context:
     reading: Database
     caller: Caller | None
     now: datetime
+    clock: Callable[[], datetime]
     request_id: str
     selections: dict[Hashable, Any]
     payments: Payments
@@ -79,6 +83,10 @@ class Context:
     loaders: Loaders = field(default_factory=Loaders)
     operation_id: str = ""
     is_write: bool = False
+
+    def take_turn(self) -> None:
+        """Makes the current time the operation's. A mutation calls it when its turn comes."""
+        self.now = self.clock()
 
     @property
     def sees_until(self) -> datetime | None:

@@ -49,6 +49,7 @@ class Write(FieldExtension):
         context = info.context
         # What fields before this one have read may change now.
         context.loaders = Loaders()
+        context.take_turn()
         if self._role is not None:
             require_role(context, self._role)
         key = _key_of(kwargs.get("input"))
@@ -67,6 +68,8 @@ class Write(FieldExtension):
         context = info.context
         owner = uuid4().hex
         record = await self._begin(context, record_id, kwargs, owner)
+        # It may have waited for another call for as long as a lease.
+        context.take_turn()
         operation_id = context.operation_id = record["operation"]
         if record["state"] == "done":
             await _require_same_files(kwargs, record)
