@@ -22,6 +22,7 @@ from .documents import install
 from .errors import HANDLERS
 from .fields import costs
 from .inputs import described
+from .kept import require_keepable
 from .nodes import MAX_NODES, Node, find_node
 from .orders import OrderMutation
 from .photos import Photo, PhotoMutation
@@ -81,7 +82,10 @@ class Subscription(CommentSubscription):
 
 @functools.cache
 def create_schema() -> strawberry.Schema:
-    """The whole schema, its document-backed fields ready to read documents. Everybody is given the same one."""
+    """The whole schema, its document-backed fields ready to read documents. Everybody is given the same one.
+
+    Raises:   NotKeepable (a mutation has an answer that cannot be kept for its idempotency key).
+    """
     schema = strawberry.Schema(
         query=Query,
         mutation=Mutation,
@@ -91,4 +95,5 @@ def create_schema() -> strawberry.Schema:
         config=StrawberryConfig(scalar_map=SCALARS),
     )
     install(schema)
+    require_keepable(schema)
     return schema

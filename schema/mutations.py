@@ -10,9 +10,8 @@ from uuid import uuid4
 
 import orjson
 import strawberry
-from graphql import GraphQLError, GraphQLObjectType, get_named_type
+from graphql import GraphQLError
 from strawberry.extensions.field_extension import FieldExtension
-from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
 from loaders.batching import Loaders
@@ -21,8 +20,8 @@ from resolvers.documents import Document
 
 from .access import require_role
 from .context import Context, Info, core
-from .errors import camel_case
-from .nodes import KINDS, Kind, is_visible
+from .kept import Restoring, record_of, record_values, references_in
+from .nodes import KINDS, is_visible
 from .roles import Role
 from .uploads import Upload, uploads_in
 
@@ -32,7 +31,8 @@ Next = Callable[..., Awaitable[Any]]
 class Write(FieldExtension):
     """Around a mutation: checks the role, settles `context.operation_id`, and keeps the answer where a key is given.
 
-    The answer is kept as what it names: the payload's type with the keys of its objects, or the error with its facts.
+    The answer is kept as what it names (`kept`): the payload's type with the keys of its objects, or the error with its
+    facts.
     A repeated call reads the objects afresh, for whatever it selects. What the caller may not see any more is not found
     then, as it is for a call that is made for the first time.
     """
@@ -76,7 +76,7 @@ class Write(FieldExtension):
             return await self._answer_again(context, info, record["outcome"])
         try:
             result = await next_(source, info, **kwargs)
-            outcome = _payload_record(info, result)
+            outcome = record_of(core(info).schema, result)
         except errors.DomainError as error:
             if error.passes:
                 await operations.release(context.db, operation_id, owner=owner, now=context.now)
@@ -112,30 +112,30 @@ class Write(FieldExtension):
             ) from None
 
     async def _answer_again(self, context: Context, info: Info, outcome: Document) -> Any:
-        if "error" in outcome:
-            error = outcome["error"]
-            raise errors.error_type(error["type"]).from_record(await self._values_from(context, error["facts"]))
-        payload_type = _union_member(info, outcome["payload"])
-        return payload_type(**await self._values_from(context, outcome["fields"]))
+        error = outcome.get("error")
+        fields = outcome["fields"] if error is None else error["facts"]
+        restoring = Restoring(info.schema, await self._documents_of(context, list(fields.values())), errors.NotFound)
+        if error is not None:
+            raise errors.error_type(error["type"]).from_record(restoring.values(fields))
+        return restoring.value(outcome)
 
-    async def _values_from(self, context: Context, record: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            name: await self._document_from(context, value) if isinstance(value, Mapping) else value
-            for name, value in record.items()
-        }
-
-    async def _document_from(self, context: Context, reference: Mapping[str, Any]) -> Document:
-        """The document as it is now. Raises NotFound where it is gone, and where the caller may not see it any more."""
-        kind = KINDS[reference["kind"]]
-        key = kind.parse(reference["key"])
-        document = (await kind.read(context.db, None)([key])).get(key)
-        if document is None and kind.find_gone is not None:
-            document = await kind.find_gone(context.db, key, context.operation_id)
-        # Who writes by a role is shown what the role is for, whosever it is.
-        is_shown = document is not None and (self._role is not None or await is_visible(context, kind, document))
-        if document is None or not is_shown:
-            raise errors.NotFound(kind.name, reference["key"])
-        return document
+    async def _documents_of(self, context: Context, record: list[Any]) -> dict[tuple[str, str], Document]:
+        """The objects that a kept answer refers to, as they are now, without those that the caller may not see."""
+        keys: dict[str, dict[str, Any]] = {}
+        for name, text in references_in(record):
+            keys.setdefault(name, {})[text] = KINDS[name].parse(text)
+        found = {}
+        for name, wanted in keys.items():
+            kind = KINDS[name]
+            documents = await kind.read(context.db, None)(list(wanted.values()))
+            for text, key in wanted.items():
+                document = documents.get(key)
+                if document is None and kind.find_gone is not None:
+                    document = await kind.find_gone(context.db, key, context.operation_id)
+                # Who writes by a role is shown what the role is for, whosever it is.
+                if document is not None and (self._role is not None or await is_visible(context, kind, document)):
+                    found[name, text] = document
+        return found
 
 
 def mutation(*, role: Role | None = None, description: str) -> Any:
@@ -190,41 +190,9 @@ def _plain(value: Any) -> Any:
     raise TypeError(type(value).__name__)
 
 
-def _payload_record(info: Info, payload: Any) -> Document:
-    name = get_object_definition(payload, strict=True).name
-    values = {field.name: getattr(payload, field.name) for field in dataclasses.fields(payload)}
-    return {"payload": name, "fields": _record(info, name, values)}
-
-
 def _error_record(info: Info, error: errors.DomainError) -> Document:
     name = type(error).__name__
-    return {"error": {"type": name, "facts": _record(info, name, error.to_record())}}
-
-
-def _record(info: Info, type_name: str, values: Mapping[str, Any]) -> Document:
-    """The values as they are kept: a document by its kind and key, which follow from the type of its field."""
-    return {
-        name: _reference(_kind_of(info, type_name, name), value) if isinstance(value, Mapping) else value
-        for name, value in values.items()
-    }
-
-
-def _kind_of(info: Info, type_name: str, name: str) -> Kind:
-    graphql_type = core(info).schema.type_map[type_name]
-    assert isinstance(graphql_type, GraphQLObjectType)
-    shown_as = get_named_type(graphql_type.fields[camel_case(name)].type).name
-    return next(kind for kind in KINDS.values() if shown_as in {kind.name, *kind.types})
-
-
-def _reference(kind: Kind, document: Mapping[str, Any]) -> Document:
-    return {"kind": kind.name, "key": str(document[kind.path])}
-
-
-def _union_member(info: Info, name: str) -> Any:
-    schema = info.schema
-    found = schema.get_type_by_name(name)
-    assert found is not None
-    return found.origin  # type: ignore[union-attr]
+    return {"error": {"type": name, "facts": record_values(core(info).schema, name, error.to_record())}}
 
 
 @strawberry.type(description="The object is gone.")
