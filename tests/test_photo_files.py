@@ -19,6 +19,7 @@ from .photos import (
     create_gallery,
     create_photo,
     noise,
+    noise_of,
     photo_input,
     picture,
     result,
@@ -76,6 +77,29 @@ def frames(count: int, size: int) -> bytes:
     return out.getvalue()
 
 
+def noisy(form: str) -> bytes:
+    """A picture that nothing can make much smaller; one that moves, in two frames, where the form has such."""
+    out = io.BytesIO()
+    images = [Image.open(io.BytesIO(noise_of(200, 200, seed))) for seed in (1, 2)]
+    images[0].save(out, form, save_all=form != "JPEG", append_images=images[1:])
+    return out.getvalue()
+
+
+def zeroed(data: bytes) -> bytes:
+    """The first tenth of a file that was given its length before its bytes."""
+    return data[: len(data) // 10] + bytes(len(data) - len(data) // 10)
+
+
+def flipped(data: bytes, position: int) -> bytes:
+    return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+
+
+def turned(kind: int, count: int, value: bytes, beside: bytes = b"") -> bytes:
+    """What a camera writes, with an orientation of this type of TIFF alone."""
+    entry = struct.pack(">HHI", 0x0112, kind, count) + value
+    return b"Exif\0\0MM\0*" + struct.pack(">IH", 8, 1) + entry + bytes(4) + beside
+
+
 SCRIPT = b"<script>alert(1)</script>"
 SVG = b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg">' + SCRIPT + b"</svg>"
 NONE_OF_THESE = "The file is none of these: image/jpeg, image/png, image/gif, image/webp, image/avif."
@@ -96,6 +120,15 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a PostScript": (picture(form="EPS"), NONE_OF_THESE),
     "a PNG without its end": (noise(1)[:-90_000], BROKEN),
     "a JPEG without its end": (picture(400, 400, "JPEG")[:-400], BROKEN),
+    "a PNG whose tail is zero": (zeroed(picture(300, 300)), BROKEN),
+    "a PNG with a wrong checksum": (flipped(picture(300, 300), -13), BROKEN),
+    "a PNG without its last chunk": (picture(300, 300)[:-12], BROKEN),
+    "a JPEG whose tail is zero": (zeroed(noisy("JPEG")), BROKEN),
+    "a GIF whose tail is zero": (zeroed(picture(300, 300, "GIF")), BROKEN),
+    "a GIF without its last byte": (picture(300, 300, "GIF")[:-1], BROKEN),
+    "a WebP that moves and whose tail is zero": (zeroed(noisy("WEBP")), BROKEN),
+    "a WebP without its end": (noisy("WEBP")[:-2], BROKEN),
+    "an AVIF without its end": (picture(300, 300, "AVIF")[:-20], BROKEN),
     "a PNG with wrong bits": (picture(90, 90)[:60] + b"wrong" + picture(90, 90)[65:], BROKEN),
     "a picture too long": (
         png(1, 100_000, b"\0\0" * 100_000),
@@ -157,6 +190,40 @@ async def test_a_photo_is_as_wide_as_it_is_shown(gateway: GatewayClient) -> None
     assert (photo["width"], photo["height"]) == (20, 80)
 
 
+@pytest.mark.parametrize("orientation", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 65_535])
+async def test_an_orientation_that_means_nothing_turns_nothing(gateway: GatewayClient, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+
+    await assert_shown_as_told(gateway, picture(80, 20, "JPEG", exif=exif), is_turned=5 <= orientation <= 8)
+
+
+@pytest.mark.parametrize(
+    "exif",
+    [
+        turned(2, 2, b"6\0\0\0"),
+        turned(5, 1, struct.pack(">I", 26), struct.pack(">II", 6, 1)),
+        turned(5, 1, struct.pack(">I", 26), struct.pack(">II", 6, 0)),
+        turned(8, 1, struct.pack(">hh", -6, 0)),
+        turned(11, 1, struct.pack(">f", 6)),
+        turned(7, 1, b"\6\0\0\0"),
+        turned(5, 1, b"\xff\xff\xff\xff"),
+        b"Exif\0\0" + SCRIPT,
+    ],
+    ids=["a text", "a fraction", "a fraction of zero", "below zero", "a float", "bytes", "elsewhere", "no EXIF"],
+)
+async def test_an_orientation_of_another_type_turns_nothing(gateway: GatewayClient, exif: bytes) -> None:
+    await assert_shown_as_told(gateway, picture(80, 20, "JPEG", exif=exif), is_turned=False)
+
+
+async def assert_shown_as_told(gateway: GatewayClient, data: bytes, *, is_turned: bool) -> None:
+    photo = await create_photo(gateway, await create_gallery(gateway), data)
+    small = (await gateway.http.get(photo["thumbnailUrl"])).content
+
+    assert (photo["width"], photo["height"]) == ((20, 80) if is_turned else (80, 20))
+    assert Image.open(io.BytesIO(small)).size == (photo["width"], photo["height"])
+
+
 async def test_pictures_that_cameras_make_are_taken(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway)
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
@@ -170,6 +237,7 @@ async def test_pictures_that_cameras_make_are_taken(gateway: GatewayClient) -> N
         "with-a-profile": picture(30, 20, "JPEG", icc_profile=profile),
         "step-by-step": picture(300, 200, "JPEG", progressive=True),
         "moving": frames(4, 50),
+        "that-can-be-mended": picture(300, 200, "JPEG", restart_marker_rows=1),
     }
     for slug, data in pictures.items():
         photo = await create_photo(gateway, gallery, data, slug=slug)
