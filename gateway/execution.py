@@ -128,6 +128,8 @@ class Executor:
                 return await result if inspect.isawaitable(result) else result
         except asyncio.CancelledError:
             call.context.loaders.stop()
+            if isinstance(result, Run):
+                result.drop()
             raise
         except TimeoutError as error:
             call.context.loaders.stop()

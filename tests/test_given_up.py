@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -119,3 +121,38 @@ async def test_an_operation_that_takes_too_long_has_begun_and_says_what_it_did(
 
 async def _slow_read(*_: Any, **__: Any) -> Any:
     await asyncio.sleep(30)
+
+
+NEEDY = build_schema("type Query { item: Item } type Item { bad: Int! slow: Int other: Int more: [Int] }")
+
+
+async def _bad(_info: Any) -> Any:
+    raise ValueError("It has failed.")
+
+
+@pytest.mark.parametrize("text", ["{ item { bad slow other more } }", "{ item { slow other more } }"])
+async def test_what_is_given_up_before_it_has_begun_leaves_nothing_unawaited(text: str) -> None:
+    document = parse(text)
+    definition = document.definitions[0]
+    assert isinstance(definition, OperationDefinitionNode)
+    root = {"item": {"bad": _bad, "slow": _slow, "other": _slow, "more": lambda _info: [_slow(), _slow()]}}
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run = PlanExecutor(NEEDY).run(Operation(document), definition, {}, None, root)
+        assert isinstance(run, Run)
+        waiting = asyncio.ensure_future(_awaited(run))
+        asyncio.get_running_loop().call_soon(waiting.cancel)
+        await asyncio.wait({waiting})
+        del run, waiting
+        gc.collect()
+
+    assert [str(warning.message) for warning in told] == []
+
+
+async def _awaited(run: Run) -> Any:
+    try:
+        return await run
+    except asyncio.CancelledError:
+        run.drop()
+        raise

@@ -142,9 +142,13 @@ class Run:
             if self.errors.found and self.errors.covers(here):
                 close(awaited)
             else:
-                jobs.append(Job(self._settle(field, awaited, here, finish), field, here))
+                jobs.append(Job(self._settle(field, awaited, here, finish), field, here, awaited=awaited))
         self._waiting = []
         return jobs
+
+    def drop(self) -> None:
+        """Lets go of what has not begun, once waiting for the run was cancelled and nobody wants its result."""
+        self._drop_all()
 
     def _drop_all(self) -> None:
         self._relations = []
@@ -153,7 +157,7 @@ class Run:
         self._waiting = []
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        del self._running[task]
+        self._running.ended(task)
         fault = None if task.cancelled() else task.exception()
         # Several may end before the driver wakes up for the first.
         self._fault = self._fault or fault
@@ -385,6 +389,6 @@ class Run:
             self._data = None
         self.errors.add(error, tuple(path_of(here)))
         if here is not failed:
-            for task, (_, _, place, _) in self._running.items():
-                if place is not None and place is not failed and self.errors.covers(place):
+            for task, job in self._running.items():
+                if job.here is not None and job.here is not failed and self.errors.covers(job.here):
                     task.cancel()

@@ -10,7 +10,7 @@ from loaders.batching import Loader, Siblings
 
 from .places import Errors, Place
 from .plan import FieldPlan
-from .values import RelationEntry
+from .values import RelationEntry, close
 
 Missing = Iterator[tuple[FieldPlan, Place]]
 
@@ -22,6 +22,12 @@ class Job(NamedTuple):
     field: FieldPlan | None = None
     here: Place | None = None
     references: Sequence[RelationEntry] = ()
+    awaited: Any = None
+
+    def close(self) -> None:
+        """Closes what the work waits for. A task that is cancelled before its first step never takes it on."""
+        if self.awaited is not None:
+            close(self.awaited)
 
     def missing(self) -> Missing:
         """The fields whose values it is to bring, with their places."""
@@ -43,6 +49,11 @@ class Running(dict[asyncio.Task[None], Job]):
             task = asyncio.ensure_future(job.work)
             self[task] = job
             task.add_done_callback(then)
+
+    def ended(self, task: asyncio.Task[None]) -> None:
+        job = self.pop(task)
+        if task.cancelled():
+            job.close()
 
     async def alone(self, job: Job) -> None:
         """Waits for the one thing that is under way; its reads need not wait for others to join them."""
