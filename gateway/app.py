@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
 
 from pymongo.errors import PyMongoError
 from pymongo.monitoring import CommandListener
@@ -89,6 +90,7 @@ class Gateway:
         self._executor = Executor(create_schema(), settings)
         self._counts = Counts()
         self._metrics = Metrics(self._executor, self._counts)
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -111,9 +113,27 @@ class Gateway:
                 ):
                     yield
             finally:
+                await self._requests_ended()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CLOSE_SECONDS):
                         await connection.close()
+
+    @contextlib.contextmanager
+    def request(self) -> Iterator[None]:
+        """As long as it lasts, the database stays connected for a moment when the gateway stops."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._under_way.add(task)
+        try:
+            yield
+        finally:
+            self._under_way.discard(task)
+
+    async def _requests_ended(self) -> None:
+        """Waits for requests that the server has cancelled: an upload takes back what it has written."""
+        others = self._under_way - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=CLOSE_SECONDS)
 
     @contextlib.asynccontextmanager
     async def _serving(self, connection: Connection, methods: Payments, clock: Clock) -> AsyncIterator[None]:
@@ -191,7 +211,8 @@ class _Graphql:
             return
         if self._endpoint is None:
             self._endpoint = GraphQLEndpoint(self._gateway.state)
-        await self._endpoint(scope, receive, send)
+        with self._gateway.request():
+            await self._endpoint(scope, receive, send)
 
 
 class _Sockets:
@@ -201,4 +222,5 @@ class _Sockets:
         self._gateway = gateway
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await SocketEndpoint(self._gateway.state)(scope, receive, send)
+        with self._gateway.request():
+            await SocketEndpoint(self._gateway.state)(scope, receive, send)

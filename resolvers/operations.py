@@ -9,6 +9,7 @@ that the same id has no second effect. Once the record is gone, the key makes an
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import random
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from uuid import uuid4
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from .documents import CollectionSpec, Database, Document
 from .errors import DomainError, OperationKeyReused, OperationUnderWay
@@ -194,9 +195,13 @@ async def renew(db: Database, operation_id: str, *, now: datetime) -> None:
 
 
 async def release(db: Database, operation_id: str, *, owner: str, now: datetime) -> None:
-    """Lets the next call with the key begin at once. For a call that failed and can be repeated."""
+    """Lets the next call with the key begin at once. For a call that failed and can be repeated.
+
+    A database that cannot be reached does not hide why the call failed: the lease expires by itself.
+    """
     guard = {**_mine(operation_id), "state": "running", "owner": owner}
-    await db[OPERATIONS.name].update_one(guard, {"$set": {"lease_until": now}})
+    with contextlib.suppress(PyMongoError):
+        await db[OPERATIONS.name].update_one(guard, {"$set": {"lease_until": now}})
 
 
 async def note(db: Database, operation_id: str, **facts: Any) -> None:
