@@ -13,7 +13,8 @@ A document of `cms.assets.files`, which is there before the first of its chunks:
                  maker: of a thumbnail the mark of whoever makes it,
                  unsettled: UTC; nobody can be sure yet that a photo has it,
                  passed: how often somebody who deleted its photo has passed it by, for it was unsettled,
-                 removed: UTC; its chunks were deleted, and who may still write some is waited for}
+                 removed: UTC; its chunks were deleted, and who may still write some is waited for,
+                 sweep: UTC; when chunks that were written since are deleted}
 
 A document of `cms.assets.chunks`:
 
@@ -34,7 +35,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from bson import Int64, ObjectId
 from pymongo import ASCENDING, IndexModel
@@ -49,6 +50,7 @@ FILES = CollectionSpec(
         IndexModel([("metadata.node", ASCENDING)]),
         IndexModel([("metadata.unsettled", ASCENDING)], sparse=True),
         IndexModel([("metadata.removed", ASCENDING)], sparse=True),
+        IndexModel([("metadata.sweep", ASCENDING)], sparse=True),
     ],
 )
 CHUNKS = CollectionSpec(
@@ -59,6 +61,8 @@ CHUNKS = CollectionSpec(
 
 # The default of GridFS.
 CHUNK_BYTES = 255 * 1024
+# A command of a process that was killed may still be carried out by the server, right after its chunks were deleted.
+_SWEPT_AFTER = timedelta(seconds=5)
 # So many are written or read by one command: of a file no more is held at once.
 CHUNKS_AT_ONCE = 4
 
@@ -210,7 +214,8 @@ def _any_of(file_ids: Sequence[ObjectId]) -> Document | ObjectId:
 
 def removal(now: datetime) -> Document:
     """The update that makes a file a removed one."""
-    return {"$set": {"metadata.removed": now}, "$unset": {"metadata.unsettled": ""}}
+    removed = {"metadata.removed": now, "metadata.sweep": now + _SWEPT_AFTER}
+    return {"$set": removed, "$unset": {"metadata.unsettled": ""}}
 
 
 async def delete_removed(db: Database, file_id: ObjectId, *, before: datetime) -> None:
@@ -230,3 +235,18 @@ async def delete_files(db: Database, file_ids: Sequence[ObjectId]) -> None:
     named = _any_of(file_ids)
     await db[CHUNKS.name].delete_many({"files_id": named})
     await db[FILES.name].delete_many({"_id": named})
+
+
+async def sweep_removed(db: Database, file: Document, *, now: datetime) -> bool:
+    """Deletes what was written into a removed file since. False where somebody else does, or has begun it again.
+
+    The next time comes after as long again: bytes that come late stay for no longer than they took to come.
+
+    Writes:   cms.assets.files, then cms.assets.chunks; one guarded update.
+    """
+    removed = file["metadata"]["removed"]
+    as_it_was = {"_id": file["_id"], "metadata.removed": removed, "metadata.sweep": file["metadata"]["sweep"]}
+    later = {"$set": {"metadata.sweep": now + max(now - removed, _SWEPT_AFTER)}}
+    if not (await db[FILES.name].update_one(as_it_was, later)).matched_count:
+        return False
+    return bool((await db[CHUNKS.name].delete_many({"files_id": file["_id"]})).deleted_count)

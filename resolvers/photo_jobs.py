@@ -17,7 +17,7 @@ FORGOTTEN_AFTER = timedelta(days=1)
 
 
 async def finish_uploads(db: Database, *, now: datetime) -> int:
-    """Gives up the uploads whose lock has run out, and deletes files that no photo has.
+    """Gives up the uploads whose lock has run out, and deletes files that no photo has, with what comes into them late.
 
     Returns:  how much was done.
     Raises:   SweepFailed, once every photo and file has had its turn.
@@ -33,6 +33,9 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
     async def settle(file: Document) -> int:
         return await _settle(db, file, now)
 
+    async def delete_late(file: Document) -> int:
+        return await assets.sweep_removed(db, file, now=now)
+
     async def delete_removed(file: Document) -> int:
         await assets.delete_removed(db, file["_id"], before=forgotten)
         return 1
@@ -41,6 +44,7 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
         partial(sweep, db, NODES, {"detail.upload.until": {"$lte": now}}, give_up),
         partial(sweep, db, NODES, {"detail.replaced.at": {"$lte": read}}, delete_replaced),
         partial(sweep, db, assets.FILES, {"metadata.unsettled": {"$lte": now - STALE_AFTER}}, settle),
+        partial(sweep, db, assets.FILES, {"metadata.sweep": {"$lte": now}}, delete_late),
         partial(sweep, db, assets.FILES, {"metadata.removed": {"$lte": forgotten}}, delete_removed, fields=()),
     )
 

@@ -180,6 +180,29 @@ async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, muta
     assert stop > 5
 
 
+async def test_bytes_that_come_late_into_a_file_that_was_given_up_go_soon(scene: Scene) -> None:
+    """A server may still carry out a command of a process that was killed."""
+    db = scene.gateway.db
+    given = await scene.set("uploadPhoto")
+    with crashing(scene.gateway, 9) as faulty:
+        await scene.ask("uploadPhoto", given)
+    assert faulty.has_crashed
+    await scene.later(31)
+    removed = await db[assets.FILES.name].find_one({})
+    assert removed is not None
+    assert "removed" in removed["metadata"]
+
+    for late in (6, 60, 3_600):
+        await db[assets.CHUNKS.name].insert_one({"files_id": removed["_id"], "n": 0, "data": NEW})
+        await scene.later(late)
+        await scene.later(late + 10)
+        assert await db[assets.CHUNKS.name].count_documents({}) == 0, late
+        assert await db[assets.FILES.name].count_documents({}) == 1
+
+    await scene.later(24 * 3600)
+    assert await db[assets.FILES.name].count_documents({}) == 0
+
+
 # Clients that go away
 
 
