@@ -1,9 +1,10 @@
-"""Replica sets of three for tests: with primaries that step down, or are killed."""
+"""Replica sets of three for tests: with primaries that step down, stall, or are killed."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,18 +38,14 @@ class ReplicaSet:
         members = [{"_id": number, "host": f"127.0.0.1:{port}"} for number, port in enumerate(self._nodes)]
         config = {"_id": _NAME, "members": members, "settings": _ELECTIONS}
         for port in self._nodes:
-            eventually(lambda port=port: _answers(port), START_SECONDS)  # type: ignore[misc]
+            eventually(lambda port=port: _state(port), START_SECONDS)  # type: ignore[misc]
         with _client(next(iter(self._nodes))) as client:
             client.admin.command("replSetInitiate", config)
         eventually(self.primary, START_SECONDS)
 
     def primary(self) -> int | None:
         """The port of the primary; None while there is none."""
-        for port in self._nodes:
-            with contextlib.suppress(PyMongoError), _client(port) as client:
-                if client.admin.command("hello").get("isWritablePrimary"):
-                    return port
-        return None
+        return next((port for port in self._nodes if _state(port).get("isWritablePrimary")), None)
 
     def step_down(self) -> int:
         """Has the primary give way to another. Returns the port of the new one."""
@@ -62,6 +59,29 @@ class ReplicaSet:
         before = eventually(self.primary, START_SECONDS)
         self._nodes.pop(before).kill()
         return eventually(self.primary, START_SECONDS)
+
+    def stall_primary(self) -> int:
+        """Suspends the primary's process, so that another one is elected. Returns its port."""
+        before = eventually(self.primary, START_SECONDS)
+        pid = self._nodes[before].pid
+        os.kill(pid, signal.SIGSTOP)
+        eventually(lambda: _is_stopped(pid))
+        return before
+
+    def succeeded(self, before: int) -> int:
+        """Waits for the next primary. Returns its port."""
+        return eventually(lambda: self._primary_beside(before), START_SECONDS)
+
+    def resume(self, port: int) -> None:
+        """Resumes a stalled node."""
+        os.kill(self._nodes[port].pid, signal.SIGCONT)
+
+    def rejoined(self, port: int) -> None:
+        """Returns when a resumed node is a secondary."""
+        eventually(lambda: _state(port).get("secondary"), START_SECONDS)
+
+    def _primary_beside(self, before: int) -> int | None:
+        return next((port for port in self._nodes if port != before and _state(port).get("isWritablePrimary")), None)
 
 
 @contextlib.contextmanager
@@ -87,11 +107,17 @@ def _client(port: int) -> MongoClient[dict[str, Any]]:
     return MongoClient("127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=500)
 
 
-def _answers(port: int) -> bool:
+def _state(port: int) -> dict[str, Any]:
+    """A node's `hello` response; empty if it does not answer."""
     with contextlib.suppress(PyMongoError), _client(port) as client:
-        client.admin.command("ping")
-        return True
-    return False
+        return client.admin.command("hello")
+    return {}
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether every thread of the process is suspended. The signal reaches them one by one."""
+    states = [path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return set(states) == {"T"}
 
 
 def _free_ports(count: int) -> list[int]:

@@ -48,6 +48,7 @@ EXCEPTIONS = {
     "gateway/direct.py": {"pymongo", "bson"},  # reads past the driver's own way to send commands
     "gateway/driver.py": {"pymongo", "bson", "motor"},  # connects
     "gateway/embedded.py": {"pymongo", "fiftyone"},  # connects to what it has started, from a wheel if need be
+    "gateway/links.py": {"pymongo", "bson"},  # takes over connections of the driver's, as long as their primary is one
     "gateway/files.py": {"pymongo.errors"},  # says that the database is not there
     "gateway/encoding.py": {"bson"},  # writes documents that something else has stored
     "gateway/plans/trace.py": {"pymongo.monitoring", "pymongo.errors", "bson"},  # hears of commands, and shows them

@@ -16,7 +16,7 @@ import pytest
 from bson import Decimal128, Int64, ObjectId, Regex
 from pymongo.errors import ExecutionTimeout, OperationFailure, PyMongoError
 
-from gateway import direct, embedded
+from gateway import embedded, links
 from gateway.direct import DirectDatabase, Reader
 from gateway.driver import connect
 from gateway.settings import Settings
@@ -155,7 +155,7 @@ async def test_many_reads_at_once_are_each_given_their_own_answer(db: Database) 
 
     await asyncio.gather(*(one(number % ROWS) for number in range(1_000)))
 
-    assert 1 <= reader_of(db).connections <= direct.CONNECTIONS
+    assert 1 <= reader_of(db).connections <= links.CONNECTIONS
 
 
 # PyMongo leaves the socket open where it is itself cancelled while it connects.
@@ -250,7 +250,7 @@ async def test_a_server_with_passwords_and_tls_is_read_directly_too(tmp_path: Pa
 
 async def test_a_driver_with_other_inner_parts_is_read_by(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(settings) as db:
-        monkeypatch.setattr(direct.Link, "__init__", lambda *_: {}.missing)  # type: ignore[attr-defined]
+        monkeypatch.setattr(links.Link, "__init__", lambda *_: {}.missing)  # type: ignore[attr-defined]
         await asyncio.gather(*(db["rows"].find({}).to_list() for _ in range(50)))
 
         assert await db["rows"].find_one({"_id": 9}) == {"_id": 9, "parity": 1}
