@@ -7,7 +7,7 @@ stream never waits for one. Whoever lets their queue run full has lost something
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -19,8 +19,6 @@ from resolvers.documents import Database
 
 from .logs import logger
 
-# So many of the latest events are remembered, so that none is told of twice.
-_REMEMBERED = 1_000
 # What those who are told of an event have in common is kept of so many of the latest.
 _SHARED = 100
 _AGAIN_SECONDS = 0.1
@@ -199,7 +197,6 @@ class _Reader:
         # Nobody may be waiting for it any more.
         self.opened.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._hub = hub
-        self._told: OrderedDict[Hashable, None] = OrderedDict()
         self._latest: deque[Event] = deque()
         self._is_closing = False
         self._task = asyncio.create_task(self._run(database, sources))
@@ -226,12 +223,6 @@ class _Reader:
             self._hub.end_all(EventsLost)
 
     def _tell(self, event: Event) -> None:
-        name = (event.topic, event.key)
-        if name in self._told:
-            return
-        self._told[name] = None
-        if len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
         self._latest.append(event)
         if len(self._latest) > _SHARED:
             self._latest.popleft().shared = None

@@ -8,6 +8,7 @@ its oplog goes.
 from __future__ import annotations
 
 import contextlib
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 # ChangeStreamHistoryLost.
 _LOST = {260, 280, 286}
 _LOST_LABEL = "NonResumableChangeStreamError"
+# How many of the latest changes are remembered, so that none makes events twice.
+_REMEMBERED = 1_000
 
 
 class ChangesLost(Exception):
@@ -36,8 +39,8 @@ class ChangesLost(Exception):
 class Event:
     """Something that has happened, of which those are told that listen to its topic.
 
-    `key` tells it from the others of its topic, and what it is about. In `shared` those who are told of it keep what
-    they have in common; None where that is long ago.
+    `key` names what it is about; several events of a topic may have the same key. In `shared` those who are told of it
+    keep what they have in common; None where that is long ago.
     """
 
     topic: Hashable
@@ -60,6 +63,9 @@ async def follow(
 ) -> AsyncGenerator[Sequence[Event], None]:
     """The events from now on, each once, in the order of the database.
 
+    The resume token of a change identifies it. A change that is delivered again makes no events; another change of the
+    same object does.
+
     The first batch is empty: it says that the stream is open, so that nothing which is written from then on is missed.
     Later ones may be empty, too. An interruption is told of, and ended.
 
@@ -70,6 +76,7 @@ async def follow(
     watched = db.with_options(read_concern=ReadConcern("majority"), codec_options=LENIENT)
     pause = _FIRST_PAUSE
     is_open = False
+    seen = _Seen()
     while True:
         try:
             stream = await watched.watch(pipeline(sources), resume_after=token, max_await_time_ms=_AWAIT_MS)
@@ -81,7 +88,7 @@ async def follow(
                 while stream.alive:
                     change = await stream.try_next()
                     token, pause = stream.resume_token or token, _FIRST_PAUSE
-                    yield () if change is None else _events(sources, change)
+                    yield () if change is None or seen.again(change) else _events(sources, change)
         except PyMongoError as error:
             if not is_open:
                 raise
@@ -93,6 +100,23 @@ async def follow(
         else:
             # The database was dropped: what is made in its place is another one.
             raise ChangesLost
+
+
+class _Seen:
+    """The latest changes, by their resume tokens."""
+
+    def __init__(self) -> None:
+        self._tokens: OrderedDict[str, None] = OrderedDict()
+
+    def again(self, change: Document) -> bool:
+        """Whether this change has come before. It is remembered."""
+        token = change["_id"]["_data"]
+        if token in self._tokens:
+            return True
+        self._tokens[token] = None
+        if len(self._tokens) > _REMEMBERED:
+            self._tokens.popitem(last=False)
+        return False
 
 
 def _is_lost(error: PyMongoError) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -18,7 +19,7 @@ from gateway.settings import Settings
 from resolvers import changes
 from resolvers.changes import Event, Source
 from resolvers.comments import CommentRef
-from resolvers.documents import Database
+from resolvers.documents import Database, Document
 from resolvers.events import SOURCES, comments_of
 
 from .damage import WRONG
@@ -135,17 +136,64 @@ async def test_what_is_written_once_listening_has_begun_is_never_missed(
         await listener.aclose()
 
 
-async def test_an_event_is_told_of_once_also_where_the_stream_repeats_it(hub: Hub) -> None:
-    listener = await hub.listen(comments_of(ONE))
-    reader: Any = hub._reader
+@pytest.fixture
+async def rooms(watched: Database) -> AsyncIterator[Hub]:
+    """A hub whose only events are changes of rooms, each with the room as its key."""
 
-    for number in (1, 2, 1, 3, 2):
-        reader._tell(Event(comments_of(ONE), number))
-    for number in range(10, 1_200):
-        reader._tell(Event(comments_of(OTHER), number))
+    def changed(change: Document) -> list[Event]:
+        return [Event("rooms", change["documentKey"]["_id"])]
 
-    assert await take(listener, 3) == [1, 2, 3]
-    assert len(reader._told) == 1_000
+    source = Source(frozenset({"rooms"}), {"operationType": "update"}, ("documentKey",), changed)
+    hub = Hub(watched, [source], Counts(), most_waiting=20)
+    yield hub
+    await hub.stopped()
+
+
+async def change(db: Database, room: str, number: int) -> None:
+    await db["rooms"].update_one({"_id": room}, {"$set": {"number": number}})
+
+
+async def test_each_change_of_the_same_object_is_an_event(db: Database, rooms: Hub) -> None:
+    await db["rooms"].insert_many([{"_id": "hall"}, {"_id": "attic"}])
+    listener = await rooms.listen("rooms")
+
+    for number, room in enumerate(["hall", "hall", "attic", "hall"]):
+        await change(db, room, number)
+
+    assert await take(listener, 4) == ["hall", "hall", "attic", "hall"]
+
+
+async def test_a_change_that_the_stream_repeats_is_one_event(
+    db: Database, rooms: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await db["rooms"].insert_many([{"_id": "hall"}, {"_id": "attic"}])
+    _repeat_each(monkeypatch)
+    listener = await rooms.listen("rooms")
+
+    for number, room in enumerate(["hall", "attic", "hall"]):
+        await change(db, room, number)
+    assert await take(listener, 3) == ["hall", "attic", "hall"]
+
+    await change(db, "attic", 3)
+    assert await take(listener) == ["attic"]
+
+
+def _repeat_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream delivers each change, then it and the two before it again, by either driver."""
+    latest: deque[Any] = deque(maxlen=3)
+    again: deque[Any] = deque()
+    for stream in (AsyncChangeStream, MotorChangeStream):
+
+        async def read(self: Any, read: Any = stream.try_next) -> Any:
+            if again:
+                return again.popleft()
+            found = await read(self)
+            if found is not None:
+                latest.append(found)
+                again.extend(latest)
+            return found
+
+        monkeypatch.setattr(stream, "try_next", read)
 
 
 # One stream
