@@ -198,12 +198,29 @@ def response_of(result: ExecutionResult, context: Context) -> Response:
     payload: dict[str, Any] = {}
     if result.errors:
         payload["errors"] = [format_error(error, context) for error in result.errors]
+        for error in result.errors:
+            _drop_frames(error)
         # What is refused before anything runs has no path; the whole operation has none, either, when it is given up.
         begun = any(error.path or isinstance(error.original_error, TimeoutError) for error in result.errors)
         if result.data is None and not begun:
             return Response(payload)
     payload["data"] = result.data
     return Response(payload)
+
+
+def _drop_frames(error: GraphQLError) -> None:
+    """Drops the tracebacks of an error and of its causes.
+
+    Their frames hold the run, and the run holds the error: without the collector, the request would stay in memory.
+    """
+    left: list[BaseException | None] = [error, error.original_error]
+    seen: set[int] = set()
+    while left:
+        found = left.pop()
+        if found is not None and id(found) not in seen:
+            seen.add(id(found))
+            found.__traceback__ = None
+            left += [found.__cause__, found.__context__]
 
 
 def format_error(error: GraphQLError, context: Context) -> dict[str, Any]:

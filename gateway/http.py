@@ -68,6 +68,9 @@ class _Watch:
         self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
+            # A cancelled task keeps its frames, and one of them holds this object with all that the request has read.
+            # Without this reference there is no cycle, and the memory is free at once.
+            self._task = None
 
 
 class GraphQLEndpoint:
