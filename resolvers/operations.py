@@ -176,15 +176,24 @@ def _mine(operation_id: str) -> Document:
     return {"_id": operation_id.partition(".")[0], "operation": operation_id}
 
 
-async def finish(db: Database, operation_id: str, *, outcome: Document) -> Document:
-    """Keeps the outcome. Where another call with the id finished first, its outcome stands and is returned."""
+async def finish(db: Database, operation_id: str, *, outcome: Document, owner: str | None = None) -> Document:
+    """Keeps the outcome. Where another call with the id finished first, its outcome stands and is returned.
+
+    Args:     owner: of a call that was refused. If another call has taken the operation over, it may carry out what
+              this one was refused, so a refusal is kept only while the lease is the caller's.
+    Raises:   OperationUnderWay (another call has taken the operation over).
+    """
     operations = db[OPERATIONS.name]
-    guard = {**_mine(operation_id), "state": "running"}
+    guard = {**_mine(operation_id), "state": "running", **({} if owner is None else {"owner": owner})}
     kept = await operations.update_one(guard, {"$set": {"state": "done", "outcome": outcome}})
     if kept.matched_count:
         return outcome
     record = await operations.find_one(_mine(operation_id))
-    return outcome if record is None else dict(record["outcome"])
+    if record is None:
+        return outcome
+    if record["state"] != "done":
+        raise OperationUnderWay
+    return dict(record["outcome"])
 
 
 async def renew(db: Database, operation_id: str, *, now: datetime) -> None:

@@ -63,6 +63,11 @@ class Write(FieldExtension):
                 "The idempotency key was used before with another input.",
                 extensions={"code": "IDEMPOTENCY_KEY_REUSED"},
             ) from None
+        except errors.OperationUnderWay:
+            raise GraphQLError(
+                "An operation with this idempotency key is still under way.",
+                extensions={"code": "OPERATION_UNDER_WAY"},
+            ) from None
 
     async def _once(self, record_id: str, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
         context = info.context
@@ -82,7 +87,7 @@ class Write(FieldExtension):
                 await operations.release(context.db, operation_id, owner=owner, now=context.now)
                 raise
             outcome = _error_record(info, error)
-            kept = await operations.finish(context.db, operation_id, outcome=outcome)
+            kept = await operations.finish(context.db, operation_id, outcome=outcome, owner=owner)
             if kept is outcome:
                 raise
         except BaseException:
@@ -96,20 +101,14 @@ class Write(FieldExtension):
         return await self._answer_again(context, info, kept)
 
     async def _begin(self, context: Context, record_id: str, kwargs: dict[str, Any], owner: str) -> Document:
-        try:
-            return await operations.begin(
-                context.db,
-                record_id,
-                field=self._field_name,
-                fingerprint=_fingerprint(kwargs),
-                now=context.now,
-                owner=owner,
-            )
-        except errors.OperationUnderWay:
-            raise GraphQLError(
-                "An operation with this idempotency key is still under way.",
-                extensions={"code": "OPERATION_UNDER_WAY"},
-            ) from None
+        return await operations.begin(
+            context.db,
+            record_id,
+            field=self._field_name,
+            fingerprint=_fingerprint(kwargs),
+            now=context.now,
+            owner=owner,
+        )
 
     async def _answer_again(self, context: Context, info: Info, outcome: Document) -> Any:
         error = outcome.get("error")

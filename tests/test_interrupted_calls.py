@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from pymongo.errors import AutoReconnect
 
+from resolvers.discussions import DOCUMENTS
 from resolvers.operations import OPERATIONS
 from schema.nodes import encode_id
 
+from .discussions import open_on_product, post
 from .harness import (
     MUTATIONS,
     GatewayClient,
@@ -22,7 +24,7 @@ from .harness import (
     product_input,
     run_jobs,
 )
-from .interruptions import crashing, database_of, interrupted
+from .interruptions import always, crashing, database_of, interrupted
 
 Given = dict[str, Any]
 
@@ -190,6 +192,40 @@ async def test_a_call_that_slept_until_another_took_over_is_told_what_that_one_w
     assert second == {"__typename": "DeletedPayload", "deletedId": category["id"]}
     assert await sleeper == second
     assert await gateway.db[OPERATIONS.name].count_documents({"state": "done"}) == 1
+
+
+@pytest.mark.parametrize("skip", [3, 6, 7])
+async def test_a_call_that_slept_refuses_nothing_that_another_one_carries_out(
+    gateway: GatewayClient, clock: SettableClock, skip: int
+) -> None:
+    comment = await post(gateway, await open_on_product(gateway, DOCUMENTS))
+    given = {"id": comment["id"], "idempotencyKey": "key"}
+    text = MUTATIONS["deleteComment"]
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def sleep() -> None:
+        reached.set()
+        await asyncio.wait_for(go_on.wait(), 30)
+
+    with database_of(gateway, interrupted(gateway.db, None, None, sleep, skip=skip)):
+        sleeper = asyncio.create_task(gateway.ask(text, {"input": given}))
+        await asyncio.wait({asyncio.create_task(reached.wait()), sleeper}, return_when=asyncio.FIRST_COMPLETED)
+    clock.advance(seconds=31)
+
+    async def wake_the_sleeper() -> None:
+        # The second call has deleted the comment, and is about to keep its answer.
+        if await gateway.db["comments"].find_one({"gone": None}) is None:
+            go_on.set()
+            await asyncio.wait({sleeper})
+
+    with database_of(gateway, always(gateway.db, wake_the_sleeper, collection="operations", method="update_one")):
+        second = await gateway.result("deleteComment", given)
+    go_on.set()
+
+    assert second["__typename"] == "CommentPayload"
+    assert await gateway.result("deleteComment", given) == second
+    slept = await sleeper
+    assert slept.codes == ["OPERATION_UNDER_WAY"] or slept.data["deleteComment"] == second
 
 
 async def test_what_a_crash_left_of_a_refused_creation_can_be_tried_again(
