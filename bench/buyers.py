@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 from pymongo import MongoClient
 
-from gateway.auth import Authenticator
-from gateway.clock import SystemClock
-from gateway.settings import Secret, Settings
-from schema.roles import Role
+from portico.gateway.auth import Authenticator
+from portico.gateway.clock import SystemClock
+from portico.gateway.settings import Secret, Settings
+from portico.schema.roles import Role
 
 SECRET = "the bench's own secret, which nobody else has"  # noqa: S105 - guards a database that lives for minutes
 PAYLOADS = {"CartPayload", "CheckoutPayload", "AccountPayload", "StockPayload"}

@@ -33,14 +33,14 @@ from bench.buyers import SECRET
 from bench.processes import Cores, share_out
 from bench.shop import gateway, sku
 from bench.threads import put_discussion
-from gateway.auth import Authenticator
-from gateway.settings import Secret, Settings
-from resolvers.comment_embedded import DISCUSSION_DOCUMENTS
-from resolvers.comments import THREADED, listing_of
-from resolvers.discussions import DOCUMENTS, EMBEDDED, PAGES
-from resolvers.documents import Document
-from resolvers.indexes import create_indexes
-from resolvers.paging import encode_cursor
+from portico.gateway.auth import Authenticator
+from portico.gateway.settings import Secret, Settings
+from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
+from portico.resolvers.comments.comments import THREADED, listing_of
+from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
+from portico.resolvers.documents import Document
+from portico.resolvers.indexes import create_indexes
+from portico.resolvers.paging import encode_cursor
 
 RESULTS = Path(__file__).parent / "results" / "comments.json"
 # A small discussion, and a large one.

@@ -27,17 +27,17 @@ from rich.table import Table
 from bench import dataset, mongo
 from bench.__main__ import load
 from bench.processes import share_out
-from gateway.clock import SystemClock
-from gateway.driver import connect
-from gateway.encoding import encode
-from gateway.execution import Executor
-from gateway.live import Counts, Hub
-from gateway.pictures import upload_rules
-from gateway.settings import ExecutorName, Secret, Settings
-from resolvers.payments import PaymentMethods
-from schema import create_schema
-from schema.context import Caller, Context
-from schema.roles import Role
+from portico.gateway.clock import SystemClock
+from portico.gateway.http.encoding import encode
+from portico.gateway.live import Counts, Hub
+from portico.gateway.mongo.driver import connect
+from portico.gateway.operations.execution import Executor
+from portico.gateway.pictures.checking import upload_rules
+from portico.gateway.settings import ExecutorName, Secret, Settings
+from portico.resolvers.payments import PaymentMethods
+from portico.schema import create_schema
+from portico.schema.context import Caller, Context
+from portico.schema.roles import Role
 
 RESULTS = Path(__file__).parent / "results" / "operations.json"
 EXECUTORS: tuple[ExecutorName, ...] = ("compiled", "reference")

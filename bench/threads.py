@@ -10,13 +10,13 @@ from typing import Any
 
 from bson import ObjectId
 
-from resolvers.comment_buckets import BUCKETS
-from resolvers.comment_documents import COMMENTS, LISTED
-from resolvers.comment_embedded import DISCUSSION_DOCUMENTS
-from resolvers.comment_pages import KEYS
-from resolvers.comments import END, named, new_comment
-from resolvers.discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, open_discussion
-from resolvers.documents import Database, Document
+from portico.resolvers.comments.buckets import BUCKETS
+from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
+from portico.resolvers.comments.by_document import COMMENTS, LISTED
+from portico.resolvers.comments.by_page import KEYS
+from portico.resolvers.comments.comments import END, named, new_comment
+from portico.resolvers.comments.discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, open_discussion
+from portico.resolvers.documents import Database, Document
 
 BEGIN = datetime(2012, 2, 8, 12, 21, 8)  # noqa: DTZ001 - UTC, as all times here
 _WORDS = [

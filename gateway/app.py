@@ -17,29 +17,31 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
-from resolvers.events import SOURCES
-from resolvers.indexes import create_indexes
-from resolvers.payments import Payments
-from schema import create_schema
+from portico.gateway.http.endpoint import GraphQLEndpoint
+from portico.gateway.http.uploads import PREFLIGHT_HEADERS
+from portico.gateway.http.websocket import SocketEndpoint, origins_of
+from portico.gateway.mongo import embedded
+from portico.gateway.mongo.database_clock import clock_of
+from portico.gateway.mongo.driver import Connection, connect
+from portico.gateway.operations.execution import Executor
+from portico.gateway.operations.plans.trace import TraceListener
+from portico.gateway.pages import explorer, feeds
+from portico.gateway.pages.assets import ROUTE, Assets
+from portico.gateway.payments import provider as payments
+from portico.gateway.pictures.checking import upload_rules
+from portico.gateway.work.jobs import Worker
+from portico.resolvers.comments.events import SOURCES
+from portico.resolvers.indexes import create_indexes
+from portico.resolvers.payments import Payments
+from portico.schema import create_schema
 
-from . import embedded, explorer, feeds, payments
-from .assets import ROUTE, Assets
 from .auth import Authenticator
 from .clock import Clock
-from .database_clock import clock_of
-from .driver import Connection, connect
-from .execution import Executor
-from .http import GraphQLEndpoint
-from .jobs import Worker
 from .live import Counts, Hub
 from .logs import configure, logger
 from .metrics import Metrics
-from .pictures import upload_rules
-from .plans.trace import TraceListener
 from .settings import Settings
 from .state import State
-from .uploads import PREFLIGHT_HEADERS
-from .websocket import SocketEndpoint, origins_of
 
 # How long a database that does not answer may hold a gateway that stops.
 CLOSE_SECONDS = 2.0

@@ -14,8 +14,8 @@ import httpx
 import jwt
 from jwt.types import Options
 
-from schema.context import Caller
-from schema.roles import Role
+from portico.schema.context import Caller
+from portico.schema.roles import Role
 
 from .logs import logger
 from .settings import Secret, Settings

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from graphql import GraphQLError
 
-from resolvers.changes import ChangesLost, Event, Source, follow
-from resolvers.documents import Database
+from portico.resolvers.changes import ChangesLost, Event, Source, follow
+from portico.resolvers.documents import Database
 
 from .logs import logger
 

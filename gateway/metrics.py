@@ -9,7 +9,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from starlette.responses import Response
 
-from .execution import Executor
+from portico.gateway.operations.execution import Executor
+
 from .live import Counts
 
 

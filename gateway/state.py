@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from resolvers.documents import Database
-from resolvers.payments import Payments
-from resolvers.uploads import UploadRules
-from schema.context import Caller, Context
+from portico.gateway.operations.execution import Executor
+from portico.resolvers.content.photo_uploads import UploadRules
+from portico.resolvers.documents import Database
+from portico.resolvers.payments import Payments
+from portico.schema.context import Caller, Context
 
 from .auth import Authenticator
 from .clock import Clock
-from .execution import Executor
 from .live import Hub
 from .settings import Settings
 

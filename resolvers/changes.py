@@ -16,9 +16,10 @@ from typing import Any
 from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
-from . import retries
+from portico.resolvers.writes import retries
+from portico.resolvers.writes.sweeps import DAMAGED
+
 from .documents import LENIENT, Database, Document
-from .sweeps import DAMAGED
 
 # How long the server may hold back its answer that there is nothing new.
 _AWAIT_MS = 1_000

@@ -8,8 +8,9 @@ from typing import Any, Literal
 from bson.errors import BSONError
 from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError, WriteError
 
+from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed, told
+
 from .errors import DomainError, InvalidInput, NotFound, SkuTaken, SlugTaken
-from .sweeps import DAMAGED, SweepFailed, told
 
 Outcome = Literal["created", "changed", "unchanged", "waiting"] | DomainError
 

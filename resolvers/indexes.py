@@ -8,25 +8,26 @@ from typing import Any
 from pymongo import IndexModel
 from pymongo.errors import OperationFailure
 
-from .accounts import ACCOUNTS
-from .assets import CHUNKS, FILES
-from .carts import CARTS
-from .categories import CATEGORIES
-from .comment_buckets import BUCKETS
-from .comment_documents import COMMENTS
-from .comment_embedded import DISCUSSION_DOCUMENTS
-from .comment_pages import KEYS
-from .content import NODES
-from .discussions import DISCUSSIONS
+from portico.resolvers.accounts.accounts import ACCOUNTS
+from portico.resolvers.accounts.transfers import TRANSFERS
+from portico.resolvers.catalog.categories import CATEGORIES
+from portico.resolvers.catalog.products import PRODUCTS
+from portico.resolvers.comments.buckets import BUCKETS
+from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
+from portico.resolvers.comments.by_document import COMMENTS
+from portico.resolvers.comments.by_page import KEYS
+from portico.resolvers.comments.discussions import DISCUSSIONS
+from portico.resolvers.content.assets import CHUNKS, FILES
+from portico.resolvers.content.nodes import NODES
+from portico.resolvers.content.revisions import REVISIONS
+from portico.resolvers.shop.carts import CARTS
+from portico.resolvers.shop.orders import ORDERS
+from portico.resolvers.shop.stock import STOCK
+from portico.resolvers.writes.idempotency import OPERATIONS
+from portico.resolvers.writes.intents import INTENTS
+from portico.resolvers.writes.leases import LEASES
+
 from .documents import Collection, CollectionSpec, Database, upgrade_batch
-from .intents import INTENTS
-from .leases import LEASES
-from .operations import OPERATIONS
-from .orders import ORDERS
-from .products import PRODUCTS
-from .revisions import REVISIONS
-from .stock import STOCK
-from .transfers import TRANSFERS
 
 # The server's codes for an index of the same name with other options, or with other keys.
 _DEFINED_OTHERWISE = {85, 86}

@@ -9,27 +9,28 @@ import strawberry
 from graphql import GraphQLError
 from strawberry.schema.config import StrawberryConfig
 
-from .accounts import AccountMutation
-from .carts import CartMutation, CartQuery
-from .categories import CategoryMutation, CategoryQuery
-from .comment_events import CommentSubscription
-from .comment_mutations import CommentMutation
-from .content import BlogEntry, ContentQuery, Page, Section
-from .content_edits import ContentEditMutation
-from .content_mutations import ContentMutation
+from portico.schema.accounts.accounts import AccountMutation
+from portico.schema.catalog.categories import CategoryMutation, CategoryQuery
+from portico.schema.catalog.product_mutations import ProductMutation
+from portico.schema.catalog.products import AudioAlbum, Film, GeneralProduct, ProductQuery
+from portico.schema.comments.events import CommentSubscription
+from portico.schema.comments.posting import CommentMutation
+from portico.schema.content.creation import ContentMutation
+from portico.schema.content.edits import ContentEditMutation
+from portico.schema.content.nodes import BlogEntry, ContentQuery, Page, Section
+from portico.schema.content.photos import Photo, PhotoMutation
+from portico.schema.shop.carts import CartMutation, CartQuery
+from portico.schema.shop.orders import OrderMutation
+from portico.schema.shop.stock import StockMutation
+
 from .context import Info, core
-from .documents import install
 from .errors import HANDLERS
 from .fields import costs
 from .inputs import described
+from .installation import install
 from .kept import require_keepable
 from .nodes import MAX_NODES, Node, find_node
-from .orders import OrderMutation
-from .photos import Photo, PhotoMutation
-from .product_mutations import ProductMutation
-from .products import AudioAlbum, Film, GeneralProduct, ProductQuery
 from .scalars import SCALARS
-from .stock import StockMutation
 from .viewer import ViewerQuery
 
 

@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 import strawberry
 from graphql import GraphQLObjectType
 
-from loaders.batching import BatchRead
-from resolvers.documents import Database, Document, Projection
-from resolvers.paging import Key, Listing, Page, decode_cursor, page_size
+from portico.loaders.batching import BatchRead
+from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.paging import Key, Listing, Page, decode_cursor, page_size
 
 from .context import Context, Info, core
 from .fields import computed

@@ -10,11 +10,11 @@ from typing import Any, Protocol, TypeVar
 import strawberry
 from graphql import GraphQLResolveInfo
 
-from loaders.batching import Loader, Loaders
-from resolvers.changes import Event
-from resolvers.documents import Database, Document
-from resolvers.payments import Payments
-from resolvers.uploads import UploadRules
+from portico.loaders.batching import Loader, Loaders
+from portico.resolvers.changes import Event
+from portico.resolvers.content.photo_uploads import UploadRules
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.payments import Payments
 
 from .roles import Role
 

@@ -9,7 +9,7 @@ import strawberry
 from strawberry.schema.exception_handlers import ExceptionHandler
 from strawberry.types.field import StrawberryField
 
-from resolvers import errors
+from portico.resolvers import errors
 
 from .fields import costs
 from .nodes import encode_id

@@ -34,7 +34,7 @@ from graphql import (
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 from strawberry.types.base import get_object_definition
 
-from resolvers.documents import Document
+from portico.resolvers.documents import Document
 
 from .nodes import KINDS, Kind, KindDocument
 

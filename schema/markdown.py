@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 import nh3
 from markdown_it import MarkdownIt
 
-from resolvers.text import has_tower, has_unwanted
+from portico.resolvers.text import has_tower, has_unwanted
 
 if TYPE_CHECKING:
     from markdown_it.rules_core import StateCore

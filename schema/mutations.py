@@ -14,16 +14,17 @@ from graphql import GraphQLError
 from strawberry.extensions.field_extension import FieldExtension
 from strawberry.types.field import StrawberryField
 
-from loaders.batching import Loaders
-from resolvers import errors, operations
-from resolvers.documents import Document
+from portico.loaders.batching import Loaders
+from portico.resolvers import errors
+from portico.resolvers.documents import Document
+from portico.resolvers.writes import idempotency
 
 from .access import require_role
 from .context import Context, Info, core
+from .files import Upload, uploads_in
 from .kept import Restoring, record_of, record_values, references_in
 from .nodes import KINDS, is_visible
 from .roles import Role
-from .uploads import Upload, uploads_in
 
 Next = Callable[..., Awaitable[Any]]
 
@@ -54,10 +55,10 @@ class Write(FieldExtension):
             require_role(context, self._role)
         key = _key_of(kwargs.get("input"))
         if key is None:
-            context.operation_id = operations.random_operation_id()
+            context.operation_id = idempotency.random_operation_id()
             return await next_(source, info, **kwargs)
         try:
-            return await self._once(operations.record_id_of(context.subject, key), next_, source, info, kwargs)
+            return await self._once(idempotency.record_id_of(context.subject, key), next_, source, info, kwargs)
         except errors.OperationKeyReused:
             raise GraphQLError(
                 "The idempotency key was used before with another input.",
@@ -84,24 +85,24 @@ class Write(FieldExtension):
             outcome = record_of(core(info).schema, result)
         except errors.DomainError as error:
             if error.passes:
-                await operations.release(context.db, operation_id, owner=owner, now=context.now)
+                await idempotency.release(context.db, operation_id, owner=owner, now=context.now)
                 raise
             outcome = _error_record(info, error)
-            kept = await operations.finish(context.db, operation_id, outcome=outcome, owner=owner)
+            kept = await idempotency.finish(context.db, operation_id, outcome=outcome, owner=owner)
             if kept is outcome:
                 raise
         except BaseException:
-            await operations.release(context.db, operation_id, owner=owner, now=context.now)
+            await idempotency.release(context.db, operation_id, owner=owner, now=context.now)
             raise
         else:
-            kept = await operations.finish(context.db, operation_id, outcome=outcome)
+            kept = await idempotency.finish(context.db, operation_id, outcome=outcome)
             if kept is outcome:
                 return result
         # Another call with the key took over meanwhile and finished first.
         return await self._answer_again(context, info, kept)
 
     async def _begin(self, context: Context, record_id: str, kwargs: dict[str, Any], owner: str) -> Document:
-        return await operations.begin(
+        return await idempotency.begin(
             context.db,
             record_id,
             field=self._field_name,

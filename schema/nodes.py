@@ -11,9 +11,9 @@ from typing import Any
 import strawberry
 from graphql import GraphQLError, GraphQLObjectType, GraphQLSchema
 
-from loaders.batching import BatchRead, Loader
-from resolvers.documents import Database, Document, Projection
-from resolvers.errors import NotFound, words_of
+from portico.loaders.batching import BatchRead, Loader
+from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.errors import NotFound, words_of
 
 from .context import Context
 from .fields import Source, computed

@@ -18,7 +18,7 @@ from graphql import (
 )
 from strawberry.types.scalar import ScalarDefinition
 
-from .uploads import Upload, parse_upload, parse_upload_literal, serialize_upload
+from .files import Upload, parse_upload, parse_upload_literal, serialize_upload
 
 BIG = 2**53 - 1
 

@@ -25,7 +25,7 @@ from graphql import (
 )
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 
-from resolvers.documents import Projection
+from portico.resolvers.documents import Projection
 
 from .fields import Computed, Method, Related, Stored, declaration_of
 

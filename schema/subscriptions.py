@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import replace
 from typing import Any
 
-from loaders.batching import Loaders
-from resolvers.changes import Event
-from resolvers.documents import Document
+from portico.loaders.batching import Loaders
+from portico.resolvers.changes import Event
+from portico.resolvers.documents import Document
 
 from .context import Context, Events
 from .nodes import Kind, is_visible

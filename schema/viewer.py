@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import strawberry
 
-from .accounts import AccountViewer
-from .carts import CartViewer
+from portico.schema.accounts.accounts import AccountViewer
+from portico.schema.shop.carts import CartViewer
+from portico.schema.shop.orders import OrderViewer
+
 from .context import Caller, Info
 from .fields import costs
-from .orders import OrderViewer
 from .roles import Role
 
 

@@ -9,17 +9,16 @@ from typing import cast
 
 import pytest
 
-from gateway import embedded
-from gateway.driver import connect
-from gateway.settings import Driver, ExecutorName, Settings
-from resolvers.documents import Database
-from resolvers.indexes import create_indexes
-
-from . import driver_faults
-from .databases import database, disconnect
-from .harness import SECRET, Commands, GatewayClient, SettableClock, running
-from .shop import Provider
-from .sockets import Socket, listening, opened
+from portico.gateway.mongo import embedded
+from portico.gateway.mongo.driver import connect
+from portico.gateway.settings import Driver, ExecutorName, Settings
+from portico.resolvers.documents import Database
+from portico.resolvers.indexes import create_indexes
+from tests.support import driver_faults
+from tests.support.databases import database, disconnect
+from tests.support.harness import SECRET, Commands, GatewayClient, SettableClock, running
+from tests.support.shop import Provider
+from tests.support.sockets import Socket, listening, opened
 
 # What a developer has set must not reach a test.
 for _name in [name for name in os.environ if name.startswith("PORTICO_") and name != "PORTICO_SHARED_DATA"]:

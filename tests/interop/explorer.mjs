@@ -6,7 +6,7 @@ import WebSocket from 'ws';
 const [url, token, discussion] = process.argv.slice(2);
 globalThis.WebSocket = WebSocket;
 globalThis.window = { location: { href: url } };
-const { createFetcher } = await import('../../gateway/graphiql/src/fetcher.js');
+const { createFetcher } = await import('../../gateway/pages/graphiql/src/fetcher.js');
 
 const fetcher = createFetcher(url);
 const TEXT = `

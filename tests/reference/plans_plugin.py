@@ -22,7 +22,7 @@ import graphql.execution
 import pytest
 from graphql import ExecutionResult, GraphQLSchema, assert_valid_schema, get_operation_ast
 
-from gateway.plans.executor import PlanExecutor
+from portico.gateway.operations.plans.executor import PlanExecutor
 
 _execute = graphql.execute
 _OURS = ("schema", "document", "root_value", "context_value", "variable_values", "operation_name")

@@ -1,0 +1,403 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Coroutine
+from datetime import timedelta
+from enum import Enum
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from portico.gateway.clock import SystemClock
+from portico.gateway.payments import service as payment_service
+from portico.gateway.payments.service import PaymentService
+from portico.gateway.settings import Settings
+
+from .lazy import lazy
+
+if TYPE_CHECKING:
+    from portico.gateway import auth, logs
+    from portico.gateway.demo import demo_token
+    from portico.gateway.imports import reddit
+    from portico.gateway.operations import documents as operations
+    from portico.gateway.operations import explain as explaining
+
+    from . import data, failures, schema_check, server
+else:
+    # To import them takes most of a second. `--help` needs none of them, and each command a few.
+    auth, data, failures = map(lazy, ("auth", "cli.data", "cli.failures"))
+    demo_token, explaining, logs = map(lazy, ("demo.demo_token", "operations.explain", "logs"))
+    operations, reddit = map(lazy, ("operations.documents", "imports.reddit"))
+    schema_check, server = map(lazy, ("cli.schema_check", "cli.server"))
+
+T = TypeVar("T")
+# The keys of `imports.IMPORTERS`; type checkers want a literal.
+Subject = Enum(
+    "Subject",
+    {
+        "categories": "categories",
+        "products": "products",
+        "photos": "photos",
+        "posts": "posts",
+        "comments": "comments",
+    },
+    type=str,
+)
+# The names of `roles.Role`, which comes with all of GraphQL.
+RoleName = Enum(
+    "RoleName",
+    {
+        "ADMIN": "ADMIN",
+        "MERCHANT": "MERCHANT",
+        "EDITOR": "EDITOR",
+        "GAME_MASTER": "GAME_MASTER",
+        "ADVERTISER": "ADVERTISER",
+        "ANALYST": "ANALYST",
+        "SERVICE": "SERVICE",
+    },
+    type=str,
+)
+# The keys of `comment_storages.STORAGES`.
+Storage = Enum("Storage", {"DOCUMENTS": "DOCUMENTS", "EMBEDDED": "EMBEDDED", "PAGES": "PAGES"}, type=str)
+
+app = typer.Typer(
+    name="portico",
+    help="A GraphQL API gateway over MongoDB. Settings come from the environment: see docs/configuration.md.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
+out = Console(highlight=False)
+
+
+def _text(given: str | None) -> str | None:
+    """An option as it was given. Bytes that are not UTF-8 would become a text that can be sent and stored nowhere."""
+    try:
+        (given or "").encode()
+    except UnicodeEncodeError:
+        raise typer.BadParameter("it is not UTF-8.") from None
+    return given
+
+
+Host = Annotated[str, typer.Option(help="The address to listen on.", callback=_text)]
+Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes any that is free.", min=0, max=65535)]
+Workers = Annotated[int, typer.Option(help="How many processes serve.", min=1)]
+
+
+_WIDE = 1_000
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        out.print(metadata.version("portico"))
+        raise typer.Exit
+
+
+@app.callback()
+def portico(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    # The options of the whole command line; what it does is in the commands.
+    del version
+
+
+class Failure(Exception):
+    """The command cannot do what it was asked. The text is one line for people."""
+
+
+def main() -> None:
+    """Runs a command; what can go wrong in the world ends in one line and status 1."""
+    try:
+        app()
+    except Failure as failure:
+        _fail(str(failure))
+    except Exception as error:
+        line = failures.line_of(error)
+        if line is None:
+            raise
+        _fail(line)
+
+
+def _fail(text: str) -> None:
+    errors.print(f"portico: {text}", style="red", markup=False)
+    sys.exit(1)
+
+
+def _read(file: Path) -> str:
+    """The text in the file; `-` is standard input."""
+    content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise Failure(f"{file} is not UTF-8: {error.reason} at byte {error.start}.") from None
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+def settings() -> Settings:
+    found = Settings.from_env()
+    logs.configure(found)
+    for given, meant in Settings.misspelt().items():
+        errors.print(f"portico: there is no setting {given}; {meant} was probably meant", style="yellow", markup=False)
+    return found
+
+
+@app.command()
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    workers: Workers = 1,
+    reload: Annotated[bool, typer.Option("--reload", help="Start again when a source file changes.")] = False,
+) -> None:
+    """Serve the API until Ctrl-C: GraphQL at /graphql, GraphiQL at /."""
+    chosen = settings()
+    with data.held(chosen):
+        run(data.check_database(chosen))
+        _listen(chosen, host, port, workers, reload=reload)
+
+
+@app.command()
+def demo(
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    workers: Workers = 1,
+    size: Annotated[int, typer.Option(help="Multiplies the demo data, for load.", min=1, max=10_000)] = 1,
+) -> None:
+    """Load a record and film shop, print a token, and serve."""
+    os.environ["PORTICO_DEMO"] = "true"
+    # A token that may do everything and stands in a page is signed by a key of the demo's own.
+    for name in ("PORTICO_JWT_SECRET", "PORTICO_JWKS_URL"):
+        os.environ.pop(name, None)
+    os.environ.setdefault("PORTICO_SHOW_PLANS", "true")
+    chosen = settings()
+    if host not in _LOOPBACK:
+        errors.print(
+            "portico: other machines can reach this demo. GraphiQL has the token only at localhost; "
+            "elsewhere, paste the printed one.",
+            style="yellow",
+        )
+    with data.held(chosen):
+        run(data.load_demo(chosen, size, out))
+        token = demo_token.make(chosen)
+        out.print("\nA token that may do everything (GraphiQL has it already):")
+        out.print(f"  Authorization: Bearer {token}\n", soft_wrap=True)
+        if chosen.payment_url is None:
+            # Who tries a token is told no more than a buyer: that the shop does not take it.
+            out.print("Carts are paid by account. To pay by token set PORTICO_PAYMENT_URL, e.g. to where a")
+            out.print("`portico payment-service` is: see docs/shop.md.\n", soft_wrap=True)
+        # Several demos can run at once; a search by name would find all of them.
+        out.print(f"Process id: {os.getpid()}")
+        _listen(chosen, host, port, workers, reload=False)
+
+
+def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: bool) -> None:
+    # A worker that cannot begin would be started again and again.
+    chosen.signing_secret()
+    listening = server.bind(host, port)
+    address = _address(host, listening)
+    out.print(
+        f"Portico is at [bold]{address}[/bold] (GraphiQL) and {address}/graphql. Ctrl-C stops it.", soft_wrap=True
+    )
+    server.serve(chosen, listening, workers=workers, reload=reload)
+
+
+def _address(host: str, listening: socket.socket) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listening.getsockname()[1]}"
+
+
+_ABOUT_PAYMENT_SERVICE = """Serve a payment provider for tests, which takes nobody's money.
+
+PORTICO_PAYMENT_URL leads the gateway to it. The token of a checkout says what comes of its charge:
+
+\b
+""" + "\n".join(f"  {token:<10} {what}" for token, what in payment_service.TOKENS.items())
+
+
+@app.command(name="payment-service", help=_ABOUT_PAYMENT_SERVICE)
+def payment_service_(
+    host: Host = "127.0.0.1",
+    port: Port = 8090,
+    file: Annotated[
+        Path | None, typer.Option(help="Where the charges are kept. Left out: they are forgotten at its end.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long a while is, from the first request for it.", min=0)] = 20.0,
+) -> None:
+    service = PaymentService(seconds, file, lambda text: out.print(text, markup=False, soft_wrap=True))
+    try:
+        service.remember()
+    except ValueError as error:
+        raise Failure(f"{file} is no file of charges: {error}") from None
+    listening = server.bind(host, port)
+    address = _address(host, listening)
+    out.print(f"A payment service for tests is at [bold]{address}[/bold]. Ctrl-C stops it.", soft_wrap=True)
+    out.print(f"For the gateway: PORTICO_PAYMENT_URL={address}", soft_wrap=True)
+    if run(payment_service.serve(service, listening)):
+        raise Failure("the token `die` has ended the payment service; start it again.")
+
+
+@app.command()
+def schema(
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="List the changes since this older schema. Exit status: 0 safe, 1 dangerous, 2 breaking.",
+        ),
+    ] = None,
+) -> None:
+    """Print the schema in the definition language, or compare it with an older one."""
+    if check is None:
+        sys.stdout.write(schema_check.print_sdl())
+        return
+    try:
+        changes = schema_check.check(_read(check))
+    except ValueError as error:
+        raise Failure(f"{check} is not a schema: {error}") from None
+    table = Table("severity", "change")
+    for change in changes:
+        table.add_row(change.severity.name.lower(), change.description)
+    out.print(table if changes else "No changes.")
+    raise typer.Exit(max((change.severity for change in changes), default=0))
+
+
+@app.command()
+def explain(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A document; - reads standard input.")],
+    operation: Annotated[
+        str | None, typer.Option(help="The name of the operation, where there are several.", callback=_text)
+    ] = None,
+    variables: Annotated[
+        str,
+        typer.Option(
+            help="A JSON object. What @include and @skip ask must be here, where it has no default; others may be "
+            "left out.",
+            callback=_text,
+        ),
+    ] = "{}",
+) -> None:
+    """Print the plan of an operation: what it reads, in which order, and of each document which paths."""
+    try:
+        given = orjson.loads(variables)
+    except orjson.JSONDecodeError as error:
+        raise Failure(f"--variables is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise Failure("--variables must be a JSON object.")
+    try:
+        plan = explaining.plan_of_text(_read(file), operation, given, settings())
+    except operations.InvalidOperation as invalid:
+        raise Failure("; ".join(error.message for error in invalid.errors)) from None
+    # A line that is cut off in a file or a pipe tells nothing.
+    (out if out.is_terminal else Console(width=_WIDE)).print(plan)
+
+
+@app.command()
+def indexes() -> None:
+    """Create the indexes that are missing, and anew what an earlier version defined otherwise."""
+    run(data.show_indexes(settings(), out))
+
+
+@app.command()
+def shard() -> None:
+    """Shard the collections that have a shard key. Needs a sharded cluster."""
+    run(data.shard(settings(), out))
+
+
+@app.command(name="import")
+def import_(
+    subject: Annotated[Subject, typer.Argument(help="What the files hold.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="JSON Lines, plain or gzipped.")],
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[THREAD=]SUBJECT",
+            help="What exported comments are about: a path or a SKU, for one thread, e.g. t3_n49rw=/about, or for all "
+            "others; may be given several times.",
+        ),
+    ] = None,
+    storage: Annotated[
+        Storage | None, typer.Option(help="How the discussions are kept that exported comments open.")
+    ] = None,
+) -> None:
+    """Import JSON Lines: every good record is kept, every bad one is named. Safe to run again.
+
+    The form is that of the schema's Create…Input, with slugs for ids: see docs/importing.md.
+    Exit status 1 where a record was bad.
+    """
+    for file in files:
+        if not file.is_file():
+            raise Failure(f"{file}: there is no such file.")
+    threads = _threads(subject, on, storage)
+    if not run(data.import_files(settings(), subject.value, files, out, errors, threads)):
+        raise typer.Exit(1)
+
+
+def _threads(subject: Subject, on: list[str] | None, storage: Storage | None) -> reddit.Threads | None:
+    if not on and storage is None:
+        return None
+    if subject.value != "comments":
+        raise Failure("--on and --storage are for comments.")
+    try:
+        return reddit.Threads.of(on or [], **({} if storage is None else {"storage": storage.value}))
+    except ValueError as error:
+        raise Failure(str(error)) from None
+
+
+@app.command()
+def token(
+    sub: Annotated[str, typer.Option(help="The subject: who the token is for.", callback=_text)],
+    role: Annotated[
+        list[RoleName] | None, typer.Option(help="A role; may be given several times.", case_sensitive=False)
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the subject is called where they write something.", callback=_text)
+    ] = None,
+    hours: Annotated[float, typer.Option(help="How long it lasts.", min=0.01)] = 24.0,
+) -> None:
+    """Print a token for development, and nothing else."""
+    lasts = timedelta(hours=hours)
+    roles = auth.roles_named(one.value for one in role or [])
+    issued = auth.Authenticator(settings()).issue(sub, roles, now=SystemClock().now(), lasts=lasts, name=name)
+    sys.stdout.write(issued + "\n")
+
+
+@app.command()
+def doctor(
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended safely.")] = False,
+) -> None:
+    """Check what must hold on the whole database. Exit status 1 where something does not."""
+    if run(data.examine(settings(), out, repair=repair)):
+        raise typer.Exit(1)
+
+
+@app.command()
+def migrate() -> None:
+    """Bring old documents up to date, 100 at a time, while the gateway runs."""
+    run(data.migrate_documents(settings(), out))
+
+
+@app.command()
+def worker() -> None:
+    """Run the jobs without serving, until Ctrl-C."""
+    run(data.work(settings(), out))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""What can go wrong around a command, as one line for people."""
+
+from __future__ import annotations
+
+import re
+
+from pymongo.errors import PyMongoError
+
+from portico.gateway.auth import InvalidToken
+from portico.gateway.mongo.embedded import EmbeddedError
+from portico.gateway.settings import SettingsError
+
+from .printing import printable
+from .server import PortTaken
+
+
+def line_of(error: Exception) -> str | None:
+    """What to tell of an error; None of one that is a fault, whose traceback is wanted."""
+    if isinstance(error, SettingsError | EmbeddedError | PortTaken | InvalidToken):
+        return str(error)
+    if isinstance(error, PyMongoError):
+        return printable(f"MongoDB: {_one_line(str(error))}")
+    if isinstance(error, OSError):
+        return printable(f"{error.filename or 'the system'}: {error.strerror}")
+    return None
+
+
+def _one_line(text: str) -> str:
+    # The driver tells of every server and time-out at length; the first clause says what is the matter.
+    return re.split(r", full error|, Timeout:|\(configured timeouts", text)[0].strip()

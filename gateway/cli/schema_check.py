@@ -1,0 +1,57 @@
+"""The schema as text, and what changed in it since an older text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from graphql import (
+    GraphQLError,
+    assert_valid_schema,
+    build_schema,
+    find_breaking_changes,
+    find_dangerous_changes,
+    lexicographic_sort_schema,
+    print_schema,
+)
+from graphql.utilities.find_schema_changes import find_schema_changes
+
+from portico.schema import create_schema
+
+
+class Severity(IntEnum):
+    """How a change meets clients; its value is the exit status."""
+
+    SAFE = 0
+    DANGEROUS = 1
+    BREAKING = 2
+
+
+@dataclass(frozen=True)
+class Change:
+    severity: Severity
+    description: str
+
+
+def print_sdl() -> str:
+    """The schema in the definition language, in alphabetical order, so that it changes only where the schema does."""
+    # Defaults are printed first: an enum of strawberry takes its own members, one that was sorted does not.
+    printed = print_schema(create_schema()._schema)  # noqa: SLF001 - strawberry has no public way to it
+    return print_schema(lexicographic_sort_schema(build_schema(printed))) + "\n"
+
+
+def check(old_sdl: str) -> list[Change]:
+    """The changes from an older schema to the present one, worst first. Raises ValueError for a text that is none."""
+    try:
+        old, new = build_schema(old_sdl), build_schema(print_sdl())
+        assert_valid_schema(old)
+    except (GraphQLError, TypeError) as error:
+        raise ValueError(str(error).split("\n", 1)[0]) from None
+    breaking = {change.description for change in find_breaking_changes(old, new)}
+    dangerous = {change.description for change in find_dangerous_changes(old, new)}
+    found = []
+    for change in find_schema_changes(old, new):
+        text = change.description
+        severity = Severity.BREAKING if text in breaking else Severity.DANGEROUS if text in dangerous else Severity.SAFE
+        found.append(Change(severity, text))
+    return sorted(found, key=lambda change: (-change.severity, change.description))

@@ -1,0 +1,212 @@
+"""GraphQL over HTTP: POST and GET, both media types, a JSON body for every error.
+
+Source: the GraphQL-over-HTTP specification, draft of 2025.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from graphql import OperationType
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from portico.gateway.auth import InvalidToken, KeysUnavailable
+from portico.gateway.logs import logger
+from portico.gateway.operations.execution import FAULTS, MutationRefused, Response, SubscriptionRefused
+from portico.gateway.state import State
+from portico.schema.context import Context
+
+from . import uploads
+from .encoding import encode
+from .requests import EVENT_TYPE, JSON_TYPE, Accepted, Refused, Request, negotiate, parse_body, parse_query, read_body
+from .sse import ClientGone, EventStream
+from .streaming import Session
+
+PLAN_HEADER = "x-portico-plan"
+_CLOSING = {"Connection": "close"}
+_WATCH_AFTER_SECONDS = 0.1
+_SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
+
+
+class _Watch:
+    """Ends a query whose client goes away. A mutation goes on: its client may come again for the answer."""
+
+    def __init__(self, receive: Receive, context: Context) -> None:
+        self.is_gone = False
+        self._receive = receive
+        self._context = context
+        self._watched = asyncio.current_task()
+        self._task: asyncio.Task[None] | None = None
+        # Most answers are sent before anybody could have gone.
+        self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_SECONDS, self._begin)
+
+    def _begin(self) -> None:
+        self._task = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if self._watched is not None and not self._context.is_write:
+            self.is_gone = True
+            self._watched.cancel()
+
+    def end(self) -> None:
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            # A cancelled task keeps its frames, and one of them holds this object with all that the request has read.
+            # Without this reference there is no cycle, and the memory is free at once.
+            self._task = None
+
+
+class GraphQLEndpoint:
+    """The ASGI application of `/graphql`."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        request_id = uuid4().hex
+        media_type = JSON_TYPE
+        added: Mapping[str, str] = {}
+        try:
+            accepted = negotiate(",".join(headers.getlist("accept")))
+            media_type = accepted.media_type or JSON_TYPE
+            response = await self._respond(scope, headers, receive, send, accepted, request_id)
+            if response is None:
+                return
+            status = 200 if media_type == JSON_TYPE else _status(response)
+            payload, added = response.payload, response.headers
+            body = encode(payload)
+        except ClientGone:
+            return
+        except Refused as refused:
+            status, added = refused.status, refused.headers
+            payload = _error(refused.message, {"code": refused.code})
+            body = encode(payload)
+        except Exception as fault:  # noqa: BLE001 - whatever it was, it belongs into the log, and not to the client
+            logger().error("fault", request_id=request_id, exc_info=fault)
+            status = 500
+            payload = _error(FAULTS["INTERNAL"], {"code": "INTERNAL", "requestId": request_id})
+            body = encode(payload)
+        if "errors" in payload:
+            added = {**added, "Cache-Control": "no-store"}
+        await _send(send, status, media_type, body, request_id, added)
+
+    async def _respond(
+        self, scope: Scope, headers: Headers, receive: Receive, send: Send, accepted: Accepted, request_id: str
+    ) -> Response | None:
+        """The answer; None where it was a stream, which has been sent."""
+        is_post = scope["method"] == "POST"
+        if is_post and uploads.is_multipart(headers):
+            return await self._answer_upload(headers, receive, request_id)
+        request = await self._request(scope, headers, receive)
+        session = await self._session(headers)
+        context = self._state.context(session.caller, request_id)
+        if accepted.events and self._is_streamed(request, accepted, scope["method"]):
+            await EventStream(session, context, receive, send).run(request)
+            return None
+        return await self._answer(request, context, receive, headers, may_write=is_post)
+
+    async def _request(self, scope: Scope, headers: Headers, receive: Receive) -> Request:
+        method = scope["method"]
+        if method not in {"POST", "GET", "HEAD"}:
+            raise Refused(405, "METHOD_NOT_ALLOWED", "Use POST, or GET for queries.", {"Allow": "GET, HEAD, POST"})
+        if method == "POST":
+            return parse_body(headers, await read_body(receive, headers, self._state.settings.max_body_bytes))
+        return parse_query(scope["query_string"])
+
+    async def _session(self, headers: Headers) -> Session:
+        session = Session(self._state, headers.get("authorization"))
+        try:
+            await session.check()
+        except InvalidToken as error:
+            challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+            raise Refused(401, "UNAUTHENTICATED", str(error), challenge) from None
+        except KeysUnavailable:
+            raise Refused(503, "UNAVAILABLE", "The keys that check tokens cannot be read just now.") from None
+        return session
+
+    def _is_streamed(self, request: Request, accepted: Accepted, method: str) -> bool:
+        """Whether the answer is a stream of events: of a subscription, and of all that is to be had no other way."""
+        if method == "HEAD":
+            return False
+        kind = self._state.executor.kind_of(request.query, request.operation_name)
+        if kind is OperationType.MUTATION and method != "POST":
+            return False
+        return kind is OperationType.SUBSCRIPTION or accepted.media_type is None
+
+    async def _answer(
+        self, request: Request, context: Context, receive: Receive, headers: Headers, *, may_write: bool
+    ) -> Response:
+        watch = _Watch(receive, context)
+        try:
+            return await self._state.executor.execute(
+                request.query,
+                variables=request.variables,
+                name=request.operation_name,
+                context=context,
+                may_write=may_write,
+                wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
+            )
+        except MutationRefused:
+            raise Refused(405, "METHOD_NOT_ALLOWED", "A mutation must be sent by POST.", {"Allow": "POST"}) from None
+        except SubscriptionRefused:
+            raise _needs_stream() from None
+        except asyncio.CancelledError:
+            if watch.is_gone:
+                raise ClientGone from None
+            raise
+        finally:
+            watch.end()
+
+    async def _answer_upload(self, headers: Headers, receive: Receive, request_id: str) -> Response:
+        """Runs an operation whose files are still to come. Where its client goes away a read of a file fails."""
+        request, files = await uploads.read_request(receive, headers, self._state.settings)
+        try:
+            response = await self._state.executor.execute(
+                request.query,
+                variables=request.variables,
+                name=request.operation_name,
+                context=self._state.context((await self._session(headers)).caller, request_id),
+                wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
+                seconds=self._state.settings.upload_seconds,
+            )
+        except (Refused, SubscriptionRefused) as error:
+            refused = error if isinstance(error, Refused) else _needs_stream()
+            if not await files.drain():
+                refused.headers |= _CLOSING
+            raise refused from None
+        return response if await files.drain() else Response(response.payload, _CLOSING)
+
+
+def _needs_stream() -> Refused:
+    return Refused(406, "NOT_ACCEPTABLE", f"A subscription is answered as {EVENT_TYPE}, or over a WebSocket.")
+
+
+def _status(response: Response) -> int:
+    if response.has_begun:
+        return 200
+    return next((status for code, status in _SERVER_CODES.items() if code in response.codes), 400)
+
+
+def _error(message: str, extensions: Mapping[str, str]) -> dict[str, Any]:
+    return {"errors": [{"message": message, "extensions": extensions}]}
+
+
+async def _send(
+    send: Send, status: int, media_type: str, body: bytes, request_id: str, headers: Mapping[str, str]
+) -> None:
+    sent = [
+        (b"content-type", f"{media_type}; charset=utf-8".encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"x-request-id", request_id.encode()),
+        *((name.lower().encode(), value.encode()) for name, value in headers.items()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": sent})
+    await send({"type": "http.response.body", "body": body})

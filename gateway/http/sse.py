@@ -1,0 +1,157 @@
+"""Answers as server-sent events: each a `next`, and a `complete` behind the last.
+
+Source: the protocol of graphql-sse, "distinct connections mode"; the HTML standard, "Server-sent events".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from graphql import OperationType
+from starlette.types import Receive, Send
+
+from portico.gateway.auth import InvalidToken
+from portico.gateway.live import Ended, Stopping, TooSlow
+from portico.gateway.logs import logger
+from portico.gateway.operations.execution import FAULTS, Response
+from portico.schema.context import Context
+
+from .encoding import encode
+from .requests import EVENT_TYPE, Request
+from .streaming import Session, responses
+
+# Whoever does not read for so long is not told why the stream has ended.
+LAST_SECONDS = 60.0
+_COMPLETE = b"event: complete\ndata: \n\n"
+# What begins with a colon is passed over; it keeps the connection open, and shows that it is.
+_NOTHING = b":\n\n"
+
+
+class ClientGone(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class EventStream:
+    """One answer that is sent in parts. The client ends it by closing the connection."""
+
+    def __init__(self, session: Session, context: Context, receive: Receive, send: Send) -> None:
+        self._session = session
+        self._context = context
+        self._receive = receive
+        self._send = send
+        self._settings = session.state.settings
+        self._live = asyncio.Event()
+        self._has_begun = False
+
+    async def run(self, request: Request) -> None:
+        """Sends the answers until there are no more, or their client goes away. A mutation goes on to its end."""
+        gone = asyncio.create_task(self._until_gone())
+        last = _COMPLETE
+        executor = self._session.state.executor
+        try:
+            async with aclosing(responses(executor, request, self._session, self._context, self._live)) as answers:
+                # The head of a subscription's answer says that it is live. All others may as well begin at once.
+                if executor.kind_of(request.query, request.operation_name) is not OperationType.SUBSCRIPTION:
+                    await self._start()
+                await self._relay(answers, gone)
+        except ClientGone:
+            return
+        except Stopping:
+            # Without `complete` the client knows that it should come again.
+            last = b""
+        except Ended as ended:
+            last = _next({"errors": [ended.formatted]}) + _COMPLETE
+        except InvalidToken as error:
+            last = _next(_failure(str(error), {"code": "UNAUTHENTICATED"})) + _COMPLETE
+        except Exception as fault:  # noqa: BLE001 - whatever it was, it belongs into the log, and not to the client
+            request_id = self._context.request_id
+            logger().error("fault", request_id=request_id, exc_info=fault)
+            last = _next(_failure(FAULTS["INTERNAL"], {"code": "INTERNAL", "requestId": request_id})) + _COMPLETE
+        finally:
+            gone.cancel()
+        with contextlib.suppress(TimeoutError, OSError, ClientGone, TooSlow):
+            async with asyncio.timeout(LAST_SECONDS):
+                await self._start()
+                await self._send({"type": "http.response.body", "body": last})
+
+    async def _start(self) -> None:
+        if self._has_begun:
+            return
+        self._has_begun = True
+        headers = [
+            (b"content-type", f"{EVENT_TYPE}; charset=utf-8".encode()),
+            (b"cache-control", b"no-store"),
+            # Proxies that would collect a whole answer leave this one alone.
+            (b"x-accel-buffering", b"no"),
+            (b"x-request-id", self._context.request_id.encode()),
+        ]
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._write(_NOTHING)
+
+    async def _relay(self, answers: AsyncGenerator[Response, None], gone: asyncio.Task[None]) -> None:
+        while True:
+            upcoming = asyncio.create_task(_upcoming(answers))
+            try:
+                await self._wait(upcoming, gone)
+            finally:
+                if not self._context.is_write:
+                    upcoming.cancel()
+                await asyncio.wait({upcoming})
+            response = upcoming.result()
+            if response is None:
+                return
+            await self._start()
+            await self._write(_next(response.payload))
+
+    async def _wait(self, upcoming: asyncio.Task[Response | None], gone: asyncio.Task[None]) -> None:
+        """Until there is an answer. Raises ClientGone, and InvalidToken where the token runs out."""
+        live = asyncio.create_task(self._live.wait())
+        try:
+            while not upcoming.done():
+                ends = {upcoming, gone} if self._has_begun else {upcoming, gone, live}
+                # A mutation that has begun is finished, and answered.
+                left = math.inf if self._context.is_write else self._session.seconds_left
+                seconds = min(self._settings.keep_alive_seconds, max(0.0, left))
+                done, _ = await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                if gone in done:
+                    raise ClientGone
+                if left <= 0:
+                    raise InvalidToken("The token has expired.")
+                if live in done:
+                    await self._start()
+                elif not done and self._has_begun:
+                    await self._write(_NOTHING)
+        finally:
+            live.cancel()
+
+    async def _write(self, part: bytes) -> None:
+        """Raises TooSlow where the client does not take it in time, and ClientGone."""
+        try:
+            async with asyncio.timeout(self._settings.send_seconds):
+                await self._send({"type": "http.response.body", "body": part, "more_body": True})
+        except TimeoutError:
+            self._session.state.live.counts.unread += 1
+            raise TooSlow from None
+        except OSError:
+            raise ClientGone from None
+
+    async def _until_gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+async def _upcoming(answers: AsyncGenerator[Response, None]) -> Response | None:
+    return await anext(answers, None)
+
+
+def _next(payload: Mapping[str, Any]) -> bytes:
+    return b"event: next\ndata: " + encode(payload) + b"\n\n"
+
+
+def _failure(message: str, extensions: Mapping[str, str]) -> dict[str, Any]:
+    return {"errors": [{"message": message, "extensions": extensions}]}

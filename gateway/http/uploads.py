@@ -1,0 +1,207 @@
+"""Operations with files, read as they come: the operation begins when its files have not yet been sent.
+
+The parts are `operations`, `map`, and then the files, each of which is read when a mutation asks for it.
+
+Source: the GraphQL multipart request specification, version 2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import orjson
+from graphql import GraphQLError
+from starlette.datastructures import Headers
+from starlette.types import Receive
+
+from portico.gateway.settings import Settings
+from portico.schema.files import Upload
+
+from .multipart import BodyCut, BodyStalled, MultipartBody, MultipartError, Part
+from .requests import Refused, Request, checked, require_plain
+
+MULTIPART_TYPE = "multipart/form-data"
+# A page of another origin can send a form without being asked first; with one of these headers it cannot.
+PREFLIGHT_HEADERS = ("graphql-require-preflight", "apollo-require-preflight", "x-apollo-operation-name")
+MAX_FILES = 10
+_MAX_MAP_BYTES = 20_000
+_MAX_STEPS = 20
+# Boundaries and heads of parts.
+_OVERHEAD = 64 * 1024
+# Clients read an answer once they have sent their body; what nobody wants of it is waited for no longer than this.
+_DRAIN_SECONDS = 10.0
+
+
+class File(Upload):
+    """One file of the body, as an argument of a mutation."""
+
+    def __init__(self, files: Files, name: str) -> None:
+        self._files = files
+        self._name = name
+
+    def __repr__(self) -> str:
+        return "<a file>"
+
+    def read(self) -> AsyncIterator[bytes]:
+        return self._files.read(self._name)
+
+
+class Files:
+    """The files of one body. They are read in the order in which they come; one that was passed over is gone."""
+
+    def __init__(self, body: MultipartBody, names: set[str], max_bytes: int) -> None:
+        self._body = body
+        self._names = names
+        self._max_bytes = max_bytes
+        self._passed: set[str] = set()
+        self._limit = body.received + _OVERHEAD + len(names) * max_bytes
+
+    async def read(self, name: str) -> AsyncIterator[bytes]:
+        """The bytes of a file. Raises a GraphQLError with a code where they do not come to their end."""
+        try:
+            await self._find(name)
+            size = 0
+            while piece := await self._body.read():
+                yield piece
+                size += len(piece)
+                if size > self._max_bytes:
+                    raise GraphQLError(
+                        f"The file has more than {self._max_bytes:,} bytes.", extensions={"code": "UPLOAD_TOO_LARGE"}
+                    )
+        except MultipartError as error:
+            raise GraphQLError(str(error), extensions={"code": "BAD_REQUEST"}) from None
+        except BodyCut:
+            raise _incomplete("The body ended early.") from None
+        except BodyStalled:
+            raise _incomplete("No more of the file came in time.") from None
+
+    async def _find(self, name: str) -> None:
+        if name in self._passed:
+            raise GraphQLError(
+                "The file has been read already, or came before one that was read.",
+                extensions={"code": "BAD_USER_INPUT"},
+            )
+        while (part := await self._body.next_part()) is not None:
+            self._pass(part)
+            if part.name == name:
+                return
+        raise GraphQLError("The file is not in the body.", extensions={"code": "UPLOAD_MISSING"})
+
+    def _pass(self, part: Part) -> None:
+        if part.name not in self._names:
+            raise MultipartError("There is a part that the map does not name.")
+        if part.name in self._passed:
+            raise MultipartError("There are two parts of one name.")
+        self._passed.add(part.name)
+
+    async def drain(self) -> bool:
+        """Takes in what is left of the body, within limits. Returns whether there was no more of it."""
+        with contextlib.suppress(MultipartError, BodyCut, BodyStalled, TimeoutError):
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                return await self._body.drain(self._limit)
+        return False
+
+
+def _incomplete(message: str) -> GraphQLError:
+    return GraphQLError(message, extensions={"code": "UPLOAD_INCOMPLETE"})
+
+
+def is_multipart(headers: Headers) -> bool:
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == MULTIPART_TYPE
+
+
+async def read_request(receive: Receive, headers: Headers, settings: Settings) -> tuple[Request, Files]:
+    """The request, once the parts before its files have come. Raises Refused."""
+    require_plain(headers)
+    if not any(headers.get(name) for name in PREFLIGHT_HEADERS):
+        raise Refused(400, "PREFLIGHT_REQUIRED", "A body in parts needs a header GraphQL-Require-Preflight: true.")
+    declared = headers.get("content-length", "")
+    most = settings.max_body_bytes + _MAX_MAP_BYTES + _OVERHEAD + MAX_FILES * settings.max_upload_bytes
+    if declared.isdigit() and int(declared[:20]) > most:
+        raise _too_large(most)
+    try:
+        body = MultipartBody(receive, headers["content-type"], settings.upload_stall_seconds)
+        operations = _object(await _field(body, "operations", settings.max_body_bytes), "operations")
+        places = _places(_object(await _field(body, "map", _MAX_MAP_BYTES), "map"))
+    except MultipartError as error:
+        raise Refused(400, "BAD_REQUEST", str(error), {"Connection": "close"}) from None
+    except BodyCut:
+        raise Refused(400, "BAD_REQUEST", "The body ended early.", {"Connection": "close"}) from None
+    except BodyStalled:
+        raise Refused(408, "TIMEOUT", "The body did not come in time.", {"Connection": "close"}) from None
+    files = Files(body, set(places.values()), settings.max_upload_bytes)
+    for path, name in places.items():
+        _put(operations, path, File(files, name))
+    return checked(operations), files
+
+
+async def _field(body: MultipartBody, name: str, limit: int) -> bytes:
+    part = await body.next_part()
+    if part is None or part.name != name:
+        raise MultipartError("The parts must be `operations`, then `map`, then the files.")
+    value = bytearray()
+    while piece := await body.read():
+        value += piece
+        if len(value) > limit:
+            raise _too_large(limit)
+    return bytes(value)
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(413, "BODY_TOO_LARGE", f"The body has more than {limit:,} bytes.", {"Connection": "close"})
+
+
+def _object(text: bytes, name: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except (orjson.JSONDecodeError, RecursionError):
+        raise MultipartError(f"`{name}` is not JSON in UTF-8.") from None
+    if not isinstance(value, dict):
+        raise MultipartError(f"`{name}` must be a JSON object.")
+    return value
+
+
+def _places(given: Mapping[str, Any]) -> dict[str, str]:
+    """The name of the file that belongs to each place."""
+    if len(given) > MAX_FILES:
+        raise MultipartError(f"There are {len(given)} files; {MAX_FILES} are allowed.")
+    places: dict[str, str] = {}
+    for name, paths in given.items():
+        if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
+            raise MultipartError("`map` must hold a list of paths for each file.")
+        for path in paths:
+            if path in places:
+                raise MultipartError("`map` names one place twice.")
+            places[path] = name
+    return places
+
+
+def _put(operations: dict[str, Any], path: str, file: File) -> None:
+    """Puts the file where the path leads, which must be null and below `variables`."""
+    *steps, last = path.split(".")
+    holder: Any = operations
+    for step in steps[:_MAX_STEPS]:
+        holder = _at(holder, step)
+    if steps[:1] == ["variables"] and len(steps) <= _MAX_STEPS:
+        if isinstance(holder, dict) and last in holder and holder[last] is None:
+            holder[last] = file
+            return
+        if isinstance(holder, list) and _is_index(holder, last) and holder[int(last)] is None:
+            holder[int(last)] = file
+            return
+    raise Refused(
+        400, "BAD_REQUEST", "Each path of `map` must lead to a null below `variables`.", {"Connection": "close"}
+    )
+
+
+def _at(holder: Any, step: str) -> Any:
+    if isinstance(holder, dict):
+        return holder.get(step)
+    return holder[int(step)] if isinstance(holder, list) and _is_index(holder, step) else None
+
+
+def _is_index(items: list[Any], step: str) -> bool:
+    return step.isascii() and step.isdigit() and len(step) <= 6 and int(step) < len(items)  # noqa: PLR2004

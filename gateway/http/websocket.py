@@ -1,0 +1,361 @@
+"""GraphQL over a WebSocket: the protocol `graphql-transport-ws`, for operations of every kind.
+
+Source: the protocol of graphql-ws, version 5 and later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+from graphql import OperationType
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from portico.gateway.auth import InvalidToken, KeysUnavailable
+from portico.gateway.live import Stopping, TooSlow
+from portico.gateway.logs import logger
+from portico.gateway.operations.execution import FAULTS
+from portico.gateway.settings import Settings
+from portico.gateway.state import State
+from portico.schema.context import Context
+
+from .encoding import encode
+from .requests import Refused, Request, checked
+from .sse import LAST_SECONDS
+from .streaming import Session, responses
+
+PROTOCOL = "graphql-transport-ws"
+# The reason in a closing frame has so many bytes at most (RFC 6455, section 5.5).
+_MAX_REASON_BYTES = 123
+# A database that cannot be reached must not keep a connection from being read for longer.
+_LIVE_SECONDS = 5.0
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+# Why the gateway closes a socket. Those from 4400 on are the protocol's, but for TOO_SLOW.
+RESTART, TOO_BIG, TRY_LATER = 1012, 1009, 1013
+INVALID, UNAUTHORIZED, FORBIDDEN, NO_SUBPROTOCOL, INIT_TIMEOUT = 4400, 4401, 4403, 4406, 4408
+ID_TAKEN, TOO_SLOW, INIT_TWICE, FAULT = 4409, 4410, 4429, 4500
+
+
+class Close(Exception):
+    """The socket is to be closed, with this code and for this reason."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore")
+
+
+class Unsent(Exception):
+    """Nothing can be sent any more: the client has gone, or does not read."""
+
+
+class SocketEndpoint:
+    """The ASGI application of `/graphql` for WebSockets."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        if not may_connect(Headers(scope=scope), self._state.settings):
+            # Before it is accepted a socket is refused with status 403.
+            await send({"type": "websocket.close", "code": FORBIDDEN})
+            return
+        is_known = PROTOCOL in scope["subprotocols"]
+        await send({"type": "websocket.accept", "subprotocol": PROTOCOL if is_known else None})
+        if not is_known:
+            await send({"type": "websocket.close", "code": NO_SUBPROTOCOL, "reason": "Subprotocol not acceptable"})
+            return
+        counts = self._state.live.counts
+        counts.sockets += 1
+        try:
+            await Connection(self._state, Headers(scope=scope), receive, send).run()
+        finally:
+            counts.sockets -= 1
+
+
+def origins_of(settings: Settings) -> list[str]:
+    """The origins of web pages that may ask the gateway beside its own."""
+    return [origin.strip() for origin in (settings.cors_origins or "").split(",") if origin.strip()]
+
+
+def may_connect(headers: Headers, settings: Settings) -> bool:
+    """Whether the page that opens a socket may: browsers let any page do so, and say which it is.
+
+    A page of the gateway's own has its host. Behind a proxy that speaks TLS the gateway does not know its own scheme.
+    """
+    origin = headers.get("origin")
+    origins = origins_of(settings)
+    if origin is None or origin in origins or "*" in origins:
+        return True
+    try:
+        page, own = urlsplit(origin), urlsplit(f"//{headers.get('host', '')}")
+        ports = page.port, own.port
+    except ValueError:
+        return False
+    default = _DEFAULT_PORTS.get(page.scheme)
+    return default is not None and (page.hostname, ports[0] or default) == (own.hostname, ports[1] or default)
+
+
+class Connection:
+    """One socket, from its acceptance to its end."""
+
+    def __init__(self, state: State, headers: Headers, receive: Receive, send: Send) -> None:
+        self.state = state
+        # By id. One that the client has completed is no more among them, also where it is a mutation that goes on.
+        self.operations: dict[str, Operation] = {}
+        self._headers = headers
+        self._receive = receive
+        self._send = send
+        # There is a session as soon as the connection is acknowledged.
+        self._session: Session | None = None
+        self._has_begun = False
+        self._sending = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> None:
+        """Until the client goes away, or has to. Mutations under way go on to their end."""
+        stopping = asyncio.create_task(self._until_stopping())
+        reading = asyncio.create_task(self._read())
+        try:
+            ends: set[asyncio.Future[Any]] = {reading, self._closing}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (stopping, reading):
+                task.cancel()
+            for operation in tuple(self.operations.values()):
+                operation.end()
+        if self._closing.done():
+            await self._close(self._closing.result())
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def close(self, why: Close) -> None:
+        """The first reason is the one that counts."""
+        if not self._closing.done():
+            self._closing.set_result(why)
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Sends one message. A client that does not take it in time loses the connection. Raises Unsent."""
+        text = encode(message).decode()
+        try:
+            # In turn: what waits to be sent is one message an operation, and no buffer.
+            async with asyncio.timeout(self.state.settings.send_seconds), self._sending:
+                await self._send({"type": "websocket.send", "text": text})
+        except TimeoutError:
+            if not self._closing.done():
+                self.state.live.counts.unread += 1
+            self.close(Close(TOO_SLOW, "Too slow"))
+            raise Unsent from None
+        except OSError:
+            raise Unsent from None
+
+    async def _close(self, why: Close) -> None:
+        # A client that does not read is not told, and is cut off.
+        with contextlib.suppress(TimeoutError, OSError):
+            async with asyncio.timeout(LAST_SECONDS):
+                await self._send({"type": "websocket.close", "code": why.code, "reason": why.reason})
+
+    async def _until_stopping(self) -> None:
+        await self.state.live.stopping.wait()
+        self.close(Close(RESTART, "The gateway stops"))
+
+    async def _read(self) -> None:
+        overdue = Close(INIT_TIMEOUT, "Connection initialisation timeout")
+        self._timer = asyncio.get_running_loop().call_later(self.state.settings.init_seconds, self.close, overdue)
+        try:
+            while (event := await self._receive())["type"] != "websocket.disconnect":
+                await self._take(event)
+        except Close as why:
+            self.close(why)
+        except Exception as fault:  # noqa: BLE001 - whatever it was, it belongs into the log, and not to the client
+            logger().error("fault", exc_info=fault)
+            self.close(Close(FAULT, "Internal server error"))
+        finally:
+            self._timer.cancel()
+
+    async def _take(self, event: Mapping[str, Any]) -> None:
+        """What one message asks for. Raises Close."""
+        message = _message_of(event.get("text"), self.state.settings.max_body_bytes)
+        match message.get("type"):
+            case "connection_init":
+                await self._init(_payload_of(message))
+            case "subscribe":
+                await self._subscribe(message)
+            case "complete":
+                operation = self.operations.pop(_id_of(message), None)
+                if operation is not None:
+                    operation.end()
+            case "ping":
+                payload = _payload_of(message)
+                await self._answer({"type": "pong"} if payload is None else {"type": "pong", "payload": payload})
+            case "pong":
+                _payload_of(message)
+            case _:
+                raise Close(INVALID, "Invalid message: there is no such type")
+
+    async def _init(self, payload: Mapping[str, Any] | None) -> None:
+        if self._has_begun:
+            raise Close(INIT_TWICE, "Too many initialisation requests")
+        self._has_begun = True
+        self._timer.cancel()
+        session = Session(self.state, _authorization(payload or {}, self._headers))
+        try:
+            await session.check()
+        except InvalidToken as error:
+            raise Close(FORBIDDEN, str(error)) from None
+        except KeysUnavailable:
+            raise Close(TRY_LATER, "The keys that check tokens cannot be read just now.") from None
+        if session.seconds_left < math.inf:
+            expired = Close(FORBIDDEN, "The token has expired.")
+            self._timer = asyncio.get_running_loop().call_later(session.seconds_left, self.close, expired)
+        await self._answer({"type": "connection_ack"})
+        self._session = session
+
+    async def _subscribe(self, message: Mapping[str, Any]) -> None:
+        if self._session is None:
+            raise Close(UNAUTHORIZED, "Unauthorized")
+        key = _id_of(message)
+        if key in self.operations:
+            raise Close(ID_TAKEN, f"Subscriber for {key} already exists")
+        payload = _payload_of(message)
+        try:
+            request = checked(payload or {})
+        except Refused as refused:
+            raise Close(INVALID, f"Invalid message: {refused.message}") from None
+        most = self.state.settings.max_operations
+        if len(self._tasks) >= most:
+            text = f"There are {most} operations under way on this connection; complete some of them first."
+            await self._answer(_error(key, [{"message": text, "extensions": {"code": "TOO_MANY_OPERATIONS"}}]))
+            return
+        operation = self.operations[key] = Operation(self, self._session, key, request)
+        task = asyncio.create_task(operation.run())
+        operation.task = task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if self.state.executor.kind_of(request.query, request.operation_name) is OperationType.SUBSCRIPTION:
+            # What the client sends behind it, to read what was there before, comes when nothing is missed any more.
+            live = asyncio.create_task(operation.live.wait())
+            ends: set[asyncio.Future[Any]] = {task, live}
+            try:
+                await asyncio.wait(ends, timeout=_LIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                live.cancel()
+
+    async def _answer(self, message: Mapping[str, Any]) -> None:
+        with contextlib.suppress(Unsent):
+            await self.send(message)
+
+
+class Operation:
+    """One operation of a connection, from its `subscribe` to its `complete`."""
+
+    def __init__(self, connection: Connection, session: Session, key: str, request: Request) -> None:
+        self.task: asyncio.Task[None] | None = None
+        # Set when a subscription misses nothing more.
+        self.live = asyncio.Event()
+        self._connection = connection
+        self._session = session
+        self._key = key
+        self._request = request
+        self._context: Context | None = None
+        self._is_wanted = True
+
+    def end(self) -> None:
+        """Its client wants no more of it. A mutation goes on to its end; what it answers goes nowhere."""
+        self._is_wanted = False
+        if self.task is not None and not (self._context is not None and self._context.is_write):
+            self.task.cancel()
+
+    async def run(self) -> None:
+        try:
+            await self._run()
+        except Unsent:
+            return
+        except TooSlow:
+            self._connection.close(Close(TOO_SLOW, "Too slow"))
+        except Stopping:
+            self._connection.close(Close(RESTART, "The gateway stops"))
+        except InvalidToken as error:
+            self._connection.close(Close(FORBIDDEN, str(error)))
+
+    async def _run(self) -> None:
+        last: dict[str, Any] = {"id": self._key, "type": "complete"}
+        try:
+            self._context = await self._session.context()
+            executor = self._session.state.executor
+            answers = responses(executor, self._request, self._session, self._context, self.live)
+            async with aclosing(answers):
+                async for response in answers:
+                    if not response.has_begun:
+                        last = _error(self._key, response.payload["errors"])
+                        break
+                    if self._is_wanted:
+                        await self._connection.send({"id": self._key, "type": "next", "payload": response.payload})
+        except (Unsent, TooSlow, Stopping, InvalidToken):
+            raise
+        except Exception as fault:  # noqa: BLE001 - whatever it was, it belongs into the log, and not to the client
+            request_id = "" if self._context is None else self._context.request_id
+            logger().error("fault", request_id=request_id, exc_info=fault)
+            extensions = {"code": "INTERNAL", "requestId": request_id}
+            last = _error(self._key, [{"message": FAULTS["INTERNAL"], "extensions": extensions}])
+        if self._is_wanted:
+            # The client may use the id again as soon as it has read this.
+            del self._connection.operations[self._key]
+            await self._connection.send(last)
+
+
+def _error(key: str, errors: Sequence[Any]) -> dict[str, Any]:
+    return {"id": key, "type": "error", "payload": errors}
+
+
+def _message_of(text: str | None, limit: int) -> Mapping[str, Any]:
+    """The message in a frame. Raises Close."""
+    if text is None:
+        raise Close(INVALID, "Invalid message: it must be a text")
+    # A server that has a bound of its own has closed the socket already.
+    if len(text) > limit:
+        raise Close(TOO_BIG, f"The message has more than {limit:,} bytes.")
+    try:
+        message = orjson.loads(text)
+    except (orjson.JSONDecodeError, RecursionError):
+        raise Close(INVALID, "Invalid message: it is no JSON") from None
+    if not isinstance(message, dict):
+        raise Close(INVALID, "Invalid message: it must be an object")
+    return message
+
+
+def _payload_of(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    payload = message.get("payload")
+    if payload is not None and not isinstance(payload, dict):
+        raise Close(INVALID, "Invalid message: `payload` must be an object")
+    return payload
+
+
+def _id_of(message: Mapping[str, Any]) -> str:
+    key = message.get("id")
+    if not isinstance(key, str) or not key:
+        raise Close(INVALID, "Invalid message: `id` must be a text, and not be empty")
+    return key
+
+
+def _authorization(payload: Mapping[str, Any], headers: Headers) -> str | None:
+    """What stands for the `Authorization` header: in the first message, where a browser can put it, or the header.
+
+    Raises Close.
+    """
+    given = next((value for name, value in payload.items() if name.lower() == "authorization"), None)
+    if given is None:
+        return headers.get("authorization")
+    if not isinstance(given, str):
+        raise Close(FORBIDDEN, "`Authorization` must be `Bearer` and a token.")
+    return given

@@ -1,0 +1,224 @@
+"""Reads straight over the wire: most of what a small read costs is the driver's way to it, not the read.
+
+PyMongo connects, authenticates, encrypts, and watches the replica set. A connection that it has made is taken over
+(`links`); `find`, `find_one` and `aggregate` then send their command (OP_MSG, one at a time) and await the reply, without the tasks, locks and session that the driver takes for each. Everything else falls back to the driver:
+every write, a cursor of more than one batch, a read while all connections are in use or there is no primary, a read
+that failed, and a read whose primary was replaced by another before the answer arrived.
+A read has no effect, so it may be sent again.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import struct
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import bson
+from bson import Int64
+from pymongo import AsyncMongoClient
+from pymongo.errors import ExecutionTimeout
+from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
+
+from portico.resolvers.documents import Document
+
+from .links import Link, Links, Lost
+
+_OP_MSG = 2013
+_HEAD = struct.Struct("<iiiiIB")
+_MAX_TIME_EXPIRED = 50
+# The server is no primary any more, or about to stop; the connection has to authenticate again.
+_OF_NO_USE = {91, 189, 391, 10058, 10107, 11600, 11602, 13435, 13436}
+# A batch ends at 16 MiB in any case.
+_ALL = 2**31 - 1
+_FIND_OPTIONS = {"sort", "limit", "batch_size"}
+_WRITING = {"$merge", "$out"}
+_numbers = itertools.count(1)
+
+
+def _message(command: Document) -> bytes:
+    body = bson.encode(command)
+    return _HEAD.pack(_HEAD.size + len(body), next(_numbers) & _ALL, 0, _OP_MSG, 0, 0) + body
+
+
+def _decoded(reply: bytes) -> Document:
+    answer: Document = bson.decode(memoryview(reply)[_HEAD.size :])
+    return answer
+
+
+class _Event:
+    """What the listeners of the driver's commands hear of a read."""
+
+    def __init__(
+        self, listeners: Sequence[CommandListener], command: Document, address: tuple[str, int | None], database: str
+    ) -> None:
+        self._listeners = listeners
+        self._started_at = time.monotonic()
+        self._name = next(iter(command))
+        self._about: dict[str, Any] = {
+            "request_id": next(_numbers),
+            "connection_id": address,
+            "operation_id": None,
+            "database_name": database,
+        }
+        started = CommandStartedEvent(command, **self._about)
+        for listener in listeners:
+            listener.started(started)
+
+    def end(self, answer: Document | None) -> None:
+        """With None there was no answer."""
+        took = timedelta(seconds=time.monotonic() - self._started_at)
+        if answer is not None and answer["ok"]:
+            succeeded = CommandSucceededEvent(took, answer, self._name, **self._about)
+            for listener in self._listeners:
+                listener.succeeded(succeeded)
+            return
+        failed = CommandFailedEvent(took, answer or {}, self._name, **self._about)
+        for listener in self._listeners:
+            listener.failed(failed)
+
+
+class Reader:
+    """Sends reads of one database to the primary, over links that it opens as they are needed."""
+
+    def __init__(
+        self, client: AsyncMongoClient[Document], database: str, seconds: float, listeners: Sequence[CommandListener]
+    ) -> None:
+        self._links = Links(client, seconds)
+        self._database = database
+        self._listeners = listeners
+        self._common = {
+            "maxTimeMS": int(seconds * 1000),
+            "readConcern": {"level": "local"},
+            "$db": database,
+        }
+
+    async def read(self, command: Document) -> list[Document] | None:
+        """The documents of a read command; None where the driver has to be asked.
+
+        Raises ExecutionTimeout and NetworkTimeout, and what `bson.encode` raises.
+        """
+        link = self._links.take()
+        if link is None:
+            return None
+        event = _Event(self._listeners, command, link.primary.address, self._database) if self._listeners else None
+        answer: Document | None = None
+        try:
+            answer = _decoded(await link.ask(_message({**command, **self._common})))
+            return await self._documents(link, answer) if self._links.is_current(link) else None
+        except Lost:
+            return None
+        finally:
+            if event is not None:
+                event.end(answer)
+            self._links.give_back(link)
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return self._links.connections
+
+    async def close(self) -> None:
+        await self._links.close()
+
+    async def _documents(self, link: Link, answer: Document) -> list[Document] | None:
+        if answer["ok"]:
+            cursor = answer["cursor"]
+            if not cursor["id"]:
+                found: list[Document] = cursor["firstBatch"]
+                return found
+            collection = cursor["ns"].partition(".")[2]
+            end = {"killCursors": collection, "cursors": [Int64(cursor["id"])], "$db": self._database}
+            await link.ask(_message(end))
+            return None
+        if answer.get("code") == _MAX_TIME_EXPIRED:
+            raise ExecutionTimeout(str(answer.get("errmsg")), _MAX_TIME_EXPIRED, answer)
+        if answer.get("code") in _OF_NO_USE:
+            link.close()
+        return None
+
+
+class DirectDatabase:
+    """A database of the driver's whose reads go straight."""
+
+    def __init__(self, database: Any, reader: Reader) -> None:
+        self._database = database
+        self.reader = reader
+        self._collections: dict[str, DirectCollection] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def __getitem__(self, name: str) -> DirectCollection:
+        found = self._collections.get(name)
+        if found is None:
+            found = self._collections[name] = DirectCollection(self._database[name], self.reader)
+        return found
+
+
+class DirectCollection:
+    """A collection of the driver's whose reads go straight. With other options it is the driver's own."""
+
+    def __init__(self, collection: Any, reader: Reader) -> None:
+        self._collection = collection
+        self._reader = reader
+        self.name: str = collection.name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._collection, name)
+
+    def find(
+        self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
+    ) -> Any:
+        if options.keys() - _FIND_OPTIONS:
+            return self._collection.find(query, projection, **options)
+        command: Document = {"find": self.name, "filter": query or {}, "batchSize": _ALL}
+        if projection:
+            command["projection"] = projection
+        if options.get("sort"):
+            command["sort"] = dict(options["sort"])
+        if options.get("limit"):
+            command["limit"] = options["limit"]
+        return DirectCursor(self._reader, command, lambda: self._collection.find(query, projection, **options))
+
+    async def find_one(
+        self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
+    ) -> Document | None:
+        if options.keys() - _FIND_OPTIONS:
+            one: Document | None = await self._collection.find_one(query, projection, **options)
+            return one
+        found = await self.find(query, projection, **{**options, "limit": 1}).to_list()
+        return found[0] if found else None
+
+    async def aggregate(self, pipeline: Sequence[Mapping[str, Any]], **options: Any) -> Any:
+        if options.keys() - {"batchSize"} or not _WRITING.isdisjoint(pipeline[-1] if pipeline else ()):
+            return await self._collection.aggregate(pipeline, **options)
+        command = {"aggregate": self.name, "pipeline": pipeline, "cursor": {"batchSize": _ALL}}
+        return DirectCursor(self._reader, command, lambda: self._collection.aggregate(pipeline, **options))
+
+
+class DirectCursor:
+    """What a read finds: all of it at once goes straight, one after the other goes by the driver."""
+
+    def __init__(self, reader: Reader, command: Document, ordinary: Callable[[], Any]) -> None:
+        self._reader = reader
+        self._command = command
+        self._ordinary = ordinary
+
+    async def to_list(self) -> list[Document]:
+        found = await self._reader.read(self._command)
+        return await (await self._by_driver()).to_list() if found is None else found
+
+    async def __aiter__(self) -> AsyncIterator[Document]:
+        async for document in await self._by_driver():
+            yield document
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ordinary(), name)
+
+    async def _by_driver(self) -> Any:
+        cursor = self._ordinary()
+        return await cursor if inspect.isawaitable(cursor) else cursor

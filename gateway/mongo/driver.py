@@ -1,0 +1,208 @@
+"""Connecting to MongoDB by either driver: PyMongo's own asynchronous client, or Motor.
+
+Everything else is written against PyMongo's asynchronous interface. Motor differs in a few calls that answer a cursor
+at once where PyMongo's are awaited; they are adapted here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, Self, TypeVar, cast
+
+from bson.codec_options import CodecOptions
+from pymongo import AsyncMongoClient, ReadPreference, timeout
+from pymongo.monitoring import CommandListener
+from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import read_pref_mode_from_name
+from pymongo.write_concern import WriteConcern
+
+from portico.gateway.settings import Settings, SettingsError
+from portico.resolvers.documents import Database, Document
+
+from .direct import DirectDatabase, Reader
+
+T = TypeVar("T")
+
+SELECTION_TIMEOUT_MS = 5_000
+# What the writes rest on, whatever a URI says: a look after a mark must see the marks of others.
+_PRIMARY: dict[str, Any] = {
+    "codec_options": CodecOptions(),
+    "read_preference": ReadPreference.PRIMARY,
+    "read_concern": ReadConcern("local"),
+    "write_concern": WriteConcern("majority"),
+}
+
+
+class Connection(Protocol):
+    """A client with its database. `reading` is the same database under the read preference of the settings."""
+
+    database: Database
+    reading: Database
+
+    async def close(self) -> None: ...
+
+
+def connect(settings: Settings, uri: str, listeners: Sequence[CommandListener] = ()) -> Connection:
+    """Opens the client; nothing is sent yet. Raises SettingsError for a URI or driver that cannot be used."""
+    options: dict[str, Any] = {
+        "w": "majority",
+        "retryWrites": True,
+        "serverSelectionTimeoutMS": SELECTION_TIMEOUT_MS,
+        "timeoutMS": settings.database_seconds * 1000,
+        "appname": "portico",
+        "event_listeners": list(listeners),
+    }
+    try:
+        if settings.driver == "motor":
+            return _MotorConnection(settings, uri, options)
+        return _PyMongoConnection(settings, uri, options)
+    except (ValueError, TypeError) as error:
+        raise SettingsError(f"PORTICO_MONGODB_URI cannot be used: {error}") from None
+
+
+async def reach(database: Database) -> None:
+    """Raises a driver's error where MongoDB does not answer soon; a command waits longer, for a failover to end."""
+    with timeout(SELECTION_TIMEOUT_MS / 1000):
+        await database.command("ping")
+
+
+class _PyMongoConnection:
+    def __init__(self, settings: Settings, uri: str, options: dict[str, Any]) -> None:
+        self._client: AsyncMongoClient[Document] = AsyncMongoClient(uri, **options)
+        plain = self._client.get_database(settings.database, **_PRIMARY)
+        preference = _preference(settings)
+        self._reader = Reader(self._client, plain.name, settings.database_seconds, options["event_listeners"])
+        self.database: Database = plain
+        if settings.direct_reads:
+            self.database = cast("Database", DirectDatabase(plain, self._reader))
+        is_primary = preference == ReadPreference.PRIMARY
+        self.reading = self.database if is_primary else plain.with_options(read_preference=preference)
+
+    async def close(self) -> None:
+        await self._reader.close()
+        await self._client.close()
+
+
+class _MotorConnection:
+    def __init__(self, settings: Settings, uri: str, options: dict[str, Any]) -> None:
+        try:
+            from motor.motor_asyncio import AsyncIOMotorClient  # noqa: PLC0415 - an optional extra
+        except ImportError:
+            raise SettingsError("PORTICO_DRIVER is motor: install the extra `portico[motor]`.") from None
+        self._client = AsyncIOMotorClient(uri, **options)
+        plain = self._client.get_database(settings.database, **_PRIMARY)
+        self.database = cast("Database", MotorDatabase(plain))
+        self.reading = cast("Database", MotorDatabase(plain.with_options(read_preference=_preference(settings))))
+
+    async def close(self) -> None:
+        self._client.close()
+
+
+def _preference(settings: Settings) -> Any:
+    mode = read_pref_mode_from_name(settings.read_preference)
+    return next(p for p in vars(ReadPreference).values() if getattr(p, "mode", None) == mode)
+
+
+class MotorDatabase:
+    """A Motor database with PyMongo's asynchronous interface."""
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def __getitem__(self, name: str) -> MotorCollection:
+        return MotorCollection(self._database[name])
+
+    def with_options(self, **options: Any) -> MotorDatabase:
+        return MotorDatabase(self._database.with_options(**options))
+
+    async def watch(self, *args: Any, **kwargs: Any) -> MotorChangeStream:
+        stream = MotorChangeStream()
+        await stream.open(self._database.delegate, *args, **kwargs)
+        return stream
+
+
+class MotorCollection:
+    """A Motor collection with PyMongo's asynchronous interface."""
+
+    def __init__(self, collection: Any) -> None:
+        self._collection = collection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._collection, name)
+
+    def with_options(self, **options: Any) -> MotorCollection:
+        return MotorCollection(self._collection.with_options(**options))
+
+    async def aggregate(self, *args: Any, **kwargs: Any) -> Any:
+        return MotorCursor(self._collection.aggregate(*args, **kwargs))
+
+    def find(self, *args: Any, **kwargs: Any) -> Any:
+        return MotorCursor(self._collection.find(*args, **kwargs))
+
+    async def list_indexes(self) -> Any:
+        return MotorCursor(self._collection.list_indexes())
+
+
+class MotorCursor:
+    """A Motor cursor whose `to_list` takes all there is."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cursor, name)
+
+    def __aiter__(self) -> Any:
+        return self._cursor.__aiter__()
+
+    def limit(self, count: int) -> MotorCursor:
+        self._cursor = self._cursor.limit(count)
+        return self
+
+    async def to_list(self) -> list[Document]:
+        return cast("list[Document]", await self._cursor.to_list(None))
+
+
+class MotorChangeStream:
+    """A change stream of the client that Motor stands on, in a thread of its own.
+
+    Motor's own opens with its first read, so that nobody knows from when on nothing is missed.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "changes")
+        self._stream: Any = None
+
+    async def open(self, database: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            self._stream = await self._run(lambda: database.watch(*args, **kwargs))
+        except BaseException:
+            self._thread.shutdown(wait=False)
+            raise
+
+    @property
+    def alive(self) -> bool:
+        return bool(self._stream.alive)
+
+    @property
+    def resume_token(self) -> Mapping[str, Any] | None:
+        return cast("Mapping[str, Any] | None", self._stream.resume_token)
+
+    async def try_next(self) -> Document | None:
+        return cast("Document | None", await self._run(self._stream.try_next))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        # It is closed behind the read that is under way, which nobody waits for any more.
+        self._thread.submit(self._stream.close)
+        self._thread.shutdown(wait=False)
+
+    async def _run(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)

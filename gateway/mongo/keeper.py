@@ -1,0 +1,76 @@
+"""Keeps the `mongod` of a data folder: starts it, and stops it when nobody uses it any more.
+
+python -m portico.gateway.mongo.keeper FOLDER MONGOD PORT
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO
+
+_POLL_SECONDS = 0.25
+_STOP_SECONDS = 30
+_PR_SET_PDEATHSIG = 1
+# A cache that is small for what is written makes the server write pages out again and again: an import then takes
+# twice as long. A quarter of the memory, and no more than this.
+_MAX_CACHE_GB = 4.0
+
+
+def _die_with_keeper() -> None:
+    """Runs in the child before it becomes `mongod`. Only Linux can; elsewhere a killed keeper leaves it behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _cache_gb() -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{min(memory / 4, _MAX_CACHE_GB):.2f}"
+
+
+def keep(folder: Path, mongod: str, port: int) -> int:
+    command = [
+        mongod,
+        *("--dbpath", str(folder / "mongo")),
+        *("--port", str(port)),
+        *("--bind_ip", "127.0.0.1"),
+        *("--replSet", "portico"),
+        *("--wiredTigerCacheSizeGB", _cache_gb()),
+        # Nobody reads the past here; to keep five minutes of it, and of what was dropped, costs time and open files.
+        *("--setParameter", "minSnapshotHistoryWindowInSeconds=0"),
+        *("--logpath", str(folder / "mongod.log")),
+    ]
+    state = folder / "mongod.json"
+    with (folder / "mongod.users").open("a") as lock, (folder / "mongod.keeper").open("a") as alive:
+        # Tells who comes later that this `mongod` is going to stay.
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        child = subprocess.Popen(command, preexec_fn=_die_with_keeper)  # noqa: S603, PLW1509 - before any thread
+        state.write_text(json.dumps({"port": port, "pid": child.pid}))
+        while child.poll() is None and not _is_unused(lock):
+            time.sleep(_POLL_SECONDS)
+        child.terminate()
+        try:
+            return child.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            return child.wait()
+
+
+def _is_unused(lock: IO[str]) -> bool:
+    """Whether nobody else holds the lock. If so it is held from here on: who comes now waits until this one ends."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(keep(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,254 @@
+"""The connections that direct reads use: taken over from the driver, and bound to one primary of one election.
+
+A primary that stalls does not notice that another one is elected. When it resumes, it answers for a moment from the
+state before the election. So a link belongs to one primary of one election, and `Links` compares that with the driver's
+topology, which never accepts an election earlier than the latest it has seen:
+
+1. Before a read, `take` closes the links to a former primary and returns only links to the current one.
+2. After the answer, `is_current` says whether the primary is still the same. If not, the answer does not count.
+3. While a read waits, `_watch` compares every 50 ms. When the primary changes, all waiting reads fail with `Lost`.
+
+The write that a caller got an acknowledgement for went to a primary that the topology knew. So a read that begins after
+the acknowledgement goes to that primary or a later one, and its answer includes the write.
+
+The topology is an immutable object, so the comparison is by identity; its servers are searched only when it has been
+replaced. The driver's topology listeners are not used: the driver delivers their events up to a second late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Any, NamedTuple
+
+import structlog
+from bson import ObjectId
+from pymongo import AsyncMongoClient
+from pymongo.errors import NetworkTimeout, PyMongoError
+from pymongo.topology_description import TopologyDescription
+
+from portico.resolvers.documents import Document
+
+# Of each process. What is read at once beyond that goes by the driver's own pool.
+CONNECTIONS = 16
+IDLE_SECONDS = 60.0
+# How long a read may wait on a former primary, and how precise its timeout is.
+WATCH_SECONDS = 0.05
+PAUSE_SECONDS = 1.0
+_SIZE = struct.Struct("<i")
+_HAS_PRIMARY = {"RSPrimary", "Mongos", "Standalone"}
+
+_log = structlog.get_logger("portico.direct")
+
+
+class Lost(Exception):
+    """The connection has ended without an answer."""
+
+
+class Primary(NamedTuple):
+    """The server that is read, and the election that made it primary. Only a replica set has elections."""
+
+    address: tuple[str, int | None]
+    election: ObjectId | None
+
+
+def primary_of(topology: TopologyDescription) -> Primary | None:
+    for address, server in topology.server_descriptions().items():
+        if server.server_type_name in _HAS_PRIMARY:
+            return Primary(address, server.election_id)
+    return None
+
+
+class Link(asyncio.Protocol):
+    """A connection of the driver's, taken over. It carries one command at a time."""
+
+    def __init__(self, connection: Any, primary: Primary, seconds: float) -> None:
+        # Held, for the driver's object closes its socket when nobody does.
+        self._connection = connection
+        self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport = connection.conn.get_conn.transport
+        self._part = bytearray()
+        self._reply: asyncio.Future[bytes] | None = None
+        self.primary = primary
+        self.used_at = self._loop.time()
+        self._transport.set_protocol(self)
+        self._transport.resume_reading()
+
+    @property
+    def is_open(self) -> bool:
+        return not self._transport.is_closing()
+
+    async def ask(self, message: bytes) -> bytes:
+        """The reply to a message. Raises Lost and NetworkTimeout. Without a reply the connection is closed."""
+        reply: asyncio.Future[bytes] = self._loop.create_future()
+        self._reply = reply
+        self.used_at = self._loop.time()
+        self._transport.write(message)
+        try:
+            return await reply
+        except BaseException:
+            # A late reply must not be taken for the next command's.
+            self.close()
+            raise
+        finally:
+            self._reply = None
+
+    def close(self) -> None:
+        """Closes the connection. A read that waits for its reply fails with Lost."""
+        self._transport.abort()
+        self._fail(Lost())
+
+    def expire(self, now: float) -> None:
+        """Fails a read with NetworkTimeout when it has waited too long."""
+        if now - self.used_at >= self._seconds:
+            self._fail(NetworkTimeout("The server has not answered in time."))
+
+    def data_received(self, data: bytes) -> None:
+        if self._part or len(data) < _SIZE.size or _SIZE.unpack_from(data)[0] != len(data):
+            self._part += data
+            if len(self._part) < _SIZE.size or _SIZE.unpack_from(self._part)[0] > len(self._part):
+                return
+            data, self._part = bytes(self._part), bytearray()
+        if self._reply is None or self._reply.done():
+            self.close()
+        else:
+            self._reply.set_result(data)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._fail(Lost())
+
+    def _fail(self, error: Exception) -> None:
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_exception(error)
+
+
+class Links:
+    """Up to CONNECTIONS links to the primary, opened as they are needed."""
+
+    def __init__(self, client: AsyncMongoClient[Document], seconds: float) -> None:
+        self._client = client
+        self._seconds = seconds
+        self._topology: TopologyDescription | None = None
+        self._primary: Primary | None = None
+        self._idle: list[Link] = []
+        self._busy: set[Link] = set()
+        self._opening: set[asyncio.Task[None]] = set()
+        # To the present primary: idle, busy, or being opened.
+        self._count = 0
+        self._not_before = 0.0
+        self._is_usable = True
+        self._watching: asyncio.TimerHandle | None = None
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._idle) + len(self._busy)
+
+    def take(self) -> Link | None:
+        """A link for one command; it is given back. Where none is free another is opened, for those that come later."""
+        primary = self._current()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        while self._idle:
+            link = self._idle.pop()
+            if link.is_open and now - link.used_at < IDLE_SECONDS:
+                self._busy.add(link)
+                if self._watching is None:
+                    self._watching = loop.call_later(WATCH_SECONDS, self._watch)
+                return link
+            self._count -= 1
+            link.close()
+        if primary is not None and self._is_usable and self._count < CONNECTIONS and now >= self._not_before:
+            self._count += 1
+            task = asyncio.create_task(self._open(primary))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+        return None
+
+    def is_current(self, link: Link) -> bool:
+        """Whether the link's primary is still the primary, by the same election."""
+        return self._current() is link.primary
+
+    def give_back(self, link: Link) -> None:
+        self._busy.discard(link)
+        if link.primary is not self._primary or not self._is_usable:
+            link.close()
+        elif link.is_open:
+            self._idle.append(link)
+        else:
+            self._count -= 1
+
+    async def close(self) -> None:
+        self._is_usable = False
+        if self._opening:
+            # A driver that is interrupted while it connects leaves its socket open.
+            _, late = await asyncio.wait(self._opening, timeout=PAUSE_SECONDS)
+            for task in late:
+                task.cancel()
+        for link in self._idle:
+            link.close()
+
+    def _current(self) -> Primary | None:
+        """The primary in the driver's current topology. Every read calls this twice."""
+        topology = self._client.topology_description
+        if topology is not self._topology:
+            self._topology = topology
+            found = primary_of(topology)
+            if found != self._primary:
+                self._move(found)
+        return self._primary
+
+    def _move(self, primary: Primary | None) -> None:
+        """Closes all links, and fails the reads that wait. The next links go to this primary."""
+        self._primary = primary
+        self._count = 0
+        self._not_before = 0.0
+        for link in (*self._idle, *self._busy):
+            link.close()
+        self._idle.clear()
+
+    def _watch(self) -> None:
+        """Runs every WATCH_SECONDS while a link waits for a reply: ends waits on a former primary, and long ones."""
+        self._watching = None
+        self._current()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for link in self._busy:
+            link.expire(now)
+        if self._busy:
+            self._watching = loop.call_later(WATCH_SECONDS, self._watch)
+
+    async def _open(self, primary: Primary) -> None:
+        link = None
+        try:
+            link = await self._connected(primary)
+        except (PyMongoError, OSError) as error:
+            _log.info("no direct connection", error=str(error))
+        except (AttributeError, TypeError) as error:
+            if self._is_usable:
+                _log.warning("reads go by the driver: this version of it has other parts", error=str(error))
+            self._is_usable = False
+        finally:
+            if primary is not self._primary:
+                # `_count` does not include links to a former primary.
+                if link is not None:
+                    link.close()
+            elif link is not None:
+                self._idle.append(link)
+            else:
+                self._count -= 1
+                self._not_before = asyncio.get_running_loop().time() + PAUSE_SECONDS
+
+    async def _connected(self, primary: Primary) -> Link | None:
+        """Opens a link. Only this function and `Link` use the driver's internals."""
+        inner: Any = self._client
+        server = inner._topology.get_server_by_address(primary.address)  # noqa: SLF001 - see above
+        if server is None:
+            return None
+        connection = await server.pool.connect()
+        try:
+            return Link(connection, primary, self._seconds)
+        except BaseException:
+            await connection.close_conn(None)
+            raise

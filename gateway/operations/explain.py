@@ -1,0 +1,31 @@
+"""`portico explain`: the plan of an operation, without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.tree import Tree
+
+from portico.gateway.operations.plans.describe import describe, tree
+from portico.gateway.operations.plans.executor import PlanExecutor
+from portico.gateway.operations.plans.plan import InvalidVariables, NotCompiled
+from portico.gateway.settings import Settings
+from portico.schema import create_schema
+
+from .documents import InvalidOperation, Operations
+
+
+def plan_of_text(text: str, name: str | None, variables: Mapping[str, Any], settings: Settings) -> Tree:
+    """The plan of an operation as a tree for a terminal. Raises InvalidOperation, of the variables, too."""
+    schema = create_schema()._schema  # noqa: SLF001 - strawberry has no public way to it
+    operations = Operations(schema, settings)
+    operation = operations.get(text)
+    definition = operations.check(operation, name, variables)
+    try:
+        plan = PlanExecutor(schema).plan_of(operation, definition, variables)
+    except InvalidVariables as invalid:
+        raise InvalidOperation(invalid.errors) from None
+    if isinstance(plan, NotCompiled):
+        return Tree(f"graphql-core runs this operation: {plan} is not compiled.")
+    return tree(describe(plan))

@@ -1,0 +1,236 @@
+"""What one operation may ask for: its depth, how many fields it may come to answer, and its costly fields."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple
+
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLEnumType,
+    GraphQLError,
+    GraphQLInputObjectType,
+    GraphQLInterfaceType,
+    GraphQLNamedType,
+    GraphQLObjectType,
+    GraphQLSchema,
+    InlineFragmentNode,
+    OperationDefinitionNode,
+    SelectionNode,
+    SelectionSetNode,
+    get_introspection_query,
+    get_named_type,
+    parse,
+)
+
+from portico.schema.fields import MAX_COSTLY, cost_of
+
+from .costly import CostlyFields
+from .sizes import Sizes, facts_of, length_of
+
+# Introspection may answer so many times what a tool needs that asks for the whole schema.
+_WHOLE_SCHEMAS = 2
+# Counting the costly fields of an operation visits each of its fields. Only fragments within fragments have more.
+_MOST_COUNTED = 2_000
+
+
+class Limits:
+    """The bounds on the operations of one schema."""
+
+    def __init__(self, schema: GraphQLSchema, *, max_depth: int, max_cost: int) -> None:
+        self._schema = schema
+        self._max_depth = max_depth
+        self._max_cost = max_cost
+        self._costly = CostlyFields(schema)
+        self._introspection = _introspection_sizes(schema)
+        whole = _whole_introspection()
+        operation = next(node for node in whole.definitions if isinstance(node, OperationDefinitionNode))
+        self._max_introspection = _WHOLE_SCHEMAS * self._weigh(whole, operation, {}).introspection
+
+    def check(self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]) -> None:
+        """Raises OPERATION_TOO_COMPLEX for a validated operation that is too deep or may answer too much, or that makes
+        the database read too many whole lists.
+        """
+        found = self._weigh(document, operation, variables)
+        if found.depth > self._max_depth:
+            raise too_complex(f"The operation is {found.depth} levels deep; {self._max_depth} are allowed.")
+        if found.may_be_costly:
+            self._check_costly(found, document, operation, variables)
+        if found.cost > self._max_cost:
+            raise too_complex(
+                f"The operation may answer more than {self._max_cost:,} fields; "
+                "ask for smaller pages or less below them."
+            )
+        if found.introspection > self._max_introspection:
+            raise too_complex("The operation asks for more of the schema than a tool needs; ask for it in parts.")
+
+    def _check_costly(
+        self,
+        found: _Weight,
+        document: DocumentNode,
+        operation: OperationDefinitionNode,
+        variables: Mapping[str, Any],
+    ) -> None:
+        if found.fields > _MOST_COUNTED:
+            raise too_complex(
+                f"The operation spreads its fragments over {found.fields:,} fields; beside fields that read a whole "
+                f"list, {_MOST_COUNTED:,} are allowed. Select fewer fields, or send separate operations."
+            )
+        costly = self._costly.count(document, operation, variables)
+        if costly.total() > MAX_COSTLY:
+            raise too_complex(_too_costly(costly))
+
+    def facts(self, variables: Mapping[str, Any]) -> Hashable:
+        """What `check` depends on beside the operation: the same facts have the same outcome."""
+        return facts_of(variables, self._costly.input_names)
+
+    def _weigh(
+        self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]
+    ) -> _Weight:
+        sizes = Sizes(operation, variables)
+        scale = _Scale(self._schema, self._introspection, self._costly, document, sizes)
+        return scale.of(operation.selection_set, self._schema.get_root_type(operation.operation))
+
+
+class _Weight(NamedTuple):
+    """Of a selection: the fields that it may answer for one object, and its levels.
+
+    `paged` are those that a connection answers for each row of its page; those of introspection are counted apart.
+    `fields` is how many fields the selection has, with each fragment wherever it is spread.
+    `may_be_costly` is whether there is a costly field among them, whatever the variables are.
+    """
+
+    cost: float = 0
+    paged: float = 0
+    introspection: float = 0
+    depth: int = 0
+    fields: int = 1
+    may_be_costly: bool = False
+
+
+class _Scale:
+    """Counts the fields of an operation as often as its page sizes say that they may be answered."""
+
+    def __init__(
+        self,
+        schema: GraphQLSchema,
+        introspection: Mapping[str, float],
+        costly: CostlyFields,
+        document: DocumentNode,
+        sizes: Sizes,
+    ) -> None:
+        self._schema = schema
+        self._introspection = introspection
+        self._costly = costly
+        self._sizes = sizes
+        self._fragments = {
+            node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)
+        }
+        # Each fragment is weighed once, however many spread it: fragments of fragments would take forever.
+        self._weighed: dict[str, _Weight] = {}
+
+    def of(self, selection_set: SelectionSetNode, parent: GraphQLNamedType | None) -> _Weight:
+        found = [self._selected(node, parent) for node in selection_set.selections]
+        return _Weight(
+            sum(weight.cost for weight in found),
+            sum(weight.paged for weight in found),
+            sum(weight.introspection for weight in found),
+            max((weight.depth for weight in found), default=0),
+            sum(weight.fields for weight in found),
+            any(weight.may_be_costly for weight in found),
+        )
+
+    def _selected(self, node: SelectionNode, parent: GraphQLNamedType | None) -> _Weight:
+        if isinstance(node, FieldNode):
+            return self._field(node, parent)
+        if isinstance(node, InlineFragmentNode):
+            condition = node.type_condition
+            return self.of(node.selection_set, self._schema.type_map[condition.name.value] if condition else parent)
+        assert isinstance(node, FragmentSpreadNode)
+        name = node.name.value
+        if name not in self._weighed:
+            fragment = self._fragments[name]
+            self._weighed[name] = self.of(
+                fragment.selection_set, self._schema.type_map[fragment.type_condition.name.value]
+            )
+        return self._weighed[name]
+
+    def _field(self, node: FieldNode, parent: GraphQLNamedType | None) -> _Weight:
+        name = node.name.value
+        if name == "__typename":
+            return _Weight(depth=1)
+        if name in {"__schema", "__type"}:
+            assert node.selection_set is not None
+            below = self.of(node.selection_set, self._schema.type_map["__Schema" if name == "__schema" else "__Type"])
+            return _Weight(introspection=below.cost, depth=1)
+        field = getattr(parent, "fields", {})[name]
+        declared = cost_of(field)
+        may_be_costly = self._costly.is_costly(node, field)
+        length = self._length(node, parent, length_of(field, declared))
+        if node.selection_set is None:
+            return _Weight(declared.extra + length, depth=1, may_be_costly=may_be_costly)
+        below = self.of(node.selection_set, get_named_type(field.type))
+        cost: float = 1 + declared.extra
+        found = below._replace(
+            cost=0,
+            paged=0,
+            depth=1 + below.depth,
+            fields=1 + below.fields,
+            may_be_costly=may_be_costly or below.may_be_costly,
+        )
+        if declared.length == "page":
+            return found._replace(paged=cost + below.cost)
+        rows = self._sizes.page(node, field) if below.paged else 0
+        return found._replace(cost=cost + below.cost * length + below.paged * rows)
+
+    def _length(self, node: FieldNode, parent: GraphQLNamedType | None, length: float) -> float:
+        """How many values the field answers; of introspection, as many as the schema has on average."""
+        if parent is not None and parent.name.startswith("__"):
+            return self._introspection.get(node.name.value, 1)
+        return length
+
+
+@functools.cache
+def _whole_introspection() -> DocumentNode:
+    return parse(get_introspection_query(specified_by_url=True, input_value_deprecation=True))
+
+
+def _introspection_sizes(schema: GraphQLSchema) -> dict[str, float]:
+    """How long the lists of introspection are: of one object, on average over the schema."""
+    types = schema.type_map.values()
+    fields = [
+        field
+        for found in types
+        if isinstance(found, GraphQLObjectType | GraphQLInterfaceType)
+        for field in found.fields.values()
+    ]
+    inputs = sum(len(found.fields) for found in types if isinstance(found, GraphQLInputObjectType))
+    values = sum(len(found.values) for found in types if isinstance(found, GraphQLEnumType))
+    count = len(types)
+    return {
+        "types": count,
+        "fields": len(fields) / count,
+        "args": sum(len(field.args) for field in fields) / len(fields),
+        "inputFields": inputs / count,
+        "enumValues": values / count,
+        "directives": len(schema.directives),
+    }
+
+
+def too_complex(message: str) -> GraphQLError:
+    return GraphQLError(message, extensions={"code": "OPERATION_TOO_COMPLEX"})
+
+
+def _too_costly(found: Counter[str]) -> str:
+    times = {1: "once", 2: "twice"}
+    counted = ", ".join(f"`{name}` {times.get(count, f'{count:,} times')}" for name, count in sorted(found.items()))
+    return (
+        f"The operation makes the database read whole lists: {counted}. An operation can do so at most {MAX_COSTLY} "
+        "times, counted for each parent that its page sizes allow. Remove some of them, ask for smaller pages above "
+        "them, or send them in separate operations."
+    )

@@ -1,0 +1,200 @@
+"""From a valid operation to its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLAbstractType,
+    GraphQLField,
+    GraphQLInterfaceType,
+    GraphQLList,
+    GraphQLNonNull,
+    GraphQLObjectType,
+    GraphQLOutputType,
+    GraphQLSchema,
+    GraphQLUnionType,
+    OperationDefinitionNode,
+    VariableNode,
+    Visitor,
+    is_leaf_type,
+    visit,
+)
+from graphql.execution.execute import default_field_resolver, default_type_resolver
+from strawberry.schema.schema_converter import GraphQLCoreConverter
+
+from portico.loaders.batching import Loader
+from portico.schema.context import Context
+from portico.schema.fields import Computed, Declaration, Related, Stored, declaration_of, getter
+from portico.schema.installation import TYPE_NAME
+from portico.schema.nodes import KINDS, Kind, types_of
+from portico.schema.selections import Selection
+
+from .arguments import compile_arguments
+from .flat import Complete, compile_related
+from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, NotCompiled, Object, ObjectPlan, Plan, Relation, Shape
+
+_BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
+_INTROSPECTION = {"__schema", "__type"}
+
+
+def conditions_of(document: DocumentNode, definition: OperationDefinitionNode) -> tuple[str, ...]:
+    """The variables that the `@include` and `@skip` of one operation ask: a plan is for some values of them.
+
+    Another operation of the document may have variables of the same names for something else.
+    """
+    found = _Conditions()
+    visit(definition.selection_set, found)
+    fragments = _fragments(document)
+    # The fragments that are found on the way are looked through after those that are known.
+    for name in found.spreads:
+        visit(fragments[name].selection_set, found)
+    return tuple(sorted(found.names))
+
+
+class _Conditions(Visitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.spreads: list[str] = []
+
+    def enter_directive(self, node: Any, *_: Any) -> None:
+        if node.name.value in {"include", "skip"}:
+            values = [argument.value for argument in node.arguments]
+            self.names.update(value.name.value for value in values if isinstance(value, VariableNode))
+
+    def enter_fragment_spread(self, node: FragmentSpreadNode, *_: Any) -> None:
+        if node.name.value not in self.spreads:
+            self.spreads.append(node.name.value)
+
+
+def _fragments(document: DocumentNode) -> dict[str, FragmentDefinitionNode]:
+    return {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
+
+
+def compile_operation(
+    schema: GraphQLSchema, document: DocumentNode, definition: OperationDefinitionNode, conditions: Mapping[str, Any]
+) -> Plan:
+    """The plan of a valid operation, for these values of its conditions. Raises NotCompiled."""
+    fragments = _fragments(document)
+    if any(fragment.variable_definitions for fragment in fragments.values()):
+        raise NotCompiled("fragment variables")
+    root_type = schema.get_root_type(definition.operation)
+    if root_type is None:
+        raise NotCompiled(definition.operation.value)
+    selection = Selection(schema, fragments, conditions, [definition.selection_set])
+    return Plan(schema, definition, fragments, _Compiler(schema).object_plan(root_type, selection))
+
+
+class _Compiler:
+    def __init__(self, schema: GraphQLSchema) -> None:
+        self._schema = schema
+        # Types that share a field share the function that completes what it relates to.
+        self._completers: dict[Hashable, Complete | None] = {}
+
+    def object_plan(self, object_type: GraphQLObjectType, selection: Selection) -> ObjectPlan:
+        responses = selection.responses(object_type)
+        fields = [
+            self._field(object_type, definition, name, nodes, selection)
+            for name, nodes in responses.items()
+            # What the type does not have is left out, as in a document that was not checked.
+            if (definition := self._schema.get_field(object_type, nodes[0].name.value)) is not None
+        ]
+        return ObjectPlan(object_type, fields, [field for field in fields if not field.is_flat])
+
+    def _field(
+        self,
+        parent: GraphQLObjectType,
+        definition: GraphQLField,
+        response_name: str,
+        nodes: list[FieldNode],
+        selection: Selection,
+    ) -> FieldPlan:
+        name = nodes[0].name.value
+        below = selection.below(nodes)
+        if name in _INTROSPECTION:
+            raise NotCompiled(name)
+        plan = FieldPlan(
+            response_name=response_name,
+            name=name,
+            nodes=nodes,
+            parent=parent,
+            definition=definition,
+            is_nullable=not isinstance(definition.type, GraphQLNonNull),
+            shape=self._shape(definition.type, below),
+            selection=below,
+            arguments=compile_arguments(definition, nodes[0]),
+        )
+        if name == "__typename":
+            plan.read = _constant(parent.name)
+            return plan
+        match _declaration(definition):
+            case Stored(path=path, default=default):
+                plan.path, plan.default, plan.read = path, default, getter(path, default)
+            case Computed(function=function):
+                plan.read = function
+            case Related() as declared:
+                # Under whatever names it is selected: they share one read. A relation has no arguments to differ by.
+                wanted = selection.below(selection.fields(parent)[name])
+                plan.relation = self._relation(nodes, declared, wanted, plan.shape)
+            case _:
+                plan.resolve = definition.resolve or default_field_resolver
+        return plan
+
+    def _shape(self, output: GraphQLOutputType, below: Selection) -> Shape:
+        if isinstance(output, GraphQLNonNull):
+            return NonNull(self._shape(output.of_type, below))
+        if isinstance(output, GraphQLList):
+            return ListOf(self._shape(output.of_type, below), not isinstance(output.of_type, GraphQLNonNull))
+        if is_leaf_type(output):
+            return Leaf(output)
+        if isinstance(output, GraphQLObjectType):
+            return Object(self.object_plan(output, below))
+        assert isinstance(output, GraphQLInterfaceType | GraphQLUnionType)
+        return self._abstract(output, below)
+
+    def _abstract(self, output: GraphQLAbstractType, below: Selection) -> Abstract:
+        return Abstract(
+            output,
+            output.resolve_type or default_type_resolver,
+            output.extensions.get(TYPE_NAME),
+            lambda object_type: self.object_plan(object_type, below),
+        )
+
+    def _relation(self, nodes: Sequence[FieldNode], declared: Related, wanted: Selection, shape: Shape) -> Relation:
+        kind = KINDS[declared.kind]
+        projection = wanted.projection(types_of(self._schema, kind), kind.discriminator)
+        name: Hashable = (kind.name, None if projection is None else tuple(projection))
+
+        def loader(context: Context) -> Loader[Any, Any]:
+            return context.loader(name, lambda: kind.read(context.reading, projection))
+
+        return Relation(
+            kind=kind.name,
+            path=declared.path,
+            many=declared.many,
+            projection=projection,
+            keys_of=getter(declared.path, () if declared.many else None),
+            loader=loader,
+            complete_one=self._complete_one(nodes, shape, kind),
+        )
+
+    def _complete_one(self, nodes: Sequence[FieldNode], shape: Shape, kind: Kind) -> Complete | None:
+        key = tuple(map(id, nodes))
+        if key not in self._completers:
+            self._completers[key] = compile_related(shape, kind, self._schema)
+        return self._completers[key]
+
+
+def _constant(value: Any) -> Callable[[Any], Any]:
+    return lambda _source: value
+
+
+def _declaration(definition: GraphQLField) -> Declaration | None:
+    strawberry_field = definition.extensions.get(_BACKREF)
+    return None if strawberry_field is None else declaration_of(strawberry_field)

@@ -1,0 +1,122 @@
+"""A plan as a tree: for `portico explain`, and for `extensions.plan`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphql import GraphQLNamedType, get_named_type
+from rich.text import Text
+from rich.tree import Tree
+
+from portico.schema.connections import PAGED
+from portico.schema.nodes import KINDS, Kind, types_of
+
+from .plan import Abstract, FieldPlan, Leaf, Object, ObjectPlan, Plan, named_shape
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """The tree: {operation, fields: [field, …]}, each field {field, type, from, reads?, fields?, on?}.
+
+    `from` says where the value comes from: `stored`, `computed`, `resolver`, or the keys of a relation. `reads` is
+    what is fetched of each document, null for all of it. `on` has the fields of each type that the value may be of.
+    """
+    definition = plan.definition
+    name = "" if definition.name is None else f" {definition.name.value}"
+    return {
+        "operation": f"{definition.operation.value}{name}",
+        "order": "one field after the other" if plan.is_serial else "all fields at once",
+        "fields": _fields(plan.root),
+    }
+
+
+def _fields(plan: ObjectPlan) -> list[dict[str, Any]]:
+    return [_field(field) for field in plan.fields]
+
+
+def _field(field: FieldPlan) -> dict[str, Any]:
+    alias = "" if field.response_name == field.name else f" as {field.response_name}"
+    node: dict[str, Any] = {
+        "field": field.name + alias,
+        "type": str(field.definition.type),
+        "from": _origin(field),
+        **_reads(field),
+    }
+    match named_shape(field.shape):
+        case Object(plan=plan):
+            node["fields"] = _fields(plan)
+        case Abstract() as shape:
+            types = field.selection.schema.get_possible_types(shape.type)
+            plans = {found.name: shape.plan_of(found) for found in types}
+            node["on"] = {name: _fields(plan) for name, plan in plans.items() if plan.fields}
+        case Leaf():
+            pass
+    return node
+
+
+def _origin(field: FieldPlan) -> str:
+    relation = field.relation
+    if relation is not None:
+        return f"{relation.kind} by {relation.path}, one read a level"
+    if field.path is not None:
+        return f"stored at {field.path}"
+    return "resolver" if field.read is None else "computed"
+
+
+def _reads(field: FieldPlan) -> dict[str, Any]:
+    if field.relation is not None:
+        return {"reads": _paths(field.relation.projection)}
+    if field.read is not None:
+        return {}
+    named = get_named_type(field.definition.type)
+    selection = field.selection
+    kind = _kind_of(named)
+    if kind is not None:
+        return {"reads": _paths(selection.projection(types_of(selection.schema, kind), kind.discriminator))}
+    paged = PAGED.get(named.name)
+    return {} if paged is None else {"reads": _paths(paged.row_projection(selection))}
+
+
+def _paths(projection: Any) -> list[str] | None:
+    return None if projection is None else list(projection)
+
+
+def _kind_of(named: GraphQLNamedType) -> Kind | None:
+    return next((kind for kind in KINDS.values() if named.name in {kind.name, *kind.types}), None)
+
+
+def tree(described: dict[str, Any]) -> Tree:
+    """The same, for a terminal."""
+    root = Tree(_line(described["operation"], described["order"], "bold"), guide_style="dim")
+    _add(root, described["fields"])
+    return root
+
+
+def _line(name: str, more: str = "", style: str = "") -> Text:
+    return Text.assemble((name, style), (f"  {more}" if more else "", "dim"))
+
+
+def _add(branch: Tree, fields: list[dict[str, Any]]) -> None:
+    # What needs nothing but the document stands in one line.
+    plain = [field for field in fields if _is_plain(field)]
+    if plain:
+        branch.add(_line(", ".join(map(_inline, plain))))
+    for field in fields:
+        if _is_plain(field):
+            continue
+        below = branch.add(_line(field["field"], f"{field['type']}  {field['from']}", "cyan"))
+        if "reads" in field:
+            paths = "everything" if field["reads"] is None else ", ".join(field["reads"])
+            below.add(_line("reads", paths, "green"))
+        _add(below, field.get("fields", []))
+        for type_name, inner in field.get("on", {}).items():
+            _add(below.add(_line(f"on {type_name}", style="magenta")), inner)
+
+
+def _is_plain(field: dict[str, Any]) -> bool:
+    in_document = field["from"] == "computed" or field["from"].startswith("stored")
+    return in_document and not {"reads", "on"} & field.keys() and all(map(_is_plain, field.get("fields", [])))
+
+
+def _inline(field: dict[str, Any]) -> str:
+    below = ", ".join(map(_inline, field.get("fields", [])))
+    return f"{field['field']} {{ {below} }}" if below else str(field["field"])

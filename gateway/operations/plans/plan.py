@@ -1,0 +1,174 @@
+"""What an operation does: a tree of its fields, worked out once for its text and the conditions in it.
+
+A field is *flat* where its whole value comes out of its document by declared functions (`schema.fields`), without
+another read. The rest are relations, and fields with resolvers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphql import (
+    FieldNode,
+    FragmentDefinitionNode,
+    GraphQLAbstractType,
+    GraphQLError,
+    GraphQLField,
+    GraphQLLeafType,
+    GraphQLObjectType,
+    GraphQLSchema,
+    OperationDefinitionNode,
+    OperationType,
+)
+
+from portico.loaders.batching import Loader
+from portico.schema.context import Context
+from portico.schema.fields import Getter
+from portico.schema.selections import Selection
+
+from .arguments import Arguments
+
+
+class NotCompiled(Exception):
+    """The operation has something that graphql-core must do. The text names it."""
+
+
+class InvalidVariables(Exception):
+    """The variables are not those of the operation. `errors` name each that is wrong or missing."""
+
+    def __init__(self, errors: list[GraphQLError]) -> None:
+        super().__init__(errors[0].message)
+        self.errors = errors
+
+
+@dataclass(slots=True, eq=False)
+class NonNull:
+    inner: Shape
+
+
+@dataclass(slots=True, eq=False)
+class ListOf:
+    item: Shape
+    is_nullable: bool
+
+
+@dataclass(slots=True, eq=False)
+class Leaf:
+    type: GraphQLLeafType
+
+
+@dataclass(slots=True, eq=False)
+class Object:
+    plan: ObjectPlan
+
+
+@dataclass(slots=True, eq=False)
+class Abstract:
+    """An interface or union. What is selected on each type is worked out when a value of it is first met.
+
+    `type_name` tells the type by the document alone; it is None where that takes `resolve_type`.
+    """
+
+    type: GraphQLAbstractType
+    resolve_type: Callable[..., Any]
+    type_name: Callable[[Any], str] | None
+    compile_for: Callable[[GraphQLObjectType], ObjectPlan]
+    plans: dict[str, ObjectPlan] = field(default_factory=dict)
+
+    def plan_of(self, object_type: GraphQLObjectType) -> ObjectPlan:
+        plan = self.plans.get(object_type.name)
+        if plan is None:
+            plan = self.plans[object_type.name] = self.compile_for(object_type)
+        return plan
+
+
+Shape = NonNull | ListOf | Leaf | Object | Abstract
+
+
+@dataclass(slots=True, eq=False)
+class Relation:
+    """How related documents are read: one read a level, by the keys that `keys_of` finds in each document.
+
+    `complete_one` makes the answer of one document, where that needs nothing more.
+    """
+
+    kind: str
+    path: str
+    many: bool
+    projection: Mapping[str, int] | None
+    keys_of: Getter
+    loader: Callable[[Context], Loader[Any, Any]]
+    complete_one: Getter | None
+
+
+@dataclass(slots=True, eq=False)
+class FieldPlan:
+    """One field of an answer. `read` is how it comes out of its document; without it, `resolve` is called."""
+
+    response_name: str
+    name: str
+    nodes: list[FieldNode]
+    parent: GraphQLObjectType
+    definition: GraphQLField
+    is_nullable: bool
+    shape: Shape
+    selection: Selection
+    arguments: Arguments
+    read: Getter | None = None
+    default: Any = None
+    path: str | None = None
+    relation: Relation | None = None
+    resolve: Callable[..., Any] | None = None
+
+    @property
+    def is_flat(self) -> bool:
+        return self.read is not None and is_flat(self.shape)
+
+
+@dataclass(slots=True, eq=False)
+class ObjectPlan:
+    """What is selected on one object type.
+
+    `complete` makes the answer of a document with the flat fields in their places; `rest` are the others, in order.
+    """
+
+    type: GraphQLObjectType
+    fields: list[FieldPlan]
+    rest: list[FieldPlan] = field(default_factory=list)
+    complete: Callable[[Any], dict[str, Any]] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """An operation, compiled for some values of the variables that its directives ask."""
+
+    schema: GraphQLSchema
+    definition: OperationDefinitionNode
+    fragments: dict[str, FragmentDefinitionNode]
+    root: ObjectPlan
+
+    @property
+    def is_serial(self) -> bool:
+        return self.definition.operation is OperationType.MUTATION
+
+
+def is_flat(shape: Shape) -> bool:
+    """Whether values of this shape are answered without another read, a resolver, or a question about their type."""
+    match shape:
+        case NonNull(inner=inner) | ListOf(item=inner):
+            return is_flat(inner)
+        case Object(plan=plan):
+            return plan.type.is_type_of is None and not plan.rest
+        case Leaf():
+            return True
+        case Abstract():
+            return False
+
+
+def named_shape(shape: Shape) -> Leaf | Object | Abstract:
+    """The shape without its lists and non-nulls."""
+    while isinstance(shape, NonNull | ListOf):
+        shape = shape.inner if isinstance(shape, NonNull) else shape.item
+    return shape

@@ -1,0 +1,111 @@
+"""How many objects the fields of one operation can answer: page sizes, lists, and the variables that decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from graphql import (
+    FieldNode,
+    GraphQLField,
+    GraphQLList,
+    GraphQLNonNull,
+    IntValueNode,
+    NullValueNode,
+    ObjectValueNode,
+    OperationDefinitionNode,
+    ValueNode,
+    VariableNode,
+)
+
+from portico.schema.fields import Cost, cost_of
+
+MAX_FIRST = 100
+# What a list counts as whose field declares no length.
+DEFAULT_LENGTH = 100
+_BITS_32 = 10
+
+
+def facts_of(variables: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
+    """What sizes depend on: numbers, conditions, and which of the input fields of these names are given."""
+    facts: list[Any] = []
+    for variable, value in variables.items():
+        if value is None or isinstance(value, bool | int | float):
+            facts.append((variable, value))
+        elif isinstance(value, str):
+            facts.append((variable, bool(value)))
+        elif isinstance(value, Mapping):
+            facts.append((variable, *(name for name in names if value.get(name))))
+    return tuple(facts)
+
+
+class Sizes:
+    """The sizes that an operation asks for with these variables, as they were sent."""
+
+    def __init__(self, operation: OperationDefinitionNode, variables: Mapping[str, Any]) -> None:
+        self._variables = variables
+        self._defaults = {node.variable.name.value: node.default_value for node in operation.variable_definitions or ()}
+
+    def page(self, node: FieldNode, field: GraphQLField) -> float:
+        """How many rows a connection can have."""
+        if "first" not in field.args:
+            return MAX_FIRST
+        default = int(field.args["first"].default_value or 1)
+        return min(max(self._number(argument(node, "first"), default), 1), MAX_FIRST)
+
+    def _number(self, value: Any, default: int) -> float:
+        """The number that a value stands for; the default of the argument where it is null or omitted."""
+        if isinstance(value, IntValueNode):
+            return int(value.value) if len(value.value) < _BITS_32 else MAX_FIRST
+        if not isinstance(value, VariableNode):
+            return default
+        name = value.name.value
+        if name not in self._variables:
+            return self._number(self._defaults.get(name), default)
+        number = self._variables[name]
+        # `20.0` is a whole number to GraphQL, too; execution refuses everything else.
+        return number if isinstance(number, int | float) else default
+
+    def is_given(self, given: ValueNode, name: str) -> bool:
+        """Whether an input object has a value other than null and "" in this field."""
+        if isinstance(given, VariableNode):
+            variable = given.name.value
+            if variable in self._variables:
+                value = self._variables[variable]
+                return isinstance(value, Mapping) and bool(value.get(name))
+            default = self._defaults.get(variable)
+            return default is not None and self.is_given(default, name)
+        fields = given.fields if isinstance(given, ObjectValueNode) else ()
+        return any(field.name.value == name and self._is_true(field.value) for field in fields)
+
+    def _is_true(self, node: ValueNode) -> bool:
+        """Whether a value is anything but null, false and ""."""
+        if isinstance(node, VariableNode):
+            name = node.name.value
+            if name in self._variables:
+                return bool(self._variables[name])
+            default = self._defaults.get(name)
+            return default is not None and self._is_true(default)
+        return not isinstance(node, NullValueNode) and bool(getattr(node, "value", True))
+
+    def is_included(self, node: Any) -> bool:
+        """Whether `@skip` and `@include` let the selection through. A null condition is an error when it runs."""
+        for directive in node.directives or ():
+            if directive.name.value in {"skip", "include"}:
+                condition = self._is_true(directive.arguments[0].value)
+                if condition is (directive.name.value == "skip"):
+                    return False
+        return True
+
+
+def argument(node: FieldNode, name: str) -> ValueNode | None:
+    return next((given.value for given in node.arguments or () if given.name.value == name), None)
+
+
+def length_of(field: GraphQLField, cost: Cost | None = None) -> int:
+    """How many values the field counts as, beside the rows of a page."""
+    declared = (cost or cost_of(field)).length
+    if isinstance(declared, int):
+        return declared
+    output = field.type.of_type if isinstance(field.type, GraphQLNonNull) else field.type
+    return DEFAULT_LENGTH if isinstance(output, GraphQLList) else 1

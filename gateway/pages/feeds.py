@@ -1,0 +1,198 @@
+"""`/feeds`: the latest entries of a blog, as Atom and as RSS, e.g. `/feeds/blog.atom`.
+
+A feed holds what readers see, whoever asks. Its entity tag follows from the nodes alone, so a reader who asks whether
+there is anything new costs no text and no rendering; a feed that was made is kept for the next who asks.
+
+A feed has no `Last-Modified`. What is withdrawn, deleted, or put in among older entries changes it and leaves no date:
+a reader that knows a date alone would be told that nothing has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+import orjson
+from feedgenerator import Atom1Feed, Rss201rev2Feed, SyndicationFeed
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+
+from portico.gateway.state import State
+from portico.resolvers.content import nodes as content
+from portico.resolvers.documents import Database, Document
+from portico.schema.markdown import page_html
+
+from .files import Files, NotServed
+from .ranges import precondition_status
+
+ROUTE = "/feeds/{path:path}"
+ENTRIES = 20
+# A reader asks again after so many seconds at the earliest.
+_FRESH = 60
+_KEPT = 32
+_MAX_KEPT_BYTES = 1_000_000
+# Changes with what is made of the same nodes.
+_FORM = "1"
+_HOST = re.compile(r"[\w.-]+(?::\d{1,5})?|\[[0-9a-fA-F:.]+\](?::\d{1,5})?", re.ASCII)
+# What XML 1.0 cannot say.
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SHOWN = {"type": 1, "slug": 1, "title": 1, "author": 1, "tags": 1, "nonce": 1, "updated": 1, "detail.publish_on": 1}
+_SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+
+
+class _DatedFeed(SyndicationFeed):
+    """A feed that says itself when it has changed, also where it has no entries."""
+
+    def latest_post_date(self) -> datetime:
+        changed: datetime = self.feed["changed"]
+        return changed
+
+
+class _Atom(_DatedFeed, Atom1Feed):
+    pass
+
+
+class _Rss(_DatedFeed, Rss201rev2Feed):
+    pass
+
+
+_FORMATS: dict[str, type[_DatedFeed]] = {"atom": _Atom, "rss": _Rss}
+
+
+@dataclass(frozen=True)
+class _Feed:
+    """What a feed is made of. `site` is where its pages are, `url` where it is itself."""
+
+    format: str
+    site: str
+    url: str
+    path: str
+    blog: Document
+    entries: list[Document]
+
+    @property
+    def changed(self) -> datetime:
+        """What the feed says of itself, UTC, without a zone. An entry that is withdrawn takes its date along."""
+        dates: list[datetime] = [self.blog["updated"], *(_changed(entry) for entry in self.entries)]
+        return max(dates)
+
+    @property
+    def tag(self) -> str:
+        facts = [_FORM, self.format, self.site, self.url, self.path, self.blog["title"], self.blog["updated"]]
+        facts += [[str(entry["_id"]), entry["nonce"], entry["updated"], entry["tags"]] for entry in self.entries]
+        return f'"{hashlib.blake2b(orjson.dumps(facts), digest_size=16).hexdigest()}"'
+
+
+def _changed(entry: Document) -> datetime:
+    dates: list[datetime] = [entry["updated"], entry["detail"]["publish_on"]]
+    return max(dates)
+
+
+class Feeds(Files):
+    """The ASGI application of `/feeds`."""
+
+    def __init__(self, state: Callable[[], State]) -> None:
+        super().__init__(state)
+        self._made: OrderedDict[str, bytes] = OrderedDict()
+
+    async def respond(self, request: Request, state: State) -> Response:
+        feed = await _found(state, request)
+        tag = feed.tag
+        headers = {**_SAFE, "Cache-Control": f"public, max-age={_FRESH}", "ETag": tag}
+        status = precondition_status(request.headers, request.method, tag=tag, modified=None)
+        if status is not None:
+            return Response(status_code=status, headers=headers)
+        media_type = _FORMATS[feed.format].content_type
+        return Response(await self._body(state.reading, feed), headers=headers, media_type=media_type)
+
+    async def _body(self, db: Database, feed: _Feed) -> bytes:
+        body = self._made.get(feed.tag)
+        if body is None:
+            keys = [entry["_id"] for entry in feed.entries]
+            found = await content.find_by_ids(db, keys, {"nonce": 1, "detail.text": 1}) if keys else {}
+            texts = {key: node["detail"]["text"] for key, node in found.items()}
+            body = await asyncio.to_thread(_written, feed, texts)
+            # Of an entry that was edited just now the text is another than the one that the tag stands for.
+            is_as_named = [found.get(entry["_id"], {}).get("nonce") == entry["nonce"] for entry in feed.entries]
+            if len(body) <= _MAX_KEPT_BYTES and all(is_as_named):
+                self._made[feed.tag] = body
+        else:
+            self._made.move_to_end(feed.tag)
+        while len(self._made) > _KEPT:
+            self._made.popitem(last=False)
+        return body
+
+
+async def _found(state: State, request: Request) -> _Feed:
+    """What the request names. Raises NotServed (404) where it is no blog, or no format."""
+    name, _, format_ = f"/{request.path_params['path']}".rpartition(".")
+    path = content.path_in(name)
+    if path is not None and format_ in _FORMATS:
+        blog = (await content.find_by_paths(state.reading, [path])).get(path)
+        if blog is not None and blog["detail"].get("kind") == content.BLOG:
+            listing = content.entries_of(blog["_id"], state.clock.now())
+            (page,) = await content.find_content_pages(
+                state.reading, [listing], first=ENTRIES, after=None, projection=_SHOWN
+            )
+            own = _base(request)
+            site = (state.settings.site_url or own).rstrip("/")
+            return _Feed(format_, site, f"{own}/feeds{name}.{format_}", name, blog, page.documents)
+    raise NotServed(404, "There is no such feed. That of a blog at `/blog` is `/feeds/blog.atom` or `/feeds/blog.rss`.")
+
+
+def _base(request: Request) -> str:
+    """Where the gateway is, as the request has it."""
+    host = Headers(scope=request.scope).get("host", "")
+    return f"{request.url.scheme}://{host if _HOST.fullmatch(host) else 'localhost'}"
+
+
+def _written(feed: _Feed, texts: Mapping[Any, str]) -> bytes:
+    page = feed.site + feed.path
+    written = _FORMATS[feed.format](
+        title=_xml(feed.blog["title"]),
+        link=page,
+        description=_xml(feed.blog["title"]),
+        feed_url=feed.url,
+        feed_guid=_guid(feed.blog),
+        changed=feed.changed.replace(tzinfo=UTC),
+    )
+    for entry in feed.entries:
+        # One that was deleted a moment ago has no text any more.
+        if entry["_id"] in texts:
+            _add(written, entry, f"{page}/{entry['slug']}", texts[entry["_id"]])
+    text: str = written.writeString("utf-8")
+    return text.encode()
+
+
+def _add(written: _DatedFeed, entry: Document, link: str, text: str) -> None:
+    html = _xml(page_html(text, base=link))
+    is_atom = isinstance(written, Atom1Feed)
+    written.add_item(
+        title=_xml(entry["title"]),
+        link=link,
+        description=None if is_atom else html,
+        content=html if is_atom else None,
+        author_name=_xml(entry["author"]["name"]),
+        pubdate=entry["detail"]["publish_on"].replace(tzinfo=UTC),
+        updateddate=_changed(entry).replace(tzinfo=UTC),
+        unique_id=_guid(entry),
+        unique_id_is_permalink=False,
+        categories=[_xml(tag) for tag in entry["tags"]],
+    )
+
+
+def _guid(node: Document) -> str:
+    """What stays the same however the node's path or title changes."""
+    return f"urn:uuid:{uuid5(NAMESPACE_OID, str(node['_id']))}"
+
+
+def _xml(text: str) -> str:
+    return _NO_XML.sub("", text)

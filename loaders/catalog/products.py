@@ -1,0 +1,32 @@
+"""Products by SKU, and pages of them for many categories at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from portico.loaders.batching import BatchRead
+from portico.resolvers.catalog import products
+from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.paging import Key, Listing, Page
+
+
+def by_sku(db: Database, projection: Projection | None) -> BatchRead[str, Document]:
+    async def read(skus: Sequence[str]) -> Mapping[str, Document]:
+        return await products.find_by_skus(db, skus, projection)
+
+    return read
+
+
+def pages(db: Database, *, first: int, after: Key | None, projection: Projection | None) -> BatchRead[Listing, Page]:
+    async def read(listings: Sequence[Listing]) -> Mapping[Listing, Page]:
+        found = await products.find_product_pages(db, listings, first=first, after=after, projection=projection)
+        return dict(zip(listings, found, strict=True))
+
+    return read
+
+
+def totals(db: Database) -> BatchRead[Listing, int]:
+    async def read(listings: Sequence[Listing]) -> Mapping[Listing, int]:
+        return dict(zip(listings, await products.count_products(db, listings), strict=True))
+
+    return read

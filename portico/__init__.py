@@ -1,0 +1,1 @@
+"""Portico: a GraphQL API gateway over MongoDB."""

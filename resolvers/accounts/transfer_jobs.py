@@ -1,0 +1,113 @@
+"""Finishes or undoes transfers that a crash has left, and checks the money of every account."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from bson import ObjectId
+from pymongo import ASCENDING
+from pymongo.errors import OperationFailure
+from pymongo.read_concern import ReadConcern
+
+from portico.resolvers.documents import Database, Document, in_batches
+from portico.resolvers.writes.sweeps import require, sweep, wrong_with
+
+from . import transfers
+from .accounts import ACCOUNTS
+from .transfers import CANCELLED, COMMITTED, SETTLED, STALE_AFTER, TRANSFERS
+
+_BATCH = 100
+_FIELDS = ("owner", "name", "currency", "balance", "pending", "fence", "created_at")
+_SNAPSHOTS = 20
+_SNAPSHOT_PAUSE = 0.01
+_SNAPSHOT_TOO_OLD = 239
+
+
+async def finish_transfers(db: Database, *, now: datetime) -> int:
+    """Finishes transfers that were committed, and undoes others, where they are older than five seconds. Returns how
+    many.
+    """
+
+    async def end(transfer: Document) -> int:
+        await transfers.call_off(db, transfer)
+        return 1
+
+    return await sweep(db, TRANSFERS, {"open_since": {"$lte": now - STALE_AFTER}}, end)
+
+
+async def find_wrong_accounts(db: Database) -> AsyncIterator[Document]:
+    """Accounts that hold less than nothing, or something else than what came and went, or note a transfer that is over.
+
+    What came are deposits and transfers, what went are transfers. If it holds for each account it holds for the sum of
+    all: what has left one account and not yet reached another is noted in the first. Each hundred accounts are read as
+    they were at one point in time. Yields {_id, name, problem}, and `transfer` where letting go of it mends it.
+    """
+    ids = db[ACCOUNTS.name].find({}, {"_id": 1}, sort=[("_id", ASCENDING)])
+    async for batch in in_batches(ids, _BATCH):
+        async for wrong in _wrong_in(db, [account["_id"] for account in batch]):
+            yield wrong
+
+
+async def _wrong_in(db: Database, ids: Sequence[ObjectId]) -> AsyncIterator[Document]:
+    stages: list[Document] = [
+        {"$match": {"_id": {"$in": list(ids)}}},
+        _sum_of("destination", "came"),
+        _sum_of("source", "went"),
+        {"$lookup": {"from": TRANSFERS.name, "localField": "pending.id", "foreignField": "_id", "as": "noted"}},
+    ]
+    for account in await _at_one_point_in_time(db, stages, len(ids) + 1):
+        for wrong in wrong_with(account, _problems):
+            yield {"_id": account["_id"], "name": account.get("name"), **wrong}
+
+
+async def _at_one_point_in_time(db: Database, stages: list[Document], batch_size: int) -> list[Document]:
+    at_once = db[ACCOUNTS.name].with_options(read_concern=ReadConcern("snapshot"))
+    for attempt in range(_SNAPSHOTS):
+        try:
+            return await (await at_once.aggregate(stages, batchSize=batch_size)).to_list()
+        except OperationFailure as error:
+            # A server may be told to keep no history; then a snapshot can be gone before it is read.
+            if error.code != _SNAPSHOT_TOO_OLD or attempt == _SNAPSHOTS - 1:
+                raise
+        await asyncio.sleep(_SNAPSHOT_PAUSE * attempt)
+    return []
+
+
+def _sum_of(side: str, name: str) -> Document:
+    """What all transfers that are certain have moved on this side of the account."""
+    certain: list[Document] = [
+        {"$match": {"state": {"$in": [COMMITTED, SETTLED]}}},
+        {"$group": {"_id": None, "amount": {"$sum": "$amount"}}},
+    ]
+    lookup = {"from": TRANSFERS.name, "localField": "_id", "foreignField": side, "pipeline": certain, "as": name}
+    return {"$lookup": lookup}
+
+
+def _problems(account: Document) -> list[Document]:
+    require(account, _FIELDS)
+    noted = {transfer["_id"]: transfer for transfer in account["noted"]}
+    expected = _total(account["came"]) - _total(account["went"])
+    found: list[Document] = []
+    for note in account["pending"]:
+        transfer = noted.get(note["id"])
+        state = None if transfer is None else transfer["state"]
+        is_certain = state in {COMMITTED, SETTLED}
+        # Taken out, and not yet counted; or counted, and not yet added.
+        if (note["amount"] < 0) is not is_certain:
+            expected -= abs(note["amount"])
+        if state == CANCELLED:
+            found.append({"problem": "it notes a transfer that was called off", "transfer": transfer})
+        elif state in {None, SETTLED}:
+            found.append({"problem": "it notes a transfer that is over"})
+    if account["balance"] < 0:
+        found.append({"problem": f"its balance is {account['balance']}"})
+    if account["balance"] != expected:
+        found.append({"problem": f"its balance is {account['balance']}, and what came and went makes {expected}"})
+    return found
+
+
+def _total(sums: list[Document]) -> Any:
+    return sums[0]["amount"] if sums else 0

@@ -1,0 +1,132 @@
+"""The product hierarchy: each category holds the way from the root down to it. Reads, and the collection itself.
+
+A document:
+
+    _id        ObjectId
+    slug       unique over the whole hierarchy
+    name
+    parent     the parent's _id; None for a root
+    ancestors  [{_id, slug, name}], root first, without the category itself
+    pending    {op, at}      created, and its parent not yet confirmed
+    refresh    [{op, at}]    renamed or moved, and its subtree not yet brought up to date
+    moving     {op, at, to}  about to go below another parent
+    deleting   {op, at}      about to be deleted, unless something stands below it
+    applied    ids of the latest repeatable operations on it
+
+The last five are records of intent: whatever a crash leaves of them, `category_jobs.finish_changes` finishes or undoes.
+
+Source: MongoDB Applied Design Patterns, ch. 5, "Category Hierarchy".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from bson import ObjectId
+from pymongo import ASCENDING, IndexModel
+
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.errors import NotFound
+from portico.resolvers.paging import Key, Listing, Page, Sort, find_pages
+from portico.resolvers.writes.retries import pause
+
+# Few and small, so the collection stays on one shard; a unique slug could not span several.
+CATEGORIES = CollectionSpec(
+    "categories",
+    indexes=[
+        IndexModel([("slug", ASCENDING)], unique=True),
+        IndexModel([("parent", ASCENDING), ("name", ASCENDING), ("_id", ASCENDING)]),
+        IndexModel([("ancestors._id", ASCENDING), ("name", ASCENDING), ("_id", ASCENDING)]),
+        IndexModel([("moving.to", ASCENDING)], sparse=True),
+        IndexModel([("pending.at", ASCENDING)], sparse=True),
+        IndexModel([("refresh.at", ASCENDING)], sparse=True),
+        IndexModel([("moving.at", ASCENDING)], sparse=True),
+        IndexModel([("deleting.at", ASCENDING)], sparse=True),
+    ],
+)
+
+BY_NAME = Sort((("name", 1),))
+# Another caller's intent on a category is waited for: it is settled within milliseconds, or by a job.
+SETTLING_ATTEMPTS = 100
+SETTLING_PAUSE = 0.02
+# A subtree of so many categories comes with one command; the server would send a hundred at first.
+_BELOW_AT_ONCE = 10_000
+
+
+async def find_by_slugs(
+    db: Database, slugs: Sequence[str], projection: Projection | None = None
+) -> dict[str, Document]:
+    wanted = None if projection is None else {**projection, "slug": 1}
+    query = {"slug": {"$in": list(slugs)}}
+    found = await db[CATEGORIES.name].find(query, wanted, batch_size=len(slugs) + 1).to_list()
+    return {category["slug"]: category for category in found}
+
+
+async def find_by_ids(
+    db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
+) -> dict[ObjectId, Document]:
+    query = {"_id": {"$in": list(ids)}}
+    found = await db[CATEGORIES.name].find(query, projection, batch_size=len(ids) + 1).to_list()
+    return {category["_id"]: category for category in found}
+
+
+def children_of(category_id: ObjectId | None) -> Listing:
+    """The categories right below this one, by name; with None the roots."""
+    return Listing({"parent": category_id}, BY_NAME)
+
+
+def descendants_of(category_id: ObjectId) -> Listing:
+    """The categories below this one at any depth, by name."""
+    return Listing({"ancestors._id": category_id}, BY_NAME)
+
+
+async def find_category_pages(
+    db: Database, listings: Sequence[Listing], *, first: int, after: Key | None, projection: Projection | None
+) -> list[Page]:
+    return await find_pages(db[CATEGORIES.name], listings, first=first, after=after, projection=projection)
+
+
+async def find_descendant_ids(db: Database, ids: Sequence[ObjectId]) -> dict[ObjectId, list[ObjectId]]:
+    """The ids of everything below each of the categories, by one command out of one index."""
+    below: dict[ObjectId, list[ObjectId]] = {category_id: [] for category_id in ids}
+    query = {"ancestors._id": {"$in": list(ids)}}
+    async for category in db[CATEGORIES.name].find(query, {"ancestors._id": 1}, batch_size=_BELOW_AT_ONCE):
+        for ancestor in category["ancestors"]:
+            if ancestor["_id"] in below:
+                below[ancestor["_id"]].append(category["_id"])
+    return below
+
+
+def lineage_below(category: Mapping[str, object] | None) -> list[Document]:
+    """What the ancestors of this category's children are; of roots, with None."""
+    if category is None:
+        return []
+    ancestors = category["ancestors"]
+    assert isinstance(ancestors, list)
+    return [*ancestors, {"_id": category["_id"], "slug": category["slug"], "name": category["name"]}]
+
+
+async def find_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, Document]:
+    """Those of the categories that things may be put below, whole.
+
+    One that is just being created or deleted is waited for, until it is clear which of the two. One that stays
+    unclear, because a crash left it so, is not usable until a job has settled it.
+    """
+    wanted = list(dict.fromkeys(ids))
+    for attempt in range(SETTLING_ATTEMPTS):
+        found = await find_by_ids(db, wanted)
+        unclear = [key for key, category in found.items() if "deleting" in category or "pending" in category]
+        if not unclear or attempt == SETTLING_ATTEMPTS - 1:
+            return {key: category for key, category in found.items() if key not in unclear}
+        await pause(SETTLING_PAUSE)
+    return {}
+
+
+async def require_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, Document]:
+    """As `find_usable`. Raises NotFound where one of them is missing."""
+    wanted = list(dict.fromkeys(ids))
+    found = await find_usable(db, wanted) if wanted else {}
+    for category_id in wanted:
+        if category_id not in found:
+            raise NotFound("Category", str(category_id))
+    return found

@@ -1,0 +1,129 @@
+"""Categories in bulk, by natural keys, safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from bson import ObjectId
+from pymongo.errors import BulkWriteError
+
+from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.errors import DomainError, InvalidInput, SlugTaken
+from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row
+from portico.resolvers.text import require_slug, require_text
+from portico.resolvers.writes import idempotency
+
+from .categories import CATEGORIES, find_usable, lineage_below
+from .category_edits import MAX_NAME, confirm_created, move_category, rename_category
+from .category_lineage import refresh_lineage
+
+
+@dataclass(frozen=True)
+class CategoryRecord:
+    """A category as an import describes it; `parent` is a slug, None for a root."""
+
+    slug: str
+    name: str
+    parent: str | None = None
+
+
+async def put_categories(db: Database, records: Sequence[CategoryRecord], *, now: datetime) -> list[Outcome]:
+    """Creates, renames and moves categories so that they are as the records say. Each slug may occur once.
+
+    Returns:  what became of each record; `waiting` where its parent is not there (yet).
+    Writes:   categories; inserts a level at a time, each confirmed as in `category_edits`.
+    """
+    outcomes: dict[int, Outcome] = {}
+    slugs = {slug for record in records for slug in (record.slug, record.parent) if slug}
+    known = {c["slug"]: c async for c in db[CATEGORIES.name].find({"slug": {"$in": list(slugs)}})}
+    new: dict[int, CategoryRecord] = {}
+    for number, record in enumerate(records):
+        if record.slug in known:
+            outcomes[number] = await outcome_of(_bring_up_to_date(db, known, record, now))
+        else:
+            new[number] = record
+    while ready := {n: r for n, r in new.items() if r.parent is None or r.parent in known}:
+        outcomes |= await _insert_level(db, known, ready, now)
+        new = {number: record for number, record in new.items() if number not in ready}
+    outcomes |= dict.fromkeys(new, "waiting")
+    return [outcomes[number] for number in range(len(records))]
+
+
+async def _bring_up_to_date(db: Database, known: dict[str, Document], record: CategoryRecord, now: datetime) -> Outcome:
+    """Raises what `rename_category` and `move_category` raise."""
+    category = known[record.slug]
+    if record.parent is not None and record.parent not in known:
+        return "waiting"
+    parent_id = known[record.parent]["_id"] if record.parent else None
+    name = require_text(record.name, "name", longest=MAX_NAME)
+    if category["name"] == name and category["parent"] == parent_id:
+        return "unchanged"
+    key: ObjectId = category["_id"]
+    operation_id = idempotency.random_operation_id()
+    if category["name"] != name:
+        await rename_category(db, category_id=key, name=name, slug=None, now=now, operation_id=operation_id)
+    if category["parent"] != parent_id:
+        await move_category(db, category_id=key, new_parent_id=parent_id, now=now, operation_id=operation_id)
+    return "changed"
+
+
+async def _insert_level(
+    db: Database, known: dict[str, Document], records: dict[int, CategoryRecord], now: datetime
+) -> dict[int, Outcome]:
+    """Inserts categories whose parents are there, confirms them, and adds them to `known`."""
+    outcomes: dict[int, Outcome] = {}
+    documents: dict[int, Document] = {}
+    operation_id = idempotency.random_operation_id()
+    for number, record in records.items():
+        try:
+            documents[number] = _document(known, record, operation_id, now)
+        except InvalidInput as error:
+            outcomes[number] = error
+    if not documents:
+        return outcomes
+    ids = [document["_id"] for document in documents.values()]
+    try:
+        await db[CATEGORIES.name].insert_many(documents.values(), ordered=False)
+    except BulkWriteError as error:
+        # A slug that somebody else took a moment ago is found when it is looked for again.
+        numbers = list(documents)
+        for row in error.details["writeErrors"]:
+            number = numbers[row["index"]]
+            outcomes[number] = refused_row(row) or SlugTaken(documents[number]["slug"])
+    parents = {document["parent"] for document in documents.values() if document["parent"] is not None}
+    usable = await find_usable(db, parents) if parents else {}
+    if await refresh_lineage(db, ids) or len(usable) < len(parents):
+        outcomes |= await _confirm_each(db, documents)
+    else:
+        mine = {"_id": {"$in": ids}, "pending.op": operation_id}
+        await db[CATEGORIES.name].update_many(mine, {"$unset": {"pending": ""}})
+    known |= {d["slug"]: d for number, d in documents.items() if number not in outcomes}
+    return outcomes | {number: "created" for number in documents if number not in outcomes}
+
+
+def _document(known: dict[str, Document], record: CategoryRecord, operation_id: str, now: datetime) -> Document:
+    slug = require_slug(record.slug, "slug")
+    parent = known[record.parent] if record.parent else None
+    return {
+        "_id": idempotency.derived_id(operation_id, slug),
+        "slug": slug,
+        "name": require_text(record.name, "name", longest=MAX_NAME),
+        "parent": parent["_id"] if parent else None,
+        "ancestors": lineage_below(parent),
+        SCHEMA_VERSION: CATEGORIES.version,
+        **({"pending": {"op": operation_id, "at": now}} if parent else {}),
+    }
+
+
+async def _confirm_each(db: Database, documents: dict[int, Document]) -> dict[int, Outcome]:
+    """For a level of which a parent went while it was inserted."""
+    outcomes: dict[int, Outcome] = {}
+    for number, document in documents.items():
+        if "pending" in document:
+            try:
+                await confirm_created(db, document)
+            except DomainError as error:
+                outcomes[number] = error
+    return outcomes

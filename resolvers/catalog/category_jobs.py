@@ -1,0 +1,78 @@
+"""Finishes or undoes what a crash has left of writes to the hierarchy, and checks it whole."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable
+from datetime import datetime, timedelta
+from functools import partial
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import CategoryNotEmpty, NotFound
+from portico.resolvers.writes.sweeps import in_turn, sweep, wrong_in_batches
+
+from . import category_edits
+from .categories import CATEGORIES, find_by_ids, lineage_below
+from .category_lineage import LineageUnsettled, refresh_subtree
+
+# A mark is removed by the call that left it within milliseconds. One that is older was left by a crash, or by a call
+# that sleeps: both may go on, for every step is guarded by its own mark.
+STALE_AFTER = timedelta(seconds=5)
+OUT_OF_DATE = "its ancestors are out of date"
+
+
+async def finish_changes(db: Database, *, now: datetime) -> int:
+    """Settles every mark that is older than five seconds. Returns how many.
+
+    Raises:   SweepFailed, once every mark has had its turn.
+    """
+    before = now - STALE_AFTER
+
+    def settle_all(mark: str) -> Awaitable[int]:
+        return sweep(db, CATEGORIES, {f"{mark}.at": {"$lte": before}}, partial(_settle_left, db, mark))
+
+    return await in_turn(*(partial(settle_all, mark) for mark in ("pending", "moving", "deleting", "refresh")))
+
+
+async def _settle_left(db: Database, mark: str, category: Document) -> int:
+    with contextlib.suppress(NotFound, CategoryNotEmpty, LineageUnsettled):
+        await _settle(db, category, mark)
+        return 1
+    return 0
+
+
+async def _settle(db: Database, category: Document, mark: str) -> None:
+    categories = db[CATEGORIES.name]
+    if mark == "pending":
+        await category_edits.confirm_created(db, category)
+    elif mark == "moving":
+        guard = {"_id": category["_id"], "moving.op": category["moving"]["op"]}
+        await categories.update_one(guard, {"$unset": {"moving": ""}})
+    elif mark == "deleting":
+        await category_edits.finish_delete(db, category["_id"], category["deleting"]["op"])
+    else:
+        # Only the marks that were there before it began: what comes meanwhile may come too late to be seen.
+        seen = [change["op"] for change in category["refresh"]]
+        await refresh_subtree(db, category["_id"])
+        await categories.update_one({"_id": category["_id"]}, {"$pull": {"refresh": {"op": {"$in": seen}}}})
+
+
+async def find_wrong_lineages(db: Database) -> AsyncIterator[Document]:
+    """The categories whose stored ancestors are not their parent's with the parent itself, or whose parent is missing.
+
+    If it holds for each category and its parent, it holds for the whole chain. Yields {_id, slug, problem}.
+    """
+    found = db[CATEGORIES.name].find({}, {"slug": 1, "parent": 1, "ancestors": 1})
+    async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
+        yield wrong
+
+
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+    ids = list({category["parent"] for category in batch if category["parent"] is not None})
+    parents = await find_by_ids(db, ids, {"slug": 1, "name": 1, "ancestors": 1})
+    for category in batch:
+        parent = parents.get(category["parent"])
+        if category["parent"] is not None and parent is None:
+            yield {"_id": category["_id"], "slug": category["slug"], "problem": "its parent does not exist"}
+        elif category["ancestors"] != lineage_below(parent):
+            yield {"_id": category["_id"], "slug": category["slug"], "problem": OUT_OF_DATE}

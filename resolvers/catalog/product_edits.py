@@ -1,0 +1,267 @@
+"""Writes to the product catalog.
+
+A product and its categories are kept in step as `category_edits` describes: a product is there, or has left a mark,
+before its writer looks whether the categories are; who deletes a category marks it before looking for products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from uuid import uuid4
+
+from bson import ObjectId
+from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.comments import discussions
+from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.errors import Conflict, NotFound, ProductEditConflict, ProductInUse, SkuTaken
+from portico.resolvers.shop import stock
+from portico.resolvers.writes import idempotency, intents
+from portico.resolvers.writes.retries import attempts, pause
+from portico.resolvers.writes.sweeps import each
+
+from .categories import SETTLING_ATTEMPTS, SETTLING_PAUSE, find_usable, require_usable
+from .product_rules import ProductFields, document_of
+from .products import KIND, PRODUCTS, find_by_sku
+
+# An edit's own two steps can be overtaken by an edit that left the nonce alone: an upgrade, or a job.
+_EDIT_ATTEMPTS = 5
+# The kind of a creation's intent; its keys are SKUs.
+CREATION = "product-creation"
+
+Change = Callable[[Document], Document]
+
+
+async def create_product(db: Database, *, fields: ProductFields, now: datetime, operation_id: str) -> Document:
+    """Puts a new product into the catalog.
+
+    Returns:  the product.
+    Raises:   InvalidInput, NotFound (a category), SkuTaken.
+    Writes:   intents, products: an insert, and its removal where a category went meanwhile. A product without
+              categories is one insert.
+    """
+    document = new_document(fields, operation_id)
+    sku, categories = document["sku"], document["category_ids"]
+    mine = await _created_before(db, document) if idempotency.is_repeatable(operation_id) else None
+    if mine is None:
+        await idempotency.require_not_done(db, operation_id, NotFound("Product", sku))
+        await require_usable(db, categories)
+        if categories:
+            await intents.announce(db, operation_id, kind=CREATION, keys=[sku], now=now)
+        try:
+            await db[PRODUCTS.name].insert_one(document)
+        except DuplicateKeyError:
+            mine = await _created_before(db, document)
+            if mine is None:
+                await intents.withdraw(db, operation_id)
+                raise SkuTaken(sku) from None
+    document = mine or document
+    await idempotency.note(db, operation_id, done=True)
+    if categories:
+        missing = await confirm_created(db, operation_id, [sku])
+        if sku in missing:
+            raise NotFound("Category", str(missing[sku]))
+    return document
+
+
+async def _created_before(db: Database, document: Document) -> Document | None:
+    found = await find_by_sku(db, document["sku"])
+    return found if found is not None and found["_id"] == document["_id"] else None
+
+
+def new_document(fields: ProductFields, operation_id: str) -> Document:
+    """A whole document for a new product. Raises InvalidInput."""
+    return created_by(operation_id, document_of(fields))
+
+
+def created_by(operation_id: str, described: Document) -> Document:
+    """The described product as this operation creates it: with an id and a nonce of its own."""
+    return {
+        "_id": idempotency.derived_id(operation_id, described["sku"]),
+        **described,
+        "nonce": idempotency.derived_nonce(operation_id, described["sku"]),
+        SCHEMA_VERSION: PRODUCTS.version,
+    }
+
+
+async def confirm_created(db: Database, operation_id: str, skus: Sequence[str]) -> dict[str, ObjectId]:
+    """Makes the products that the operation created final, and undoes those of which a category is gone.
+
+    Returns:  the missing category of each product that was undone. May be repeated.
+    Raises:   SweepFailed (products are damaged; the intent stays), once the others are settled.
+    """
+    undone = await _undo_misplaced(db, operation_id, skus)
+    await intents.withdraw(db, operation_id)
+    return undone
+
+
+async def has_created(db: Database, operation_id: str, skus: Sequence[str]) -> bool:
+    """Whether a product that the operation was about to create is there."""
+    mine = [idempotency.derived_id(operation_id, sku) for sku in skus]
+    return await db[PRODUCTS.name].find_one({"sku": {"$in": list(skus)}, "_id": {"$in": mine}}, {"_id": 1}) is not None
+
+
+async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str]) -> dict[str, ObjectId]:
+    """Raises SweepFailed (products are damaged), once the others are settled; Conflict (others kept editing one)."""
+    mine = [idempotency.derived_id(operation_id, sku) for sku in skus]
+    query = {"sku": {"$in": list(skus)}, "_id": {"$in": mine}}
+    created = await db[PRODUCTS.name].find(query, {"sku": 1, "category_ids": 1}).to_list()
+    named = [product["category_ids"] for product in created if isinstance(product.get("category_ids"), list)]
+    usable = await find_usable(db, {key for ids in named for key in ids if isinstance(key, ObjectId)})
+    undone: dict[str, ObjectId] = {}
+
+    async def undo(product: Document) -> int:
+        gone = await _undo_if_misplaced(db, product, usable)
+        if gone is not None:
+            undone[product["sku"]] = gone
+        return 1
+
+    await each(created, undo)
+    return undone
+
+
+async def _undo_if_misplaced(db: Database, created: Document, usable: Mapping[ObjectId, Document]) -> ObjectId | None:
+    """Deletes the product where one of its categories is gone. Returns that category."""
+    product = created
+    async for _ in attempts():
+        gone: ObjectId | None = next((key for key in product["category_ids"] if key not in usable), None)
+        if gone is None or (await db[PRODUCTS.name].delete_one(product)).deleted_count:
+            return gone
+        # An edit has put it elsewhere meanwhile, or somebody has deleted it.
+        mine = {"sku": created["sku"], "_id": created["_id"]}
+        found = await db[PRODUCTS.name].find_one(mine, {"sku": 1, "category_ids": 1})
+        if found is None:
+            return None
+        product, usable = found, await find_usable(db, found["category_ids"])
+    raise Conflict("The product is being changed by others.")
+
+
+async def update_product(
+    db: Database, *, sku: str, nonce: str, change: Change, now: datetime, operation_id: str
+) -> Document:
+    """Edits the product that the caller read under this nonce.
+
+    Args:     change: makes the new document of the present one; raises InvalidInput.
+    Returns:  the product.
+    Raises:   InvalidInput, NotFound (product or category), ProductEditConflict (with the product as it is).
+    Writes:   products; one nonce-guarded update, and before it a mark where categories are added.
+    """
+    async for _ in attempts(_EDIT_ATTEMPTS):
+        product = await _require(db, sku)
+        if idempotency.was_applied(product, operation_id):
+            return product
+        if product["nonce"] != nonce:
+            raise ProductEditConflict(product)
+        changed = change(product) | {"nonce": idempotency.derived_nonce(operation_id, nonce)}
+        if await _try_update(db, product, changed, now, operation_id):
+            await idempotency.trim_marks(db, PRODUCTS, product)
+            return changed
+    raise ProductEditConflict(await _require(db, sku))
+
+
+async def _require(db: Database, sku: str) -> Document:
+    product = await find_by_sku(db, sku)
+    if product is None:
+        raise NotFound("Product", sku)
+    return product
+
+
+async def _try_update(db: Database, product: Document, changed: Document, now: datetime, operation_id: str) -> bool:
+    products = db[PRODUCTS.name]
+    guard = {"sku": product["sku"], "nonce": product["nonce"]}
+    added = [key for key in changed["category_ids"] if key not in product["category_ids"]]
+    if added:
+        # Editors do not take each other's marks away: the first to be done wins.
+        incoming = {"op": operation_id, "at": now, "ids": added}
+        if not (await products.update_one(guard, {"$push": {"incoming": incoming}})).matched_count:
+            return False
+        guard["incoming.op"] = operation_id
+        usable = await find_usable(db, added)
+        gone = next((key for key in added if key not in usable), None)
+        if gone is not None:
+            await products.update_one(guard, {"$pull": {"incoming": {"op": operation_id}}})
+            raise NotFound("Category", str(gone))
+    # The stock tells whether some are available without a new nonce, and the terms hold that, too.
+    guard["stock_version"] = product.get("stock_version")
+    changes = {key: value for key, value in changed.items() if product.get(key) != value and key != "_id"}
+    update: Document = {"$set": changes, **idempotency.mark_applied(operation_id), "$unset": {"incoming": ""}}
+    return bool((await products.update_one(guard, update)).matched_count)
+
+
+async def delete_product(db: Database, *, sku: str, nonce: str, now: datetime, operation_id: str) -> None:
+    """Removes the product that the caller read under this nonce, with the units of it that are available.
+
+    A deletion marks the product first, then closes the stock, which it can only while no cart holds any. Nothing is put
+    into carts from then on. The product is deleted under the mark: who takes the mark off may open the stock again.
+
+    Raises:   NotFound, ProductInUse, ProductEditConflict (with the product as it is), Conflict (a deletion by somebody
+              else does not come to an end).
+    Writes:   products, stock, discussions; a mark, then the stock and the discussion, then the removal, or of the marks
+              where carts hold some.
+    """
+    earlier = await idempotency.notes(db, operation_id)
+    for _ in range(SETTLING_ATTEMPTS):
+        product = await find_by_sku(db, sku)
+        if product is None:
+            if not earlier.get("deleting"):
+                raise NotFound("Product", sku)
+            await stock.write_off(db, sku, earlier["deleting"], now=now)
+            return
+        if product["nonce"] != nonce:
+            raise ProductEditConflict(product)
+        if await _try_delete(db, product, now, operation_id):
+            return
+        await pause(SETTLING_PAUSE)
+    raise Conflict("The product is being deleted by somebody else.")
+
+
+async def _try_delete(db: Database, product: Document, now: datetime, operation_id: str) -> bool:
+    sku = product["sku"]
+    other = product.get("deleting")
+    if other is not None:
+        if other["op"] == operation_id:
+            await settle_deletion(db, sku, other["id"], now=now)
+        return False
+    deletion = uuid4().hex
+    mark = {"id": deletion, "op": operation_id, "at": now}
+    guard = {"sku": sku, "nonce": product["nonce"], "deleting": None}
+    if not (await db[PRODUCTS.name].update_one(guard, {"$set": {"deleting": mark}})).matched_count:
+        return False
+    try:
+        is_closed = await stock.close(db, sku=sku, product_id=product["_id"], deletion=deletion, now=now)
+    except ProductInUse:
+        await settle_deletion(db, sku, deletion, now=now)
+        raise
+    if is_closed:
+        await idempotency.note(db, operation_id, deleting=deletion)
+        # Before: once the product is gone another one may have its SKU, which must not get its comments.
+        await discussions.close(db, kind=KIND, key=sku, of=product["_id"], by=deletion, is_final=False, now=now)
+        mine = {"sku": sku, "nonce": product["nonce"], "deleting.id": deletion}
+        if (await db[PRODUCTS.name].delete_one(mine)).deleted_count:
+            await _settle_discussion(db, product, sku, deletion, is_gone=True, now=now)
+            await stock.write_off(db, sku, deletion, now=now)
+            return True
+    await settle_deletion(db, sku, deletion, now=now)
+    return False
+
+
+async def _settle_discussion(
+    db: Database, product: Document, sku: str, deletion: str, *, is_gone: bool, now: datetime
+) -> None:
+    of = product["_id"]
+    await discussions.settle_closed(db, kind=KIND, key=sku, of=of, by=deletion, is_gone=is_gone, now=now)
+
+
+async def settle_deletion(db: Database, sku: str, deletion: str, *, now: datetime) -> None:
+    """Undoes a deletion that has not deleted its product yet, and finishes one that has. May be repeated.
+
+    Writes:   products, discussions, then stock; one guarded update each. What is closed of the discussion of a product
+              that is gone, `comment_jobs` finds by itself.
+    """
+    mine = {"sku": sku, "deleting.id": deletion}
+    await db[PRODUCTS.name].update_one(mine, {"$unset": {"deleting": ""}})
+    product = await find_by_sku(db, sku, {"_id": 1})
+    if product is not None:
+        await _settle_discussion(db, product, sku, deletion, is_gone=False, now=now)
+    await stock.settle_closed(db, sku, deletion, product_id=None if product is None else product["_id"], now=now)

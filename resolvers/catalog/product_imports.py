@@ -1,0 +1,143 @@
+"""Products in bulk, by natural keys, safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from bson import ObjectId
+from pymongo import UpdateOne
+from pymongo.errors import BulkWriteError
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound, SkuTaken
+from portico.resolvers.import_outcomes import Outcome, refused_row
+from portico.resolvers.writes import idempotency, intents
+
+from .categories import CATEGORIES
+from .product_edits import CREATION, confirm_created, created_by, update_product
+from .product_rules import ProductFields, document_of
+from .product_terms import search_keys
+from .products import PRODUCTS, find_by_skus
+
+
+@dataclass(frozen=True)
+class ProductRecord:
+    """A product as an import describes it: `fields` without category ids, and the categories' slugs."""
+
+    fields: ProductFields
+    categories: Sequence[str] = ()
+
+
+async def put_products(db: Database, records: Sequence[ProductRecord], *, now: datetime) -> list[Outcome]:
+    """Creates and changes products so that they are as the records say. Each SKU may occur once.
+
+    Returns:  what became of each record.
+    Writes:   products; one insert of all new ones, confirmed as in `product_edits`, one update of all changed ones.
+    """
+    outcomes: dict[int, Outcome] = {}
+    categories = await _find_categories(db, records)
+    described: dict[int, Document] = {}
+    for number, record in enumerate(records):
+        try:
+            described[number] = document_of(replace(record.fields, category_ids=_ids(record, categories)))
+        except InvalidInput as error:
+            outcomes[number] = error
+    known = await find_by_skus(db, [document["sku"] for document in described.values()]) if described else {}
+    new: dict[int, Document] = {}
+    changed: dict[int, Document] = {}
+    for number, document in described.items():
+        present = known.get(document["sku"])
+        if present is None:
+            new[number] = document
+            continue
+        # A record says nothing of what else a product is found by, e.g. whether it is in stock.
+        document.update(search_keys(present | document))
+        if all(present.get(key) == value for key, value in document.items()):
+            outcomes[number] = "unchanged"
+        else:
+            changed[number] = document
+    outcomes |= await _insert(db, new, now)
+    outcomes |= await _change(db, known, changed, now)
+    return [outcomes[number] for number in range(len(records))]
+
+
+async def _find_categories(db: Database, records: Sequence[ProductRecord]) -> dict[str, ObjectId]:
+    slugs = list({slug for record in records for slug in record.categories})
+    found = db[CATEGORIES.name].find({"slug": {"$in": slugs}}, {"slug": 1})
+    return {category["slug"]: category["_id"] async for category in found}
+
+
+def _ids(record: ProductRecord, categories: dict[str, ObjectId]) -> list[ObjectId]:
+    for slug in record.categories:
+        if slug not in categories:
+            raise InvalidInput(f"There is no category {slug!r}.", "categories")
+    return [categories[slug] for slug in record.categories]
+
+
+async def _insert(db: Database, new: dict[int, Document], now: datetime) -> dict[int, Outcome]:
+    if not new:
+        return {}
+    operation_id = idempotency.random_operation_id()
+    numbers = list(new)
+    documents = [created_by(operation_id, described) for described in new.values()]
+    skus = [document["sku"] for document in documents]
+    outcomes: dict[int, Outcome] = dict.fromkeys(numbers, "created")
+    await intents.announce(db, operation_id, kind=CREATION, keys=skus, now=now)
+    try:
+        await db[PRODUCTS.name].insert_many(documents, ordered=False)
+    except BulkWriteError as error:
+        for row in error.details["writeErrors"]:
+            outcomes[numbers[row["index"]]] = refused_row(row) or SkuTaken(skus[row["index"]])
+    undone = await confirm_created(db, operation_id, skus)
+    by_sku = dict(zip(skus, numbers, strict=True))
+    return outcomes | {by_sku[sku]: NotFound("Category", str(gone)) for sku, gone in undone.items()}
+
+
+async def _change(
+    db: Database, known: dict[str, Document], changed: dict[int, Document], now: datetime
+) -> dict[int, Outcome]:
+    outcomes: dict[int, Outcome] = {}
+    updates: list[UpdateOne] = []
+    nonces: dict[str, str] = {}
+    for number, document in changed.items():
+        present = known[document["sku"]]
+        operation_id = idempotency.random_operation_id()
+        outcomes[number] = "changed"
+        if any(category_id not in present["category_ids"] for category_id in document["category_ids"]):
+            outcomes[number] = await _change_one(db, present, document, now, operation_id)
+        else:
+            guard = {"sku": document["sku"], "nonce": present["nonce"], "stock_version": present.get("stock_version")}
+            nonce = nonces[document["sku"]] = idempotency.derived_nonce(operation_id, present["nonce"])
+            updates.append(UpdateOne(guard, {"$set": {**document, "nonce": nonce}}))
+    if updates and (await db[PRODUCTS.name].bulk_write(updates, ordered=False)).matched_count < len(updates):
+        outcomes |= await _overtaken(db, changed, nonces)
+    return outcomes
+
+
+async def _overtaken(db: Database, changed: dict[int, Document], nonces: dict[str, str]) -> dict[int, Outcome]:
+    """The records whose products were edited or deleted between the look and the write."""
+    found = db[PRODUCTS.name].find({"sku": {"$in": list(nonces)}}, {"sku": 1, "nonce": 1})
+    present = {product["sku"]: product["nonce"] async for product in found}
+    overtaken = Conflict("Somebody else changed the product meanwhile.")
+    return {
+        number: overtaken
+        for number, document in changed.items()
+        if document["sku"] in nonces and present.get(document["sku"]) != nonces[document["sku"]]
+    }
+
+
+async def _change_one(db: Database, present: Document, document: Document, now: datetime, operation_id: str) -> Outcome:
+    try:
+        await update_product(
+            db,
+            sku=document["sku"],
+            nonce=present["nonce"],
+            change=lambda product: product | document,
+            now=now,
+            operation_id=operation_id,
+        )
+    except DomainError as error:
+        return error
+    return "changed"

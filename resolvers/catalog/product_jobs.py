@@ -1,0 +1,98 @@
+"""Finishes or undoes what a crash has left of writes to the catalog, and checks it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from functools import partial
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.writes import idempotency, intents
+from portico.resolvers.writes.sweeps import in_turn, sweep, wrong_in_batches
+
+from . import product_edits
+from .categories import find_by_ids
+from .category_jobs import STALE_AFTER
+from .product_terms import search_keys
+from .products import PRODUCTS, priced
+
+_CHECKED = {
+    "sku": 1,
+    "nonce": 1,
+    "type": 1,
+    "title": 1,
+    "pricing": 1,
+    "category_ids": 1,
+    "properties": 1,
+    "details": 1,
+    "in_stock": 1,
+    "stock_version": 1,
+    "terms": 1,
+    "keywords": 1,
+}
+
+
+async def finish_changes(db: Database, *, now: datetime) -> int:
+    """Settles every mark and intent that is older than five seconds. Returns how many.
+
+    Raises:   SweepFailed, once every mark and intent has had its turn.
+    """
+    products = db[PRODUCTS.name]
+    before = now - STALE_AFTER
+    stale = {"at": {"$lte": before}}
+
+    async def confirm(intent: Document) -> int:
+        # Where nothing has been written yet, its writer may be about to.
+        is_old = intent["at"] <= now - 2 * idempotency.LEASE
+        if not is_old and not await product_edits.has_created(db, intent["_id"], intent["keys"]):
+            return 0
+        await product_edits.confirm_created(db, intent["_id"], intent["keys"])
+        return 1
+
+    async def forget_incoming(product: Document) -> int:
+        await products.update_one({"sku": product["sku"]}, {"$pull": {"incoming": stale}})
+        return 1
+
+    async def settle_deletion(product: Document) -> int:
+        await product_edits.settle_deletion(db, product["sku"], product["deleting"]["id"], now=now)
+        return 1
+
+    return await in_turn(
+        partial(intents.sweep_left_behind, db, confirm, kind=product_edits.CREATION, before=before),
+        partial(sweep, db, PRODUCTS, {"incoming": {"$elemMatch": stale}}, forget_incoming, fields=()),
+        partial(sweep, db, PRODUCTS, {"deleting.at": {"$lte": before}}, settle_deletion, fields=("deleting",)),
+    )
+
+
+async def find_wrong_products(db: Database) -> AsyncIterator[Document]:
+    """Products whose terms or prices do not follow from their fields, or whose categories do not exist.
+
+    Yields {_id, sku, problem, nonce, stock_version, repair}; `repair` holds the values that mend it. Products of an
+    older version are passed over: an upgrade writes them anew.
+    """
+    found = db[PRODUCTS.name].find({"schema_version": PRODUCTS.version}, _CHECKED)
+    async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
+        yield wrong
+
+
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+    ids = list({category_id for product in batch for category_id in product["category_ids"]})
+    known = await find_by_ids(db, ids, {"_id": 1}) if ids else {}
+    for product in batch:
+        row = {key: product.get(key) for key in ("_id", "sku", "nonce", "stock_version")}
+        if any(category_id not in known for category_id in product["category_ids"]):
+            kept = [category_id for category_id in product["category_ids"] if category_id in known]
+            mended = {"category_ids": kept, **search_keys({**product, "category_ids": kept})}
+            yield {**row, "problem": "it is in a category that does not exist", "repair": mended}
+        elif {name: product.get(name) for name in ("terms", "keywords")} != (keys := search_keys(product)):
+            yield {**row, "problem": "its search terms are out of date", "repair": keys}
+        pricing = product["pricing"]
+        right = priced(pricing["currency"], pricing["list"], pricing["retail"])
+        if pricing != right:
+            yield {**row, "problem": "its savings do not follow from its prices", "repair": {"pricing": right}}
+
+
+async def mend_product(db: Database, wrong: Document) -> None:
+    """Writes the values that `find_wrong_products` found to be right, unless the product was edited meanwhile."""
+    guard = {key: wrong[key] for key in ("sku", "nonce", "stock_version")}
+    await db[PRODUCTS.name].update_one(guard, {"$set": wrong["repair"]})

@@ -1,0 +1,228 @@
+"""What a product must be. Input becomes the fields of a document here, or an error that names the offending value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from bson import ObjectId
+
+from portico.resolvers.documents import Document
+from portico.resolvers.errors import InvalidInput
+from portico.resolvers.money import MAX_AMOUNT
+from portico.resolvers.text import check_length, require_text
+
+from .product_terms import ALBUM, FILM, search_keys
+from .products import priced
+
+MAX_SKU = 100
+MAX_TITLE = 500
+MAX_DESCRIPTION = 20_000
+MAX_LIST = 500
+MAX_DETAILS_DEPTH = 20
+MAX_DETAILS_VALUES = 5_000
+MAX_DETAILS_CHARACTERS = 1_000_000
+# BSON cannot hold what is larger.
+_INT64 = 2**63
+
+# Keys of `details` as callers give them, and as they are stored; by type, with whether it is a list.
+_DETAILS: dict[str, dict[str, tuple[str, bool]]] = {
+    ALBUM: {"artist": ("artist", False), "genres": ("genres", True), "tracks": ("tracks", True)},
+    FILM: {
+        "directors": ("directors", True),
+        "writers": ("writers", True),
+        "actors": ("actors", True),
+        "genres": ("genres", True),
+        "aspectRatio": ("aspect_ratio", False),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Price:
+    """Minor units, and an ISO 4217 code."""
+
+    amount: int
+    currency: str
+
+
+@dataclass(frozen=True)
+class ProductFields:
+    """A product as a merchant describes it. Weight in ounces; dimensions (width, height, depth) in inches."""
+
+    sku: str
+    type: str
+    title: str
+    list_price: Price
+    retail_price: Price
+    description: str | None = None
+    asin: str | None = None
+    weight: float | None = None
+    dimensions: tuple[float, float, float] | None = None
+    category_ids: Sequence[ObjectId] = ()
+    properties: Sequence[tuple[str, str]] = ()
+    issue_date: datetime | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def document_of(fields: ProductFields) -> Document:
+    """The part of the document that the merchant decides on. Raises InvalidInput."""
+    product_type = require_text(fields.type, "type", longest=MAX_SKU)
+    document: Document = {
+        "sku": require_text(fields.sku, "sku", longest=MAX_SKU),
+        "type": product_type,
+        "title": require_text(fields.title, "title", longest=MAX_TITLE),
+        "description": _optional(fields.description, "description", MAX_DESCRIPTION),
+        "asin": _optional(fields.asin, "asin", MAX_SKU),
+        "pricing": pricing_of(fields.list_price, fields.retail_price),
+        "shipping": shipping_of(fields.weight, fields.dimensions),
+        "category_ids": _few(list(dict.fromkeys(fields.category_ids)), "category_ids"),
+        "properties": properties_of(fields.properties),
+        "issue_date": fields.issue_date,
+        "details": details_of(product_type, fields.details),
+    }
+    return {**document, **search_keys(document)}
+
+
+def _optional(value: str | None, name: str, longest: int) -> str | None:
+    return None if value is None else check_length(value, name, longest=longest)
+
+
+def pricing_of(list_price: Price, retail: Price) -> Document:
+    for name, price in (("list", list_price), ("retail", retail)):
+        if not 0 <= price.amount <= MAX_AMOUNT:
+            raise InvalidInput("An amount must be from 0 to 2^53 - 1 minor units.", "pricing", name, "amount")
+        if len(price.currency) != 3 or not (price.currency.isascii() and price.currency.isupper()):  # noqa: PLR2004
+            raise InvalidInput("A currency is three capital letters, e.g. USD.", "pricing", name, "currency")
+    if list_price.currency != retail.currency:
+        raise InvalidInput("Both prices must be in one currency.", "pricing", "retail", "currency")
+    if retail.amount > list_price.amount:
+        raise InvalidInput("The retail price must not be above the list price.", "pricing", "retail")
+    return priced(list_price.currency, list_price.amount, retail.amount)
+
+
+def shipping_of(weight: float | None, dimensions: tuple[float, float, float] | None) -> Document | None:
+    if weight is None and dimensions is None:
+        return None
+    shipping: Document = {}
+    if weight is not None:
+        shipping["weight"] = _measure(weight, "shipping", "weight")
+    if dimensions is not None:
+        names = ("width", "height", "depth")
+        shipping["dimensions"] = {
+            name: _measure(value, "shipping", "dimensions", name) for name, value in zip(names, dimensions, strict=True)
+        }
+    return shipping
+
+
+def _measure(value: float, *path: str) -> float:
+    if not (math.isfinite(value) and value >= 0):
+        raise InvalidInput("A measure must be zero or more.", *path)
+    return float(value)
+
+
+def properties_of(pairs: Sequence[tuple[str, str]]) -> list[Document]:
+    return [
+        {
+            "name": require_text(name, "properties", str(number), "name", longest=MAX_TITLE),
+            "value": require_text(value, "properties", str(number), "value", longest=MAX_TITLE),
+        }
+        for number, (name, value) in enumerate(_few(list(pairs), "properties"))
+    ]
+
+
+def _few(values: list[Any], *path: str) -> list[Any]:
+    if len(values) > MAX_LIST:
+        raise InvalidInput(f"There are {len(values):,}; {MAX_LIST} are allowed.", *path)
+    return values
+
+
+def details_of(product_type: str, details: Any) -> Document:
+    """The details as they are stored. Those of albums and films are checked; others may have any shape."""
+    if not isinstance(details, Mapping):
+        raise InvalidInput("Details must be an object.", "details")
+    known = _DETAILS.get(product_type)
+    if known is None:
+        _check_free(details)
+        return dict(details)
+    stored: Document = {name: [] for name, is_list in known.values() if is_list}
+    for key, value in details.items():
+        if key not in known:
+            raise InvalidInput(f"A product of type {product_type!r} has no {key!r}.", "details", within=[key])
+        name, is_list = known[key]
+        if value is not None:
+            stored[name] = _texts(value, key) if is_list else _text(value, "details", key)
+    return stored
+
+
+def _texts(value: Any, key: str) -> list[str]:
+    if not isinstance(value, list):
+        raise InvalidInput("A list of texts is wanted.", "details", key)
+    return [_text(item, "details", key, str(number)) for number, item in enumerate(_few(value, "details", key))]
+
+
+def _text(value: Any, *path: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput("A text is wanted.", *path)
+    return require_text(value, *path, longest=MAX_TITLE)
+
+
+def _check_free(details: Any) -> None:
+    """Refuses what a document cannot hold, without recursion: the depth is the caller's."""
+    values = characters = 0
+    pending: list[tuple[Any, int, tuple[str, ...]]] = [(details, 1, ())]
+    while pending:
+        value, depth, path = pending.pop()
+        values += 1
+        if depth > MAX_DETAILS_DEPTH:
+            raise InvalidInput(f"Details may be nested {MAX_DETAILS_DEPTH} deep.", "details")
+        if values > MAX_DETAILS_VALUES:
+            raise InvalidInput(f"Details may hold {MAX_DETAILS_VALUES:,} values.", "details")
+        characters += _length(value)
+        if characters > MAX_DETAILS_CHARACTERS:
+            raise InvalidInput(f"Details may hold {MAX_DETAILS_CHARACTERS:,} characters.", "details")
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                if "\0" in key:
+                    raise InvalidInput("A name holds a NUL character.", "details", within=path)
+                pending.append((item, depth + 1, (*path, key)))
+        elif isinstance(value, list):
+            pending += [(item, depth + 1, (*path, str(number))) for number, item in enumerate(value)]
+        elif isinstance(value, int) and not -_INT64 <= value < _INT64:
+            raise InvalidInput("A whole number must fit into 64 bits.", "details", within=path)
+
+
+def _length(value: Any) -> int:
+    """The characters of a text, or of the names in an object."""
+    if isinstance(value, str):
+        return len(value)
+    return sum(map(len, value)) if isinstance(value, Mapping) else 0
+
+
+def changed_product(product: Document, changes: Mapping[str, Any]) -> Document:
+    """The whole document with the changes made. Raises InvalidInput.
+
+    Args:     changes: any of title, description, pricing (list and retail Price), shipping (weight and dimensions),
+              category_ids, properties, issue_date, details; what is left out stays, what is None is cleared.
+    """
+    makers: dict[str, Callable[[Any], Any]] = {
+        "title": lambda title: require_text(title, "title", longest=MAX_TITLE),
+        "description": lambda text: _optional(text, "description", MAX_DESCRIPTION),
+        "pricing": _changed_pricing,
+        "shipping": lambda shipping: None if shipping is None else shipping_of(*shipping),
+        "category_ids": lambda ids: _few(list(dict.fromkeys(ids or ())), "category_ids"),
+        "properties": lambda pairs: properties_of(pairs or ()),
+        "issue_date": lambda date: date,
+        "details": lambda details: details_of(product["type"], {} if details is None else details),
+    }
+    changed = product | {name: makers[name](value) for name, value in changes.items()}
+    return changed | search_keys(changed)
+
+
+def _changed_pricing(prices: tuple[Price, Price] | None) -> Document:
+    if prices is None:
+        raise InvalidInput("Pricing must not be empty.", "pricing")
+    return pricing_of(*prices)

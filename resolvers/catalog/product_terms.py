@@ -1,0 +1,57 @@
+"""What a product can be found by exactly: terms and keywords, each an array under one index for an order.
+
+A term is a kind, a separator and a folded value, e.g. `genre␟jazz`. The source keeps free properties as name-value
+pairs under one index for the same reason ("index all the things"); here the other filters join them.
+
+Terms are what many products share (type, genre, category): each is indexed in every order, so that a page is one walk
+along an index however many match. Keywords are what few share (words of the title, people, properties): indexed once,
+for an index entry costs as much to write as any, and a few matches are soon sorted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portico.resolvers.documents import Document
+from portico.resolvers.text import fold, words
+
+ALBUM = "Audio Album"
+FILM = "Film"
+
+EVERY = "*"
+_SEPARATOR = "\x1f"
+
+
+def term(kind: str, *values: object) -> str:
+    return _SEPARATOR.join((kind, *(str(value) for value in values)))
+
+
+def type_term(product_type: str) -> str:
+    """One of the three types of the schema."""
+    return term("type", {ALBUM: "AUDIO_ALBUM", FILM: "FILM"}.get(product_type, "GENERAL"))
+
+
+def property_term(name: str, value: str) -> str:
+    return term("property", fold(name), fold(value))
+
+
+def stock_term(*, in_stock: bool) -> str:
+    return term("stock", "in" if in_stock else "out")
+
+
+def search_keys(product: Document) -> Document:
+    """The terms and keywords of the product, each once.
+
+    Args:     product: with its type, title, details, properties and category_ids.
+    """
+    details: dict[str, Any] = product["details"]
+    terms = [EVERY, type_term(product["type"]), stock_term(in_stock=bool(product.get("in_stock")))]
+    terms += [term("category", category_id) for category_id in product["category_ids"]]
+    keywords = [term("word", word) for word in words(product["title"])]
+    keywords += [property_term(pair["name"], pair["value"]) for pair in product["properties"]]
+    if product["type"] in {ALBUM, FILM}:
+        terms += [term("genre", fold(genre)) for genre in details.get("genres", ())]
+        keywords += [term("actor", fold(actor)) for actor in details.get("actors", ())]
+        if details.get("artist"):
+            keywords.append(term("artist", fold(details["artist"])))
+    return {"terms": list(dict.fromkeys(terms)), "keywords": list(dict.fromkeys(keywords))}

@@ -1,0 +1,178 @@
+"""The product catalog: one collection for every type, the common fields first, `details` by type. Reads.
+
+A document:
+
+    _id            ObjectId
+    sku            unique, and never changed: it is the key by which everything else names a product
+    type           `Audio Album`, `Film`, or the merchant's own
+    title, description, asin
+    pricing        {currency, list, retail, savings, pct_savings}: minor units, and whole percent rounded down
+    shipping       {weight (ounces), dimensions: {width, height, depth} (inches)}
+    category_ids   [ObjectId]
+    properties     [{name, value}], in the merchant's order
+    issue_date     UTC
+    details        what is particular to the type
+    nonce          changed by every edit
+    terms          what many products share and it can be found by; see `product_terms`
+    keywords       what few products share and it can be found by
+    in_stock       whether some are available, as the stock of `stock_version` said
+    stock_version  the version of the stock that the product was told of last
+    deleting       {id, op, at}  a deletion that is under way
+    incoming       [{op, at, ids}]  edits that are about to put it into these categories
+    applied        ids of the latest repeatable operations on it
+
+`incoming` is a record of intent: `product_jobs.finish_changes` settles what a crash leaves of it.
+
+Source: MongoDB Applied Design Patterns, ch. 5, "Product Catalog".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from bson import ObjectId
+from pymongo import ASCENDING, DESCENDING, TEXT, IndexModel
+
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
+from portico.resolvers.paging import Key, Listing, Page, count_listings, find_pages
+
+from .product_terms import search_keys, stock_term, term
+
+# The kind of what a product's global id stands for.
+KIND = "Product"
+_TEXT_WEIGHTS = {
+    "title": 10,
+    "details.artist": 6,
+    "details.actors": 4,
+    "details.directors": 4,
+    "details.writers": 2,
+    "description": 1,
+}
+
+
+def _by_terms(path: str, direction: int) -> IndexModel:
+    return IndexModel([("terms", ASCENDING), (path, direction), ("_id", direction)])
+
+
+def upgrade_product(document: Document) -> Document:
+    """Version 1 is the source's own form: `details.genre`, `.director`, `.writer`, `.actor`, `.track` and
+    `.issue_date`, no currency, nonce or terms. The new nonce is derived, so that all who upgrade agree on it.
+    """
+    details = _object(document.get("details"))
+    issue_date = document.get("issue_date", details.pop("issue_date", None))
+    for old, new in _RENAMED.items():
+        if old in details:
+            value = details.pop(old)
+            texts = value if isinstance(value, list) else [value]
+            details[new] = [text for text in texts if isinstance(text, str)]
+    pricing = _object(document.get("pricing"))
+    price_list = int(pricing.get("list") or 0)
+    retail = int(pricing.get("retail") or price_list)
+    upgraded = {
+        **document,
+        "title": str(document.get("title") or details.get("title") or document["sku"]),
+        "pricing": priced(pricing.get("currency", "USD"), price_list, retail),
+        "category_ids": document.get("category_ids") or [],
+        "properties": document.get("properties") or [],
+        "issue_date": issue_date,
+        "details": details,
+        "nonce": document.get("nonce") or hashlib.blake2b(document["_id"].binary, digest_size=12).hexdigest(),
+    }
+    return {**upgraded, **search_keys(upgraded)}
+
+
+def _object(value: object) -> Document:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+_RENAMED = {"genre": "genres", "director": "directors", "writer": "writers", "actor": "actors", "track": "tracks"}
+
+PRODUCTS = CollectionSpec(
+    "products",
+    version=2,
+    upgrade=upgrade_product,
+    # The source shards by type, genre and SKU. MongoDB takes no array (genre) into a shard key and keeps a SKU unique
+    # only where the key begins with it.
+    shard_key={"sku": 1},
+    indexes=[
+        IndexModel([("sku", ASCENDING)], unique=True),
+        # Filters are terms, so these four serve each of them in each order; `*` is a term of every product.
+        _by_terms("issue_date", DESCENDING),
+        _by_terms("pricing.pct_savings", ASCENDING),
+        _by_terms("pricing.retail", ASCENDING),
+        _by_terms("title", ASCENDING),
+        # What few products share serves the default order; few are sorted quickly into another.
+        IndexModel([("keywords", ASCENDING), ("issue_date", DESCENDING), ("_id", DESCENDING)]),
+        IndexModel([("incoming.ids", ASCENDING)], sparse=True),
+        IndexModel([("incoming.at", ASCENDING)], sparse=True),
+        IndexModel([("deleting.at", ASCENDING)], sparse=True),
+        # No language: a stop word of English is a title elsewhere (`It`, `The The`), and names have no stems.
+        IndexModel(
+            [(path, TEXT) for path in _TEXT_WEIGHTS],
+            name="search",
+            weights=_TEXT_WEIGHTS,
+            default_language="none",
+            # No field can have this name: what merchants put into `details` must not choose a language.
+            language_override="no\0field",
+        ),
+        IndexModel([("schema_version", ASCENDING)]),
+    ],
+)
+
+
+def priced(currency: str, list_price: int, retail: int) -> Document:
+    """The pricing of a product as it is stored, with what is derived from the two prices."""
+    savings = list_price - retail
+    return {
+        "currency": currency,
+        "list": list_price,
+        "retail": retail,
+        "savings": savings,
+        "pct_savings": savings * 100 // list_price if list_price > 0 else 0,
+    }
+
+
+async def find_by_sku(db: Database, sku: str, projection: Projection | None = None) -> Document | None:
+    return (await find_by_skus(db, [sku], projection)).get(sku)
+
+
+async def find_by_skus(db: Database, skus: Sequence[str], projection: Projection | None = None) -> dict[str, Document]:
+    wanted = None if projection is None else {**projection, "sku": 1}
+    query: Document = {"sku": skus[0]} if len(skus) == 1 else {"sku": {"$in": list(skus)}}
+    found = await db[PRODUCTS.name].find(query, with_version(wanted), batch_size=len(skus) + 1).to_list()
+    return {product["sku"]: product for product in await upgrade_read(db, PRODUCTS, found, wanted)}
+
+
+async def find_product_pages(
+    db: Database, listings: Sequence[Listing], *, first: int, after: Key | None, projection: Projection | None
+) -> list[Page]:
+    pages = await find_pages(db[PRODUCTS.name], listings, first=first, after=after, projection=projection)
+    for page in pages:
+        page.documents = await upgrade_read(db, PRODUCTS, page.documents, projection)
+    return pages
+
+
+async def tell_in_stock(db: Database, sku: str, *, in_stock: bool, version: int) -> None:
+    """Notes whether some are available, as the stock of this version says. One that knows of a later version stays.
+
+    Writes:   products; one guarded update.
+    """
+    known = [stock_term(in_stock=known) for known in (True, False)]
+    replaced = {"$cond": [{"$in": ["$$this", known]}, stock_term(in_stock=in_stock), "$$this"]}
+    told = {"in_stock": in_stock, "stock_version": version}
+    # An old document has no terms; they are made when it is upgraded.
+    terms = {"$cond": [{"$isArray": "$terms"}, {"$map": {"input": "$terms", "in": replaced}}, "$$REMOVE"]}
+    earlier = {"$or": [{"stock_version": None}, {"stock_version": {"$lt": version}}]}
+    await db[PRODUCTS.name].update_one({"sku": sku, **earlier}, [{"$set": {**told, "terms": terms}}])
+
+
+async def count_products(db: Database, listings: Sequence[Listing]) -> list[int]:
+    """How many products each listing has."""
+    return await count_listings(db[PRODUCTS.name], listings)
+
+
+async def is_in_use(db: Database, category_id: ObjectId) -> bool:
+    """Whether a product is in the category, or about to be."""
+    query = {"$or": [{"terms": term("category", category_id)}, {"incoming.ids": category_id}]}
+    return await db[PRODUCTS.name].find_one(query, {"_id": 1}) is not None

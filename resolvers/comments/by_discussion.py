@@ -1,0 +1,286 @@
+"""Comments, all of a discussion in one document: the fastest to show while there are few, up to the document's limit.
+
+A document of `comment_discussions`:
+
+    _id         that of the discussion
+    comments    in the order in which they came; without `discussion` and `replies`
+    replies     {_id: count} of the comments that have, or had, direct replies
+    count       how many comments are listed
+    size        bytes that the comments take, or may come to take: the document stays below the server's limit
+    newest      the name of the comment that was posted last: see `comment_changes`
+
+Every write is one guarded update. A comment that is gone stays where it is, without its text, for to take it out would
+write everything behind it again.
+
+Source: MongoDB Applied Design Patterns, ch. 6, "Approach: Embedding All Comments".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import bson
+from bson import ObjectId
+from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
+from portico.resolvers.errors import Conflict, DiscussionFull, InvalidInput, NotFound
+from portico.resolvers.paging import Key, Page
+from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.retries import attempts
+
+from .comments import CommentListing, CommentRef, named, shown
+from .discussion_removal import require_subject
+from .discussions import EMBEDDED
+from .embedded_reads import chain_of, find_comments, find_embedded_pages
+from .posted import EMBEDDED_COLLECTION
+from .storage import CONTESTED, MARKS_KEPT, Draft, Slug, posted_id
+
+DISCUSSION_DOCUMENTS = CollectionSpec(EMBEDDED_COLLECTION, shard_key={"_id": "hashed"})
+
+# Bytes of comments; the server takes a document of 16 MiB. Edits may go on a little after the last post.
+MAX_POSTED = 14 * 1024 * 1024
+MAX_EDITED = 15 * 1024 * 1024
+# What a comment takes beside itself: its place in the array, its count of replies, the marks that are still to come.
+_BESIDE = 100
+
+
+class EmbeddedStorage:
+    """`Storage` of one document a discussion."""
+
+    name = EMBEDDED
+
+    async def find(
+        self, db: Database, refs: Sequence[CommentRef], projection: Projection | None = None
+    ) -> dict[CommentRef, Document]:
+        wanted: dict[ObjectId, list[ObjectId]] = {}
+        for ref in refs:
+            wanted.setdefault(ref.discussion, []).append(ref.id)
+        conditions = {key: {"$in": ["$$this._id", ids]} for key, ids in wanted.items()}
+        return {comment["ref"]: comment for comment in await find_comments(db, conditions, projection)}
+
+    async def find_by_slug(
+        self, db: Database, slugs: Sequence[Slug], projection: Projection | None = None
+    ) -> dict[Slug, Document]:
+        wanted: dict[ObjectId, list[str]] = {}
+        for discussion, slug in slugs:
+            wanted.setdefault(discussion, []).append(slug)
+        conditions = {key: {"$in": ["$$this.slug", {"$literal": some}]} for key, some in wanted.items()}
+        found = await find_comments(db, conditions, projection)
+        return {(comment["discussion"], comment["slug"]): comment for comment in found}
+
+    async def find_gone(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
+        cond = {"$and": [{"$in": ["$$this._id", list(ids)]}, {"$ne": [{"$ifNull": ["$$this.gone", None]}, None]}]}
+        fields = {"gone": {"$map": {"input": {"$filter": {"input": "$comments", "cond": cond}}, "in": "$$this._id"}}}
+        found = await db[DISCUSSION_DOCUMENTS.name].find_one({"_id": discussion}, fields)
+        return set() if found is None else set(found["gone"])
+
+    async def find_posted_ids(
+        self,
+        db: Database,  # noqa: ARG002
+        discussion: ObjectId,  # noqa: ARG002
+        operation_ids: Sequence[str],
+    ) -> dict[str, ObjectId]:
+        return {operation_id: posted_id(operation_id) for operation_id in operation_ids}
+
+    async def find_pages(
+        self,
+        db: Database,
+        listings: Sequence[CommentListing],
+        *,
+        first: int,
+        after: Key | None,
+        projection: Projection | None,
+    ) -> list[Page]:
+        return await find_embedded_pages(db, listings, first=first, after=after, projection=projection)
+
+    async def count(self, db: Database, discussions: Sequence[ObjectId]) -> Mapping[ObjectId, int]:
+        query = {"_id": {"$in": list(discussions)}}
+        found = await db[DISCUSSION_DOCUMENTS.name].find(query, {"count": 1}).to_list()
+        return {document["_id"]: document["count"] for document in found}
+
+    async def post(self, db: Database, draft: Draft) -> Document:
+        comment_id = posted_id(draft.operation_id)
+        parent, fresh = draft.stored_parent, draft.comment(comment_id)
+        number = 0
+        async for _ in attempts(steps=3):
+            comment = named(fresh, parent, number)
+            if await self._push(db, comment):
+                return shown({**comment}, EMBEDDED, draft.discussion)
+            about = await self._about(db, comment)
+            if about is None:
+                await _insert(db, draft.discussion)
+                # There may have been one, which went with the subject of the discussion.
+                await require_subject(db, draft.discussion)
+                continue
+            known = self._known(about, comment)
+            if known is not None:
+                return await self._require(db, known)
+            number += about["is_slug_taken"]
+        raise Conflict(CONTESTED)
+
+    async def _push(self, db: Database, comment: Document) -> bool:
+        cell = _cell(comment)
+        size = _size(cell)
+        guard: Document = {
+            "_id": comment["discussion"],
+            "comments._id": {"$ne": comment["_id"]},
+            "comments.slug": {"$ne": comment["slug"]},
+            "size": {"$lte": MAX_POSTED - size},
+        }
+        counts: Document = {"count": 1, "size": size}
+        if comment["parent"] is not None:
+            guard["comments"] = {"$elemMatch": {"_id": comment["parent"], "deleted": False}}
+            counts[f"replies.{comment['parent']}"] = 1
+        newest = str(CommentRef(EMBEDDED, comment["discussion"], comment["_id"]))
+        update = {"$push": {"comments": cell}, "$inc": counts, "$set": {"newest": newest}}
+        return bool((await db[DISCUSSION_DOCUMENTS.name].update_one(guard, update)).matched_count)
+
+    async def _about(self, db: Database, comment: Document) -> Document | None:
+        """Why a comment could not be pushed: the document's size, whether the slug is taken, and what there is of the
+        comment and its parent. None where there is no document yet.
+        """
+        ids = [comment["_id"], comment["parent"]]
+        fields = {
+            "size": 1,
+            "found": {"$filter": {"input": "$comments", "cond": {"$in": ["$$this._id", ids]}}},
+            "is_slug_taken": {"$in": [comment["slug"], "$comments.slug"]},
+        }
+        return await db[DISCUSSION_DOCUMENTS.name].find_one({"_id": comment["discussion"]}, fields)
+
+    def _known(self, about: Document, comment: Document) -> CommentRef | None:
+        """The name of the comment, if it has been posted already; None where it is worth another try. Raises as `post`
+        does.
+        """
+        found = {cell["_id"]: cell for cell in about["found"]}
+        if comment["_id"] in found:
+            if "gone" in found[comment["_id"]]:
+                raise NotFound("Comment")
+            return CommentRef(EMBEDDED, comment["discussion"], comment["_id"])
+        if comment["parent"] is not None and found.get(comment["parent"], {"deleted": True})["deleted"]:
+            raise NotFound("Comment", str(CommentRef(EMBEDDED, comment["discussion"], comment["parent"])))
+        if about["size"] > MAX_POSTED - _size(_cell(comment)):
+            raise DiscussionFull
+        return None
+
+    async def edit(self, db: Database, comment: Document, *, text: str, now: datetime, operation_id: str) -> Document:
+        ref: CommentRef = comment["ref"]
+        async for _ in attempts():
+            cell = await self._require(db, ref)
+            if idempotency.was_applied(cell, operation_id):
+                return cell
+            if cell["deleted"]:
+                raise NotFound("Comment", str(ref))
+            changes: Document = {"text": text, "edited": now}
+            if idempotency.is_repeatable(operation_id):
+                marks = cell.get("applied", ())
+                forgotten = await idempotency.forgettable(db, marks, kept=MARKS_KEPT)
+                changes["applied"] = [*(mark for mark in marks if mark not in forgotten), operation_id]
+            before = {name: cell[name] for name in changes if name in cell}
+            growth = _size(changes) - _size(before)
+            same = {"deleted": False, **{name: cell.get(name) for name in changes}}
+            guard: Document = {"_id": ref.discussion, "comments": {"$elemMatch": {"_id": ref.id, **same}}}
+            if growth > 0:
+                guard["size"] = {"$lte": MAX_EDITED - growth}
+            update = {
+                "$set": {f"comments.$.{name}": value for name, value in changes.items()},
+                "$inc": {"size": growth},
+            }
+            if (await db[DISCUSSION_DOCUMENTS.name].update_one(guard, update)).matched_count:
+                return await self._require(db, ref)
+            if growth > 0 and await self._is_full(db, ref.discussion, growth):
+                raise InvalidInput("The discussion has no room for a longer text.", "text")
+        raise Conflict(CONTESTED)
+
+    async def _is_full(self, db: Database, discussion: ObjectId, growth: int) -> bool:
+        query = {"_id": discussion, "size": {"$gt": MAX_EDITED - growth}}
+        return await db[DISCUSSION_DOCUMENTS.name].find_one(query, {"_id": 1}) is not None
+
+    async def delete(self, db: Database, comment: Document, *, now: datetime) -> Document:
+        ref: CommentRef = comment["ref"]
+        async for _ in attempts():
+            chain = await chain_of(db, ref.discussion, comment["key"])
+            cell = chain[-1] if chain and chain[-1]["_id"] == ref.id else None
+            if cell is None or (cell["deleted"] and cell["replies"]):
+                raise NotFound("Comment", str(ref))
+            guard, update, filters = _tombstone(ref, cell) if cell["replies"] else _removal(ref, chain, now)
+            collection = db[DISCUSSION_DOCUMENTS.name]
+            if (await collection.update_one(guard, update, array_filters=filters)).matched_count:
+                return {**comment, "deleted": True, "text": ""}
+        raise Conflict(CONTESTED)
+
+    async def settle(self, db: Database, discussion: Document, entry: Document, *, now: datetime) -> None:
+        """Nothing is ever left under way."""
+
+    async def _require(self, db: Database, ref: CommentRef) -> Document:
+        found = (await self.find(db, [ref])).get(ref)
+        if found is None:
+            raise NotFound("Comment", str(ref))
+        return found
+
+
+Write = tuple[Document, Document, list[Document]]
+
+
+def _tombstone(ref: CommentRef, cell: Document) -> Write:
+    """A comment that has replies stays, without its text."""
+    guard = {"_id": ref.discussion, **_standing(cell, {"$gt": 0})}
+    update = {
+        "$set": {"comments.$[it].deleted": True, "comments.$[it].text": ""},
+        "$inc": {"size": -len(cell["text"].encode())},
+    }
+    return guard, update, [{"it._id": ref.id}]
+
+
+def _removal(ref: CommentRef, chain: Sequence[Document], now: datetime) -> Write:
+    """A comment without replies goes, with those above that are deleted and have no other."""
+    first = len(chain) - 1
+    while first and chain[first - 1]["deleted"] and chain[first - 1]["replies"] == 1:
+        first -= 1
+    going, above = chain[first:], chain[first - 1] if first else None
+    guards = [_standing(chain[-1], {"$in": [None, 0]}), *(_standing(cell, 1) for cell in going[:-1])]
+    counts = {f"replies.{cell['_id']}": -1 for cell in going[:-1]}
+    if above is not None:
+        # One that is deleted stays for the sake of another reply.
+        guards.append(_standing(above, {"$gt": 1} if above["deleted"] else {"$gt": 0}))
+        counts[f"replies.{above['_id']}"] = -1
+    texts = sum(len(cell["text"].encode()) for cell in going)
+    gone = {"comments.$[it].gone": {"at": now}, "comments.$[it].deleted": True, "comments.$[it].text": ""}
+    update = {"$set": gone, "$inc": {"count": -len(going), "size": -texts, **counts}}
+    return (
+        {"_id": ref.discussion, "$and": guards},
+        update,
+        [{"it._id": {"$in": [cell["_id"] for cell in going]}}],
+    )
+
+
+def _standing(cell: Document, replies: Any) -> Document:
+    """The guard that a comment is as it was read: deleted or not, with so many replies."""
+    same = {"_id": cell["_id"], "deleted": cell["deleted"], "text": cell["text"], "gone": None}
+    return {"comments": {"$elemMatch": same}, f"replies.{cell['_id']}": replies}
+
+
+def _cell(comment: Document) -> Document:
+    """The comment as it stands in the array."""
+    return {name: value for name, value in comment.items() if name not in {"discussion", "replies"}}
+
+
+def _size(cell: Mapping[str, Any]) -> int:
+    return len(bson.encode(cell)) + _BESIDE
+
+
+async def _insert(db: Database, discussion: ObjectId) -> None:
+    fresh = {
+        "_id": discussion,
+        "comments": [],
+        "replies": {},
+        "count": 0,
+        "size": 0,
+        SCHEMA_VERSION: DISCUSSION_DOCUMENTS.version,
+    }
+    try:
+        await db[DISCUSSION_DOCUMENTS.name].insert_one(fresh)
+    except DuplicateKeyError:
+        return

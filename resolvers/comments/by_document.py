@@ -1,0 +1,148 @@
+"""Comments, each in a document of its own: any number of them, in any order, each page for the price of its rows.
+
+A comment that is gone leaves its `_id` and its slug behind, so that neither is ever given to another.
+
+Source: MongoDB Applied Design Patterns, ch. 6, "Approach: One Document per Comment".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from bson import ObjectId
+from pymongo import ASCENDING, IndexModel, ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
+from portico.resolvers.paging import Key, Page, find_pages
+
+from .comments import CommentListing, CommentRef, shown, wanted_of
+from .discussions import DOCUMENTS
+from .ledger import LedgerStorage, SlugPartTaken
+from .posted import COMMENTS_COLLECTION
+from .storage import Slug
+
+
+def indexes_of_keys() -> list[IndexModel]:
+    """The orders of comments, each by one walk along an index, whatever is left out."""
+    here = ("discussion", ASCENDING)
+    end = [("key", ASCENDING), ("_id", ASCENDING)]
+    return [
+        IndexModel([here, ("slug", ASCENDING)], unique=True),
+        IndexModel([here, *end]),
+        IndexModel([here, ("parent", ASCENDING), *end]),
+        IndexModel([here, ("depth", ASCENDING), *end]),
+        IndexModel(
+            [here, ("depth", ASCENDING), ("posted", ASCENDING), ("slug", ASCENDING), ("_id", ASCENDING)],
+        ),
+    ]
+
+
+COMMENTS = CollectionSpec(
+    COMMENTS_COLLECTION,
+    indexes=indexes_of_keys(),
+    # All of a discussion on one shard: its pages come from there alone, and its slugs are unique there.
+    shard_key={"discussion": 1},
+)
+# What a comment that is gone leaves behind has none of these, and so is in no index that lists.
+LISTED = ("key", "parent", "depth", "posted")
+
+
+class DocumentStorage(LedgerStorage):
+    """`Storage` of one document a comment."""
+
+    name = DOCUMENTS
+
+    async def find(
+        self, db: Database, refs: Sequence[CommentRef], projection: Projection | None = None
+    ) -> dict[CommentRef, Document]:
+        query = {**_named(refs), "key": {"$exists": True}}
+        cursor = db[COMMENTS.name].find(query, wanted_of(projection), batch_size=len(refs) + 1)
+        found = [shown(comment, DOCUMENTS, comment["discussion"]) for comment in await cursor.to_list()]
+        return {comment["ref"]: comment for comment in found}
+
+    async def find_by_slug(
+        self, db: Database, slugs: Sequence[Slug], projection: Projection | None = None
+    ) -> dict[Slug, Document]:
+        wanted, asked = wanted_of(projection), set(slugs)
+        query = {
+            "discussion": {"$in": list({discussion for discussion, _ in slugs})},
+            "slug": {"$in": list({slug for _, slug in slugs})},
+            "key": {"$exists": True},
+        }
+        cursor = db[COMMENTS.name].find(query, None if wanted is None else {**wanted, "slug": 1})
+        found = {(comment["discussion"], comment["slug"]): comment for comment in await cursor.to_list()}
+        return {key: shown(comment, DOCUMENTS, key[0]) for key, comment in found.items() if key in asked}
+
+    async def find_pages(
+        self,
+        db: Database,
+        listings: Sequence[CommentListing],
+        *,
+        first: int,
+        after: Key | None,
+        projection: Projection | None,
+    ) -> list[Page]:
+        wanted = wanted_of(projection)
+        pages = await find_pages(db[COMMENTS.name], listings, first=first, after=after, projection=wanted)
+        for page in pages:
+            for comment in page.documents:
+                shown(comment, DOCUMENTS, comment["discussion"])
+        return pages
+
+    async def raw(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> dict[ObjectId, Document]:
+        query = {"discussion": discussion, "_id": {"$in": list(ids)}, "attempt": {"$exists": True}}
+        return {comment["_id"]: comment for comment in await db[COMMENTS.name].find(query).to_list()}
+
+    async def change(self, db: Database, comment: Document, guard: Document, update: Document) -> Document | None:
+        query = {"discussion": comment["discussion"], "_id": comment["_id"], **guard}
+        return await db[COMMENTS.name].find_one_and_update(query, update, return_document=ReturnDocument.AFTER)
+
+    async def put(self, db: Database, comment: Document, *, now: datetime) -> Document | None:  # noqa: ARG002
+        try:
+            await db[COMMENTS.name].insert_one({**comment, SCHEMA_VERSION: COMMENTS.version})
+        except DuplicateKeyError as error:
+            if is_slug_taken(error):
+                raise SlugPartTaken from None
+            return None
+        return comment
+
+    async def fence(self, db: Database, discussion: ObjectId, comment_id: ObjectId, *, now: datetime) -> bool:  # noqa: ARG002
+        try:
+            await db[COMMENTS.name].insert_one(fence_of(discussion, comment_id))
+        except DuplicateKeyError:
+            return await self.is_fenced(db, discussion, comment_id)
+        return True
+
+    async def find_fenced(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
+        query = {"discussion": discussion, "_id": {"$in": list(ids)}, "attempt": {"$exists": False}}
+        return {row["_id"] for row in await db[COMMENTS.name].find(query, {"_id": 1}).to_list()}
+
+    async def hide(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
+        mine = {"removing": attempt, "gone": None}
+        update: Document = {
+            "$set": {"gone": {"attempt": attempt, "at": now}},
+            "$unset": dict.fromkeys((*LISTED, "removing", "author", "edited", "applied"), ""),
+        }
+        if await self.change(db, comment, mine, update) is not None:
+            return True
+        found = await self.raw(db, comment["discussion"], [comment["_id"]])
+        return bool(found.get(comment["_id"], {}).get("gone", {}).get("attempt") == attempt)
+
+
+def fence_of(discussion: ObjectId, comment_id: ObjectId) -> Document:
+    """What stands in the place of a comment that can never come. No slug begins as this one does."""
+    return {"_id": comment_id, "discussion": discussion, "slug": f"!{comment_id}"}
+
+
+def is_slug_taken(error: DuplicateKeyError) -> bool:
+    """Whether it was the slug that stood in the way, and not the `_id`."""
+    return "slug" in (error.details or {}).get("keyPattern", {})
+
+
+def _named(refs: Sequence[CommentRef]) -> Document:
+    return {
+        "discussion": {"$in": list({ref.discussion for ref in refs})},
+        "_id": {"$in": [ref.id for ref in refs]},
+    }

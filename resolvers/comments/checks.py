@@ -1,0 +1,164 @@
+"""What must hold of every discussion, found where it does not, and mended where it is clear what is right.
+
+A discussion in which something is under way is passed over: jobs settle what is left of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import datetime
+from functools import partial
+
+from bson import ObjectId
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.writes.sweeps import wrong_in_batches
+
+from .buckets import BUCKETS, FULL
+from .by_discussion import DISCUSSION_DOCUMENTS
+from .by_document import COMMENTS
+from .by_page import KEYS
+from .comments import END
+from .discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, OPEN, find_by_ids
+from .ledger import LedgerStorage, is_childless
+from .storages import STORAGES
+
+_FIELDS = ("_id", "key", "slug", "parent", "replies", "deleted", "coming", "removing", "gone")
+COUNT, REPLIES, CHILDLESS, COMING = "count", "replies", "childless", "coming"
+
+
+async def find_wrong_discussions(db: Database) -> AsyncIterator[Document]:
+    """What is wrong, one by one.
+
+    Yields {_id: the discussion's, storage, problem, repair, …}; `repair` names what `mend_discussion` would do, None
+    where nobody can know what is right.
+    """
+    every = db[DISCUSSIONS.name].find(OPEN, {"storage": 1, "count": 1, "under_way": 1})
+    async for wrong in wrong_in_batches(every, partial(_wrong_in, db), 1):
+        yield wrong
+
+
+async def _wrong_in(db: Database, discussions: list[Document]) -> AsyncIterator[Document]:
+    for discussion in discussions:
+        outline = await _outline(db, discussion)
+        if outline is None:
+            continue
+        comments, wrong = outline
+        found = [*wrong, *_wrong_comments(comments)]
+        if discussion["storage"] != EMBEDDED:
+            found += _wrong_count(discussion["count"], len(comments))
+        after = (await find_by_ids(db, [discussion["_id"]], {"count": 1, "under_way": 1})).get(discussion["_id"])
+        # Its subject may have gone meanwhile.
+        is_busy = (
+            after is None or discussion["under_way"] or after["under_way"] or after["count"] != discussion["count"]
+        )
+        for problem in [] if is_busy else found:
+            yield {"_id": discussion["_id"], "storage": discussion["storage"], **problem}
+
+
+async def mend_discussion(db: Database, wrong: Document, *, now: datetime) -> None:
+    """Does what `repair` says, where it is still as it was found."""
+    comment = wrong.get("comment")
+    storage = STORAGES[wrong["storage"]]
+    if wrong["repair"] == COUNT and wrong["storage"] == EMBEDDED:
+        query = {"_id": wrong["_id"], "count": wrong["stored"], "comments": {"$size": wrong["there"]}}
+        await db[DISCUSSION_DOCUMENTS.name].update_one(query, {"$set": {"count": wrong["right"]}})
+    elif wrong["repair"] == COUNT:
+        query = {"_id": wrong["_id"], "count": wrong["stored"], "under_way": []}
+        await db[DISCUSSIONS.name].update_one(query, {"$set": {"count": wrong["right"]}})
+    elif isinstance(storage, LedgerStorage) and comment is not None:
+        comment = {**comment, "discussion": wrong["_id"]}
+        if wrong["repair"] == REPLIES:
+            idle = {"replies": comment["replies"], "coming.0": {"$exists": False}}
+            await storage.change(db, comment, idle, {"$set": {"replies": wrong["right"]}})
+        elif wrong["repair"] == COMING:
+            await storage.change(db, comment, {}, {"$pull": {"coming": {"attempt": wrong["attempt"]}}})
+        else:
+            await storage.tidy(db, comment, now=now)
+    elif comment is not None:
+        path = f"replies.{comment['_id']}"
+        query = {"_id": wrong["_id"], path: comment["replies"]}
+        await db[DISCUSSION_DOCUMENTS.name].update_one(query, {"$set": {path: wrong["right"]}})
+
+
+async def _outline(db: Database, discussion: Document) -> tuple[list[Document], list[Document]] | None:
+    """The comments that are listed, without their texts; and what is wrong with how they are kept. None while a page is
+    being split, for some comments stand on two pages then.
+    """
+    here = {"discussion": discussion["_id"]}
+    if discussion["storage"] == DOCUMENTS:
+        query = {**here, "key": {"$exists": True}}
+        return await db[COMMENTS.name].find(query, dict.fromkeys(_FIELDS, 1)).to_list(), []
+    if discussion["storage"] == EMBEDDED:
+        return await _embedded_outline(db, discussion["_id"])
+    fields = {"low": 1, "high": 1, "count": 1, "split": 1, **{f"comments.{name}": 1 for name in _FIELDS}}
+    buckets = await db[BUCKETS.name].find(here, fields, sort=[("low", 1)]).to_list()
+    keys = db[KEYS.name].find({**here, "key": {"$exists": True}}, {"key": 1})
+    known = {row["_id"]: row["key"] async for row in keys}
+    cells = [cell for bucket in buckets for cell in bucket["comments"] if "gone" not in cell]
+    if any("split" in bucket for bucket in buckets):
+        return None
+    return cells, [*_wrong_buckets(buckets), *_wrong_keys(cells, known)]
+
+
+async def _embedded_outline(db: Database, discussion: ObjectId) -> tuple[list[Document], list[Document]]:
+    fields = {"count": 1, "replies": 1, **{f"comments.{name}": 1 for name in _FIELDS}}
+    document = await db[DISCUSSION_DOCUMENTS.name].find_one({"_id": discussion}, fields)
+    if document is None:
+        return [], []
+    replies = document["replies"]
+    cells = [
+        {**cell, "replies": replies.get(str(cell["_id"]), 0)} for cell in document["comments"] if "gone" not in cell
+    ]
+    wrong = _wrong_count(document["count"], len(cells), there=len(document["comments"]))
+    return cells, wrong
+
+
+def _problem(text: str, repair: str | None = None, **facts: object) -> Document:
+    return {"problem": text, "repair": repair, **facts}
+
+
+def _wrong_buckets(buckets: Sequence[Document]) -> Iterator[Document]:
+    ends = ["", *(bucket["high"] for bucket in buckets)]
+    for bucket, end in zip(buckets, ends, strict=False):
+        if bucket["low"] != end:
+            yield _problem(f"its pages leave something out between {end!r} and {bucket['low']!r}")
+        astray = [cell["slug"] for cell in bucket["comments"] if not bucket["low"] <= cell["key"] < bucket["high"]]
+        if astray:
+            yield _problem(f"comments are on the wrong page: {', '.join(astray)}")
+        if bucket["count"] != len(bucket["comments"]) or bucket["count"] > FULL:
+            yield _problem(f"a page counts {bucket['count']} comments where there are {len(bucket['comments'])}")
+    if buckets and ends[-1] != END:
+        yield _problem("its last page has an end")
+
+
+def _wrong_keys(cells: Sequence[Document], known: dict[ObjectId, str]) -> Iterator[Document]:
+    for cell in cells:
+        if known.get(cell["_id"]) != cell["key"]:
+            yield _problem(f"comment {cell['slug']} is missing from the index of keys")
+
+
+def _wrong_comments(comments: Sequence[Document]) -> Iterator[Document]:
+    replies = Counter(comment["parent"] for comment in comments)
+    ids = Counter(comment["_id"] for comment in comments)
+    yield from (_problem(f"comment {key} is there {times} times") for key, times in ids.items() if times > 1)
+    for comment in comments:
+        name = f"comment {comment['slug']}"
+        if comment["parent"] is not None and comment["parent"] not in ids:
+            yield _problem(f"{name} replies to one that is not there")
+        right = replies[comment["_id"]]
+        if comment["replies"] != right:
+            text = f"{name} counts {comment['replies']:,} replies where there are {right:,}"
+            yield _problem(text, REPLIES, comment=comment, right=right)
+        for coming in comment.get("coming", ()):
+            yield _problem(f"{name} waits for what nobody does", COMING, comment=comment, attempt=coming["attempt"])
+        if comment["deleted"] and right == 0 and is_childless(comment):
+            yield _problem(f"{name} is deleted and has no replies", CHILDLESS, comment=comment)
+
+
+def _wrong_count(stored: int, right: int, **facts: object) -> list[Document]:
+    if stored == right:
+        return []
+    text = f"it counts {stored:,} comments where there are {right:,}"
+    return [_problem(text, COUNT, stored=stored, right=right, **facts)]

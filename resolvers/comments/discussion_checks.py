@@ -1,0 +1,85 @@
+"""Discussions without a subject, and comments without a discussion: found, and removed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+
+from bson import ObjectId
+
+from portico.resolvers.content import deletion as content_deletion
+from portico.resolvers.documents import SCHEMA_VERSION, Database, Document, in_batches
+from portico.resolvers.writes import intents
+from portico.resolvers.writes.sweeps import wrong_in_batches
+
+from .discussion_removal import remove_comments
+from .discussion_subjects import find_subjects
+from .discussions import DISCUSSIONS, OPEN, find_by_ids
+from .posted import COMMENTS_COLLECTION, EMBEDDED_COLLECTION, KEYS_COLLECTION, PAGES_COLLECTION
+
+_GONE: Document = {"of": None, "by": "", "is_final": True}
+
+
+async def find_stray_discussions(db: Database) -> AsyncIterator[Document]:
+    """Discussions that are seen by nobody, for their subject is gone, and comments of no discussion.
+
+    What a deletion is about to remove is passed over. Yields {_id: the discussion's, problem, is_stray, …}, with its
+    `subject` where it has had one. One without `is_stray` is damaged, so that nobody can tell.
+    """
+    found = db[DISCUSSIONS.name].find(OPEN, {"subject": 1, "of": 1})
+    async for wrong in wrong_in_batches(found, partial(_stray_in, db)):
+        yield wrong
+    for name in (COMMENTS_COLLECTION, KEYS_COLLECTION, PAGES_COLLECTION, EMBEDDED_COLLECTION):
+        path = "_id" if name == EMBEDDED_COLLECTION else "discussion"
+        ids = await db[name].aggregate([{"$sort": {path: 1}}, {"$group": {"_id": f"${path}"}}])
+        async for batch in in_batches(ids):
+            for discussion_id in await _without_discussion(db, [row["_id"] for row in batch]):
+                problem = f"there is something of it in {name}, and it is not there"
+                yield {"_id": discussion_id, "problem": problem, "is_stray": True}
+
+
+async def _stray_in(db: Database, discussions: list[Document]) -> AsyncIterator[Document]:
+    for discussion in await _without_subject(db, discussions):
+        subject = discussion["subject"]
+        problem = f"its subject {subject['kind']}:{subject['key']} is gone"
+        yield {**discussion, "problem": problem, "is_stray": True}
+
+
+async def _without_subject(db: Database, discussions: Sequence[Document]) -> list[Document]:
+    keys = [(one["subject"]["kind"], one["subject"]["key"]) for one in discussions]
+    subjects = await find_subjects(db, keys)
+    wrong = [
+        one
+        for one, key in zip(discussions, keys, strict=True)
+        if key not in subjects or one.get("of") not in {None, subjects[key]["_id"]}
+    ]
+    if not wrong:
+        return []
+    # A deletion that has removed the subject closes the discussion next, and then withdraws its intent.
+    deleting = await intents.announced(db, kind=content_deletion.DELETION)
+    there = await find_by_ids(db, [one["_id"] for one in wrong], {"_id": 1})
+    return [one for one in wrong if one["_id"] in there and one["subject"]["key"] not in deleting]
+
+
+async def _without_discussion(db: Database, ids: Sequence[ObjectId]) -> list[ObjectId]:
+    query = {"_id": {"$in": list(ids)}, "$or": [OPEN, {"closing_at": {"$exists": True}}]}
+    known = {one["_id"] async for one in db[DISCUSSIONS.name].find(query, {"_id": 1})}
+    return [key for key in ids if key not in known]
+
+
+async def remove_stray(db: Database, wrong: Document) -> None:
+    """Closes a discussion without a subject for good, and removes what is kept of it."""
+    fresh: Document = {
+        "subject": None,
+        "storage": None,
+        "count": 0,
+        "under_way": [],
+        SCHEMA_VERSION: DISCUSSIONS.version,
+    }
+    closed = {"$set": {"closed": _GONE, "count": 0, "under_way": []}}
+    here = {"_id": wrong["_id"]}
+    await db[DISCUSSIONS.name].update_one(here, {"$setOnInsert": {**fresh, "closed": _GONE}}, upsert=True)
+    if "subject" in wrong:
+        await db[DISCUSSIONS.name].update_one({**here, **OPEN}, closed)
+    if await db[DISCUSSIONS.name].find_one({**here, "closed.is_final": True}, {"_id": 1}) is not None:
+        await remove_comments(db, wrong["_id"])

@@ -1,0 +1,127 @@
+"""Writes to discussions: what a comment must be like, and what a repeated call finds. How it is written is the
+storage's business (`comment_storage`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from bson import ObjectId
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import InvalidInput, NotFound
+from portico.resolvers.writes import idempotency
+
+from .comments import MAX_DEPTH, CommentRef, shown
+from .rules import require_comment_text
+from .storage import Draft, Storage
+from .storages import STORAGES
+
+
+async def post_comment(
+    db: Database,
+    *,
+    discussion: Document,
+    parent_slug: str | None,
+    author: Document,
+    text: str,
+    now: datetime,
+    operation_id: str,
+) -> Document:
+    """Posts a comment, as a reply or as the first of a thread.
+
+    Args:     discussion: `_id` and `storage` of one. author: {id, name}.
+    Returns:  the comment.
+    Raises:   InvalidInput (the text, or a reply that is too deep), DiscussionFull, NotFound (the parent is deleted, or
+              was never there).
+    Writes:   as the storage does: see `comment_ledger` and `comment_embedded`.
+    """
+    storage = STORAGES[discussion["storage"]]
+    wanted = require_comment_text(text)
+    parent = None
+    if parent_slug is not None:
+        try:
+            parent = await _parent(db, storage, discussion["_id"], parent_slug)
+        except NotFound:
+            # Of what an earlier call with this id has posted, the parent may have gone since.
+            if not await _is_posted(db, storage, discussion["_id"], operation_id):
+                raise
+    draft = Draft(
+        discussion=discussion["_id"],
+        parent=parent,
+        author=author,
+        text=wanted,
+        now=now,
+        operation_id=operation_id,
+    )
+    return await storage.post(db, draft)
+
+
+async def _is_posted(db: Database, storage: Storage, discussion: ObjectId, operation_id: str) -> bool:
+    """Whether an earlier call with this id has posted the comment, and it is there."""
+    if not idempotency.is_repeatable(operation_id):
+        return False
+    posted = await storage.find_posted_ids(db, discussion, [operation_id])
+    ref = CommentRef(storage.name, discussion, posted[operation_id])
+    return ref in await storage.find(db, [ref], {"_id": 1})
+
+
+async def _parent(db: Database, storage: Storage, discussion: ObjectId, slug: str) -> Document:
+    parent = (await storage.find_by_slug(db, [(discussion, slug)])).get((discussion, slug))
+    if parent is None or parent["deleted"]:
+        raise NotFound("Comment", message="There is no comment to reply to.")
+    if parent["depth"] >= MAX_DEPTH:
+        raise InvalidInput(f"A reply is at most {MAX_DEPTH} levels deep.", "parent_slug")
+    return parent
+
+
+async def edit_comment(db: Database, *, comment: Document, text: str, now: datetime, operation_id: str) -> Document:
+    """Gives a comment another text.
+
+    Args:     comment: as it is shown.
+    Returns:  the comment.
+    Raises:   InvalidInput (the text, or an embedded discussion without room for it), NotFound (it is deleted).
+    Writes:   one guarded update.
+    """
+    storage = STORAGES[comment["ref"].storage]
+    return await storage.edit(db, comment, text=require_comment_text(text), now=now, operation_id=operation_id)
+
+
+async def delete_comment(db: Database, *, comment: Document, now: datetime, operation_id: str) -> Document:
+    """Deletes a comment: it goes, or stays without its text for the sake of its replies.
+
+    Args:     comment: as it is shown, whole.
+    Returns:  the comment as it was, without its text.
+    Raises:   NotFound (it is deleted already, and not by this operation).
+    Writes:   as the storage does: see `comment_ledger` and `comment_embedded`.
+    """
+    ref: CommentRef = comment["ref"]
+    earlier = (await idempotency.notes(db, operation_id)).get("deleting")
+    if comment["deleted"] and earlier is None:
+        raise NotFound("Comment", str(ref))
+    if earlier is None:
+        await idempotency.note(db, operation_id, deleting=_as_noted(comment))
+    try:
+        return await STORAGES[ref.storage].delete(db, comment, now=now)
+    except NotFound as error:
+        # An earlier call with this id has deleted it.
+        if earlier is None or error.kind != "Comment":
+            raise
+        return _as_deleted(earlier, ref)
+
+
+async def find_deleted(db: Database, ref: CommentRef, operation_id: str) -> Document | None:
+    """The comment that an earlier call with this id has deleted, as it was without its text; None for no such call."""
+    noted = (await idempotency.notes(db, operation_id)).get("deleting")
+    return None if noted is None else _as_deleted(noted, ref)
+
+
+def _as_deleted(noted: Document, ref: CommentRef) -> Document:
+    return shown({**noted, "_id": ref.id, "deleted": True, "text": ""}, ref.storage, ref.discussion)
+
+
+def _as_noted(comment: Document) -> Document:
+    ref: CommentRef = comment["ref"]
+    parent = comment["parent"]
+    kept = {name: value for name, value in comment.items() if name not in {"ref", "parent", "discussion", "applied"}}
+    return {**kept, "_id": ref.id, "parent": None if parent is None else parent.id, "text": ""}

@@ -1,0 +1,176 @@
+"""Reads of comments that stand in one document: the server takes the page out of it, and only the page travels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bson import ObjectId
+
+from portico.resolvers.documents import Collection, Database, Document, Projection
+from portico.resolvers.paging import Key, Page
+
+from .comments import END, CommentListing, shown, wanted_of
+from .discussions import EMBEDDED
+from .posted import EMBEDDED_COLLECTION
+
+_LISTED: Document = {"$eq": [{"$ifNull": ["$$this.gone", None]}, None]}
+
+
+class EmbeddedPage(Page):
+    """A page out of a document, which knows without a further command whether something stands before it."""
+
+    __slots__ = ("has_some_before",)
+
+    def __init__(
+        self,
+        listing: CommentListing,
+        collection: Collection,
+        documents: list[Document],
+        has_next: bool,
+        after: Key | None,
+        has_some_before: bool,
+    ) -> None:
+        super().__init__(listing, collection, documents, has_next, after)
+        self.has_some_before = has_some_before
+
+    async def has_previous(self) -> bool:
+        return self.has_some_before
+
+
+async def find_comments(
+    db: Database, conditions: Mapping[ObjectId, Document], projection: Projection | None
+) -> list[Document]:
+    """Of each discussion the comments for which its condition holds, as they stand in the array."""
+    rows = [{"$cond": [{"$eq": ["$_id", key]}, _filtered([condition]), []]} for key, condition in conditions.items()]
+    stages: list[Document] = [
+        {"$match": {"_id": {"$in": list(conditions)}}},
+        {"$project": {"rows": {"$concatArrays": rows}}},
+        {"$unwind": "$rows"},
+        {"$replaceWith": {"document": "$rows", "discussion": "$_id"}},
+        *_narrowed(projection),
+    ]
+    found = await (await db[EMBEDDED_COLLECTION].aggregate(stages)).to_list()
+    comments = [shown(row["document"], EMBEDDED, row["discussion"]) for row in found]
+    await _count_replies(db, comments, projection)
+    return comments
+
+
+async def chain_of(db: Database, discussion: ObjectId, key: str) -> list[Document]:
+    """The comment with this key, and those above it, from the top, each with its count of replies."""
+    parts = key.split("/")
+    keys = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
+    found = await find_comments(db, {discussion: {"$in": ["$$this.key", keys]}}, None)
+    return sorted(found, key=lambda comment: str(comment["key"]))
+
+
+def _filtered(conditions: Sequence[Document], source: str = "$comments") -> Document:
+    return {"$filter": {"input": source, "cond": {"$and": [*conditions, _LISTED]}}}
+
+
+def _narrowed(projection: Projection | None) -> list[Document]:
+    wanted = wanted_of(projection)
+    if wanted is None:
+        return []
+    paths = {f"document.{path}": 1 for path in wanted if path not in {"discussion", "replies"}}
+    return [{"$project": {"_id": 0, "discussion": 1, "part": 1, "before": 1, **paths}}]
+
+
+async def _count_replies(db: Database, comments: Sequence[Document], projection: Projection | None) -> None:
+    """Puts in how many replies each comment has, where that is wanted: by one more command."""
+    if not comments or (projection is not None and "replies" not in projection):
+        return
+    here = {"_id": {"$in": list({comment["discussion"] for comment in comments})}}
+    paths = {f"replies.{comment['_id']}": 1 for comment in comments}
+    found = await db[EMBEDDED_COLLECTION].find(here, paths).to_list()
+    counts = {document["_id"]: document.get("replies", {}) for document in found}
+    for comment in comments:
+        comment["replies"] = counts.get(comment["discussion"], {}).get(str(comment["_id"]), 0)
+
+
+async def find_embedded_pages(
+    db: Database,
+    listings: Sequence[CommentListing],
+    *,
+    first: int,
+    after: Key | None,
+    projection: Projection | None,
+) -> list[Page]:
+    """A page of each listing, by one command: each document is read once, however many pages come out of it."""
+    collection = db[EMBEDDED_COLLECTION]
+    numbers: dict[Any, list[int]] = {}
+    for number, listing in enumerate(listings):
+        numbers.setdefault(listing.discussion, []).append(number)
+    parts = [_part([(number, listings[number]) for number in some], first + 1, after) for some in numbers.values()]
+    unions = [{"$unionWith": {"coll": EMBEDDED_COLLECTION, "pipeline": part}} for part in parts[1:]]
+    stages = [*parts[0], *unions, *_narrowed(projection)]
+    rows: list[list[Document]] = [[] for _ in listings]
+    before = [False] * len(listings)
+    for row in await (await collection.aggregate(stages)).to_list():
+        if "document" in row:
+            rows[row["part"]].append(shown(row["document"], EMBEDDED, row["discussion"]))
+        else:
+            before[row["part"]] = True
+    await _count_replies(db, [comment for some in rows for comment in some[:first]], projection)
+    return [
+        EmbeddedPage(listing, collection, some[:first], len(some) > first, after, is_before)
+        for listing, some, is_before in zip(listings, rows, before, strict=True)
+    ]
+
+
+def _part(listings: Sequence[tuple[int, CommentListing]], limit: int, after: Key | None) -> list[Document]:
+    """The rows of these listings, all of one discussion, each with the number of its listing."""
+    stages: list[Document] = [{"$match": {"_id": listings[0][1].discussion}}]
+    source = "$comments"
+    parents = [listing.parent for _, listing in listings]
+    if None not in parents:
+        # The whole array is gone through once, and then only what is below any of these.
+        stages.append({"$project": {"below": _filtered([{"$in": ["$$this.parent", parents]}])}})
+        source = "$below"
+    pages = [_rows(number, listing, limit, after, source) for number, listing in listings]
+    return [
+        *stages,
+        {"$project": {"rows": {"$concatArrays": pages}}},
+        {"$unwind": "$rows"},
+        {"$replaceWith": {"$mergeObjects": ["$rows", {"discussion": "$_id"}]}},
+    ]
+
+
+def _rows(number: int, listing: CommentListing, limit: int, after: Key | None, source: str) -> Document:
+    conditions = _conditions(listing)
+    behind = conditions if after is None else [*conditions, _behind(listing, after)]
+    some, row, order = _filtered(behind, source), "$$this", {"key": 1}
+    if not listing.is_threaded:
+        beside = {"posted": "$$this.posted", "slug": "$$this.slug", "comment": "$$this"}
+        some, row, order = {"$map": {"input": some, "in": beside}}, "$$this.comment", {"posted": 1, "slug": 1}
+    # Documents are compared field by field, and these begin with what they are ordered by. To find the smallest and put
+    # those in order takes a third of the time that it takes to put them all in order.
+    smallest = {"$minN": {"n": limit, "input": some}}
+    rows = {"$sortArray": {"input": smallest, "sortBy": order}}
+    page = {"$map": {"input": rows, "in": {"part": {"$literal": number}, "document": row}}}
+    if after is None:
+        return page
+    at_or_before = _filtered([*conditions, {"$not": [_behind(listing, after)]}], source)
+    note = [{"part": {"$literal": number}, "before": True}]
+    return {"$concatArrays": [page, {"$cond": [{"$eq": [at_or_before, []]}, [], note]}]}
+
+
+def _conditions(listing: CommentListing) -> list[Document]:
+    found: list[Document] = []
+    if listing.parent is not None:
+        found.append({"$eq": ["$$this.parent", listing.parent]})
+    if listing.max_depth is not None:
+        found.append({"$lte": ["$$this.depth", listing.max_depth]})
+    if listing.below is not None:
+        found.append({"$gt": ["$$this.key", f"{listing.below}/"]})
+        found.append({"$lt": ["$$this.key", f"{listing.below}0"]})
+    return found or [{"$lt": ["$$this.key", END]}]
+
+
+def _behind(listing: CommentListing, after: Key) -> Document:
+    # What a caller has sent is a literal: a text that begins with `$` would be read as a path.
+    if listing.is_threaded:
+        return {"$gt": ["$$this.key", {"$literal": after[0]}]}
+    posted, slug = after[0], {"$literal": after[1]}
+    later = {"$and": [{"$eq": ["$$this.posted", posted]}, {"$gt": ["$$this.slug", slug]}]}
+    return {"$or": [{"$gt": ["$$this.posted", posted]}, later]}

@@ -1,0 +1,37 @@
+"""Everything that clients are told of as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from bson import ObjectId
+
+from portico.resolvers.changes import Event, Source
+from portico.resolvers.documents import Document
+
+from . import posted
+
+
+def comments_of(discussion: ObjectId) -> Hashable:
+    """The topic of a discussion's comments. The key of an event is the comment's name, a `CommentRef`."""
+    return "comments", discussion
+
+
+def _posted(change: Document) -> Iterator[Event]:
+    ref = posted.posted_in(change)
+    yield Event(comments_of(ref.discussion), ref)
+
+
+_COMMENTS = Source(
+    frozenset(
+        {
+            posted.COMMENTS_COLLECTION,
+            posted.EMBEDDED_COLLECTION,
+            posted.PAGES_COLLECTION,
+        }
+    ),
+    posted.MATCH,
+    posted.PATHS,
+    _posted,
+)
+SOURCES: Sequence[Source] = (_COMMENTS,)

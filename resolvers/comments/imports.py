@@ -1,0 +1,216 @@
+"""Comments that come in files: each in its discussion, below its parent, with its own time; safe to repeat."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from bson import ObjectId
+
+from portico.resolvers.catalog.products import KIND as PRODUCT
+from portico.resolvers.catalog.products import find_by_skus
+from portico.resolvers.content.nodes import KIND as CONTENT
+from portico.resolvers.content.nodes import find_by_paths, path_in
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import InvalidInput, NotFound
+from portico.resolvers.import_outcomes import Outcome, outcome_of
+from portico.resolvers.text import MAX_AUTHOR, require_text
+from portico.resolvers.writes import idempotency
+
+from .comments import MAX_DEPTH, CommentRef
+from .discussion_subjects import open_on
+from .discussions import DOCUMENTS
+from .edits import edit_comment
+from .rules import require_comment_text
+from .storage import Draft
+from .storages import STORAGES, find_comments
+
+# Comments that are posted at once: all of them are counted in one document.
+_AT_ONCE = 16
+_WHO = "import"
+# Clocks differ by so much. A comment of the future would stand behind all that are posted until then.
+_CLOCKS_DIFFER = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class CommentRecord:
+    """A comment as an import describes it.
+
+    `subject` is the path of a content node, or the SKU of a product; `name` and `parent` are the file's own ids.
+    """
+
+    subject: str
+    name: str
+    parent: str | None
+    author: str
+    text: str
+    posted: datetime
+    edited: datetime | None = None
+    storage: str = DOCUMENTS
+
+    @property
+    def key(self) -> str:
+        return f"{self.subject}\n{self.name}"
+
+
+async def put_comments(db: Database, records: Sequence[CommentRecord], *, now: datetime) -> list[Outcome]:
+    """Posts the comments that are not there yet, and gives the others the text of their record.
+
+    A discussion is opened where there is none, with the storage of the first record. A reply to what is not there
+    (yet) is `waiting`.
+
+    Returns:  what became of each record.
+    Writes:   as `post_comment` and `edit_comment`.
+    """
+    work = _Work(db, now)
+    await work.find(records)
+    outcomes: dict[int, Outcome] = {}
+    left = dict(enumerate(records))
+    while left:
+        # Parents first; siblings side by side.
+        names = {record.key for record in left.values()}
+        ready = [number for number, record in left.items() if _parent_key(record) not in names] or list(left)
+        for start in range(0, len(ready), _AT_ONCE):
+            some = ready[start : start + _AT_ONCE]
+            found = await asyncio.gather(*(work.put(left[number]) for number in some))
+            outcomes |= dict(zip(some, found, strict=True))
+        for number in ready:
+            del left[number]
+    return [outcomes[number] for number in range(len(records))]
+
+
+def _parent_key(record: CommentRecord) -> str | None:
+    return None if record.parent is None else f"{record.subject}\n{record.parent}"
+
+
+def _require_parent(parent: Document | None, *, is_gone: bool) -> None:
+    if is_gone or (parent is not None and parent["deleted"]):
+        raise InvalidInput("the comment that it replies to was deleted", "parent")
+    if parent is not None and parent["depth"] >= MAX_DEPTH:
+        raise InvalidInput(f"a reply is at most {MAX_DEPTH} levels deep", "parent")
+
+
+class _Work:
+    """What is known while some records are stored: their discussions, and their comments by the records' keys."""
+
+    def __init__(self, db: Database, now: datetime) -> None:
+        self._db = db
+        self._now = now
+        self._discussions: dict[str, Document | None] = {}
+        # The `_id` of each comment, by its operation.
+        self._ids: dict[str, ObjectId] = {}
+        self._comments: dict[str, Document] = {}
+        self._gone: set[str] = set()
+
+    async def find(self, records: Sequence[CommentRecord]) -> None:
+        for record in records:
+            if record.subject not in self._discussions:
+                self._discussions[record.subject] = await self._discussion(record)
+        await self._find_ids(records)
+        keys: dict[CommentRef, str] = {}
+        for record in records:
+            for name in (record.name, record.parent):
+                if name is not None and self._discussions[record.subject] is not None:
+                    keys[self._ref(record.subject, name)] = f"{record.subject}\n{name}"
+        found = await find_comments(self._db, list(keys)) if keys else {}
+        self._comments = {keys[ref]: comment for ref, comment in found.items()}
+        await self._find_gone({ref: key for ref, key in keys.items() if ref not in found})
+
+    async def _find_ids(self, records: Sequence[CommentRecord]) -> None:
+        """Finds out which comments stand for these records and their parents: a retry may have posted them."""
+        operation_ids: dict[tuple[str, ObjectId], set[str]] = {}
+        for record in records:
+            discussion = self._discussions[record.subject]
+            if discussion is not None:
+                names = {record.name} if record.parent is None else {record.name, record.parent}
+                here = operation_ids.setdefault((discussion["storage"], discussion["_id"]), set())
+                here |= {self._operation(record.subject, name) for name in names}
+        for (storage, key), some in operation_ids.items():
+            self._ids |= await STORAGES[storage].find_posted_ids(self._db, key, list(some))
+
+    async def _find_gone(self, keys: Mapping[CommentRef, str]) -> None:
+        """Notes which of these were imported before, and removed since."""
+        missing: dict[tuple[str, ObjectId], dict[ObjectId, str]] = {}
+        for ref, key in keys.items():
+            missing.setdefault((ref.storage, ref.discussion), {})[ref.id] = key
+        for (storage, discussion), names in missing.items():
+            gone = await STORAGES[storage].find_gone(self._db, discussion, list(names))
+            self._gone |= {names[comment_id] for comment_id in gone}
+
+    async def _discussion(self, record: CommentRecord) -> Document | None:
+        """The discussion of the record's subject; None where there is no such subject."""
+        if record.subject.startswith("/"):
+            way = path_in(record.subject)
+            node = None if way is None else (await find_by_paths(self._db, [way])).get(way)
+            subject = None if node is None else (CONTENT, str(node["_id"]), node["_id"])
+        else:
+            product = (await find_by_skus(self._db, [record.subject], {"sku": 1})).get(record.subject)
+            subject = None if product is None else (PRODUCT, record.subject, product["_id"])
+        if subject is None:
+            return None
+        kind, key, of = subject
+        with contextlib.suppress(NotFound):
+            return await open_on(
+                self._db, kind=kind, key=key, of=of, storage=record.storage, subject=_WHO, now=self._now
+            )
+        return None
+
+    def _operation(self, subject: str, name: str) -> str:
+        """The same for the same record, so that it is posted once however often the file is imported."""
+        discussion = self._discussions[subject]
+        assert discussion is not None
+        return f"k-import.{discussion['_id']}.{name}"
+
+    def _ref(self, subject: str, name: str) -> CommentRef:
+        discussion = self._discussions[subject]
+        assert discussion is not None
+        return CommentRef(discussion["storage"], discussion["_id"], self._ids[self._operation(subject, name)])
+
+    async def put(self, record: CommentRecord) -> Outcome:
+        return await outcome_of(self._put(record))
+
+    async def _put(self, record: CommentRecord) -> Outcome:
+        text = require_comment_text(record.text)
+        author = require_text(record.author, "author", longest=MAX_AUTHOR)
+        self._require_past(record)
+        discussion = self._discussions[record.subject]
+        if discussion is None:
+            raise NotFound("Subject", message=f"there is nothing at {record.subject!r} to discuss")
+        known = self._comments.get(record.key)
+        if known is not None:
+            return await self._change(known, text)
+        if record.key in self._gone:
+            return "unchanged"
+        parent_key = _parent_key(record)
+        parent = None if parent_key is None else self._comments.get(parent_key)
+        if parent_key is not None and parent is None and parent_key not in self._gone:
+            return "waiting"
+        _require_parent(parent, is_gone=parent_key in self._gone)
+        draft = Draft(
+            discussion=discussion["_id"],
+            parent=parent,
+            author={"id": author, "name": author},
+            text=text,
+            now=self._now,
+            operation_id=self._operation(record.subject, record.name),
+            posted=record.posted,
+            edited=record.edited,
+        )
+        self._comments[record.key] = await STORAGES[discussion["storage"]].post(self._db, draft)
+        return "created"
+
+    def _require_past(self, record: CommentRecord) -> None:
+        for name in ("posted", "edited"):
+            at: datetime | None = getattr(record, name)
+            if at is not None and at > self._now + _CLOCKS_DIFFER:
+                raise InvalidInput("it is in the future", name)
+
+    async def _change(self, known: Document, text: str) -> Outcome:
+        if known["text"] == text or known["deleted"]:
+            return "unchanged"
+        operation_id = idempotency.random_operation_id()
+        await edit_comment(self._db, comment=known, text=text, now=self._now, operation_id=operation_id)
+        return "changed"

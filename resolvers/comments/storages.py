@@ -1,0 +1,87 @@
+"""The three storages side by side: reads of comments wherever they are, each storage asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from bson import ObjectId
+
+from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.errors import InvalidInput
+from portico.resolvers.paging import Key, Page
+
+from .by_discussion import EmbeddedStorage
+from .by_document import DocumentStorage
+from .by_page import PageStorage
+from .comments import CommentListing, CommentRef
+from .storage import Storage
+
+STORAGES: dict[str, Storage] = {
+    storage.name: storage for storage in (DocumentStorage(), EmbeddedStorage(), PageStorage())
+}
+# A direct link: the storage and the discussion that it leads into, and the slug.
+Link = tuple[str, ObjectId, str]
+
+K = TypeVar("K", bound=Hashable)
+
+
+def _by_storage(keys: Sequence[K], storage_of: Any) -> dict[str, list[K]]:
+    found: dict[str, list[K]] = {}
+    for key in keys:
+        found.setdefault(storage_of(key), []).append(key)
+    return found
+
+
+async def find_comments(
+    db: Database, refs: Sequence[CommentRef], projection: Projection | None = None
+) -> dict[CommentRef, Document]:
+    """The comments of these names, by one command for each storage; of EMBEDDED the counts of replies by one more."""
+    found: dict[CommentRef, Document] = {}
+    for storage, some in _by_storage(refs, lambda ref: ref.storage).items():
+        found |= await STORAGES[storage].find(db, some, projection)
+    return found
+
+
+async def find_linked(
+    db: Database, links: Sequence[Link], projection: Projection | None = None
+) -> dict[Link, Document]:
+    """The comments that direct links lead to."""
+    found: dict[Link, Document] = {}
+    for storage, some in _by_storage(links, lambda link: link[0]).items():
+        comments = await STORAGES[storage].find_by_slug(db, [link[1:] for link in some], projection)
+        found |= {(storage, *slug): comment for slug, comment in comments.items()}
+    return found
+
+
+async def find_comment_pages(
+    db: Database,
+    listings: Sequence[CommentListing],
+    *,
+    first: int,
+    after: Key | None,
+    projection: Projection | None,
+) -> list[Page]:
+    """A page of each listing. Raises InvalidInput for a key that no comment can have."""
+    if after is not None:
+        _check_key(listings[0], after)
+    pages: dict[CommentListing, Page] = {}
+    for storage, some in _by_storage(listings, lambda listing: listing.storage).items():
+        found = await STORAGES[storage].find_pages(db, some, first=first, after=after, projection=projection)
+        pages |= dict(zip(some, found, strict=True))
+    return [pages[listing] for listing in listings]
+
+
+def _check_key(listing: CommentListing, key: Key) -> None:
+    kinds = (str, ObjectId) if listing.is_threaded else (datetime, str, ObjectId)
+    if not all(isinstance(value, kind) for value, kind in zip(key, kinds, strict=True)):
+        raise InvalidInput("`after` is not a cursor of comments.", "after")
+
+
+async def count_comments(db: Database, discussions: Mapping[ObjectId, str]) -> dict[ObjectId, int]:
+    """How many comments are listed in each discussion, by its id and its storage."""
+    counts = dict.fromkeys(discussions, 0)
+    for storage, some in _by_storage(list(discussions), discussions.__getitem__).items():
+        counts |= await STORAGES[storage].count(db, some)
+    return counts

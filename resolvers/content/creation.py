@@ -1,0 +1,165 @@
+"""Putting nodes into the site.
+
+As in the category tree, whoever puts a node below a section inserts it first, marked `pending`, then looks whether the
+section is (still) there; whoever deletes a section marks it first, then looks whether something stands below it. At
+least one of the two sees the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from bson import ObjectId
+from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.errors import InvalidInput, NotFound, SlugTaken
+from portico.resolvers.text import require_permalink
+from portico.resolvers.writes import idempotency, intents
+
+from . import revisions
+from .deletion import DELETION, finish_removal
+from .nodes import (
+    BLOG,
+    ENTRY,
+    FOLDER,
+    GALLERY,
+    KIND,
+    NODES,
+    PAGE,
+    SECTION,
+    WITH_TEXT,
+    find_settled,
+    require_settled,
+    visible_from,
+)
+from .rules import require_content, require_place, require_tags, require_title
+
+
+@dataclass(frozen=True)
+class NewNode:
+    """What all nodes have in common.
+
+    `parent_name` is what the caller calls the parent, for errors. `created` is for what is older than its node.
+    """
+
+    slug: str
+    title: str
+    author: Document
+    parent_id: ObjectId | None = None
+    tags: list[str] = field(default_factory=list)
+    parent_name: str = "parent_id"
+    created: datetime | None = None
+
+
+async def create_section(db: Database, *, node: NewNode, kind: str, now: datetime, operation_id: str) -> Document:
+    """Puts a new section below another, or at the root. Returns, raises and writes as `create_node`."""
+    if kind not in {FOLDER, BLOG, GALLERY}:
+        raise InvalidInput("A section is a FOLDER, a BLOG or a GALLERY.", "kind")
+    return await create_node(db, type_=SECTION, node=node, detail={"kind": kind}, now=now, operation_id=operation_id)
+
+
+async def create_page(db: Database, *, node: NewNode, text: str, now: datetime, operation_id: str) -> Document:
+    """Puts a new page below a FOLDER, or at the root. Returns, raises and writes as `create_node`."""
+    detail = {"text": require_content(text)}
+    return await create_node(db, type_=PAGE, node=node, detail=detail, now=now, operation_id=operation_id)
+
+
+async def create_entry(
+    db: Database, *, node: NewNode, text: str, publish_on: datetime | None, now: datetime, operation_id: str
+) -> Document:
+    """Puts a new entry into a BLOG; without `publish_on` it is a draft. Returns, raises and writes as `create_node`."""
+    detail = {"text": require_content(text), "publish_on": publish_on}
+    return await create_node(db, type_=ENTRY, node=node, detail=detail, now=now, operation_id=operation_id)
+
+
+async def create_node(
+    db: Database, *, type_: str, node: NewNode, detail: dict[str, Any], now: datetime, operation_id: str
+) -> Document:
+    """Puts a new node of any type into the site.
+
+    Returns:  the node.
+    Raises:   InvalidInput, SlugTaken, NotFound (the parent).
+    Writes:   cms.nodes, cms.revisions; one insert, the first revision of a text, then the removal of the marks; or of
+              the node itself where its parent went meanwhile.
+    """
+    document = _document(type_, node, detail, now, operation_id)
+    mine = await _created_before(db, document) if idempotency.is_repeatable(operation_id) else None
+    if mine is None:
+        await idempotency.require_not_done(db, operation_id, NotFound(KIND, str(document["_id"])))
+        await _put_below(db, document, node, now, operation_id)
+        mine = await _insert(db, document)
+    if "upload" not in mine["detail"]:
+        # A photo is there when its bytes are whole; until then a job may take it away, and the same call begins again.
+        await idempotency.note(db, operation_id, done=True)
+    return await confirm_created(db, mine)
+
+
+def _document(type_: str, node: NewNode, detail: dict[str, Any], now: datetime, operation_id: str) -> Document:
+    created = node.created or now
+    return {
+        "_id": idempotency.derived_id(operation_id, "node"),
+        "type": type_,
+        "slug": require_permalink(node.slug, "slug"),
+        "title": require_title(node.title),
+        "parent": node.parent_id,
+        "ancestors": [],
+        "created": created,
+        "updated": created,
+        "author": node.author,
+        "tags": require_tags(node.tags),
+        "nonce": idempotency.derived_nonce(operation_id, "created"),
+        "revision": 1,
+        "visible_from": visible_from(type_, detail, created),
+        "detail": detail,
+        SCHEMA_VERSION: NODES.version,
+        **({"unrevised": {"at": now, "author": node.author}} if type_ in WITH_TEXT else {}),
+    }
+
+
+async def _put_below(db: Database, document: Document, node: NewNode, now: datetime, operation_id: str) -> None:
+    parent = None if node.parent_id is None else await require_settled(db, node.parent_id)
+    require_place(document["type"], parent, node.parent_name)
+    if parent is not None:
+        document["ancestors"] = [*parent["ancestors"], parent["_id"]]
+        document["pending"] = {"op": operation_id, "at": now}
+
+
+async def _insert(db: Database, document: Document) -> Document:
+    try:
+        await db[NODES.name].insert_one(document)
+    except DuplicateKeyError:
+        mine = await _created_before(db, document)
+        if mine is None:
+            raise SlugTaken(document["slug"]) from None
+        return mine
+    return document
+
+
+async def _created_before(db: Database, document: Document) -> Document | None:
+    return await db[NODES.name].find_one({"_id": document["_id"], "parent": document["parent"]})
+
+
+async def _undo(db: Database, node: Document) -> None:
+    """Removes a node that is still pending. Raises NotFound (the parent), unless somebody else has confirmed it."""
+    mark = node["pending"]
+    # Whoever thought that it would stay may have kept its text in the revisions.
+    await intents.announce(db, mark["op"], kind=DELETION, keys=[str(node["_id"])], now=mark["at"])
+    mine = {"_id": node["_id"], "parent": node["parent"], "pending.op": mark["op"]}
+    await db[NODES.name].delete_one(mine)
+    if not await finish_removal(db, [node["_id"]], mark["op"], now=mark["at"]):
+        raise NotFound(KIND, str(node["parent"]))
+
+
+async def confirm_created(db: Database, node: Document) -> Document:
+    """Makes a created node final, or undoes it where its parent is gone. May be repeated.
+
+    Returns:  the node.
+    Raises:   NotFound (the parent).
+    """
+    if "pending" in node and await find_settled(db, node["parent"]) is None:
+        await _undo(db, node)
+    await revisions.settle(db, node, "pending")
+    return {name: value for name, value in node.items() if name not in {"pending", "unrevised"}}

@@ -1,0 +1,112 @@
+"""Taking nodes out of the site.
+
+A section is marked `deleting` before its children are looked for, as `content_creation` has it. Everything else goes by
+one update that is guarded by the nonce; what belongs to it goes after it, so nobody sees a node without its revisions.
+An intent, announced before, tells a job what a crash has left of that.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from bson import ObjectId
+
+from portico.resolvers.comments import discussions
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import NotFound, SectionNotEmpty
+from portico.resolvers.writes import idempotency, intents
+from portico.resolvers.writes.retries import pause
+from portico.resolvers.writes.sweeps import each
+
+from . import photos, revisions
+from .edits import SETTLED, conflict
+from .nodes import KIND, NODES, SECTION, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_by_ids
+
+# The kind of a deletion's intent; its keys are the ids of nodes.
+DELETION = "content-deletion"
+
+
+async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: datetime, operation_id: str) -> None:
+    """Removes the node that the caller read under this nonce, with all that belongs to it.
+
+    Raises:   NotFound, EditConflict, SectionNotEmpty, PhotoLocked.
+    Writes:   of a section cms.nodes: a mark, then the removal, or of the mark where something is below. Of other nodes
+              one nonce-guarded removal. Of both intents before, and then what belongs to the node: cms.revisions,
+              cms.assets.chunks and .files, discussions.
+    """
+    earlier = await idempotency.notes(db, operation_id)
+    for _ in range(SETTLING_ATTEMPTS):
+        node = (await find_by_ids(db, [node_id])).get(node_id)
+        if node is None:
+            if not earlier.get("deleting"):
+                raise NotFound(KIND, str(node_id))
+            await finish_removal(db, [node_id], operation_id, now=now)
+            return
+        is_mine = node.get("deleting", {}).get("op") == operation_id
+        if not is_mine and node["nonce"] != nonce:
+            raise await conflict(db, node, nonce, None)
+        await photos.require_unlocked(db, node, now=now)
+        if is_mine or not ("pending" in node or "deleting" in node):
+            remove = _delete_section if node["type"] == SECTION else _delete_leaf
+            if await remove(db, node, now, operation_id):
+                return
+        await pause(SETTLING_PAUSE)
+    raise NotFound(KIND, str(node_id))
+
+
+async def _delete_section(db: Database, node: Document, now: datetime, operation_id: str) -> bool:
+    if "deleting" not in node:
+        guard = {"_id": node["_id"], "parent": node["parent"], "nonce": node["nonce"], **SETTLED}
+        mark = {"deleting": {"op": operation_id, "at": now}}
+        if not (await db[NODES.name].update_one(guard, {"$set": mark})).matched_count:
+            return False
+        node = {**node, **mark}
+    await finish_section(db, node)
+    return True
+
+
+async def finish_section(db: Database, section: Document) -> None:
+    """Carries out what the mark of a section announces, or takes it off. May be repeated. Raises SectionNotEmpty."""
+    nodes = db[NODES.name]
+    operation_id = section["deleting"]["op"]
+    mine = {"_id": section["_id"], "parent": section["parent"], "deleting.op": operation_id}
+    if await nodes.find_one({"parent": section["_id"]}, {"_id": 1}) is not None:
+        await nodes.update_one(mine, {"$unset": {"deleting": ""}})
+        raise SectionNotEmpty
+    await idempotency.note(db, operation_id, deleting=True)
+    now = section["deleting"]["at"]
+    await intents.announce(db, operation_id, kind=DELETION, keys=[str(section["_id"])], now=now)
+    await nodes.delete_one(mine)
+    if await finish_removal(db, [section["_id"]], operation_id, now=now):
+        # A job took the mark off meanwhile, for it saw something below.
+        raise SectionNotEmpty
+
+
+async def _delete_leaf(db: Database, node: Document, now: datetime, operation_id: str) -> bool:
+    await intents.announce(db, operation_id, kind=DELETION, keys=[str(node["_id"])], now=now)
+    await idempotency.note(db, operation_id, deleting=True)
+    guard = {"_id": node["_id"], "parent": node["parent"], "nonce": node["nonce"], **SETTLED, **photos.UNLOCKED}
+    if (await db[NODES.name].delete_one(guard)).deleted_count:
+        await finish_removal(db, [node["_id"]], operation_id, now=now)
+        return True
+    await idempotency.note(db, operation_id, deleting=False)
+    await intents.withdraw(db, operation_id)
+    return False
+
+
+async def finish_removal(db: Database, ids: list[ObjectId], operation_id: str, *, now: datetime) -> list[ObjectId]:
+    """Removes what belongs to those of the nodes that are gone, and withdraws the intent. May be repeated.
+
+    Returns:  the ids of those that are there.
+    """
+    there = await find_by_ids(db, ids, {"_id": 1})
+
+    async def remove(node_id: ObjectId) -> int:
+        await revisions.forget(db, node_id)
+        await photos.forget(db, node_id, now=now)
+        await discussions.close(db, kind=KIND, key=str(node_id), of=node_id, by=operation_id, is_final=True, now=now)
+        return 1
+
+    await each([node_id for node_id in ids if node_id not in there], remove)
+    await intents.withdraw(db, operation_id)
+    return list(there)

@@ -1,0 +1,210 @@
+"""Edits of nodes. Nobody's save is lost.
+
+An edit names the nonce that it was based on. One update, guarded by the nonce, writes the change and a new nonce; of
+several edits that were based on one nonce one is written, and the others are told what they would have overwritten.
+Each text that is written stays in the revisions (`revisions` says how).
+
+Tags are a set: adding and removing some is right whatever others do, so that takes no nonce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bson import ObjectId
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import Conflict, EditConflict, InvalidInput, NotFound, SlugTaken
+from portico.resolvers.text import require_permalink
+from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.retries import attempts, pause
+
+from . import revisions
+from .merge import compare
+from .nodes import ENTRY, KIND, NODES, SETTLING_ATTEMPTS, SETTLING_PAUSE, WITH_TEXT, require_settled
+from .rules import MAX_TAGS, require_content, require_tags, require_title
+
+# A node that is about to be created or deleted is not edited.
+SETTLED: Document = {"pending": None, "deleting": None}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Which node, as it was read under which nonce, and who edits it."""
+
+    node_id: ObjectId
+    nonce: str
+    author: Document
+    now: datetime
+    operation_id: str
+
+
+async def edit_text(db: Database, edit: Edit, *, text: str) -> Document:
+    """Gives a page or an entry another text.
+
+    Returns:  the node.
+    Raises:   InvalidInput, NotFound, EditConflict.
+    Writes:   cms.nodes, cms.revisions; one nonce-guarded update, the copy of the text, and the removal of its mark.
+    """
+    return await _edit(db, edit, {"detail.text": require_content(text)}, text)
+
+
+async def restore_revision(db: Database, edit: Edit, *, revision_id: str) -> Document:
+    """Gives a page or an entry the text of one of its revisions, which becomes a new one.
+
+    Returns, raises and writes as `edit_text`; NotFound for a revision of another node, too.
+    """
+    revision = (await revisions.find_by_ids(db, [revision_id])).get(revision_id)
+    if revision is None or revision["node"] != edit.node_id:
+        raise NotFound("Revision", revision_id)
+    return await _edit(db, edit, {"detail.text": revision["text"]}, revision["text"])
+
+
+async def edit_metadata(db: Database, edit: Edit, *, changes: Mapping[str, Any]) -> Document:
+    """Changes the title, the slug, or when an entry is published; what is not in `changes` stays.
+
+    Args:     changes: `title`, `slug` and `publish_on`. None makes a draft of an entry; the others cannot be cleared.
+    Returns:  the node.
+    Raises:   InvalidInput, NotFound, SlugTaken, EditConflict.
+    Writes:   as `edit_text`.
+    """
+    written: Document = {}
+    if "title" in changes:
+        written["title"] = require_title(changes["title"])
+    if "slug" in changes:
+        written["slug"] = require_permalink(changes["slug"], "slug")
+    if "publish_on" in changes:
+        written["detail.publish_on"] = written["visible_from"] = changes["publish_on"]
+    return await _edit(db, edit, written, None)
+
+
+async def rewrite_entry(
+    db: Database, edit: Edit, *, title: str, text: str, tags: Sequence[str], publish_on: datetime | None
+) -> Document:
+    """Gives a blog entry all that an import says of it. Returns, raises and writes as `edit_text`."""
+    written = {
+        "title": require_title(title),
+        "detail.text": require_content(text),
+        "detail.publish_on": publish_on,
+        "visible_from": publish_on,
+        "tags": require_tags(tags),
+    }
+    return await _edit(db, edit, written, text)
+
+
+async def _edit(db: Database, edit: Edit, changes: Document, proposed: str | None) -> Document:
+    async for _ in attempts():
+        node = await require_settled(db, edit.node_id)
+        _require_fields(node, changes)
+        if not idempotency.was_applied(node, edit.operation_id):
+            if node["nonce"] != edit.nonce:
+                raise await conflict(db, node, edit.nonce, proposed)
+            changed = await _try_edit(db, node, edit, changes) if changes else node
+            if changed is None:
+                # Somebody else was quicker, with an edit or a mark.
+                continue
+            node = changed
+        await revisions.settle(db, node)
+        return {name: value for name, value in node.items() if name != "unrevised"}
+    raise Conflict("The node is being changed by others.")
+
+
+def _require_fields(node: Document, changes: Document) -> None:
+    if "detail.text" in changes and node["type"] not in WITH_TEXT:
+        raise InvalidInput("This node has no text.", "id")
+    if "detail.publish_on" in changes and node["type"] != ENTRY:
+        raise InvalidInput("A blog entry alone is published on a day.", "publish_on")
+
+
+async def _try_edit(db: Database, node: Document, edit: Edit, changes: Document) -> Document | None:
+    # The text that is going to be overwritten has to be in the revisions.
+    await revisions.keep(db, node)
+    written = {**changes, "nonce": idempotency.derived_nonce(edit.operation_id, edit.nonce)}
+    if node["type"] in WITH_TEXT:
+        written["unrevised"] = {"at": edit.now, "author": edit.author}
+    guard = {"_id": node["_id"], "parent": node["parent"], "nonce": edit.nonce, **SETTLED}
+    update = {"$set": written, "$inc": {"revision": 1}, "$max": {"updated": edit.now}}
+    update |= idempotency.mark_applied(edit.operation_id)
+    try:
+        changed = await db[NODES.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
+    except DuplicateKeyError:
+        raise SlugTaken(changes["slug"]) from None
+    if changed is not None:
+        await idempotency.trim_marks(db, NODES, changed)
+    elif "unrevised" in node:
+        await revisions.forget_if_gone(db, node)
+    return changed
+
+
+async def conflict(db: Database, node: Document, nonce: str, proposed: str | None) -> EditConflict:
+    """What the caller is told whose edit was based on another nonce than the present one.
+
+    Args:     proposed: the caller's text; None where the edit was not one of the text.
+    """
+    if node["type"] not in WITH_TEXT:
+        return EditConflict(node)
+    base = await revisions.find_by_nonce(db, node["_id"], nonce)
+    base_text = None if base is None else base["text"]
+    if proposed is None:
+        return EditConflict(node, base_text=base_text)
+    comparison = await compare(base_text, node["detail"]["text"], proposed)
+    return EditConflict(node, base_text=base_text, diff=comparison.diff, merged_text=comparison.merged)
+
+
+async def add_tags(
+    db: Database, *, node_id: ObjectId, tags: Sequence[str], now: datetime, operation_id: str
+) -> Document:
+    """Gives a node tags beside those that it has.
+
+    Returns:  the node.
+    Raises:   InvalidInput, NotFound.
+    Writes:   cms.nodes; one guarded update.
+    """
+    wanted = require_tags(tags)
+    together = {"$size": {"$setUnion": ["$tags", {"$literal": wanted}]}}
+    fits = {"$expr": {"$lte": [together, MAX_TAGS]}}
+    change = {"$addToSet": {"tags": {"$each": wanted}}}
+
+    def check(node: Document) -> None:
+        if len({*node["tags"], *wanted}) > MAX_TAGS:
+            raise InvalidInput(f"A node has at most {MAX_TAGS} tags.", "tags")
+
+    return await _change_tags(db, node_id, change, fits, check, now, operation_id)
+
+
+async def remove_tags(
+    db: Database, *, node_id: ObjectId, tags: Sequence[str], now: datetime, operation_id: str
+) -> Document:
+    """Takes tags away from a node, those that it has. Returns, raises and writes as `add_tags`."""
+    change = {"$pull": {"tags": {"$in": require_tags(tags)}}}
+    return await _change_tags(db, node_id, change, {}, lambda _node: None, now, operation_id)
+
+
+async def _change_tags(
+    db: Database,
+    node_id: ObjectId,
+    change: Document,
+    condition: Document,
+    check: Any,
+    now: datetime,
+    operation_id: str,
+) -> Document:
+    for _ in range(SETTLING_ATTEMPTS):
+        node = await require_settled(db, node_id)
+        if idempotency.was_applied(node, operation_id):
+            return node
+        check(node)
+        guard = {"_id": node_id, "parent": node["parent"], **SETTLED, **condition}
+        guard |= idempotency.not_applied(operation_id)
+        update = {**change, "$max": {"updated": now}, **idempotency.mark_applied(operation_id)}
+        changed = await db[NODES.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
+        if changed is not None:
+            await idempotency.trim_marks(db, NODES, changed)
+            return changed
+        await pause(SETTLING_PAUSE)
+    raise NotFound(KIND, str(node_id))

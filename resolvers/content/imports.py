@@ -1,0 +1,111 @@
+"""Blog entries in bulk, by their paths, safe to repeat."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from bson import ObjectId
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import DomainError, InvalidInput, SlugTaken
+from portico.resolvers.import_outcomes import Outcome, outcome_of
+from portico.resolvers.writes import idempotency
+
+from .creation import NewNode, create_entry, create_section
+from .edits import Edit, rewrite_entry
+from .nodes import BLOG, ENTRY, NODES, Path, find_by_paths
+from .rules import require_tags, require_title
+
+# Entries that are written at once.
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class PostRecord:
+    """A blog entry as an import describes it. `blog` is the path of its blog; without `publish_on` it is a draft."""
+
+    blog: Path
+    slug: str
+    title: str
+    text: str
+    author: Document
+    tags: Sequence[str] = ()
+    publish_on: datetime | None = None
+
+
+async def put_posts(db: Database, records: Sequence[PostRecord], *, now: datetime) -> list[Outcome]:
+    """Creates and changes entries so that they are as the records say. Each path may occur once.
+
+    A blog that is not there is made. An entry that is there is changed by an edit like any other: its former text stays
+    in the revisions, and its author stays who they were.
+
+    Returns:  what became of each record.
+    Writes:   as `create_entry` and `rewrite_entry`.
+    """
+    blogs = {path: await _blog_at(db, path, records, now) for path in dict.fromkeys(one.blog for one in records)}
+    known = {path: await _entries_in(db, blog, records) for path, blog in blogs.items() if isinstance(blog, ObjectId)}
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def put(record: PostRecord) -> Outcome:
+        blog = blogs[record.blog]
+        if not isinstance(blog, ObjectId):
+            return blog
+        async with room:
+            return await outcome_of(_put(db, blog, known[record.blog].get(record.slug), record, now))
+
+    return list(await asyncio.gather(*(put(record) for record in records)))
+
+
+async def _blog_at(db: Database, path: Path, records: Sequence[PostRecord], now: datetime) -> ObjectId | InvalidInput:
+    """The blog at the path, which is made where nothing is."""
+    shown = "/" + "/".join(path)
+    found = await find_by_paths(db, [path, path[:-1]] if len(path) > 1 else [path])
+    blog = found.get(path)
+    if blog is None:
+        above = found.get(path[:-1])
+        if len(path) > 1 and above is None:
+            return InvalidInput(f"there is no section {shown.rpartition('/')[0]!r}", "blog")
+        author = next(record.author for record in records if record.blog == path)
+        title = path[-1].replace("-", " ").capitalize()
+        node = NewNode(path[-1], title, author, None if above is None else above["_id"])
+        operation_id = idempotency.random_operation_id()
+        try:
+            blog = await create_section(db, node=node, kind=BLOG, now=now, operation_id=operation_id)
+        except SlugTaken:
+            # Another import has made it a moment ago.
+            blog = (await find_by_paths(db, [path]))[path]
+        except DomainError as error:
+            return InvalidInput(error.message, "blog")
+    if blog["detail"].get("kind") != BLOG:
+        return InvalidInput(f"what is at {shown!r} is no blog", "blog")
+    key: ObjectId = blog["_id"]
+    return key
+
+
+async def _entries_in(db: Database, blog: ObjectId, records: Sequence[PostRecord]) -> dict[str, Document]:
+    query = {"parent": blog, "slug": {"$in": [record.slug for record in records]}}
+    return {node["slug"]: node async for node in db[NODES.name].find(query)}
+
+
+async def _put(db: Database, blog: ObjectId, known: Document | None, record: PostRecord, now: datetime) -> Outcome:
+    operation_id = idempotency.random_operation_id()
+    if known is None:
+        # It is as old as it says, so that it stands where it belongs among others.
+        created = min(record.publish_on or now, now)
+        node = NewNode(record.slug, record.title, record.author, blog, list(record.tags), "blog", created)
+        await create_entry(
+            db, node=node, text=record.text, publish_on=record.publish_on, now=now, operation_id=operation_id
+        )
+        return "created"
+    if known["type"] != ENTRY:
+        raise InvalidInput("another node has the slug", "slug")
+    tags = require_tags(record.tags)
+    wanted = (require_title(record.title), record.text, record.publish_on, set(tags))
+    if wanted == (known["title"], known["detail"]["text"], known["detail"]["publish_on"], set(known["tags"])):
+        return "unchanged"
+    edit = Edit(known["_id"], known["nonce"], record.author, now, operation_id)
+    await rewrite_entry(db, edit, title=record.title, text=record.text, tags=tags, publish_on=record.publish_on)
+    return "changed"

@@ -1,0 +1,59 @@
+"""Finishes or undoes what a crash has left of writes to the site."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable
+from datetime import datetime, timedelta
+from functools import partial
+
+from bson import ObjectId
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import NotFound, SectionNotEmpty
+from portico.resolvers.writes import intents
+from portico.resolvers.writes.sweeps import in_turn, sweep
+
+from . import creation, deletion, revisions
+from .nodes import NODES
+
+# A mark is removed by the call that left it within milliseconds. One that is older was left by a crash, or by a call
+# that sleeps: both may go on, for every step is guarded by its own mark.
+STALE_AFTER = timedelta(seconds=5)
+
+
+async def finish_changes(db: Database, *, now: datetime) -> int:
+    """Settles every mark and intent that is older than five seconds. Returns how many.
+
+    Raises:   SweepFailed, once every mark and intent has had its turn.
+    """
+    before = now - STALE_AFTER
+
+    def settle_all(mark: str) -> Awaitable[int]:
+        return sweep(db, NODES, {f"{mark}.at": {"$lte": before}}, partial(_settle_left, db, mark))
+
+    async def finish_removal(intent: Document) -> int:
+        await deletion.finish_removal(db, [ObjectId(key) for key in intent["keys"]], intent["_id"], now=now)
+        return 1
+
+    return await in_turn(
+        # What may go on or may not is settled before what waits for that.
+        *(partial(settle_all, mark) for mark in ("deleting", "pending", "unrevised")),
+        partial(intents.sweep_left_behind, db, finish_removal, kind=deletion.DELETION, before=before),
+    )
+
+
+async def _settle_left(db: Database, mark: str, node: Document) -> int:
+    with contextlib.suppress(NotFound, SectionNotEmpty):
+        await _settle(db, node, mark)
+        return 1
+    return 0
+
+
+async def _settle(db: Database, node: Document, mark: str) -> None:
+    if mark == "pending":
+        await creation.confirm_created(db, node)
+    elif mark == "deleting":
+        await deletion.finish_section(db, node)
+    else:
+        await revisions.settle(db, node)

@@ -1,0 +1,98 @@
+"""Checks that every photo has its bytes, and that there are no others."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+from bson import ObjectId
+from pymongo import ASCENDING
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.writes.sweeps import wrong_in_batches
+
+from . import assets, photos, thumbnails
+from .assets import CHUNKS, FILES
+from .nodes import NODES, PHOTO
+
+NO_PHOTO, NO_FILE = "no photo has it", "it has chunks, and does not exist"
+
+
+async def find_broken_photos(db: Database) -> AsyncIterator[Document]:
+    """The photos whose bytes are not there, or are not what their checksum says. Yields {_id, slug, problem}.
+
+    Reads every byte of every photo, a little at a time.
+    """
+    whole = {"type": PHOTO, "detail.file": {"$ne": None}}
+    async for wrong in wrong_in_batches(db[NODES.name].find(whole, {"slug": 1, "detail": 1}), partial(_broken, db), 1):
+        yield wrong
+
+
+async def _broken(db: Database, nodes: list[Document]) -> AsyncIterator[Document]:
+    for node in nodes:
+        problem = await _problem_of(db, node["detail"])
+        if problem is not None:
+            yield {"_id": node["_id"], "slug": node["slug"], "problem": problem}
+
+
+async def _problem_of(db: Database, detail: dict[str, Any]) -> str | None:
+    file = await assets.find_file(db, detail["file"])
+    if file is None or "removed" in file["metadata"]:
+        return "its file is missing"
+    digest = hashlib.sha256()
+    try:
+        async for piece in assets.read_bytes(db, {**file, "length": detail["length"]}, 0, detail["length"]):
+            digest.update(piece)
+    except assets.BytesMissing:
+        return "some of its bytes are missing"
+    return None if digest.hexdigest() == detail["checksum"] else "its bytes are not those of its checksum"
+
+
+async def find_stray_files(db: Database) -> AsyncIterator[Document]:
+    """The files that no photo has, and the chunks that no file has. Yields {_id: the file's, problem}."""
+    settled = {"metadata.unsettled": None, "metadata.removed": None}
+    async for stray in wrong_in_batches(db[FILES.name].find(settled, {"metadata": 1}), partial(_unused, db), 1):
+        yield stray
+    async for file_id in _ids_of_chunks(db):
+        if not await _exists(db, FILES.name, {"_id": file_id}) and await _exists(
+            db, CHUNKS.name, {"files_id": file_id}
+        ):
+            yield {"_id": file_id, "problem": NO_FILE}
+
+
+async def _unused(db: Database, files: list[Document]) -> AsyncIterator[Document]:
+    for file in files:
+        if not await _is_used(db, file):
+            yield {"_id": file["_id"], "problem": NO_PHOTO}
+
+
+async def _exists(db: Database, collection: str, query: Document) -> bool:
+    return await db[collection].find_one(query, {"_id": 1}) is not None
+
+
+async def _is_used(db: Database, file: Document) -> bool:
+    facts = file.get("metadata") or {}
+    node = await db[NODES.name].find_one({"_id": facts.get("node")}, {"detail": 1})
+    if node is None:
+        return False
+    original = facts.get("of", file["_id"])
+    return original in photos.files_of(node) and ("of" not in facts or file["_id"] in thumbnails.ids_of(original))
+
+
+async def _ids_of_chunks(db: Database) -> AsyncIterator[ObjectId]:
+    """Each file of which there are chunks, in the order of an index."""
+    previous = None
+    keys = db[CHUNKS.name].find({}, {"_id": 0, "files_id": 1}, sort=[("files_id", ASCENDING), ("n", ASCENDING)])
+    async for chunk in keys:
+        if chunk["files_id"] != previous:
+            previous = chunk["files_id"]
+            yield previous
+
+
+async def mend_stray_file(db: Database, stray: Document) -> None:
+    """Deletes the file, unless a photo has it by now."""
+    file = await assets.find_file(db, stray["_id"])
+    if file is None or not await _is_used(db, file):
+        await assets.delete_files(db, [stray["_id"]])

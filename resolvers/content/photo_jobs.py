@@ -1,0 +1,64 @@
+"""Finishes or undoes what a crash has left of uploads, and deletes what photos have no more."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import partial
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.writes.sweeps import in_turn, sweep
+
+from . import assets, photos, thumbnails
+from .nodes import NODES
+
+# A file is named by its photo before it is made; one that is older and not named is nobody's.
+STALE_AFTER = timedelta(seconds=5)
+# Nobody can be writing to a file any more that was taken from them so long ago.
+FORGOTTEN_AFTER = timedelta(days=1)
+
+
+async def finish_uploads(db: Database, *, now: datetime) -> int:
+    """Gives up the uploads whose lock has run out, and deletes files that no photo has, with what comes into them late.
+
+    Returns:  how much was done.
+    Raises:   SweepFailed, once every photo and file has had its turn.
+    """
+    read, forgotten = now - photos.READ_ON, now - FORGOTTEN_AFTER
+
+    async def give_up(node: Document) -> int:
+        return await photos.give_up(db, node, now=now)
+
+    async def delete_replaced(node: Document) -> int:
+        return await photos.delete_replaced(db, node, before=read, now=now)
+
+    async def settle(file: Document) -> int:
+        return await _settle(db, file, now)
+
+    async def delete_late(file: Document) -> int:
+        return await assets.sweep_removed(db, file, now=now)
+
+    async def delete_removed(file: Document) -> int:
+        await assets.delete_removed(db, file["_id"], before=forgotten)
+        return 1
+
+    return await in_turn(
+        partial(sweep, db, NODES, {"detail.upload.until": {"$lte": now}}, give_up),
+        partial(sweep, db, NODES, {"detail.replaced.at": {"$lte": read}}, delete_replaced),
+        partial(sweep, db, assets.FILES, {"metadata.unsettled": {"$lte": now - STALE_AFTER}}, settle),
+        partial(sweep, db, assets.FILES, {"metadata.sweep": {"$lte": now}}, delete_late),
+        partial(sweep, db, assets.FILES, {"metadata.removed": {"$lte": forgotten}}, delete_removed, fields=()),
+    )
+
+
+async def _settle(db: Database, file: Document, now: datetime) -> bool:
+    """Settles a file that its photo has; takes away one that no photo has, or is going to have."""
+    if "of" in file["metadata"]:
+        return await thumbnails.drop_stale(db, file, now=now)
+    node = await db[NODES.name].find_one({"_id": file["metadata"]["node"]})
+    if node is None or file["_id"] not in photos.files_of(node):
+        await assets.remove_files(db, [file["_id"]], now=now)
+        return True
+    if node["detail"].get("file") != file["_id"]:
+        return False
+    passed = file["metadata"].get("passed")
+    return await assets.settle_file(db, file["_id"], passed=passed, **photos.facts_of(node))

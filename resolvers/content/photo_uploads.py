@@ -1,0 +1,331 @@
+"""Uploads of photos: the node is locked, the bytes come into a new file, and one guarded update makes them the photo's.
+
+The old bytes of a photo that is replaced stay until the new ones are whole. An upload puts off the end of its lock
+every few seconds; one that has not was left by a crash, and is given up by a job, or by the next upload to the photo.
+One that sleeps, and wakes up when it was given up, cannot finish or undo anything any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from bson import ObjectId
+from pymongo import ReturnDocument
+from pymongo.errors import PyMongoError
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import Conflict, EditConflict, NotFound, OperationKeyReused, PhotoLocked, UnacceptableFile
+from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.timer import Timer
+
+from . import assets, photos
+from .creation import NewNode, create_node
+from .edits import SETTLED
+from .nodes import KIND, NODES, PHOTO, require_settled
+from .pictures import SIGNATURE_BYTES, SUFFIXES, Picture, Pictures
+
+# An upload puts off the end of its lock at least so often.
+_BEAT = timedelta(seconds=5)
+_LOCKING_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class UploadRules:
+    """`max_bytes` of a file; an upload holds its lock for `lock_lasts`, unless it puts the end off."""
+
+    max_bytes: int
+    lock_lasts: timedelta
+    pictures: Pictures
+
+
+@dataclass
+class _Upload:
+    """One attempt at an upload, into a file of its own."""
+
+    db: Database
+    node: Document
+    file_id: ObjectId
+    rules: UploadRules
+    timer: Timer
+    operation_id: str
+    is_lost: bool = False
+
+    @property
+    def mine(self) -> Document:
+        """The node, as long as this attempt holds its lock."""
+        return {
+            "_id": self.node["_id"],
+            "parent": self.node["parent"],
+            "detail.upload.file": self.file_id,
+        }
+
+
+async def upload_photo(
+    db: Database, *, node: NewNode, file: AsyncIterator[bytes], rules: UploadRules, now: datetime, operation_id: str
+) -> Document:
+    """Puts a new photo into a gallery. Until its bytes are whole, EDITORs alone see it.
+
+    Returns:  the photo.
+    Raises:   InvalidInput, SlugTaken, NotFound (the gallery), UnacceptableFile, OperationKeyReused (another file),
+              Conflict (it was given up); and what `file` raises, of which nothing is kept.
+    Writes:   cms.nodes, cms.assets.files, cms.assets.chunks; compensating.
+    """
+    file_id, timer = _new_file(operation_id), Timer(now)
+    detail = {"file": None, "locked": now, "upload": _lock(operation_id, file_id, timer, rules)}
+    created = await create_node(db, type_=PHOTO, node=node, detail=detail, now=now, operation_id=operation_id)
+    if "upload" not in created["detail"]:
+        return await _same_again(db, created, file, rules, operation_id)
+    if created["detail"]["upload"]["file"] != file_id:
+        await _take_over(db, created, file_id, rules, timer, operation_id)
+    return await _carry_out(_Upload(db, created, file_id, rules, timer, operation_id), file)
+
+
+async def replace_photo(
+    db: Database,
+    *,
+    photo_id: ObjectId,
+    nonce: str,
+    file: AsyncIterator[bytes],
+    rules: UploadRules,
+    now: datetime,
+    operation_id: str,
+) -> Document:
+    """Gives a photo other bytes. It has the old ones until the new ones are whole, and those alone if they never are.
+
+    The nonce is looked at when the upload begins. What others change in the meantime, e.g. the title, stays.
+
+    Returns:  the photo.
+    Raises:   NotFound, EditConflict, PhotoLocked, UnacceptableFile, OperationKeyReused (another file),
+              Conflict (it was given up); and what `file` raises, of which nothing is kept.
+    Writes:   cms.nodes, cms.assets.files, cms.assets.chunks; nonce-guarded, then compensating.
+    """
+    file_id, timer = _new_file(operation_id), Timer(now)
+    locked = await _locked(db, photo_id, nonce, file_id, rules, timer, operation_id)
+    if idempotency.was_applied(locked, operation_id):
+        return await _same_again(db, locked, file, rules, operation_id)
+    return await _carry_out(_Upload(db, locked, file_id, rules, timer, operation_id), file)
+
+
+def _new_file(operation_id: str) -> ObjectId:
+    return idempotency.derived_id(operation_id, f"file/{uuid4().hex}")
+
+
+def _lock(operation_id: str, file_id: ObjectId, timer: Timer, rules: UploadRules) -> Document:
+    return {"op": operation_id, "file": file_id, "until": timer.now() + rules.lock_lasts}
+
+
+async def _locked(
+    db: Database,
+    photo_id: ObjectId,
+    nonce: str,
+    file_id: ObjectId,
+    rules: UploadRules,
+    timer: Timer,
+    operation_id: str,
+) -> Document:
+    """The photo, locked for this upload; or as it is where the operation has been carried out before."""
+    async for _ in attempts(_LOCKING_ATTEMPTS):
+        node = await require_settled(db, photo_id)
+        if node["type"] != PHOTO:
+            raise NotFound(KIND, str(photo_id), message="The id is not that of a photo.")
+        if idempotency.was_applied(node, operation_id):
+            return node
+        upload = node["detail"].get("upload")
+        if upload is not None and upload["op"] == operation_id:
+            await _take_over(db, node, file_id, rules, timer, operation_id)
+            return node
+        if node["nonce"] != nonce:
+            raise EditConflict(node)
+        await photos.require_unlocked(db, node, now=timer.now())
+        free = {
+            "_id": photo_id,
+            "parent": node["parent"],
+            "nonce": nonce,
+            **SETTLED,
+            **photos.UNLOCKED,
+            **idempotency.not_applied(operation_id),
+        }
+        lock = {"detail.locked": timer.now(), "detail.upload": _lock(operation_id, file_id, timer, rules)}
+        if (await db[NODES.name].update_one(free, {"$set": lock})).matched_count:
+            return node
+    raise PhotoLocked(timer.now())
+
+
+async def _take_over(
+    db: Database, node: Document, file_id: ObjectId, rules: UploadRules, timer: Timer, operation_id: str
+) -> None:
+    """Goes on with what an earlier call of the same operation has locked, from the beginning of its file."""
+    earlier = node["detail"]["upload"]["file"]
+    mine = {"_id": node["_id"], "parent": node["parent"], "detail.upload.file": earlier}
+    taken = {"$set": {"detail.upload": _lock(operation_id, file_id, timer, rules)}}
+    if not (await db[NODES.name].update_one(mine, taken)).matched_count:
+        raise _given_up()
+    await assets.remove_files(db, [earlier], now=timer.now())
+
+
+def _given_up() -> Conflict:
+    return Conflict("The upload was given up meanwhile, for nothing was heard of it. The same call may be made again.")
+
+
+async def _carry_out(upload: _Upload, file: AsyncIterator[bytes]) -> Document:
+    try:
+        async with _going_on(upload):
+            writer = await _receive(upload, file)
+            picture = await _examine(upload, writer)
+            done = await _finish(upload, writer, picture)
+    except BaseException:
+        # A database that does not answer leaves it to a job.
+        with contextlib.suppress(PyMongoError):
+            await _undo(upload)
+        raise
+    if upload.node["detail"].get("file") is None:
+        await idempotency.note(upload.db, upload.operation_id, done=True)
+    # Where somebody has deleted the photo meanwhile, the file stays unsettled, and a job deletes it.
+    await assets.settle_file(upload.db, upload.file_id, passed=None, **photos.facts_of(done))
+    await idempotency.trim_marks(upload.db, NODES, done)
+    return done
+
+
+@contextlib.asynccontextmanager
+async def _going_on(upload: _Upload) -> AsyncIterator[None]:
+    """As long as it lasts, the end of the lock is put off again and again."""
+    pause = min(_BEAT, upload.rules.lock_lasts / 4).total_seconds()
+
+    async def beat() -> None:
+        while not upload.is_lost:
+            await asyncio.sleep(pause)
+            at = upload.timer.now()
+            with contextlib.suppress(PyMongoError):
+                longer = {"$set": {"detail.upload.until": at + upload.rules.lock_lasts}}
+                upload.is_lost = not (await upload.db[NODES.name].update_one(upload.mine, longer)).matched_count
+                await idempotency.renew(upload.db, upload.operation_id, now=at)
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        beating.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await beating
+
+
+async def _receive(upload: _Upload, file: AsyncIterator[bytes]) -> assets.Writer:
+    """Writes the bytes as they come. What is no picture by its first bytes, or too large, is not taken in."""
+    await assets.begin_file(upload.db, upload.file_id, node_id=upload.node["_id"], now=upload.timer.now())
+    writer = assets.Writer(upload.db, upload.file_id)
+    beginning = b""
+    async for piece in file:
+        if upload.is_lost:
+            raise _given_up()
+        if writer.length + len(piece) > upload.rules.max_bytes:
+            raise _too_large(upload.rules)
+        if len(beginning) < SIGNATURE_BYTES:
+            beginning = (beginning + piece)[:SIGNATURE_BYTES]
+            if len(beginning) == SIGNATURE_BYTES:
+                _require_picture(upload.rules, beginning)
+        await writer.write(piece)
+    if len(beginning) < SIGNATURE_BYTES:
+        _require_picture(upload.rules, beginning)
+    await writer.end()
+    await idempotency.note(upload.db, upload.operation_id, checksum=writer.checksum)
+    return writer
+
+
+def _too_large(rules: UploadRules) -> UnacceptableFile:
+    return UnacceptableFile(f"The file has more than {rules.max_bytes:,} bytes.")
+
+
+def _require_picture(rules: UploadRules, beginning: bytes) -> None:
+    if not rules.pictures.recognizes(beginning):
+        raise UnacceptableFile(f"The file is none of these: {', '.join(SUFFIXES)}.")
+
+
+async def _examine(upload: _Upload, writer: assets.Writer) -> Picture:
+    """Decodes what was stored: what is checked is what is going to be served. Raises Conflict, UnacceptableFile."""
+    try:
+        return await _decode(upload, writer)
+    except assets.BytesMissing:
+        # Whoever gives an upload up deletes its bytes.
+        if await upload.db[NODES.name].find_one(upload.mine, {"_id": 1}) is None:
+            raise _given_up() from None
+        raise
+
+
+async def _decode(upload: _Upload, writer: assets.Writer) -> Picture:
+    digest = hashlib.sha256()
+
+    async def stored() -> AsyncIterator[bytes]:
+        file = {"_id": upload.file_id, "chunkSize": assets.CHUNK_BYTES}
+        async for piece in assets.read_bytes(upload.db, file, 0, writer.length):
+            digest.update(piece)
+            yield piece
+
+    picture = await upload.rules.pictures.examine(stored())
+    if digest.hexdigest() != writer.checksum:
+        raise assets.BytesMissing
+    return picture
+
+
+async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> Document:
+    """Makes the file the photo's, and what it had before one to be deleted, by one update."""
+    old = upload.node["detail"].get("file")
+    # The bytes may have taken long. Whoever reads the old ones has a minute from here.
+    now = upload.timer.now()
+    changes: dict[str, Any] = {
+        "detail.file": upload.file_id,
+        "detail.content_type": picture.content_type,
+        "detail.length": writer.length,
+        "detail.width": picture.width,
+        "detail.height": picture.height,
+        "detail.checksum": writer.checksum,
+        "detail.locked": None,
+    }
+    update: Document = {
+        "$set": changes,
+        "$max": {"updated": now},
+        "$unset": {"detail.upload": ""},
+        **idempotency.mark_applied(upload.operation_id),
+    }
+    if old is None:
+        changes["visible_from"] = upload.node["created"]
+    else:
+        changes["nonce"] = idempotency.derived_nonce(upload.operation_id, "replaced")
+        update["$inc"] = {"revision": 1}
+        update.setdefault("$push", {})["detail.replaced"] = {"file": old, "at": now}
+    done = await upload.db[NODES.name].find_one_and_update(upload.mine, update, return_document=ReturnDocument.AFTER)
+    if done is None:
+        raise _given_up()
+    return done
+
+
+async def _undo(upload: _Upload) -> None:
+    """Leaves everything as it was before, unless the last step has come through although nobody was told."""
+    node = await upload.db[NODES.name].find_one({"_id": upload.node["_id"], "parent": upload.node["parent"]})
+    if node is None or upload.file_id not in photos.files_of(node):
+        await assets.remove_files(upload.db, [upload.file_id], now=upload.timer.now())
+    elif node["detail"]["file"] != upload.file_id:
+        await photos.give_up(upload.db, node, now=upload.timer.now())
+
+
+async def _same_again(
+    db: Database, node: Document, file: AsyncIterator[bytes], rules: UploadRules, operation_id: str
+) -> Document:
+    """The photo, which an earlier call of the same operation has made whole, if this call brings the same file."""
+    digest = hashlib.sha256()
+    size = 0
+    async for piece in file:
+        digest.update(piece)
+        size += len(piece)
+        if size > rules.max_bytes:
+            raise _too_large(rules)
+    if (await idempotency.notes(db, operation_id)).get("checksum") != digest.hexdigest():
+        raise OperationKeyReused
+    return node

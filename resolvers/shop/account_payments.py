@@ -1,0 +1,57 @@
+"""Payment by account: a transfer from an account of the payer's to the shop's own account of that currency."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from bson import ObjectId
+
+from portico.resolvers.accounts import accounts, transfers
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound, PaymentDeclined
+from portico.resolvers.payments import ACCOUNT, Charge, PaymentUnknown
+
+_TRANSFER = "transfer-"
+
+
+class AccountPayments:
+    """Payments with {method: `account`, account_id}. The shop's account is opened by the first of its currency."""
+
+    def takes(self, payment: Document) -> bool:
+        return bool(payment["method"] == ACCOUNT)
+
+    async def charge(self, db: Database, charge: Charge, *, now: datetime) -> str:
+        """As `Payments.charge`. The transfer is the record of what it came to, also of a refusal.
+
+        Writes:   transfers, accounts; a two-phase transfer.
+        """
+        account_id, shop_id = charge.payment["account_id"], accounts.shop_account_id(charge.currency)
+        found = await accounts.find_by_ids(db, [account_id, shop_id])
+        source = found.get(account_id)
+        if source is None or charge.payer is None or source["owner"] != charge.payer:
+            raise NotFound("Account", str(account_id))
+        if source["currency"] != charge.currency:
+            raise PaymentDeclined(f"The account is in {source['currency']}, the cart in {charge.currency}.")
+        shop = found.get(shop_id) or await accounts.open_shop_account(db, charge.currency, now=now)
+        try:
+            paid = await transfers.move(
+                db,
+                source,
+                shop,
+                amount=charge.amount,
+                now=now,
+                operation_id=charge.reference,
+                reference=charge.reference,
+            )
+        except InvalidInput as error:
+            raise PaymentDeclined(error.message) from None
+        except Conflict:
+            # Nothing was moved this time; only the next call can tell whether it can be.
+            raise PaymentUnknown from None
+        return f"{_TRANSFER}{paid['_id']}"
+
+
+def transfer_of(payment_reference: str) -> ObjectId | None:
+    """The transfer that an order with this reference was paid by; None where it was not paid by account."""
+    prefix, transfer = payment_reference[: len(_TRANSFER)], payment_reference[len(_TRANSFER) :]
+    return ObjectId(transfer) if prefix == _TRANSFER and ObjectId.is_valid(transfer) else None

@@ -1,0 +1,90 @@
+"""Whether every cart is found by whoever is to go on with it, over the whole database, while it is in use."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.writes.sweeps import require, wrong_in_batches
+
+from .carts import ACTIVE, CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
+from .orders import find_by_ids, order_id
+
+_FIELDS = ("owner", "status", "items", "last_modified", "expires_at", "version")
+_SHOWN = dict.fromkeys(
+    (*_FIELDS, "holding", "due", "settlement.id", "checkout.reference", "checkout.payment.method"), 1
+)
+
+
+async def find_wrong_carts(db: Database) -> AsyncIterator[Document]:
+    """Carts that no job finds, carts that hold units and should not, or should and do not, and paid ones without order.
+
+    What is looked at changes together, in one update of the cart; an order is written before its cart is complete. So
+    one look tells. Yields {_id, problem, guard, repair}; `repair` is what to set, besides that a job is to look at the
+    cart now, None where nobody can know.
+    """
+    found = db[CARTS.name].find({"_id": {"$gte": ""}}, _SHOWN)
+    async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
+        yield wrong
+
+
+async def mend_cart(db: Database, wrong: Document, *, now: datetime) -> None:
+    """Leaves the cart to a job, unless it has changed since it was found."""
+    await db[CARTS.name].update_one({"_id": wrong["_id"], **wrong["guard"]}, {"$set": {**wrong["repair"], "due": now}})
+
+
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+    bought = {cart["_id"]: order_id(cart["checkout"]["reference"]) for cart in batch if cart["status"] == COMPLETE}
+    orders = await find_by_ids(db, list(bought.values()), {"_id": 1}) if bought else {}
+    for cart in batch:
+        require(cart, _FIELDS)
+        for wrong in (_unfound(cart), _holding(cart), _miscounted(cart)):
+            if wrong is not None:
+                yield {"_id": cart["_id"], **wrong}
+        if cart["_id"] in bought and bought[cart["_id"]] not in orders:
+            yield {"_id": cart["_id"], **_wrong("it is paid for, and there is no order")}
+
+
+def _wrong(problem: str, guard: Document | None = None, repair: Document | None = None) -> Document:
+    return {"problem": problem, "guard": guard, "repair": repair}
+
+
+def _unfound(cart: Document) -> Document | None:
+    """Whether nobody would ever go on with the cart."""
+    status, locked = cart["status"], cart.get("checkout", {})
+    if status not in {ACTIVE, PENDING, COMPLETE, EXPIRING, EXPIRED}:
+        return _wrong(f"its status is {status}")
+    if status == ACTIVE and not _is_time(cart["expires_at"]):
+        return _wrong("it never lapses, for it does not say when")
+    if status == PENDING and not ("reference" in locked and "method" in locked.get("payment", {})):
+        return _wrong("it is locked for a payment, and does not say for which")
+    if status in {PENDING, EXPIRING} and not _is_time(cart.get("due")):
+        guard = {"status": status, "due": cart.get("due")}
+        return _wrong(f"it is {status}, and no job looks for it", guard, {})
+    return None
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, datetime)
+
+
+def _miscounted(cart: Document) -> Document | None:
+    wrong = [line for line in cart["items"] if line["quantity"] < 1]
+    return _wrong(f"it has {wrong[0]['quantity']} units of {wrong[0]['sku']}") if wrong else None
+
+
+def _holding(cart: Document) -> Document | None:
+    """Whether the stock counts its lines as reserved, and should not, or the other way round."""
+    status, holds = cart["status"], cart.get("holding") is True
+    if status in {COMPLETE, EXPIRED} and holds:
+        # Nothing was given back yet, so it can lapse once more. What was sold nobody can know.
+        again = {"status": EXPIRED, "holding": True, "settlement": None}
+        can_lapse = status == EXPIRED and "settlement" not in cart
+        problem = f"it is {status}, and still holds its units"
+        return _wrong(problem, again, {"status": EXPIRING} if can_lapse else None)
+    if not holds and (status == ACTIVE or (status in {PENDING, EXPIRING} and "settlement" not in cart)):
+        return _wrong(f"it is {status}, and holds none of its units")
+    return None

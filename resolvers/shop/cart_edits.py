@@ -1,0 +1,259 @@
+"""What buyers do with their carts.
+
+Each change of a line is a hand-over (see `moves`): the stock prepares the units, the cart decides, the stock concludes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.catalog.products import find_by_sku
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import CartInactive, Conflict, DomainError, InvalidInput, NotFound
+from portico.resolvers.writes import idempotency
+
+from . import moves
+from .carts import ACTIVE, CARTS, require_cart, total_of, touched
+
+MAX_LINES = 100
+MAX_QUANTITY = 1_000
+MAX_TOTAL = 2**53 - 1
+DEFAULT_CURRENCY = "USD"
+# Others change the same cart at the same time: windows of one buyer, or programs.
+_ATTEMPTS = 200
+
+
+@dataclass(frozen=True)
+class Buyer:
+    """Who changes a cart: the viewer's subject, None for an anonymous one; when; and how long it then lasts if idle."""
+
+    viewer: str | None
+    now: datetime
+    lasts: timedelta
+    operation_id: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """The lines as they are to be, and how many units of the SKU more they hold; below zero for fewer."""
+
+    items: list[Document]
+    currency: str
+    sku: str
+    units: int
+
+
+# Makes a change of the cart as it is; None where there is nothing to change.
+Plan = Callable[[Document], Change | None]
+
+
+async def create_cart(db: Database, buyer: Buyer) -> Document:
+    """An empty cart, which is the viewer's where there is one.
+
+    Returns:  the cart.
+    Writes:   carts; one insert.
+    """
+    cart = {
+        "_id": _cart_id(buyer.operation_id),
+        "owner": buyer.viewer,
+        "status": ACTIVE,
+        "items": [],
+        "currency": DEFAULT_CURRENCY,
+        **touched(buyer.now, buyer.lasts),
+        "version": 0,
+        "holding": True,
+    }
+    try:
+        await db[CARTS.name].insert_one(cart)
+    except DuplicateKeyError:
+        return await require_cart(db, cart["_id"], buyer.viewer)
+    return cart
+
+
+def _cart_id(operation_id: str) -> str:
+    """An operation id holds 122 random bits that no client sees, with an idempotency key, too."""
+    return hashlib.blake2b(f"{operation_id}/cart".encode(), digest_size=16).hexdigest()
+
+
+async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quantity: int) -> Document:
+    """Puts so many more of the SKU into the cart, at the price and with the title of now, or does nothing.
+
+    Args:     quantity: whole units, 1 to 1,000 in a line.
+    Returns:  the cart.
+    Raises:   InvalidInput, NotFound (cart, product), CartInactive, InadequateInventory, Conflict (others kept changing
+              the cart).
+    Writes:   stock, then carts; a hand-over.
+    """
+    if quantity < 1:
+        raise InvalidInput("The quantity must be at least 1.", "quantity")
+    line = await _line(db, sku)
+
+    def plan(cart: Document) -> Change | None:
+        return _with_line(cart, {**line, "quantity": quantity_of(cart, sku) + quantity}, "quantity")
+
+    return await _change(db, buyer, cart_id, plan)
+
+
+async def update_item(
+    db: Database, buyer: Buyer, *, cart_id: str, sku: str, old_quantity: int, new_quantity: int
+) -> Document:
+    """Changes how many of the SKU are in the cart, if there are as many as the caller believes.
+
+    The line keeps its price and title. One that is not there has a quantity of 0, and is made as by `add_item`.
+
+    Args:     new_quantity: 0 to 1,000; 0 removes the line.
+    Returns:  the cart.
+    Raises:   InvalidInput, NotFound (cart, product), CartInactive, InadequateInventory, Conflict (another quantity is
+              in the cart, or others kept changing it).
+    Writes:   stock, then carts; a hand-over.
+    """
+    for quantity, name in ((old_quantity, "old_quantity"), (new_quantity, "new_quantity")):
+        if quantity < 0:
+            raise InvalidInput("A quantity is not below 0.", name)
+    new_line = await _line(db, sku) if old_quantity == 0 else {}
+
+    def plan(cart: Document) -> Change | None:
+        present = quantity_of(cart, sku)
+        if present != old_quantity:
+            raise Conflict(f"There are {present} of {sku!r} in the cart.")
+        line = next((line for line in cart["items"] if line["sku"] == sku), new_line)
+        return _with_line(cart, {**line, "quantity": new_quantity}, "new_quantity")
+
+    return await _change(db, buyer, cart_id, plan)
+
+
+async def claim_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
+    """Makes the viewer the owner of a cart that has none. One that is theirs already stays so.
+
+    Returns:  the cart.
+    Raises:   NotFound, CartInactive, Conflict (others kept changing the cart).
+    Writes:   carts; one guarded update.
+    """
+    for _ in range(_ATTEMPTS):
+        cart = await require_cart(db, cart_id, buyer.viewer)
+        if cart["owner"] is not None:
+            return cart
+        require_active(cart)
+        update: Document = {
+            "$set": {"owner": buyer.viewer, **touched(buyer.now, buyer.lasts)},
+            "$inc": {"version": 1},
+        }
+        claimed = await _update(db, cart, update)
+        if claimed is not None:
+            return claimed
+        await pause()
+    raise Conflict("The cart is being changed by others.")
+
+
+def require_active(cart: Document) -> None:
+    if cart["status"] != ACTIVE:
+        raise CartInactive(cart["status"])
+
+
+def quantity_of(cart: Document, sku: str) -> int:
+    return next((line["quantity"] for line in cart["items"] if line["sku"] == sku), 0)
+
+
+async def _line(db: Database, sku: str) -> Document:
+    """A line without a quantity, as the product is now. Raises NotFound."""
+    product = await find_by_sku(db, sku, {"pricing": 1, "title": 1})
+    if product is None:
+        raise NotFound("Product", sku)
+    pricing = product["pricing"]
+    return {"sku": sku, "title": product["title"], "price": pricing["retail"], "currency": pricing["currency"]}
+
+
+def _with_line(cart: Document, line: Document, path: str) -> Change | None:
+    """The change that gives the cart this line, or takes it out where its quantity is 0. Raises InvalidInput."""
+    units = line["quantity"] - quantity_of(cart, line["sku"])
+    if not units:
+        return None
+    by_sku = {present["sku"]: present for present in cart["items"]} | {line["sku"]: line}
+    items = [present for present in by_sku.values() if present["quantity"]]
+    if line["quantity"] > MAX_QUANTITY:
+        raise InvalidInput(f"A line holds at most {MAX_QUANTITY:,} units.", path)
+    if len(items) > MAX_LINES:
+        raise InvalidInput(f"A cart holds at most {MAX_LINES} lines.", "sku")
+    if len({present["currency"] for present in items}) > 1:
+        raise InvalidInput(f"The cart is in {cart['currency']}.", "sku")
+    if total_of({"items": items}) > MAX_TOTAL:
+        raise InvalidInput("The total is beyond 2^53 - 1 minor units.", path)
+    return Change(items, items[0]["currency"] if items else cart["currency"], line["sku"], units)
+
+
+async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan) -> Document:
+    """Makes the planned change, once for an operation. The plan is made anew where somebody else changes the cart."""
+    move: Document | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            cart = await require_cart(db, cart_id, buyer.viewer)
+            change = _planned(cart, buyer, plan)
+        except DomainError:
+            await _give_back(db, buyer, move)
+            raise
+        if change is None:
+            await _give_back(db, buyer, move)
+            return cart
+        # The cart is read first: a refusal that it has forgotten has left the stock before.
+        if move is None or not await _is_open(db, cart, move):
+            kind: moves.Kind = "reserve" if change.units > 0 else "return"
+            move = moves.new_move(
+                kind,
+                sku=change.sku,
+                cart_id=cart_id,
+                quantity=abs(change.units),
+                now=buyer.now,
+                operation_id=buyer.operation_id,
+            )
+            await moves.prepare(db, move, now=buyer.now)
+        changed = await _decide(db, buyer, cart, change, move)
+        if changed is not None:
+            await moves.finish(db, move, is_taken=True, now=buyer.now)
+            await idempotency.trim_marks(db, CARTS, changed)
+            return changed
+        await pause()
+    await _give_back(db, buyer, move)
+    raise Conflict("The cart is being changed by others.")
+
+
+def _planned(cart: Document, buyer: Buyer, plan: Plan) -> Change | None:
+    if idempotency.was_applied(cart, buyer.operation_id):
+        return None
+    require_active(cart)
+    return plan(cart)
+
+
+async def _is_open(db: Database, cart: Document, move: Document) -> bool:
+    """Whether the move can still be taken: nobody has refused it."""
+    is_decided = any(decided["id"] == move["id"] for decided in cart.get("decided", ()))
+    return not is_decided and await moves.is_prepared(db, move)
+
+
+async def _give_back(db: Database, buyer: Buyer, move: Document | None) -> None:
+    """Undoes what only this call could have taken."""
+    if move is not None:
+        await moves.conclude(db, move, is_taken=False, now=buyer.now)
+
+
+async def _decide(db: Database, buyer: Buyer, cart: Document, change: Change, move: Document) -> Document | None:
+    pushes = {"decided": {**move, "is_taken": True}, **idempotency.mark_applied(buyer.operation_id).get("$push", {})}
+    values = {"items": change.items, "currency": change.currency, **touched(buyer.now, buyer.lasts)}
+    return await _update(db, cart, {"$set": values, "$inc": {"version": 1}, "$push": pushes})
+
+
+async def _update(db: Database, cart: Document, update: Document) -> Document | None:
+    """The cart after the update; None where it has changed since it was read."""
+    same = {"_id": cart["_id"], "version": cart["version"]}
+    return await db[CARTS.name].find_one_and_update(same, update, return_document=ReturnDocument.AFTER)
+
+
+async def pause() -> None:
+    await asyncio.sleep(random.uniform(0.002, 0.05))  # noqa: S311 - spreads writers, guards nothing

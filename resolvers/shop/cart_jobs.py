@@ -1,0 +1,100 @@
+"""Lets idle carts lapse, and goes on with what a crash has left of checkouts, expiries and moves."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pymongo import ReturnDocument
+
+from portico.resolvers.catalog.category_jobs import STALE_AFTER
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import DomainError, PaymentPending
+from portico.resolvers.payments import Payments
+from portico.resolvers.writes.sweeps import each, sweep
+from portico.resolvers.writes.timer import Timer
+
+from . import moves
+from .carts import ACTIVE, CARTS, EXPIRING, PENDING
+from .checkout import ASKED_AGAIN_AFTER, finish
+from .settlements import settle
+
+# What one turn does at most, so that whatever has come up meanwhile is looked for soon.
+BATCH = 500
+_CHARGES = 50
+_CHARGES_AT_ONCE = 10
+
+
+async def expire_idle(db: Database, *, now: datetime) -> int:
+    """Gives back what is in carts that nobody has changed for too long. Returns how many carts.
+
+    A cart is locked first, by an update that matches only where it is still idle; nothing can be put into it then.
+    """
+    idle = {"status": ACTIVE, "expires_at": {"$lte": now}}
+    lock = {
+        "$set": {"status": EXPIRING, "expires_at": None, "due": now + STALE_AFTER},
+        "$inc": {"version": 1},
+    }
+
+    async def expire(found: Document) -> int:
+        cart = await db[CARTS.name].find_one_and_update(
+            {"_id": found["_id"], **idle}, lock, return_document=ReturnDocument.AFTER
+        )
+        if cart is not None:
+            await settle(db, cart, now=now)
+        return int(cart is not None)
+
+    return await sweep(db, CARTS, idle, expire, fields=(), most=BATCH)
+
+
+async def finish_expiries(db: Database, *, now: datetime) -> int:
+    """Goes on with carts that somebody has begun to let lapse. Returns how many."""
+
+    async def go_on(cart: Document) -> int:
+        await settle(db, cart, now=now)
+        return 1
+
+    return await sweep(db, CARTS, {"due": {"$lte": now}, "status": EXPIRING}, go_on, most=BATCH)
+
+
+async def finish_checkouts(db: Database, payments: Payments, *, now: datetime) -> int:
+    """Asks what came of payments that nobody waits for any more, and finishes or undoes their checkouts.
+
+    Several at once: whoever collects money may take long for each answer.
+
+    Returns:  how many have come to an end. One whose outcome is still unknown is asked for again in half a minute.
+    """
+    timer = Timer(now)
+
+    async def ask(cart: Document) -> int:
+        asked = timer.now()
+        mine = {"_id": cart["_id"], "status": PENDING, "due": cart["due"]}
+        if not (await db[CARTS.name].update_one(mine, {"$set": {"due": asked + ASKED_AGAIN_AFTER}})).matched_count:
+            return 0
+        try:
+            await finish(db, payments, cart, now=asked)
+        except PaymentPending:
+            return 0
+        except DomainError:
+            # The payment was refused, and the cart is active again.
+            pass
+        return 1
+
+    due = {"due": {"$lte": now}, "status": PENDING}
+    return await sweep(db, CARTS, due, ask, at_once=_CHARGES_AT_ONCE, most=_CHARGES)
+
+
+async def finish_moves(db: Database, *, now: datetime) -> int:
+    """Settles every move between stock and carts that is older than five seconds. Returns how many."""
+    before = now - STALE_AFTER
+    stale = {"$elemMatch": {"at": {"$lte": before}}}
+
+    async def finish_move(move: Document) -> int:
+        if move["at"] > before:
+            return 0
+        await moves.finish(db, move, is_taken=move["is_taken"], now=now)
+        return 1
+
+    async def finish_of(cart: Document) -> int:
+        return await each(cart["decided"], finish_move)
+
+    return await sweep(db, CARTS, {"decided": stale}, finish_of, fields=("decided",))

@@ -1,0 +1,151 @@
+"""Checking out: a cart is locked, paid for, and becomes an order.
+
+A saga, whose every step may be repeated by any process:
+
+1. lock the cart: `ACTIVE` → `PENDING`, with the reference of the charge, the amount and how it is paid. From here on
+   the lines do not change, and the cart does not lapse.
+2. collect the money under the reference, which gives the same outcome however often it is asked for
+3. paid: write the order, whose id follows from the reference, then settle the cart
+4. refused: unlock the cart, with everything in it, and note there what this call is to be told, in one update
+
+Each time that a cart is locked the reference is another. Whoever has slept with an older one changes nothing: the cart
+is unlocked only where it still has that reference, and a charge that was refused stays refused.
+
+A call locks a cart once. Who learns a refusal may be a job, or a call that is cut off then, and the buyer may go on to
+fill the cart. So the same call looks for its refusal before it locks, in the document that it locks, and by the version
+of it: it does not buy the other cart for another sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pymongo import ReturnDocument
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import Conflict, DomainError, EmptyCart, PaymentDeclined, PaymentPending, error_type
+from portico.resolvers.payments import Charge, Payments, PaymentUnknown
+from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.timer import Timer
+
+from .cart_edits import Buyer, pause, require_active
+from .carts import ACTIVE, CARTS, COMPLETE, PENDING, require_cart, total_of, touched
+from .orders import find_by_ids, order_id, place_order
+from .settlements import settle
+
+# The call that has begun a charge needs so long for it at most; then a job asks, and again after as long.
+ASKED_AGAIN_AFTER = timedelta(seconds=30)
+_LOCKING_ATTEMPTS = 20
+# Of its latest refusals a cart keeps so many at least; of older ones those that a call may still ask for.
+_REFUSALS_KEPT = 8
+
+
+@dataclass(frozen=True)
+class CheckedOut:
+    """A complete cart, and its order."""
+
+    cart: Document
+    order: Document
+
+
+async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: str, payment: Document) -> CheckedOut:
+    """Sells what is in the cart.
+
+    Args:     payment: as in `payments.Charge`.
+    Raises:   NotFound (cart, account), CartInactive, EmptyCart, PaymentDeclined, InsufficientFunds: the cart is as it
+              was. PaymentPending (the cart stays locked until the outcome is known), Conflict (others kept changing
+              the cart).
+    Writes:   carts, orders, stock; a saga.
+    """
+    for _ in range(_LOCKING_ATTEMPTS):
+        cart = await require_cart(db, cart_id, buyer.viewer)
+        _require_not_refused(cart, buyer)
+        if _is_mine(cart, buyer):
+            return await finish(db, payments, cart, now=buyer.now)
+        require_active(cart)
+        if not cart["items"]:
+            raise EmptyCart
+        if not payments.takes(payment):
+            raise PaymentDeclined(f"The shop does not take payments by {payment['method']}.")
+        locked = await _lock(db, cart, buyer, payment)
+        if locked is not None:
+            return await finish(db, payments, locked, now=buyer.now)
+        await pause()
+    raise Conflict("The cart is being changed by others.")
+
+
+def _is_mine(cart: Document, buyer: Buyer) -> bool:
+    """Whether the cart is locked for this operation, or was paid by it."""
+    is_locked = cart["status"] in {PENDING, COMPLETE}
+    return is_locked and bool(cart["checkout"]["op"] == buyer.operation_id)
+
+
+def _require_not_refused(cart: Document, buyer: Buyer) -> None:
+    """Raises what this operation was refused for, though nobody has heard it."""
+    for refused in cart.get("refused", ()):
+        if refused["op"] == buyer.operation_id:
+            raise error_type(refused["type"]).from_record(refused["facts"])
+
+
+async def _lock(db: Database, cart: Document, buyer: Buyer, payment: Document) -> Document | None:
+    locked = {
+        "op": buyer.operation_id,
+        "reference": idempotency.derived_nonce(buyer.operation_id, cart["_id"], str(cart["version"])),
+        "payer": buyer.viewer,
+        "payment": payment,
+        "amount": total_of(cart),
+        "currency": cart["currency"],
+        "begun": buyer.now,
+        "lasts": buyer.lasts.total_seconds(),
+    }
+    values = {"status": PENDING, "checkout": locked, "expires_at": None, "due": buyer.now + ASKED_AGAIN_AFTER}
+    update: Document = {"$set": {**values, "last_modified": buyer.now}, "$inc": {"version": 1}}
+    refused = [refusal["op"] for refusal in cart.get("refused", ())]
+    forgotten = await idempotency.forgettable(db, refused, kept=_REFUSALS_KEPT)
+    if forgotten:
+        update["$pull"] = {"refused": {"op": {"$in": forgotten}}}
+    return await db[CARTS.name].find_one_and_update(
+        {"_id": cart["_id"], "version": cart["version"]}, update, return_document=ReturnDocument.AFTER
+    )
+
+
+async def finish(db: Database, payments: Payments, cart: Document, *, now: datetime) -> CheckedOut:
+    """Goes on from a locked cart to its end. May be repeated, by any process.
+
+    Raises:   PaymentDeclined, InsufficientFunds, NotFound (account): the cart is active again. PaymentPending.
+    Writes:   orders, stock, carts; each guarded, or an insert under the id of the order.
+    """
+    if cart["status"] == COMPLETE:
+        return await _checked_out(db, cart)
+    # An answer may take long, and what comes after it counts from then.
+    timer = Timer(now)
+    try:
+        payment_reference = await payments.charge(db, _charge_of(cart["checkout"]), now=now)
+    except PaymentUnknown:
+        raise PaymentPending(cart) from None
+    except DomainError as refusal:
+        await _unlock(db, cart, refusal, now=timer.now())
+        raise
+    order = await place_order(db, cart, payment_reference)
+    return CheckedOut(await settle(db, cart, now=timer.now()), order)
+
+
+def _charge_of(locked: Document) -> Charge:
+    names = ("reference", "payment", "payer", "amount", "currency", "begun")
+    return Charge(**{name: locked[name] for name in names})
+
+
+async def _unlock(db: Database, cart: Document, refusal: DomainError, *, now: datetime) -> None:
+    """Gives the cart back to its buyer, where nobody else has, with what the call that has locked it is to be told."""
+    locked = cart["checkout"]
+    mine = {"_id": cart["_id"], "status": PENDING, "checkout.reference": locked["reference"]}
+    values = {"status": ACTIVE, **touched(now, timedelta(seconds=locked["lasts"]))}
+    refused = {"op": locked["op"], "type": type(refusal).__name__, "facts": refusal.to_record()}
+    changes = {"$set": values, "$push": {"refused": refused}, "$unset": {"checkout": "", "due": ""}}
+    await db[CARTS.name].update_one(mine, {**changes, "$inc": {"version": 1}})
+
+
+async def _checked_out(db: Database, cart: Document) -> CheckedOut:
+    order = order_id(cart["checkout"]["reference"])
+    return CheckedOut(cart, (await find_by_ids(db, [order]))[order])

@@ -1,0 +1,64 @@
+"""Whether every order adds up, is of what there was, and is paid for, over the whole database, while it is in use."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+from portico.resolvers.accounts import transfers
+from portico.resolvers.accounts.accounts import shop_account_id
+from portico.resolvers.accounts.transfers import SETTLED
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.writes.sweeps import require, wrong_in_batches
+
+from .account_payments import transfer_of
+from .carts import total_of
+from .orders import ORDERS
+from .stock import find_stocks
+
+_SHOWN = dict.fromkeys(("owner", "cart_id", "placed_at", "items", "total", "currency", "payment_reference"), 1)
+
+
+async def find_wrong_orders(db: Database) -> AsyncIterator[Document]:
+    """Orders whose total is not that of their lines, of SKUs without a stock, or whose payment by account is not there.
+
+    What has paid is settled before the order is written, and a stock is there before any is sold; neither goes. So one
+    look tells. Whether a payment provider has been paid nobody here can know. Yields {_id, problem}.
+    """
+    found = db[ORDERS.name].find({"_id": {"$gte": ""}}, _SHOWN)
+    async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
+        yield wrong
+
+
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+    skus = list({line["sku"] for order in batch for line in order["items"]})
+    stocks = await find_stocks(db, skus) if skus else {}
+    payments = {order["_id"]: transfer_of(order["payment_reference"]) for order in batch}
+    by_account = [payment for payment in payments.values() if payment is not None]
+    paid = await transfers.find_by_ids(db, by_account) if by_account else {}
+    for order in batch:
+        require(order, _SHOWN)
+        problems = [*_unlike(order)]
+        problems += [
+            f"it is of {line['sku']}, which has no stock" for line in order["items"] if line["sku"] not in stocks
+        ]
+        payment = payments[order["_id"]]
+        if payment is not None:
+            problems += _unpaid(order, paid.get(payment))
+        for problem in problems:
+            yield {"_id": order["_id"], "problem": problem}
+
+
+def _unlike(order: Document) -> list[str]:
+    total = total_of(order)
+    return [] if order["total"] == total else [f"its total is {order['total']:,}, and its lines make {total:,}"]
+
+
+def _unpaid(order: Document, payment: Document | None) -> list[str]:
+    if payment is None or payment["state"] != SETTLED:
+        return ["the transfer that it was paid by is not there, or was not made"]
+    if payment["destination"] != shop_account_id(order["currency"]):
+        return ["the transfer that it was paid by went to another account than the shop's"]
+    if payment["amount"] != order["total"]:
+        return [f"its total is {order['total']:,}, and {payment['amount']:,} were paid"]
+    return []

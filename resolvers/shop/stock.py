@@ -1,0 +1,216 @@
+"""The stock: how many of each SKU are available, in carts, and sold. Reads, restocks, and moves between the counters.
+
+A document:
+
+    _id            the SKU
+    available      units free to be put into carts
+    reserved       units in carts that are active, being paid for, or giving them back
+    sold           units paid for
+    restocked      what all restocks have brought; always `available + reserved + sold`
+    under_way      [move]  what has been prepared and not concluded; see `moves`
+    version        raised by every change of the above
+    in_stock       whether the product was last told that some are available
+    flipped_at     since when it is to be told anew; missing while it knows
+    closed         {deletion, product_id, at, is_final}  the product with this `_id` is being deleted, or has been;
+                   nothing can be reserved or restocked
+    applied        ids of the latest restocks
+
+The source keeps a list `carted` with an entry for every cart that holds some. Each update would have to write the list
+again, and a product in ten thousand carts would be slow to sell. Here the carts are the record of who holds what, and
+the stock lists only what is on its way between the two.
+
+Source: MongoDB Applied Design Patterns, ch. 5, "Inventory Management".
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from datetime import datetime
+
+from bson import ObjectId
+from pymongo import ASCENDING, IndexModel, ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.catalog.products import find_by_sku, tell_in_stock
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.errors import Conflict, InadequateInventory, InvalidInput, NotFound, ProductInUse
+from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.retries import attempts
+
+STOCK = CollectionSpec(
+    "stock",
+    # The source's `_id`. Hashed, for SKUs are often numbered one after the other.
+    shard_key={"_id": "hashed"},
+    indexes=[
+        IndexModel([("under_way.at", ASCENDING)], sparse=True),
+        IndexModel([("flipped_at", ASCENDING)], sparse=True),
+        IndexModel([("closed.is_final", ASCENDING), ("closed.at", ASCENDING)], sparse=True),
+    ],
+)
+
+# What GraphQL's Int holds.
+MAX_UNITS = 2**31 - 1
+_TELLING_ATTEMPTS = 10
+_EMPTY = {"available": 0, "reserved": 0, "sold": 0, "restocked": 0, "under_way": [], "version": 0, "in_stock": False}
+_SHOWN = {"available": 1, "reserved": 1, "sold": 1}
+_FLIP = {"flipped_at": 1}
+
+
+async def find_stocks(db: Database, skus: Sequence[str]) -> dict[str, Document]:
+    """The counters of each SKU that has been stocked."""
+    query: Document = {"_id": skus[0]} if len(skus) == 1 else {"_id": {"$in": list(skus)}}
+    found = await db[STOCK.name].find(query, _SHOWN, batch_size=len(skus) + 1).to_list()
+    return {stock["_id"]: stock for stock in found}
+
+
+def changed_by(now: datetime, *, under_way: Document | None = None, **amounts: int) -> list[Document]:
+    """The update that adds these amounts to the counters; `under_way` is an expression for the list.
+
+    It notes when `in_stock` ceases to be true. `tell` alone takes the note off: the product may have been told what
+    `in_stock` does not say yet.
+    """
+    changes: Document = {name: {"$add": [f"${name}", amount]} for name, amount in amounts.items() if amount}
+    changes["version"] = {"$add": ["$version", 1]}
+    if under_way is not None:
+        changes["under_way"] = under_way
+    is_right = {"$eq": [{"$gt": ["$available", 0]}, "$in_stock"]}
+    since = {"$ifNull": ["$flipped_at", {"$cond": [is_right, "$$REMOVE", now]}]}
+    return [{"$set": changes}, {"$set": {"flipped_at": since}}]
+
+
+async def change(db: Database, guard: Document, update: list[Document]) -> bool:
+    """Updates the one stock that the guard lets through, and tells its product where it has sold out or come back."""
+    return await _changed(db, guard, update, _FLIP) is not None
+
+
+async def _changed(db: Database, guard: Document, update: list[Document], projection: Projection) -> Document | None:
+    after = await db[STOCK.name].find_one_and_update(
+        guard, update, projection=projection, return_document=ReturnDocument.AFTER
+    )
+    if after is not None and "flipped_at" in after:
+        await tell(db, after["_id"])
+    return after
+
+
+async def tell(db: Database, sku: str) -> None:
+    """Tells the product whether some are available. May be repeated.
+
+    The product keeps the version that it was told last, and hears of no older one. Where the stock changes faster than
+    it can be told, the note stays, and a job goes on.
+    """
+    async for _ in attempts(_TELLING_ATTEMPTS, steps=3):
+        stock = await db[STOCK.name].find_one({"_id": sku}, {"available": 1, "version": 1, "flipped_at": 1})
+        if stock is None or "flipped_at" not in stock:
+            return
+        in_stock = stock["available"] > 0
+        await tell_in_stock(db, sku, in_stock=in_stock, version=stock["version"])
+        same = {"_id": sku, "version": stock["version"]}
+        settled = {"$set": {"in_stock": in_stock}, "$unset": {"flipped_at": ""}}
+        if (await db[STOCK.name].update_one(same, settled)).matched_count:
+            return
+
+
+async def restock(db: Database, *, sku: str, quantity: int, now: datetime, operation_id: str) -> Document:
+    """Adds units to what is available; takes them away where `quantity` is below zero.
+
+    Returns:  the product.
+    Raises:   NotFound (product), InadequateInventory (fewer are available), InvalidInput (too many), Conflict (others
+              kept changing the stock).
+    Writes:   stock; one guarded update, after an insert for the first units. Its marks are trimmed at times.
+    """
+    if abs(quantity) > MAX_UNITS:
+        raise InvalidInput(f"A restock is of at most {MAX_UNITS:,} units.", "quantity")
+    product = await find_by_sku(db, sku)
+    if product is None:
+        raise NotFound("Product", sku)
+    guard: Document = {"_id": sku, "closed": None, **idempotency.not_applied(operation_id)}
+    guard |= {"available": {"$gte": -quantity}} if quantity < 0 else {"restocked": {"$lte": MAX_UNITS - quantity}}
+    update = changed_by(now, available=quantity, restocked=quantity)
+    update[0]["$set"]["applied"] = idempotency.applied_with(operation_id)
+    async for _ in attempts(steps=3):
+        after = await _changed(db, guard, update, {**_FLIP, "applied": 1})
+        if after is not None:
+            await idempotency.trim_marks(db, STOCK, after)
+            return product
+        stock = await db[STOCK.name].find_one({"_id": sku}) or await _open(db, sku)
+        if idempotency.was_applied(stock, operation_id):
+            return product
+        closed = stock.get("closed")
+        if closed is None:
+            _require_room(stock, quantity)
+        elif closed["product_id"] == product["_id"]:
+            raise NotFound("Product", sku)
+        else:
+            await _open_again(db, sku, closed, now)
+    raise Conflict("The stock is being changed by others.")
+
+
+def _require_room(stock: Document, quantity: int) -> None:
+    """Raises where the guard of a restock cannot hold. Otherwise somebody has changed the stock since it failed."""
+    if stock["available"] < -quantity:
+        raise InadequateInventory(stock["_id"], stock["available"])
+    if stock["restocked"] > MAX_UNITS - quantity:
+        raise InvalidInput(f"There can be at most {MAX_UNITS:,} units of a SKU in all.", "quantity")
+
+
+async def _open(db: Database, sku: str) -> Document:
+    """A stock without any units, where the SKU has none yet."""
+    stock = {"_id": sku, **_EMPTY}
+    with contextlib.suppress(DuplicateKeyError):
+        await db[STOCK.name].insert_one(stock)
+    return stock
+
+
+async def close(db: Database, *, sku: str, product_id: ObjectId, deletion: str, now: datetime) -> bool:
+    """Keeps units of the SKU from being reserved from now on. False where another deletion has closed it.
+
+    Raises:   ProductInUse.
+    Writes:   stock; one guarded upsert.
+    """
+    closed = {"deletion": deletion, "product_id": product_id, "at": now, "is_final": False}
+    unused = {"_id": sku, "reserved": 0, "under_way": []}
+    mine = {"$or": [{"closed": None}, {"closed.is_final": True}, {"closed.deletion": deletion}]}
+    fresh = {name: value for name, value in _EMPTY.items() if name not in unused}
+    try:
+        await db[STOCK.name].update_one(
+            {**unused, **mine}, {"$set": {"closed": closed}, "$setOnInsert": fresh}, upsert=True
+        )
+    except DuplicateKeyError:
+        if await db[STOCK.name].find_one({"_id": sku, **mine}, {"_id": 1}) is None:
+            return False
+        raise ProductInUse from None
+    return True
+
+
+async def reopen(db: Database, sku: str, deletion: str) -> None:
+    """Undoes `close`. May be repeated."""
+    await db[STOCK.name].update_one({"_id": sku, "closed.deletion": deletion}, {"$unset": {"closed": ""}})
+
+
+async def write_off(db: Database, sku: str, deletion: str, *, now: datetime) -> None:
+    """Takes what is available out of the closed stock, for the product is gone. May be repeated."""
+    update = changed_by(now)
+    gone = {"restocked": {"$subtract": ["$restocked", "$available"]}, "available": 0, "closed.is_final": True}
+    update[0]["$set"] |= gone
+    await change(db, {"_id": sku, "closed.deletion": deletion, "closed.is_final": False}, update)
+
+
+async def settle_closed(db: Database, sku: str, deletion: str, *, product_id: ObjectId | None, now: datetime) -> None:
+    """Opens what the deletion has closed where its product is still there, else writes it off.
+
+    Args:     product_id: of the product with the SKU, if there is one.
+    """
+    closed = (await db[STOCK.name].find_one({"_id": sku}, {"closed": 1}) or {}).get("closed")
+    if closed is None or closed["deletion"] != deletion:
+        return
+    if closed["product_id"] == product_id:
+        await reopen(db, sku, deletion)
+    else:
+        await write_off(db, sku, deletion, now=now)
+
+
+async def _open_again(db: Database, sku: str, closed: Document, now: datetime) -> None:
+    """There is another product with the SKU, so the one that the stock was closed for is gone."""
+    await write_off(db, sku, closed["deletion"], now=now)
+    await reopen(db, sku, closed["deletion"])

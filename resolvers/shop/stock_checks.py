@@ -1,0 +1,182 @@
+"""Whether the stock and the carts agree, over the whole database, in bounded memory, while it is in use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from functools import partial
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.writes.sweeps import require, wrong_in_batches
+
+from .carts import CARTS, PENDING
+from .moves import decisions
+from .orders import ORDERS, order_id
+from .stock import STOCK, change, changed_by
+
+# How often a SKU is looked at before it counts as wrong, or as too busy to be judged.
+_LOOKS = 50
+_PAUSE = 0.02
+RESTLESS = "it changed whenever it was looked at"
+_COUNTERS = ("available", "reserved", "sold")
+_CHECKED = dict.fromkeys((*_COUNTERS, "restocked", "under_way", "version"), 1)
+
+
+async def find_wrong_stocks(db: Database) -> AsyncIterator[Document]:
+    """Stocks whose counters do not add up to what was restocked, or are not what carts hold and orders have sold.
+
+    A SKU that looks wrong is looked at again: it is judged by what was read between two equal versions of its stock.
+    Every change of a line lists a move in the stock first and takes it off last, so nothing has changed in between but
+    what is listed.
+
+    Yields {_id, problem, version, repair}; `repair` holds the counters that mend it, None where nobody can know. The
+    problem is `RESTLESS` where the stock never stood still for so long: nobody can tell then.
+    """
+    async for wrong in wrong_in_batches(db[STOCK.name].find({"_id": {"$gte": ""}}, _CHECKED), partial(_wrong_in, db)):
+        yield wrong
+
+
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+    held, sold = await _held(db, batch, []), await _sold(db, batch, [])
+    for stock in batch:
+        require(stock, _CHECKED)
+        sku = stock["_id"]
+        if _problem(stock, held.get(sku, 0), sold.get(sku, 0)) is not None:
+            wrong = await _look_again(db, sku)
+            if wrong is not None:
+                yield wrong
+
+
+async def find_lines_without_stock(db: Database) -> AsyncIterator[Document]:
+    """Carts that hold units of a SKU that has no stock. Yields {_id, problem}."""
+    holding = {"holding": True, "items.sku": {"$gte": ""}}
+    async for wrong in wrong_in_batches(db[CARTS.name].find(holding, {"items.sku": 1}), partial(_unstocked, db)):
+        yield wrong
+
+
+async def _unstocked(db: Database, carts: list[Document]) -> AsyncIterator[Document]:
+    skus = list({line["sku"] for cart in carts for line in cart["items"]})
+    known = {stock["_id"] async for stock in db[STOCK.name].find({"_id": {"$in": skus}}, {"_id": 1})}
+    for cart in carts:
+        for line in cart["items"]:
+            if line["sku"] not in known:
+                yield {"_id": cart["_id"], "problem": f"it holds units of {line['sku']}, which has no stock"}
+
+
+async def mend_stock(db: Database, wrong: Document, *, now: datetime) -> None:
+    """Writes the counters that `find_wrong_stocks` found to be right, unless the stock has changed meanwhile."""
+    update = changed_by(now)
+    update[0]["$set"] |= wrong["repair"]
+    await change(db, {"_id": wrong["_id"], "version": wrong["version"]}, update)
+
+
+async def _held(db: Database, stocks: Sequence[Document], without: Sequence[str]) -> dict[str, int]:
+    """Units in the lines of carts that the stock counts as reserved, but for the carts with these ids."""
+    return await _sum(db, CARTS.name, [stock["_id"] for stock in stocks], {"holding": True, **_not_among(without)})
+
+
+async def _sold(db: Database, stocks: Sequence[Document], without: Sequence[str]) -> dict[str, int]:
+    """Units in the lines of orders, but for those with these ids."""
+    return await _sum(db, ORDERS.name, [stock["_id"] for stock in stocks], _not_among(without))
+
+
+def _not_among(ids: Sequence[str]) -> Document:
+    return {"_id": {"$nin": list(ids)}} if ids else {}
+
+
+async def _sum(db: Database, collection: str, skus: Sequence[str], which: Document) -> dict[str, int]:
+    wanted = {"items.sku": {"$in": list(skus)}}
+    stages: list[Document] = [
+        {"$match": {**which, **wanted}},
+        {"$unwind": "$items"},
+        {"$match": wanted},
+        {"$group": {"_id": "$items.sku", "units": {"$sum": "$items.quantity"}}},
+    ]
+    return {row["_id"]: row["units"] async for row in await db[collection].aggregate(stages)}
+
+
+def _problem(stock: Document, held: int, sold: int) -> str | None:
+    if any(stock[name] < 0 for name in _COUNTERS):
+        return "a counter is below zero"
+    if sum(stock[name] for name in _COUNTERS) != stock["restocked"]:
+        return f"its counters do not add up to the {stock['restocked']:,} that were restocked"
+    if stock["reserved"] != held:
+        return f"{stock['reserved']:,} are reserved, and {held:,} in carts"
+    if stock["sold"] != sold:
+        return f"{stock['sold']:,} are sold, and {sold:,} in orders"
+    return None
+
+
+async def _look_again(db: Database, sku: str) -> Document | None:
+    """What is wrong with the stock of the SKU at one moment, or that it never stood still; None where nothing is."""
+    for _ in range(_LOOKS):
+        stock = await db[STOCK.name].find_one({"_id": sku}, _CHECKED)
+        if stock is None:
+            return None
+        found = await _look(db, stock)
+        if found is not None:
+            return found if found["problem"] is not None else None
+        await asyncio.sleep(_PAUSE)
+    return {"_id": sku, "problem": RESTLESS, "version": None, "repair": None}
+
+
+async def _look(db: Database, stock: Document) -> Document | None:
+    """One look at a stock as it was read; None where it has changed since.
+
+    While its version stays, only carts with a move listed in it change their lines of the SKU or decide. Each of them
+    is read once, so that it counts as it was before its decision, or as it was after it.
+    """
+    sku, moves = stock["_id"], stock["under_way"]
+    ids = list({move["cart_id"] for move in moves})
+    unsettled = await _unsettled(db, sku, moves, await _carts(db, ids))
+    sold = (await _sold(db, [stock], list(unsettled))).get(sku, 0)
+    held = (await _held(db, [stock], ids)).get(sku, 0)
+    carts = await _carts(db, ids)
+    # The order of a cart that was locked meanwhile was not left out.
+    is_same = await _unsettled(db, sku, moves, carts) <= unsettled
+    after = await db[STOCK.name].find_one({"_id": sku}, {"version": 1})
+    if not is_same or after is None or after["version"] != stock["version"]:
+        return None
+    return _judged(stock, held + _reserved_for(carts, sku, moves), sold)
+
+
+async def _carts(db: Database, ids: Sequence[str]) -> dict[str, Document]:
+    if not ids:
+        return {}
+    shown = dict.fromkeys(("items", "holding", "decided", "settlement", "checkout.reference"), 1)
+    return {cart["_id"]: cart async for cart in db[CARTS.name].find({"_id": {"$in": list(ids)}}, shown)}
+
+
+async def _unsettled(db: Database, sku: str, moves: Sequence[Document], carts: dict[str, Document]) -> set[str]:
+    """The ids of orders for the SKU that may be written already while the stock still counts them as reserved."""
+    paying = {"holding": True, "items.sku": sku, "status": PENDING}
+    found = db[CARTS.name].find(paying, {"checkout.reference": 1})
+    references = [cart["checkout"]["reference"] async for cart in found]
+    for move in moves:
+        cart = carts.get(move["cart_id"])
+        if move["kind"] == "sell" and cart is not None and decisions(cart).get(move["id"]):
+            references.append(cart["checkout"]["reference"])
+    return {order_id(reference) for reference in references}
+
+
+def _reserved_for(carts: dict[str, Document], sku: str, moves: Sequence[Document]) -> int:
+    """Units that the stock counts as reserved for the carts of these moves: in their lines, or on their way."""
+    holding = [cart for cart in carts.values() if cart.get("holding")]
+    held = sum(line["quantity"] for cart in holding for line in cart["items"] if line["sku"] == sku)
+    taken = {move: is_taken for cart in carts.values() for move, is_taken in decisions(cart).items()}
+    # The cart has the units of a reservation once it has taken it, and of the others until then.
+    on_their_way = [move for move in moves if taken.get(move["id"], False) == (move["kind"] != "reserve")]
+    return int(held + sum(move["quantity"] for move in on_their_way))
+
+
+def _judged(stock: Document, held: int, sold: int) -> Document:
+    """Carts and orders are the record; what is left of what was restocked is available, unless that is below zero."""
+    available = stock["restocked"] - held - sold
+    can_mend = available >= 0 and not stock["under_way"]
+    return {
+        "_id": stock["_id"],
+        "problem": _problem(stock, held, sold),
+        "version": stock["version"],
+        "repair": {"available": available, "reserved": held, "sold": sold} if can_mend else None,
+    }

@@ -1,0 +1,229 @@
+"""The product hierarchy."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+import strawberry
+
+from portico.loaders.catalog import categories as loaders
+from portico.resolvers import errors
+from portico.resolvers.catalog import categories, category_edits
+from portico.resolvers.catalog.product_search import Within
+from portico.resolvers.documents import DocumentId, document_id
+from portico.resolvers.paging import Listing
+from portico.schema.connections import Connection, Paged
+from portico.schema.context import Info, core
+from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UserError, member
+from portico.schema.fields import Source, reads, related, stored
+from portico.schema.inputs import After, First, described, idempotency_key
+from portico.schema.mutations import DeletedPayload, mutation
+from portico.schema.nodes import Kind, Node, key_in, node_id, projection_of, register
+from portico.schema.roles import Role
+
+from .products import DEFAULT_PRODUCTS, Filter, Order, ProductConnection, ProductSort, product_page
+
+DEFAULT_CATEGORIES = 50
+
+CATEGORY = register(
+    Kind(
+        name="Category",
+        path="_id",
+        parse=document_id,
+        read=loaders.by_id,
+        types=("Category",),
+        type_name=lambda _document: "Category",
+    )
+)
+_PAGED = Paged("Category", loaders.pages)
+
+
+@strawberry.type(
+    description="An ancestor as it is stored in the category's document: reading it costs no further query."
+)
+class Breadcrumb:
+    id: strawberry.ID = node_id("Category", "_id")
+    slug: str = stored(description="The ancestor's slug.")
+    name: str = stored(description="The ancestor's name.")
+
+
+@strawberry.type(description="A place in the product hierarchy. Its ancestors are stored in its own document.")
+class Category(Node):
+    id: strawberry.ID = node_id("Category", "_id")
+    slug: str = stored(description="Unique over the whole hierarchy, for use in URLs.")
+    name: str = stored(description="For display.")
+    breadcrumbs: list[Breadcrumb] = stored(
+        "ancestors",
+        default=(),
+        length=8,
+        description="The way from the root down to, and without, this category.",
+    )
+    parent: Category | None = related("Category", "parent", description="The category above; null for a root.")
+
+    @reads("_id", description="The categories right below this one, by name.")
+    @staticmethod
+    async def children(
+        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
+    ) -> Connection[Category]:
+        return await _category_page(info, categories.children_of(root["_id"]), first, after)
+
+    @reads("_id", description="Every category below this one, at any depth, by name.")
+    @staticmethod
+    async def descendants(
+        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
+    ) -> Connection[Category]:
+        return await _category_page(info, categories.descendants_of(root["_id"]), first, after)
+
+    @reads("_id", description="Products in this category or, unless told otherwise, anywhere below it.")
+    @staticmethod
+    async def products(
+        root: strawberry.Parent[Source],
+        info: Info,
+        filter: Filter = None,
+        sort: Order = ProductSort.NEWEST,
+        include_descendants: Annotated[bool, described("Whether products anywhere below count, too.")] = True,
+        first: First = DEFAULT_PRODUCTS,
+        after: After = None,
+    ) -> ProductConnection:
+        ids = [root["_id"]]
+        if include_descendants:
+            below = info.context.loader("descendants", lambda: loaders.descendant_ids(info.context.reading))
+            ids += await below.load(root["_id"]) or []
+        within = Within(root["_id"], include_descendants, ids)
+        return await product_page(info, filter, sort, first=first, after=after, within=within)
+
+
+async def _category_page(info: Info, listing: Listing, first: int | None, after: str | None) -> Connection[Category]:
+    return Connection(page=await _PAGED.page(info, listing, first=first, default=DEFAULT_CATEGORIES, after=after))
+
+
+@strawberry.type
+class CategoryQuery:
+    @strawberry.field(description="The category with this slug.")
+    async def category(self, info: Info, slug: Annotated[str, described("The category's slug.")]) -> Category | None:
+        projection = projection_of(core(info), CATEGORY)
+        name = ("Category by slug", None if projection is None else tuple(projection))
+        loader = info.context.loader(name, lambda: loaders.by_slug(info.context.reading, projection))
+        return cast("Category | None", await loader.load(slug))
+
+    @strawberry.field(description="The roots of the hierarchy, by name.")
+    async def categories(
+        self, info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
+    ) -> Connection[Category]:
+        return await _category_page(info, categories.children_of(None), first, after)
+
+
+@strawberry.input(description="A new category.")
+class CreateCategoryInput:
+    name: str = strawberry.field(description="For display.")
+    slug: str = strawberry.field(description="Lower-case letters, digits, and single `-`, `_` or `.` between them.")
+    parent_id: strawberry.ID | None = strawberry.field(default=None, description="Left out for a new root.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="Another name, another slug, or both.")
+class RenameCategoryInput:
+    id: strawberry.ID = strawberry.field(description="The category.")
+    name: str | None = strawberry.field(default=None, description="Left out or null to keep it.")
+    slug: str | None = strawberry.field(default=None, description="Left out or null to keep it.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="Another place in the hierarchy, with everything below.")
+class MoveCategoryInput:
+    id: strawberry.ID = strawberry.field(description="The category.")
+    new_parent_id: strawberry.ID | None = strawberry.field(default=None, description="Null makes it a root.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="The category to remove. It must have neither children nor products.")
+class DeleteCategoryInput:
+    id: strawberry.ID = strawberry.field(description="The category.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.type(description="The category after the write.")
+class CategoryPayload:
+    category: Category = strawberry.field(description="As it is now.")
+
+
+@member(errors.CategoryCycle)
+@strawberry.type(description="The new parent is the category itself or stands below it.")
+class CategoryCycle(UserError):
+    pass
+
+
+@member(errors.CategoryNotEmpty)
+@strawberry.type(description="The category still has children or products.")
+class CategoryNotEmpty(UserError):
+    pass
+
+
+CreateCategoryResult = Annotated[
+    CategoryPayload | SlugTaken | NotFound | InvalidInput,
+    strawberry.union("CreateCategoryResult", description="What came of creating a category."),
+]
+RenameCategoryResult = Annotated[
+    CategoryPayload | SlugTaken | NotFound | InvalidInput,
+    strawberry.union("RenameCategoryResult", description="What came of renaming a category."),
+]
+MoveCategoryResult = Annotated[
+    CategoryPayload | CategoryCycle | NotFound | Conflict,
+    strawberry.union("MoveCategoryResult", description="What came of moving a category."),
+]
+DeleteCategoryResult = Annotated[
+    DeletedPayload | CategoryNotEmpty | NotFound,
+    strawberry.union("DeleteCategoryResult", description="What came of deleting a category."),
+]
+
+
+def _parent_key(global_id: str | None) -> DocumentId | None:
+    return None if global_id is None else key_in("Category", global_id)
+
+
+@strawberry.type
+class CategoryMutation:
+    @mutation(role=Role.MERCHANT, description="Puts a new category into the hierarchy. For a MERCHANT.")
+    async def create_category(self, info: Info, input: CreateCategoryInput) -> CreateCategoryResult | None:
+        created = await category_edits.create_category(
+            info.context.db,
+            name=input.name,
+            slug=input.slug,
+            parent_id=_parent_key(input.parent_id),
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return CategoryPayload(category=cast("Category", created))
+
+    @mutation(role=Role.MERCHANT, description="Renames a category, also in what stands below it. For a MERCHANT.")
+    async def rename_category(self, info: Info, input: RenameCategoryInput) -> RenameCategoryResult | None:
+        renamed = await category_edits.rename_category(
+            info.context.db,
+            category_id=key_in("Category", input.id),
+            name=input.name,
+            slug=input.slug,
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return CategoryPayload(category=cast("Category", renamed))
+
+    @mutation(role=Role.MERCHANT, description="Moves a category with everything below it. For a MERCHANT.")
+    async def move_category(self, info: Info, input: MoveCategoryInput) -> MoveCategoryResult | None:
+        moved = await category_edits.move_category(
+            info.context.db,
+            category_id=key_in("Category", input.id),
+            new_parent_id=_parent_key(input.new_parent_id),
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return CategoryPayload(category=cast("Category", moved))
+
+    @mutation(role=Role.MERCHANT, description="Removes an empty category. For a MERCHANT.")
+    async def delete_category(self, info: Info, input: DeleteCategoryInput) -> DeleteCategoryResult | None:
+        await category_edits.delete_category(
+            info.context.db,
+            category_id=key_in("Category", input.id),
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return DeletedPayload(deleted_id=input.id)

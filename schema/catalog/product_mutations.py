@@ -1,0 +1,212 @@
+"""The product catalog: what merchants write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Annotated, Any, cast
+
+import strawberry
+
+from portico.resolvers import errors
+from portico.resolvers.catalog import product_edits
+from portico.resolvers.catalog.product_rules import Price, ProductFields, changed_product
+from portico.resolvers.documents import DocumentId
+from portico.schema.context import Info
+from portico.schema.errors import InvalidInput, NotFound, UserError, member
+from portico.schema.inputs import idempotency_key
+from portico.schema.money import MoneyInput
+from portico.schema.mutations import DeletedPayload, mutation
+from portico.schema.nodes import key_in
+from portico.schema.roles import Role
+from portico.schema.scalars import JSON
+
+from .products import Product, PropertyInput
+
+
+@strawberry.input(description="Both in one currency; retail is not above list.")
+class PricingInput:
+    list: MoneyInput = strawberry.field(description="What it usually costs.")
+    retail: MoneyInput = strawberry.field(description="What it costs now.")
+
+    def prices(self) -> tuple[Price, Price]:
+        return (
+            Price(int(self.list.amount), self.list.currency),
+            Price(int(self.retail.amount), self.retail.currency),
+        )
+
+
+@strawberry.input(description="Inches.")
+class DimensionsInput:
+    width: float = strawberry.field(description="Inches.")
+    height: float = strawberry.field(description="Inches.")
+    depth: float = strawberry.field(description="Inches.")
+
+
+@strawberry.input(description="What a carrier needs to know.")
+class ShippingInput:
+    weight: float | None = strawberry.field(default=None, description="Ounces.")
+    dimensions: DimensionsInput | None = strawberry.field(default=None, description="Inches.")
+
+    def measures(self) -> tuple[float | None, tuple[float, float, float] | None]:
+        size = self.dimensions
+        return self.weight, None if size is None else (size.width, size.height, size.depth)
+
+
+@strawberry.input(description="A new product.")
+class CreateProductInput:
+    sku: str = strawberry.field(description="Unique; it never changes.")
+    type: str = strawberry.field(description="`Audio Album`, `Film`, or the merchant's own type.")
+    title: str = strawberry.field(description="For display.")
+    description: str | None = strawberry.field(default=None, description="In plain text.")
+    asin: str | None = strawberry.field(default=None, description="Amazon's number for it.")
+    pricing: PricingInput = strawberry.field(description="What it costs.")
+    shipping: ShippingInput | None = strawberry.field(default=None, description="Weight and size.")
+    category_ids: list[strawberry.ID] = strawberry.field(default_factory=list, description="The categories it is in.")
+    properties: list[PropertyInput] = strawberry.field(default_factory=list, description="Free properties.")
+    issue_date: datetime | None = strawberry.field(default=None, description="When it came out.")
+    details: JSON = strawberry.field(
+        default_factory=dict,
+        description="What is particular to the type, checked against it: artist, genres, tracks, directors, …",
+    )
+    idempotency_key: str | None = idempotency_key()
+
+    def fields(self) -> ProductFields:
+        list_price, retail_price = self.pricing.prices()
+        weight, dimensions = (None, None) if self.shipping is None else self.shipping.measures()
+        return ProductFields(
+            sku=self.sku,
+            type=self.type,
+            title=self.title,
+            list_price=list_price,
+            retail_price=retail_price,
+            description=self.description,
+            asin=self.asin,
+            weight=weight,
+            dimensions=dimensions,
+            category_ids=_category_keys(self.category_ids),
+            properties=_pairs(self.properties),
+            issue_date=self.issue_date,
+            details=cast("dict[str, Any]", self.details),
+        )
+
+
+@strawberry.input(description="Only what is given changes.")
+class UpdateProductInput:
+    id: strawberry.ID = strawberry.field(description="The product.")
+    nonce: strawberry.ID = strawberry.field(description="The nonce that the edit is based on.")
+    title: strawberry.Maybe[str | None] = strawberry.field(description="For display; it cannot be cleared.")
+    description: strawberry.Maybe[str | None] = strawberry.field(description="In plain text; null clears it.")
+    pricing: strawberry.Maybe[PricingInput | None] = strawberry.field(
+        description="What it costs; it cannot be cleared."
+    )
+    shipping: strawberry.Maybe[ShippingInput | None] = strawberry.field(description="Null clears it.")
+    category_ids: strawberry.Maybe[list[strawberry.ID] | None] = strawberry.field(
+        description="All it is in from now on; null for none."
+    )
+    properties: strawberry.Maybe[list[PropertyInput] | None] = strawberry.field(
+        description="All it has from now on; null for none."
+    )
+    issue_date: strawberry.Maybe[datetime | None] = strawberry.field(description="Null clears it.")
+    details: strawberry.Maybe[JSON | None] = strawberry.field(description="All of them from now on; null for none.")
+    idempotency_key: str | None = idempotency_key()
+
+    def changes(self) -> dict[str, Any]:
+        """What is given, in the words of `changed_product`."""
+        makers: dict[str, Callable[[Any], Any]] = {
+            "pricing": lambda pricing: pricing.prices(),
+            "shipping": lambda shipping: shipping.measures(),
+            "category_ids": _category_keys,
+            "properties": _pairs,
+        }
+        names = ("title", "description", "pricing", "shipping", "category_ids", "properties", "issue_date", "details")
+        given = {name: found.value for name in names if (found := getattr(self, name)) is not None}
+        return {
+            name: value if value is None or name not in makers else makers[name](value) for name, value in given.items()
+        }
+
+
+def _category_keys(ids: Sequence[str]) -> list[DocumentId]:
+    return [key_in("Category", global_id) for global_id in ids]
+
+
+def _pairs(properties: Sequence[PropertyInput]) -> list[tuple[str, str]]:
+    return [(pair.name, pair.value) for pair in properties]
+
+
+@strawberry.input(description="The product to remove.")
+class DeleteProductInput:
+    id: strawberry.ID = strawberry.field(description="The product.")
+    nonce: strawberry.ID = strawberry.field(description="The nonce that it was read under.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.type(description="The product after the write.")
+class ProductPayload:
+    product: Product = strawberry.field(description="As it is now.")
+
+
+@member(errors.SkuTaken)
+@strawberry.type(description="Another product has the SKU.")
+class SkuTaken(UserError):
+    sku: str = strawberry.field(description="The SKU in question.")
+
+
+@member(errors.ProductEditConflict)
+@strawberry.type(description="The product changed since the nonce was read.")
+class ProductEditConflict(UserError):
+    current: Product = strawberry.field(description="As it is now, with its present nonce.")
+
+
+@member(errors.ProductInUse)
+@strawberry.type(description="Carts still hold some of it.")
+class ProductInUse(UserError):
+    pass
+
+
+CreateProductResult = Annotated[
+    ProductPayload | SkuTaken | NotFound | InvalidInput,
+    strawberry.union("CreateProductResult", description="What came of creating a product."),
+]
+UpdateProductResult = Annotated[
+    ProductPayload | ProductEditConflict | NotFound | InvalidInput,
+    strawberry.union("UpdateProductResult", description="What came of editing a product."),
+]
+DeleteProductResult = Annotated[
+    DeletedPayload | ProductEditConflict | ProductInUse | NotFound,
+    strawberry.union("DeleteProductResult", description="What came of deleting a product."),
+]
+
+
+@strawberry.type
+class ProductMutation:
+    @mutation(role=Role.MERCHANT, description="Puts a new product into the catalog. For a MERCHANT.")
+    async def create_product(self, info: Info, input: CreateProductInput) -> CreateProductResult | None:
+        created = await product_edits.create_product(
+            info.context.db, fields=input.fields(), now=info.context.now, operation_id=info.context.operation_id
+        )
+        return ProductPayload(product=cast("Product", created))
+
+    @mutation(role=Role.MERCHANT, description="Edits a product that was read under a nonce. For a MERCHANT.")
+    async def update_product(self, info: Info, input: UpdateProductInput) -> UpdateProductResult | None:
+        changes = input.changes()
+        updated = await product_edits.update_product(
+            info.context.db,
+            sku=key_in("Product", input.id),
+            nonce=input.nonce,
+            change=lambda product: changed_product(product, changes),
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return ProductPayload(product=cast("Product", updated))
+
+    @mutation(role=Role.MERCHANT, description="Removes a product that was read under a nonce. For a MERCHANT.")
+    async def delete_product(self, info: Info, input: DeleteProductInput) -> DeleteProductResult | None:
+        await product_edits.delete_product(
+            info.context.db,
+            sku=key_in("Product", input.id),
+            nonce=input.nonce,
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return DeletedPayload(deleted_id=input.id)

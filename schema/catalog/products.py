@@ -1,0 +1,299 @@
+"""The product catalog: what clients read. The writes are in `product_mutations`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import strawberry
+
+from portico.loaders.catalog import products as loaders
+from portico.loaders.shop import stock as stock_loaders
+from portico.resolvers.catalog import product_search
+from portico.resolvers.catalog.product_terms import ALBUM, FILM
+from portico.schema.comments.discussions import discussed
+from portico.schema.connections import Connection, Paged, selected_below
+from portico.schema.context import Info, core
+from portico.schema.fields import MAX_COSTLY, Source, computed, costs, reads, related, stored
+from portico.schema.inputs import After, First, described
+from portico.schema.money import Money
+from portico.schema.nodes import Kind, Node, load_one, node_id, register
+from portico.schema.scalars import JSON, BigInt
+
+if TYPE_CHECKING:
+    from .categories import Category
+
+DEFAULT_PRODUCTS = 20
+_FACETS = product_search.MAX_FACET_VALUES
+_COSTLY = (
+    f"Reads the whole list: an operation can use at most {MAX_COSTLY} of `totalCount`, `facets` and full-text `search`."
+)
+
+
+def _type_name(document: Source) -> str:
+    return {ALBUM: "AudioAlbum", FILM: "Film"}.get(document["type"], "GeneralProduct")
+
+
+def _sku(text: str) -> str:
+    if not text or "\0" in text:
+        raise ValueError(text)
+    return text
+
+
+PRODUCT = register(
+    Kind(
+        name="Product",
+        path="sku",
+        parse=_sku,
+        read=loaders.by_sku,
+        types=("AudioAlbum", "Film", "GeneralProduct"),
+        type_name=_type_name,
+        discriminator=("type",),
+    )
+)
+_PAGED = Paged("Product", loaders.pages)
+
+
+def _money(name: str, description: str) -> Any:
+    """An amount of a pricing document, with the currency that all of them share."""
+    return computed(
+        lambda pricing: {"amount": pricing[name], "currency": pricing["currency"]},
+        name,
+        "currency",
+        description=description,
+    )
+
+
+@strawberry.type(description="A price against the list price.")
+class Pricing:
+    list: Money = _money("list", "What it usually costs.")
+    retail: Money = _money("retail", "What it costs now.")
+    savings: Money = _money("savings", "The difference.")
+    pct_savings: int = stored(description="Whole percent of the list price, rounded down.")
+
+
+@strawberry.type(description="Inches.")
+class Dimensions:
+    width: float = stored(description="Inches.")
+    height: float = stored(description="Inches.")
+    depth: float = stored(description="Inches.")
+
+
+@strawberry.type(description="What a carrier needs to know.")
+class Shipping:
+    weight: float | None = stored(description="Ounces.")
+    dimensions: Dimensions | None = stored(description="Inches.")
+
+
+@strawberry.type(description="A free property of a product.")
+class Property:
+    name: str = stored(description="Any text.")
+    value: str = stored(description="Any text.")
+
+
+@strawberry.type(description="How many of a SKU there are. `available + reserved + sold` changes only by a restock.")
+class Stock:
+    available: int = stored(default=0, description="Free to be put into a cart.")
+    reserved: int = stored(default=0, description="In carts that are active or being paid for.")
+    sold: int = stored(default=0, description="Paid for.")
+
+
+@strawberry.interface(description="What every product has, whatever its type. Prices are in minor units.")
+class Product(Node):
+    id: strawberry.ID = node_id("Product", "sku")
+    sku: str = stored(description="The merchant's own key; it never changes.")
+    title: str = stored(description="For display.")
+    description: str | None = stored(description="In plain text.")
+    asin: str | None = stored(description="Amazon's number for it.")
+    pricing: Pricing = stored(description="The price of the product now, against its list price.")
+    shipping: Shipping | None = stored(description="Weight and size.")
+    categories: list[Annotated[Category, strawberry.lazy(".categories")]] = related(
+        "Category",
+        "category_ids",
+        many=True,
+        length=10,
+        description="The categories it is in, in the merchant's order.",
+    )
+    properties: list[Property] = stored(
+        default=(), length=20, description="Free properties, in the order the merchant gave them."
+    )
+    issue_date: datetime | None = stored(description="When the work came out or the product was introduced.")
+    nonce: strawberry.ID = stored(
+        description="Changes with every edit; an edit must name the nonce that it was based on."
+    )
+
+    @reads("sku", description="How many there are.")
+    @staticmethod
+    async def stock(root: strawberry.Parent[Source], info: Info) -> Stock:
+        stocks = info.context.loader("stock", lambda: stock_loaders.by_sku(info.context.reading))
+        return cast("Stock", await stocks.load(root["sku"]) or {})
+
+    discussion = discussed("Product", "sku")
+
+
+@strawberry.type(description="A record.")
+class AudioAlbum(Product):
+    artist: str | None = stored("details.artist", description="Who made it.")
+    genres: list[str] = stored("details.genres", default=(), length=10, description="As the merchant wrote them.")
+    tracks: list[str] = stored("details.tracks", default=(), length=20, description="Titles, in order.")
+
+
+@strawberry.type(description="A film.")
+class Film(Product):
+    directors: list[str] = stored("details.directors", default=(), length=10, description="Who directed it.")
+    writers: list[str] = stored("details.writers", default=(), length=10, description="Who wrote it.")
+    actors: list[str] = stored("details.actors", default=(), length=20, description="Starring actors.")
+    genres: list[str] = stored("details.genres", default=(), length=10, description="As the merchant wrote them.")
+    aspect_ratio: str | None = stored("details.aspect_ratio", description="Width to height, e.g. `1.85:1`.")
+
+
+@strawberry.type(description="A product of any other type: what is particular to it is in `properties` and `details`.")
+class GeneralProduct(Product):
+    type: str = stored(description="The merchant's own name for the type, e.g. `Disk Drive`.")
+    details: JSON = stored(default=None, description="What is particular to the type, in the merchant's own shape.")
+
+
+@strawberry.enum(description="The types of the schema.")
+class ProductType(Enum):
+    AUDIO_ALBUM = strawberry.enum_value("AUDIO_ALBUM", description="Records.")
+    FILM = strawberry.enum_value("FILM", description="Films.")
+    GENERAL = strawberry.enum_value("GENERAL", description="Everything else.")
+
+
+@strawberry.enum(description="The order of a list of products.")
+class ProductSort(Enum):
+    NEWEST = strawberry.enum_value("NEWEST", description="Latest issue date first; those without one last.")
+    DISCOUNT_DESC = strawberry.enum_value("DISCOUNT_DESC", description="Most percent off first.")
+    PRICE_ASC = strawberry.enum_value("PRICE_ASC", description="Cheapest first, by retail price.")
+    PRICE_DESC = strawberry.enum_value("PRICE_DESC", description="Dearest first, by retail price.")
+    TITLE_ASC = strawberry.enum_value("TITLE_ASC", description="By title, capitals before small letters.")
+    RELEVANCE = strawberry.enum_value("RELEVANCE", description="Best match first; only with `search`.")
+
+
+@strawberry.input(description="A free property of a product.")
+class PropertyInput:
+    name: str = strawberry.field(description="Any text; `.` and `$` too.")
+    value: str = strawberry.field(description="Any text.")
+
+
+@strawberry.input(description="Conditions that all must hold.")
+class ProductFilter:
+    type: ProductType | None = strawberry.field(default=None, description="Of this type.")
+    genres: list[str] | None = strawberry.field(
+        default=None, description="Any of these genres, in any case (albums and films)."
+    )
+    actor: str | None = strawberry.field(default=None, description="A starring actor's whole name (films).")
+    artist: str | None = strawberry.field(default=None, description="The artist's whole name (albums).")
+    title_prefix: str | None = strawberry.field(
+        default=None, description="The title begins with these characters; case counts, and an index serves it."
+    )
+    title_word: str | None = strawberry.field(default=None, description="The title has this word, in any case.")
+    search: str | None = strawberry.field(
+        default=None,
+        description="Full-text search over title, description and people: any of the words; "
+        '`"a phrase"` must occur, `-word` must not. '
+        f"An operation can use at most {MAX_COSTLY} of `search`, `totalCount` and `facets`; a `search` beside a "
+        "`totalCount` or `facets` of the same list is free.",
+        metadata=costs(costly=True),
+    )
+    min_pct_savings: int | None = strawberry.field(default=None, description="More than so many percent off.")
+    min_price: BigInt | None = strawberry.field(default=None, description="Retail price, minor units, inclusive.")
+    max_price: BigInt | None = strawberry.field(default=None, description="Retail price, minor units, inclusive.")
+    properties: list[PropertyInput] | None = strawberry.field(
+        default=None, description="Each of these properties, in any case."
+    )
+    in_stock: bool | None = strawberry.field(default=None, description="Whether some are available.")
+
+    def query(self) -> product_search.ProductQuery:
+        plain = {name: value for name, value in vars(self).items() if name not in {"type", "properties"}}
+        return product_search.ProductQuery(
+            type=None if self.type is None else self.type.name,
+            properties=None if self.properties is None else [(pair.name, pair.value) for pair in self.properties],
+            **plain,
+        )
+
+
+Filter = Annotated[ProductFilter | None, described("Only products that meet it.")]
+Order = Annotated[ProductSort | None, described("The order of the list.")]
+
+
+@strawberry.type(description="How many products have a value.")
+class FacetCount:
+    value: str = stored(description="The value; of a category its slug.")
+    count: int = stored(description="Products with it.")
+
+
+@strawberry.type(description="How many products cost so much.")
+class PriceBand:
+    min: BigInt = stored(description="Minor units, inclusive.")
+    max: BigInt | None = stored(description="Minor units, exclusive; null for the last band.")
+    count: int = stored(description="Products in it.")
+
+
+@strawberry.type(description="Counts over a whole list of products, most first, at most 100 of each kind.")
+class ProductFacets:
+    types: list[FacetCount] = stored(length=_FACETS, description="By the merchant's own type.")
+    genres: list[FacetCount] = stored(length=_FACETS, description="By genre (albums and films).")
+    categories: list[FacetCount] = stored(
+        length=_FACETS, description="By the slugs of the categories they are directly in."
+    )
+    prices: list[PriceBand] = stored(
+        length=len(product_search.PRICE_BANDS), description="By retail price, lowest first."
+    )
+
+
+@strawberry.type(description="A page of products.")
+class ProductConnection(Connection[Product]):
+    @strawberry.field(description=f"Counted only when you select it. {_COSTLY}", metadata=costs(extra=100, costly=True))
+    async def total_count(self, info: Info) -> int:
+        totals = info.context.loader("product totals", lambda: loaders.totals(info.context.reading))
+        return await totals.load(self.page.listing) or 0
+
+    @strawberry.field(
+        description=f"Counted only when you select it, over everything that matches the filter. {_COSTLY}",
+        metadata=costs(extra=500, costly=True),
+    )
+    async def facets(self, info: Info) -> ProductFacets:
+        wanted = [name for name in selected_below(info, "ProductFacets") if not name.startswith("__")]
+        if not wanted:
+            return cast("ProductFacets", {})
+        counts = await product_search.find_facets(info.context.reading, self.page.listing, wanted)
+        return cast("ProductFacets", counts)
+
+
+async def product_page(
+    info: Info,
+    given: ProductFilter | None,
+    sort: ProductSort | None,
+    *,
+    first: int | None,
+    after: str | None,
+    within: product_search.Within | None = None,
+) -> ProductConnection:
+    """A page of products."""
+    query = product_search.ProductQuery() if given is None else given.query()
+    name = cast("product_search.SortName", (sort or ProductSort.NEWEST).name)
+    listing = product_search.listing_of(query, name, within)
+    page = await _PAGED.page(info, listing, first=first, default=DEFAULT_PRODUCTS, after=after)
+    return ProductConnection(page=page)
+
+
+@strawberry.type
+class ProductQuery:
+    @strawberry.field(description="The product with this SKU.")
+    async def product(self, info: Info, sku: Annotated[str, described("The merchant's own key.")]) -> Product | None:
+        found: Mapping[str, Any] | None = await load_one(core(info), PRODUCT, sku)
+        return cast("Product | None", found)
+
+    @strawberry.field(description="Every product, or those that a filter lets through.")
+    async def products(
+        self,
+        info: Info,
+        filter: Filter = None,
+        sort: Order = ProductSort.NEWEST,
+        first: First = DEFAULT_PRODUCTS,
+        after: After = None,
+    ) -> ProductConnection:
+        return await product_page(info, filter, sort, first=first, after=after)

@@ -1,0 +1,180 @@
+"""What callers with a token write in discussions."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+import strawberry
+from graphql import GraphQLError
+
+from portico.resolvers import errors
+from portico.resolvers.comments import discussion_subjects
+from portico.resolvers.comments import edits as comment_edits
+from portico.resolvers.comments import storages as comment_storages
+from portico.resolvers.comments.comments import CommentRef
+from portico.resolvers.documents import Document, DocumentId
+from portico.schema.access import require_caller
+from portico.schema.context import Info
+from portico.schema.errors import InvalidInput, NotFound, UserError, member
+from portico.schema.inputs import idempotency_key
+from portico.schema.mutations import mutation
+from portico.schema.nodes import decode_id, is_visible, key_in
+from portico.schema.roles import Role
+
+from .discussions import COMMENT, DISCUSSION, Comment, CommentStorage, Discussion, require_discussion
+
+# What can be discussed.
+SUBJECTS = {"Product", "ContentNode"}
+
+
+@strawberry.input(description="What is to be discussed.")
+class OpenDiscussionInput:
+    subject_id: strawberry.ID = strawberry.field(description="A content node or a product.")
+    storage: CommentStorage = strawberry.field(
+        default=CommentStorage.DOCUMENTS, description="How the comments are to be kept. The choice of the first stays."
+    )
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="A new comment.")
+class PostCommentInput:
+    discussion_id: strawberry.ID = strawberry.field(description="The discussion.")
+    parent_slug: str | None = strawberry.field(default=None, description="Left out for a new thread.")
+    text: str = strawberry.field(description="CommonMark, up to 10,000 characters; HTML is shown as it is written.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="Another text for a comment.")
+class EditCommentInput:
+    id: strawberry.ID = strawberry.field(description="The comment.")
+    text: str = strawberry.field(description="CommonMark, up to 10,000 characters; HTML is shown as it is written.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="The comment to delete.")
+class DeleteCommentInput:
+    id: strawberry.ID = strawberry.field(description="The comment.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.type(description="The discussion after the write.")
+class DiscussionPayload:
+    discussion: Discussion = strawberry.field(description="As it is now.")
+
+
+@strawberry.type(description="The comment after the write.")
+class CommentPayload:
+    comment: Comment = strawberry.field(description="As it is now; one that is gone as it was, without its text.")
+
+
+@member(errors.DiscussionFull)
+@strawberry.type(description="An embedded discussion that has reached its document's size limit.")
+class DiscussionFull(UserError):
+    pass
+
+
+OpenDiscussionResult = Annotated[
+    DiscussionPayload | NotFound,
+    strawberry.union("OpenDiscussionResult", description="What came of opening a discussion."),
+]
+PostCommentResult = Annotated[
+    CommentPayload | DiscussionFull | NotFound | InvalidInput,
+    strawberry.union("PostCommentResult", description="What came of posting a comment."),
+]
+EditCommentResult = Annotated[
+    CommentPayload | NotFound | InvalidInput,
+    strawberry.union("EditCommentResult", description="What came of changing or deleting a comment."),
+]
+
+
+async def _require_subject(info: Info, global_id: str) -> tuple[str, str, DocumentId]:
+    """The kind and the key of something that can be discussed, and its document's id. Raises NotFound."""
+    try:
+        kind, key = decode_id(global_id)
+    except ValueError:
+        raise errors.NotFound("Subject", message="The id is not that of anything to discuss.") from None
+    if kind.name not in SUBJECTS:
+        raise errors.NotFound(kind.name, str(key), message=f"A {errors.words_of(kind.name)} is nothing to discuss.")
+    document = (await kind.read(info.context.db, None)([key])).get(key)
+    if document is None or not await is_visible(info.context, kind, document):
+        raise errors.NotFound(kind.name, str(key))
+    return kind.name, str(key), document["_id"]
+
+
+async def _require_own(info: Info, ref: CommentRef) -> Document | None:
+    """A comment that the caller may change; None where there is none any more, or they may not see it.
+
+    Raises FORBIDDEN for anybody but its author and an EDITOR.
+    """
+    caller = require_caller(info.context)
+    found = (await comment_storages.find_comments(info.context.db, [ref])).get(ref)
+    if found is None or not await is_visible(info.context, COMMENT, found):
+        return None
+    if found["author"]["id"] != caller.subject and not caller.has(Role.EDITOR):
+        raise GraphQLError("The comment is somebody else's.", extensions={"code": "FORBIDDEN"})
+    return found
+
+
+@strawberry.type
+class CommentMutation:
+    @mutation(description="Opens a discussion. Opening it twice gives the same discussion. For callers with a token.")
+    async def open_discussion(self, info: Info, input: OpenDiscussionInput) -> OpenDiscussionResult | None:
+        caller = require_caller(info.context)
+        kind, key, document_id = await _require_subject(info, input.subject_id)
+        opened = await discussion_subjects.open_on(
+            info.context.db,
+            kind=kind,
+            key=key,
+            of=document_id,
+            storage=input.storage.name,
+            subject=caller.subject,
+            now=info.context.now,
+        )
+        return DiscussionPayload(discussion=cast("Discussion", opened))
+
+    @mutation(description="Posts a comment, or a reply to one. For callers with a token.")
+    async def post_comment(self, info: Info, input: PostCommentInput) -> PostCommentResult | None:
+        caller = require_caller(info.context)
+        posted = await comment_edits.post_comment(
+            info.context.db,
+            discussion=await require_discussion(info.context, key_in(DISCUSSION.name, input.discussion_id)),
+            parent_slug=input.parent_slug,
+            author=caller.author,
+            text=input.text,
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return CommentPayload(comment=cast("Comment", posted))
+
+    @mutation(description="Gives a comment another text. For its author, and for an EDITOR.")
+    async def edit_comment(self, info: Info, input: EditCommentInput) -> EditCommentResult | None:
+        ref = key_in(COMMENT.name, input.id)
+        comment = await _require_own(info, ref)
+        if comment is None:
+            raise errors.NotFound(COMMENT.name, str(ref))
+        edited = await comment_edits.edit_comment(
+            info.context.db,
+            comment=comment,
+            text=input.text,
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return CommentPayload(comment=cast("Comment", edited))
+
+    @mutation(
+        description="Deletes a comment. It goes; or, where it has replies, stays without its text until they go. "
+        "For its author, and for an EDITOR."
+    )
+    async def delete_comment(self, info: Info, input: DeleteCommentInput) -> EditCommentResult | None:
+        ref = key_in(COMMENT.name, input.id)
+        comment = await _require_own(info, ref)
+        operation_id = info.context.operation_id
+        if comment is None:
+            deleted = await comment_edits.find_deleted(info.context.db, ref, operation_id)
+            if deleted is None:
+                raise errors.NotFound(COMMENT.name, str(ref))
+        else:
+            deleted = await comment_edits.delete_comment(
+                info.context.db, comment=comment, now=info.context.now, operation_id=operation_id
+            )
+        return CommentPayload(comment=cast("Comment", deleted))

@@ -1,0 +1,138 @@
+"""The site: what EDITORs put into it. Photos are in `photos`, edits in `content_edits`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, cast
+
+import strawberry
+
+from portico.resolvers.content import creation as content_creation
+from portico.resolvers.content.creation import NewNode
+from portico.resolvers.content.nodes import KIND
+from portico.resolvers.documents import DocumentId
+from portico.schema.access import require_caller
+from portico.schema.context import Info
+from portico.schema.errors import InvalidInput, NotFound, SlugTaken
+from portico.schema.inputs import idempotency_key
+from portico.schema.mutations import mutation
+from portico.schema.nodes import key_in
+from portico.schema.roles import Role
+
+from .nodes import ContentNode, SectionKind
+
+SLUG = "Letters a to z, digits, and `-`, `_` or `.` between them. Capitals count."
+TAGS = "A set, with single blanks."
+
+
+@strawberry.input(description="A new section.")
+class CreateSectionInput:
+    kind: SectionKind = strawberry.field(description="What it is going to hold beside other sections.")
+    parent_id: strawberry.ID | None = strawberry.field(default=None, description="Left out for the root.")
+    slug: str = strawberry.field(description=SLUG)
+    title: str = strawberry.field(description="For display.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="A new page.")
+class CreatePageInput:
+    parent_id: strawberry.ID | None = strawberry.field(
+        default=None, description="A section of kind FOLDER; left out for the root."
+    )
+    slug: str = strawberry.field(description=SLUG)
+    title: str = strawberry.field(description="For display.")
+    text: str = strawberry.field(description="CommonMark.")
+    tags: list[str] = strawberry.field(default_factory=list, description=TAGS)
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="A new entry of a blog.")
+class CreateBlogEntryInput:
+    blog_id: strawberry.ID = strawberry.field(description="A section of kind BLOG.")
+    slug: str = strawberry.field(description=SLUG)
+    title: str = strawberry.field(description="For display.")
+    text: str = strawberry.field(description="CommonMark.")
+    tags: list[str] = strawberry.field(default_factory=list, description=TAGS)
+    publish_on: datetime | None = strawberry.field(default=None, description="Left out for a draft.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.type(description="The node after the write.")
+class ContentPayload:
+    content: ContentNode = strawberry.field(description="As it is now.")
+
+
+CreateContentResult = Annotated[
+    ContentPayload | SlugTaken | NotFound | InvalidInput,
+    strawberry.union("CreateContentResult", description="What came of creating a node."),
+]
+
+
+def content_key(global_id: str) -> DocumentId:
+    """The key of a node. Raises NotFound."""
+    return cast("DocumentId", key_in(KIND, global_id))
+
+
+def new_node(
+    info: Info,
+    *,
+    slug: str,
+    title: str,
+    parent_id: str | None,
+    tags: Sequence[str] = (),
+    parent_name: str = "parent_id",
+) -> NewNode:
+    """What all new nodes have in common, by the caller."""
+    return NewNode(
+        slug=slug,
+        title=title,
+        author=require_caller(info.context).author,
+        parent_id=None if parent_id is None else content_key(parent_id),
+        tags=list(tags),
+        parent_name=parent_name,
+    )
+
+
+@strawberry.type
+class ContentMutation:
+    @mutation(role=Role.EDITOR, description="Puts a new section into the site. For an EDITOR.")
+    async def create_section(self, info: Info, input: CreateSectionInput) -> CreateContentResult | None:
+        created = await content_creation.create_section(
+            info.context.db,
+            node=new_node(info, slug=input.slug, title=input.title, parent_id=input.parent_id),
+            kind=input.kind.name,
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return ContentPayload(content=cast("ContentNode", created))
+
+    @mutation(role=Role.EDITOR, description="Puts a new page into the site. For an EDITOR.")
+    async def create_page(self, info: Info, input: CreatePageInput) -> CreateContentResult | None:
+        created = await content_creation.create_page(
+            info.context.db,
+            node=new_node(info, slug=input.slug, title=input.title, parent_id=input.parent_id, tags=input.tags),
+            text=input.text,
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return ContentPayload(content=cast("ContentNode", created))
+
+    @mutation(role=Role.EDITOR, description="Puts a new entry, or a draft, into a blog. For an EDITOR.")
+    async def create_blog_entry(self, info: Info, input: CreateBlogEntryInput) -> CreateContentResult | None:
+        created = await content_creation.create_entry(
+            info.context.db,
+            node=new_node(
+                info,
+                slug=input.slug,
+                title=input.title,
+                parent_id=input.blog_id,
+                tags=input.tags,
+                parent_name="blog_id",
+            ),
+            text=input.text,
+            publish_on=input.publish_on,
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return ContentPayload(content=cast("ContentNode", created))

@@ -1,0 +1,210 @@
+"""The site: what clients read. The writes are in `content_mutations`, photos in `photos`."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from enum import Enum
+from typing import Annotated, Any, cast
+
+import strawberry
+
+from portico.loaders.content import nodes as loaders
+from portico.loaders.content import revisions as revision_loaders
+from portico.resolvers.content import nodes as content
+from portico.resolvers.content import revisions
+from portico.resolvers.content.rules import comparable_tag
+from portico.resolvers.documents import document_id
+from portico.resolvers.paging import Listing
+from portico.schema.authors import Author
+from portico.schema.comments.discussions import discussed
+from portico.schema.connections import Connection, Edge, Paged
+from portico.schema.context import Info, core
+from portico.schema.fields import Source, computed, reads, related, stored
+from portico.schema.inputs import After, First, described
+from portico.schema.markdown import page_html
+from portico.schema.nodes import Kind, Node, node_id, projection_of, register
+
+DEFAULT_CONTENT = 20
+# Characters. Longer texts are rendered beside the event loop.
+_SHORT = 4_000
+_TYPES = {content.SECTION: "Section", content.PAGE: "Page", content.ENTRY: "BlogEntry", content.PHOTO: "Photo"}
+
+CONTENT = register(
+    Kind(
+        name=content.KIND,
+        path="_id",
+        parse=document_id,
+        read=loaders.by_id,
+        types=tuple(_TYPES.values()),
+        type_name=lambda document: _TYPES[document["type"]],
+        discriminator=content.DISCRIMINATOR,
+        visible_to=lambda document, context: content.is_visible(document, context.sees_until),
+    )
+)
+REVISION = register(
+    Kind(
+        name="Revision",
+        path="_id",
+        parse=revisions.revision_id,
+        read=revision_loaders.by_id,
+        types=("Revision",),
+        type_name=lambda _document: "Revision",
+        visible_to=lambda _document, context: context.sees_until is None,
+    )
+)
+_NODES = Paged(CONTENT.name, loaders.pages, name="Content")
+_ENTRIES = Paged(CONTENT.name, loaders.pages, name="BlogEntry")
+_REVISIONS = Paged(REVISION.name, revision_loaders.pages)
+
+
+@strawberry.interface(
+    description="A node of the site. Its slug is unique below its parent; its path is the slugs from the root. "
+    "Drafts, entries of the future and photos that are not whole are seen by EDITORs alone."
+)
+class ContentNode(Node):
+    id: strawberry.ID = node_id(CONTENT.name, "_id")
+    slug: str = stored(description="Unique below the parent, for use in URLs.")
+    title: str = stored(description="For display.")
+    parent: ContentNode | None = related(
+        CONTENT.name, "parent", description="The section that it stands in; null at the root."
+    )
+    created: datetime = stored(description="When it was put into the site.")
+    updated: datetime = stored(description="When it was last changed.")
+    author: Author = stored(description="Who put it into the site.")
+    tags: list[str] = stored(default=(), length=10, description="A set, the oldest first.")
+    nonce: strawberry.ID = stored(
+        description="Changes with every edit but those of tags; an edit must name the nonce that it was based on."
+    )
+
+    @reads("ancestors", "slug", description="E.g. `/blog/2012-03-noticed-the-news`.")
+    @staticmethod
+    async def path(root: strawberry.Parent[Source], info: Info) -> str:
+        return content.path_of(root, await _slugs(info).load_all(root["ancestors"]))
+
+    discussion = discussed(content.KIND, "_id")
+
+
+def _slugs(info: Info) -> Any:
+    return info.context.loader("content slugs", lambda: loaders.slugs(info.context.reading))
+
+
+@strawberry.enum(description="What a section holds beside other sections.")
+class SectionKind(Enum):
+    FOLDER = strawberry.enum_value("FOLDER", description="Holds pages.")
+    BLOG = strawberry.enum_value("BLOG", description="Holds blog entries.")
+    GALLERY = strawberry.enum_value("GALLERY", description="Holds photos.")
+
+
+@strawberry.type(description="A row of a list of nodes.")
+class ContentEdge(Edge[ContentNode]):
+    pass
+
+
+@strawberry.type(description="A page of nodes.")
+class ContentConnection(Connection[ContentNode]):
+    edges: list[ContentEdge] = computed(  # type: ignore[assignment]
+        lambda connection: [ContentEdge(page=connection.page, document=row) for row in connection.page.documents],
+        length="page",
+        description="The rows with their cursors.",
+    )
+
+
+@strawberry.type(description="A text that a page or an entry once had.")
+class Revision(Node):
+    id: strawberry.ID = node_id(REVISION.name, "_id")
+    nonce: strawberry.ID = stored(description="What the node had for `nonce` while this was its text.")
+    text: str = stored(description="CommonMark, as written.")
+    author: Author = stored(description="Who saved it.")
+    created: datetime = stored(description="When it was saved.")
+
+
+@strawberry.type
+class _Written(ContentNode):
+    """What pages and blog entries have in common."""
+
+    text: str = stored("detail.text", description="CommonMark, as written.")
+
+    @reads("detail.text", description="The text rendered, and safe to put into a page.")
+    @staticmethod
+    async def html(root: strawberry.Parent[Source]) -> str:
+        text = root["detail"]["text"]
+        return page_html(text) if len(text) <= _SHORT else await asyncio.to_thread(page_html, text)
+
+    @reads("_id", description="Newest first; the first is the current one. For EDITORs; readers are shown none.")
+    @staticmethod
+    async def revisions(
+        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CONTENT, after: After = None
+    ) -> Connection[Revision]:
+        if info.context.sees_until is not None:
+            return Connection(page=revisions.no_revisions(info.context.reading, root["_id"]))
+        listing = revisions.revisions_of(root["_id"])
+        return Connection(page=await _REVISIONS.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after))
+
+
+@strawberry.type(description="A text that stands by itself.")
+class Page(_Written):
+    pass
+
+
+@strawberry.type(description="A text of a blog.")
+class BlogEntry(_Written):
+    publish_on: datetime | None = stored(
+        "detail.publish_on", description="Readers see the entry from then on; null for a draft."
+    )
+
+
+@strawberry.type(description="A group of nodes.")
+class Section(ContentNode):
+    kind: SectionKind = stored("detail.kind", description="What it holds beside other sections.")
+
+    @reads("_id", description="The nodes right below this section, by title.")
+    @staticmethod
+    async def children(
+        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CONTENT, after: After = None
+    ) -> ContentConnection:
+        return await _content_page(info, content.children_of(root["_id"], info.context.sees_until), first, after)
+
+    @reads("_id", description="Published entries of a blog, newest first. Empty for other sections.")
+    @staticmethod
+    async def entries(
+        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CONTENT, after: After = None
+    ) -> Connection[BlogEntry]:
+        listing = content.entries_of(root["_id"], info.context.now)
+        return Connection(page=await _ENTRIES.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after))
+
+
+async def _content_page(info: Info, listing: Listing, first: int | None, after: str | None) -> ContentConnection:
+    page = await _NODES.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after)
+    return ContentConnection(page=page)
+
+
+@strawberry.type
+class ContentQuery:
+    @strawberry.field(description="The node at a path, e.g. `/about`.")
+    async def content(
+        self, info: Info, path: Annotated[str, described("The slugs from the root, each after a `/`.")]
+    ) -> ContentNode | None:
+        slugs = content.path_in(path)
+        if slugs is None:
+            return None
+        projection = projection_of(core(info), CONTENT)
+        name = ("content by path", None if projection is None else tuple(projection))
+        loader = info.context.loader(name, lambda: loaders.by_path(info.context.reading, projection))
+        node = (await loader.load_all((slugs,))).get(slugs)
+        if node is None or not CONTENT.visible_to(node, info.context):
+            return None
+        # Whatever stands below it need not ask for them.
+        for key, slug in zip((*node["ancestors"], node["_id"]), slugs, strict=True):
+            _slugs(info).prime(key, slug)
+        return cast("ContentNode", node)
+
+    @strawberry.field(description="Nodes of every type with a tag, newest first.")
+    async def content_by_tag(
+        self,
+        info: Info,
+        tag: Annotated[str, described("As it is written, capitals and all.")],
+        first: First = DEFAULT_CONTENT,
+        after: After = None,
+    ) -> ContentConnection:
+        return await _content_page(info, content.tagged(comparable_tag(tag), info.context.sees_until), first, after)

@@ -1,0 +1,138 @@
+"""Photos: pictures among the nodes of the site."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, cast
+
+import strawberry
+from graphql import GraphQLError
+
+from portico.resolvers import errors
+from portico.resolvers.content import photo_uploads as uploads
+from portico.resolvers.content import photos, thumbnails
+from portico.resolvers.content.pictures import UNKNOWN_TYPE
+from portico.schema.context import Info
+from portico.schema.errors import InvalidInput, NotFound, SlugTaken, UserError, member
+from portico.schema.fields import Source, computed, reads, stored
+from portico.schema.files import Upload
+from portico.schema.inputs import described, idempotency_key
+from portico.schema.mutations import mutation
+from portico.schema.roles import Role
+from portico.schema.scalars import BigInt
+
+from .creation import SLUG, content_key, new_node
+from .edits import EditConflict, PhotoLocked
+from .nodes import ContentNode
+
+_URL_NEEDS = ("_id", "slug", "detail.file", "detail.checksum", "detail.content_type")
+
+
+@strawberry.type(
+    description="A picture. As long as its first upload is not whole EDITORs alone see it, without a URL and a size."
+)
+class Photo(ContentNode):
+    url: str = computed(
+        photos.path_of_bytes,
+        *_URL_NEEDS,
+        description="Where the bytes are, on the server of this API. Other bytes have another URL.",
+    )
+    content_type: str = stored(
+        "detail.content_type", default=UNKNOWN_TYPE, description="The media type, as the bytes tell it."
+    )
+    length: BigInt = stored("detail.length", default=0, description="Bytes.")
+    width: int = stored("detail.width", default=0, description="Pixels, as it is shown.")
+    height: int = stored("detail.height", default=0, description="Pixels, as it is shown.")
+    checksum: str = stored("detail.checksum", default="", description="SHA-256 of the bytes, in hexadecimal.")
+    locked: datetime | None = stored(
+        "detail.locked", description="When an upload in progress began; null when the photo is whole."
+    )
+
+    @reads(
+        *_URL_NEEDS,
+        "detail.width",
+        description="Where a smaller rendering is. It is made when it is first asked for, in one of a few widths.",
+    )
+    @staticmethod
+    def thumbnail_url(
+        root: strawberry.Parent[Source],
+        width: Annotated[int, described("Pixels, 16 or more; it is rounded down to one of a few.")] = 320,
+    ) -> str:
+        if width < thumbnails.WIDTHS[0]:
+            text = f"`width` must be {thumbnails.WIDTHS[0]} or more."
+            raise GraphQLError(text, extensions={"code": "BAD_USER_INPUT"})
+        return photos.path_of_thumbnail(root, width)
+
+
+@strawberry.input(description="A new photo. The request is one of the GraphQL multipart request specification.")
+class UploadPhotoInput:
+    gallery_id: strawberry.ID = strawberry.field(description="A section of kind GALLERY.")
+    slug: str = strawberry.field(description=SLUG)
+    title: str = strawberry.field(description="For display.")
+    tags: list[str] = strawberry.field(default_factory=list, description="A set, with single blanks.")
+    file: Upload = strawberry.field(description="A JPEG, PNG, GIF, WebP or AVIF.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="Other bytes for a photo, which has the old ones until the new ones are whole.")
+class ReplacePhotoInput:
+    id: strawberry.ID = strawberry.field(description="The photo.")
+    nonce: strawberry.ID = strawberry.field(description="What the photo had for `nonce` when it was read.")
+    file: Upload = strawberry.field(description="A JPEG, PNG, GIF, WebP or AVIF.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.type(description="The photo after the write.")
+class PhotoPayload:
+    photo: Photo = strawberry.field(description="As it is now.")
+
+
+@member(errors.UnacceptableFile)
+@strawberry.type(description="Not a picture, or one larger than the gateway takes.")
+class UnacceptableFile(UserError):
+    pass
+
+
+UploadPhotoResult = Annotated[
+    PhotoPayload | SlugTaken | UnacceptableFile | NotFound | InvalidInput,
+    strawberry.union("UploadPhotoResult", description="What came of uploading a photo."),
+]
+ReplacePhotoResult = Annotated[
+    PhotoPayload | EditConflict | PhotoLocked | UnacceptableFile | NotFound,
+    strawberry.union("ReplacePhotoResult", description="What came of replacing a photo."),
+]
+
+
+@strawberry.type
+class PhotoMutation:
+    @mutation(role=Role.EDITOR, description="Puts a new photo into a gallery. For an EDITOR.")
+    async def upload_photo(self, info: Info, input: UploadPhotoInput) -> UploadPhotoResult | None:
+        uploaded = await uploads.upload_photo(
+            info.context.db,
+            node=new_node(
+                info,
+                slug=input.slug,
+                title=input.title,
+                parent_id=input.gallery_id,
+                tags=input.tags,
+                parent_name="gallery_id",
+            ),
+            file=input.file.read(),
+            rules=info.context.uploads,
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return PhotoPayload(photo=cast("Photo", uploaded))
+
+    @mutation(role=Role.EDITOR, description="Gives a photo other bytes. For an EDITOR.")
+    async def replace_photo(self, info: Info, input: ReplacePhotoInput) -> ReplacePhotoResult | None:
+        replaced = await uploads.replace_photo(
+            info.context.db,
+            photo_id=content_key(input.id),
+            nonce=input.nonce,
+            file=input.file.read(),
+            rules=info.context.uploads,
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return PhotoPayload(photo=cast("Photo", replaced))

@@ -1,0 +1,238 @@
+"""Shopping carts."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from enum import Enum
+from typing import Annotated, Any, cast
+
+import strawberry
+
+from portico.loaders.shop import carts as loaders
+from portico.resolvers import errors
+from portico.resolvers.shop import cart_edits, carts
+from portico.resolvers.shop.cart_edits import Buyer
+from portico.schema.access import require_caller
+from portico.schema.catalog.products import Product
+from portico.schema.context import Caller, Info, core
+from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
+from portico.schema.fields import Source, computed, related, stored
+from portico.schema.inputs import described, idempotency_key
+from portico.schema.money import Money
+from portico.schema.mutations import mutation
+from portico.schema.nodes import Kind, Node, key_in, node_id, projection_of, register
+
+_CART_ID = re.compile(r"[0-9a-f]{32}")
+
+
+def random_key(text: str) -> str:
+    """The key of a cart or an order. Raises ValueError."""
+    if not _CART_ID.fullmatch(text):
+        raise ValueError(text)
+    return text
+
+
+CART = register(
+    Kind(
+        name="Cart",
+        path="_id",
+        parse=random_key,
+        read=loaders.by_id,
+        types=("Cart",),
+        type_name=lambda _document: "Cart",
+        discriminator=("owner",),
+        visible_to=lambda document, context: carts.is_visible_to(dict(document), context.subject),
+    )
+)
+
+
+@strawberry.enum(description="How far a cart has come.")
+class CartStatus(Enum):
+    ACTIVE = strawberry.enum_value("ACTIVE", description="Items may be added and removed.")
+    PENDING = strawberry.enum_value("PENDING", description="Locked while the payment is collected.")
+    COMPLETE = strawberry.enum_value("COMPLETE", description="Paid for.")
+    EXPIRING = strawberry.enum_value("EXPIRING", description="Idle too long: locked while its items return to stock.")
+    EXPIRED = strawberry.enum_value("EXPIRED", description="Idle too long; its items are in stock again.")
+
+
+def line_money(description: str, *, of_all: bool = False) -> Any:
+    """The price of one unit of a line, or of all of them."""
+
+    def amount(line: Source) -> dict[str, Any]:
+        units = line["quantity"] if of_all else 1
+        return {"amount": line["price"] * units, "currency": line["currency"]}
+
+    return computed(amount, "price", "quantity", "currency", description=description)
+
+
+@strawberry.type(description="A line of a cart.")
+class CartItem:
+    sku: str = stored(description="The merchant's own key of the product.")
+    quantity: int = stored(description="Whole units, at least 1.")
+    unit_price: Money = line_money("The retail price when the item was added last.")
+    line_total: Money = line_money("The price of all units of the line.", of_all=True)
+    title: str = stored(description="The title when the item was added last.")
+    product: Product | None = related("Product", "sku", description="Null once the product is gone.")
+
+
+@strawberry.type(
+    description="A shopping cart. Its id is unguessable, and whoever has it may use the cart until a signed-in viewer "
+    "creates or claims it; from then on only that viewer may."
+)
+class Cart(Node):
+    id: strawberry.ID = node_id("Cart", "_id")
+    status: CartStatus = stored(description="How far it has come.")
+    items: list[CartItem] = stored(
+        length=cart_edits.MAX_LINES, description="Its lines, in the order in which they were added."
+    )
+    total: Money = computed(
+        lambda cart: {"amount": carts.total_of(dict(cart)), "currency": cart["currency"]},
+        "items",
+        "currency",
+        description="What is paid at checkout: prices as they were when the items were added.",
+    )
+    last_modified: datetime = stored(description="When a buyer changed it last.")
+    expires_at: datetime | None = stored(
+        description="When an idle cart gives its items back. Null unless the cart is active."
+    )
+
+
+@strawberry.type
+class CartQuery:
+    @strawberry.field(description="The cart with this id, where the caller may use it.")
+    async def cart(self, info: Info, id: Annotated[strawberry.ID, described("The cart's id.")]) -> Cart | None:
+        try:
+            key = key_in("Cart", id)
+        except errors.NotFound:
+            return None
+        projection = projection_of(core(info), CART)
+        name = ("Cart", None if projection is None else tuple(projection))
+        cart = await info.context.loader(name, lambda: loaders.by_id(info.context.db, projection)).load(key)
+        is_visible = cart is not None and CART.visible_to(cart, info.context)
+        return cast("Cart", cart) if is_visible else None
+
+
+@strawberry.type
+class CartViewer:
+    caller: strawberry.Private[Caller]
+
+    @strawberry.field(
+        description="The viewer's cart that was changed last, of those that are active or being paid for."
+    )
+    async def cart(self, info: Info) -> Cart | None:
+        projection = projection_of(core(info), CART)
+        return cast("Cart | None", await carts.find_of_owner(info.context.db, self.caller.subject, projection))
+
+
+@strawberry.input(
+    description="A new cart, empty at first. The idempotency key of a caller without a token should be random: whoever "
+    "repeats it is given the same cart, until it belongs to somebody."
+)
+class CreateCartInput:
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="Units of a product for a cart.")
+class AddItemToCartInput:
+    cart_id: strawberry.ID = strawberry.field(description="The cart.")
+    sku: str = strawberry.field(description="The product.")
+    quantity: int = strawberry.field(default=1, description="Units to be added; a line holds at most 1,000.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="Another quantity for a line of a cart.")
+class UpdateCartItemInput:
+    cart_id: strawberry.ID = strawberry.field(description="The cart.")
+    sku: str = strawberry.field(description="The product.")
+    old_quantity: int = strawberry.field(
+        description="What the caller believes is in the cart now; anything else is a Conflict."
+    )
+    new_quantity: int = strawberry.field(description="0 removes the line.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="A cart to be the viewer's own.")
+class ClaimCartInput:
+    cart_id: strawberry.ID = strawberry.field(description="A cart that has no owner.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.type(description="The cart after the write.")
+class CartPayload:
+    cart: Cart = strawberry.field(description="As it is now.")
+
+
+@member(errors.CartInactive)
+@strawberry.type(description="The cart is being paid for, paid, or expired.")
+class CartInactive(UserError):
+    status: CartStatus = strawberry.field(description="The cart's status.")
+
+
+@member(errors.InadequateInventory)
+@strawberry.type(description="There are not so many.")
+class InadequateInventory(UserError):
+    sku: str = strawberry.field(description="The SKU in question.")
+    available: int = strawberry.field(description="How many there are.")
+
+
+CreateCartResult = Annotated[
+    CartPayload, strawberry.union("CreateCartResult", description="What came of creating a cart.")
+]
+AddItemToCartResult = Annotated[
+    CartPayload | CartInactive | InadequateInventory | NotFound | InvalidInput,
+    strawberry.union("AddItemToCartResult", description="What came of adding to a cart."),
+]
+UpdateCartItemResult = Annotated[
+    CartPayload | CartInactive | InadequateInventory | NotFound | Conflict | InvalidInput,
+    strawberry.union("UpdateCartItemResult", description="What came of changing a line of a cart."),
+]
+ClaimCartResult = Annotated[
+    CartPayload | CartInactive | NotFound | Conflict,
+    strawberry.union("ClaimCartResult", description="What came of claiming a cart."),
+]
+
+
+def buyer_of(info: Info) -> Buyer:
+    context = info.context
+    return Buyer(context.subject, context.now, context.cart_lasts, context.operation_id)
+
+
+@strawberry.type
+class CartMutation:
+    @mutation(description="Makes an empty cart, which is the viewer's own where there is one.")
+    async def create_cart(self, info: Info, input: CreateCartInput | None = None) -> CreateCartResult | None:  # noqa: ARG002
+        created = await cart_edits.create_cart(info.context.db, buyer_of(info))
+        return CartPayload(cart=cast("Cart", created))
+
+    @mutation(
+        description="Puts so many more of the SKU into the cart and takes them from stock, or does neither. The whole "
+        "line then has the price and the title of now."
+    )
+    async def add_item_to_cart(self, info: Info, input: AddItemToCartInput) -> AddItemToCartResult | None:
+        changed = await cart_edits.add_item(
+            info.context.db,
+            buyer_of(info),
+            cart_id=key_in("Cart", input.cart_id),
+            sku=input.sku,
+            quantity=input.quantity,
+        )
+        return CartPayload(cart=cast("Cart", changed))
+
+    @mutation(description="Changes the quantity of a line, and takes the difference from stock or gives it back.")
+    async def update_cart_item(self, info: Info, input: UpdateCartItemInput) -> UpdateCartItemResult | None:
+        changed = await cart_edits.update_item(
+            info.context.db,
+            buyer_of(info),
+            cart_id=key_in("Cart", input.cart_id),
+            sku=input.sku,
+            old_quantity=input.old_quantity,
+            new_quantity=input.new_quantity,
+        )
+        return CartPayload(cart=cast("Cart", changed))
+
+    @mutation(description="Makes a cart that has no owner the viewer's own. For a signed-in viewer.")
+    async def claim_cart(self, info: Info, input: ClaimCartInput) -> ClaimCartResult | None:
+        require_caller(info.context)
+        claimed = await cart_edits.claim_cart(info.context.db, buyer_of(info), cart_id=key_in("Cart", input.cart_id))
+        return CartPayload(cart=cast("Cart", claimed))

@@ -1,0 +1,49 @@
+"""The stock, as merchants fill it."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+import strawberry
+
+from portico.resolvers.shop import stock
+from portico.schema.catalog.products import Product
+from portico.schema.context import Info
+from portico.schema.errors import InvalidInput, NotFound
+from portico.schema.inputs import idempotency_key
+from portico.schema.mutations import mutation
+from portico.schema.roles import Role
+
+from .carts import InadequateInventory
+
+
+@strawberry.input(description="Units for the stock.")
+class RestockInput:
+    sku: str = strawberry.field(description="The product.")
+    quantity: int = strawberry.field(description="Added to what is available; may be negative, down to none available.")
+    idempotency_key: str = idempotency_key(is_required=True)
+
+
+@strawberry.type(description="The product after a change of its stock.")
+class StockPayload:
+    product: Product = strawberry.field(description="As it is now.")
+
+
+RestockResult = Annotated[
+    StockPayload | InadequateInventory | NotFound | InvalidInput,
+    strawberry.union("RestockResult", description="What came of a restock."),
+]
+
+
+@strawberry.type
+class StockMutation:
+    @mutation(role=Role.MERCHANT, description="Changes how many of a SKU are available. For a MERCHANT.")
+    async def restock(self, info: Info, input: RestockInput) -> RestockResult | None:
+        product = await stock.restock(
+            info.context.db,
+            sku=input.sku,
+            quantity=input.quantity,
+            now=info.context.now,
+            operation_id=info.context.operation_id,
+        )
+        return StockPayload(product=cast("Product", product))

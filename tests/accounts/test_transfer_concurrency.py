@@ -1,0 +1,199 @@
+"""Many transfers at once, some by processes that crash: no money is lost, none is made, and no balance is negative."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+from portico.gateway.clock import SystemClock
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.resolvers.accounts import transfer_jobs, transfers
+from portico.resolvers.documents import Database
+from portico.resolvers.errors import InsufficientFunds
+from portico.schema.nodes import key_in
+from tests.support.accounts import (
+    OWNER,
+    assert_money,
+    assert_nothing_under_way,
+    balances,
+    deposit,
+    deposit_input,
+    open_account,
+    transfer_input,
+)
+from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, run_jobs
+
+ACCOUNTS = 50
+TRANSFERS = 2_000 if IS_SOAK else 400
+AT_ONCE = 64
+REPEATS_AT_ONCE = 1_000 if IS_SOAK else 200
+
+
+def kinds(results: list[Any]) -> Counter[str]:
+    return Counter(result["__typename"] for result in results)
+
+
+async def test_of_many_transfers_at_once_as_many_succeed_as_there_is_money_for(gateway: GatewayClient) -> None:
+    mine, theirs = await open_account(gateway.db, 95), await open_account(gateway.db, owner="another")
+
+    results = await asyncio.gather(*(gateway.result("transfer", transfer_input(mine, theirs, 10)) for _ in range(40)))
+
+    assert kinds(results) == {"TransferPayload": 9, "InsufficientFunds": 31}
+    assert await balances(gateway.db, mine, theirs) == [5, 90]
+    await assert_money(gateway, 95)
+
+
+async def test_deposits_and_transfers_of_one_account_at_once_all_count(gateway: GatewayClient) -> None:
+    mine, theirs = await open_account(gateway.db, 300), await open_account(gateway.db, 300)
+
+    await asyncio.gather(
+        *(deposit(gateway, deposit_input(mine, 7)) for _ in range(20)),
+        *(gateway.result("transfer", transfer_input(mine, theirs, 5)) for _ in range(20)),
+        *(gateway.result("transfer", transfer_input(theirs, mine, 3)) for _ in range(20)),
+    )
+
+    assert await balances(gateway.db, mine, theirs) == [300 + 20 * (7 - 5 + 3), 300 + 20 * (5 - 3)]
+    await assert_money(gateway, 740)
+
+
+async def test_money_that_goes_round_comes_back(gateway: GatewayClient) -> None:
+    ring = [await open_account(gateway.db, 1) for _ in range(10)]
+    steps = list(zip(ring, [*ring[1:], ring[0]], strict=True))
+
+    for _ in ring:
+        results = await asyncio.gather(*(gateway.result("transfer", transfer_input(*step, 1)) for step in steps))
+        assert kinds(results) == {"TransferPayload": 10}
+
+    assert await balances(gateway.db, *ring) == [1] * 10
+    await assert_money(gateway, 10)
+
+
+async def test_a_thousand_repeats_of_a_transfer_have_one_effect_and_one_answer(gateway: GatewayClient) -> None:
+    mine, theirs = await open_account(gateway.db, 1_000), await open_account(gateway.db, owner="another")
+    given = transfer_input(mine, theirs, 1)
+    text = """mutation ($input: TransferInput!) { transfer(input: $input) {
+      ... on TransferPayload { transfer { id state source { balance { amount } } destination { name } } } } }"""
+    line = asyncio.Semaphore(REPEATS_AT_ONCE)
+
+    async def ask() -> Any:
+        async with line:
+            return await gateway.data(text, {"input": given})
+
+    answers = await asyncio.gather(*(ask() for _ in range(1_000)))
+
+    assert answers[0]["transfer"]["transfer"]["source"] == {"balance": {"amount": 999}}
+    assert all(answer == answers[0] for answer in answers)
+    assert await balances(gateway.db, mine, theirs) == [999, 1]
+    await assert_money(gateway, 1_000)
+
+
+async def test_a_call_that_is_repeated_while_the_jobs_run_has_one_effect(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    mine, theirs = await open_account(gateway.db, 1_000), await open_account(gateway.db, owner="another")
+    calls = [transfer_input(mine, theirs, 1) for _ in range(10)]
+    # Whatever is under way looks as if a crash had left it.
+    impatient = clock.now() + timedelta(minutes=1)
+
+    async def call_off() -> None:
+        for _ in range(40):
+            await transfer_jobs.finish_transfers(gateway.db, now=impatient)
+
+    async def ask(given: dict[str, Any]) -> str:
+        answer = await gateway.ask(MUTATIONS["transfer"], {"input": given})
+        return answer.codes[0] if answer.codes else str(answer.data["transfer"]["__typename"])
+
+    told = await asyncio.gather(*(ask(given) for given in calls for _ in range(4)), call_off())
+    again = [await ask(given) for given in calls]
+
+    assert set(told) <= {"TransferPayload", "CONFLICT", None}
+    assert again == ["TransferPayload"] * 10
+    assert await balances(gateway.db, mine, theirs) == [990, 10]
+    await assert_money(gateway, 1_000)
+
+
+# ---------------------------------------------------------------- with crashes
+
+
+async def test_random_transfers_with_crashes_neither_lose_nor_make_money(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    rng = random.Random(7)
+    ids = [await open_account(gateway.db, 1_000) for _ in range(ACCOUNTS)]
+    keys = [key_in("Account", account) for account in ids]
+    line = asyncio.Semaphore(AT_ONCE)
+    plans = [
+        (*rng.sample(keys, 2), rng.randrange(1, 900), rng.randrange(12) if rng.random() < 0.3 else None)
+        for _ in range(TRANSFERS)
+    ]
+    told: Counter[str] = Counter()
+    done = asyncio.Event()
+
+    async def work(number: int) -> None:
+        source, destination, amount, stop = plans[number]
+        async with line:
+            for attempt in (stop, None):
+                db: Database = gateway.db if attempt is None else FaultyDatabase.around(gateway.db, attempt)[1]
+                told[await _transfer(db, source, destination, amount, f"k-{number}.once")] += 1
+                if attempt is None or rng.random() < 0.5:
+                    return
+
+    async def tidy_up() -> None:
+        while not done.is_set():
+            await transfer_jobs.finish_transfers(gateway.db, now=SystemClock().now() + timedelta(seconds=6))
+            assert all(balance >= 0 for balance in await balances(gateway.db, *ids))
+            await asyncio.sleep(0.05)
+
+    async def all_work() -> None:
+        await asyncio.gather(*map(work, range(TRANSFERS)))
+        done.set()
+
+    await asyncio.gather(all_work(), tidy_up())
+    clock.advance(seconds=6)
+    await run_jobs(gateway, clock)
+
+    assert told["settled"] > TRANSFERS / 4
+    assert min(told["crashed"], told["refused"]) > TRANSFERS / 20
+    await assert_nothing_under_way(gateway.db)
+    await assert_money(gateway, ACCOUNTS * 1_000)
+
+
+async def _transfer(db: Database, source: Any, destination: Any, amount: int, operation_id: str) -> str:
+    try:
+        await transfers.transfer(
+            db,
+            owner=OWNER,
+            source_id=source,
+            destination_id=destination,
+            amount=amount,
+            currency="USD",
+            now=SystemClock().now(),
+            operation_id=operation_id,
+        )
+    except Crash:
+        return "crashed"
+    except InsufficientFunds:
+        return "refused"
+    return "settled"
+
+
+async def test_what_each_account_was_told_adds_up_to_its_balance(gateway: GatewayClient) -> None:
+    rng = random.Random(11)
+    ids = [await open_account(gateway.db, 200) for _ in range(6)]
+    expected = Counter(dict.fromkeys(ids, 200))
+
+    async def work(number: int) -> None:
+        source, destination = rng.sample(ids, 2)
+        amount = rng.randrange(1, 150)
+        one, other = (key_in("Account", account) for account in (source, destination))
+        if await _transfer(gateway.db, one, other, amount, f"k-{number}.once") == "settled":
+            expected[source] -= amount
+            expected[destination] += amount
+
+    await asyncio.gather(*map(work, range(150)))
+
+    assert await balances(gateway.db, *ids) == [expected[account] for account in ids]
+    await assert_money(gateway, 1_200)

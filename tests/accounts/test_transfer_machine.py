@@ -1,0 +1,204 @@
+"""Accounts against a model of them: any deposits and transfers in any order, some of them crashed, and the jobs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portico.gateway.mongo.faults import Crash
+from portico.schema.roles import Role
+from tests.support.accounts import assert_nothing_under_way, balances, open_account
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.interruptions import crashing
+from tests.support.machines import examples, some
+
+# So many crashes may lie unsettled at once: each doubles what may have become of the money.
+MAX_CRASHES = 3
+ACCOUNTS = 3
+OUTSIDE = -1
+
+
+@dataclass(frozen=True)
+class Call:
+    """A transfer between accounts by their numbers; from OUTSIDE it is a deposit."""
+
+    key: str
+    source: int
+    destination: int
+    amount: int
+
+    @property
+    def mutation(self) -> str:
+        return "deposit" if self.source == OUTSIDE else "transfer"
+
+
+@dataclass(frozen=True)
+class State:
+    """What is in each account, and the keys of the calls that have moved something."""
+
+    balances: tuple[int, ...]
+    done: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the machine does next, as choices among what there is by then."""
+
+    action: str
+    source: int
+    destination: int
+    amount: int
+    stop: int
+
+
+def carried_out(state: State, call: Call) -> tuple[str, State]:
+    """What the caller is told, and what the accounts are like afterwards."""
+    if call.source == call.destination:
+        return "InvalidInput", state
+    if call.source != OUTSIDE and state.balances[call.source] < call.amount:
+        return "InsufficientFunds", state
+    found = list(state.balances)
+    found[call.destination] += call.amount
+    if call.source == OUTSIDE:
+        return "AccountPayload", State(tuple(found), state.done | {call.key})
+    found[call.source] -= call.amount
+    return "TransferPayload", State(tuple(found), state.done | {call.key})
+
+
+def is_done(answer: str) -> bool:
+    return answer in {"AccountPayload", "TransferPayload"}
+
+
+@dataclass
+class Machine:
+    """A gateway, and every state that its accounts may be in: one, unless crashes lie unsettled."""
+
+    gateway: GatewayClient
+    clock: SettableClock
+    accounts: list[str]
+    possible: set[State] = field(default_factory=lambda: {State((0,) * ACCOUNTS)})
+    crashed: list[Call] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    async def take(self, step: Step) -> None:
+        actions: dict[str, Callable[[Step], Awaitable[None]]] = {
+            "call": self.call,
+            "crash": self.crash,
+            "repeat": self.repeat,
+            "jobs": self.jobs,
+            "crash jobs": self.crash_jobs,
+        }
+        await actions[step.action](step)
+
+    def next_call(self, step: Step) -> Call:
+        return Call(f"key-{next(self.numbers)}", step.source, step.destination, step.amount)
+
+    async def ask(self, call: Call) -> Any:
+        given: dict[str, Any] = {"amount": {"amount": call.amount}, "idempotencyKey": call.key}
+        destination = self.accounts[call.destination]
+        if call.source == OUTSIDE:
+            given["accountId"] = destination
+        else:
+            given |= {"sourceId": self.accounts[call.source], "destinationId": destination}
+        token = self.gateway.token(roles=[Role.SERVICE])
+        return await self.gateway.ask(MUTATIONS[call.mutation], {"input": given}, token=token)
+
+    async def told(self, call: Call) -> str:
+        return str((await self.ask(call)).data[call.mutation]["__typename"])
+
+    async def call(self, step: Step) -> None:
+        call = self.next_call(step)
+        self.learn(call, await self.told(call))
+
+    def learn(self, call: Call, told: str) -> None:
+        """Drops the states in which the caller would not have been told this. Money that is under way is nobody's to
+        spend, so while crashes lie unsettled a refusal tells nothing.
+        """
+        if not self.crashed or is_done(told):
+            self.possible = {after for answer, after in (carried_out(s, call) for s in self.possible) if answer == told}
+        assert self.possible, (call, told)
+
+    async def crash(self, step: Step) -> None:
+        if len(self.crashed) == MAX_CRASHES:
+            return
+        call = self.next_call(step)
+        with crashing(self.gateway, step.stop) as faulty:
+            answer = await self.ask(call)
+        if faulty.has_crashed:
+            self.crashed.append(call)
+            self.possible |= {carried_out(state, call)[1] for state in self.possible}
+        else:
+            self.learn(call, str(answer.data[call.mutation]["__typename"]))
+
+    async def repeat(self, step: Step) -> None:
+        """The caller whose call was cut off comes again with the key, once it is free."""
+        if not self.crashed:
+            return
+        call = self.crashed.pop(step.source % len(self.crashed))
+        self.clock.advance(seconds=31)
+
+        told = await self.told(call)
+
+        # It may have been carried out before; then it is not carried out again.
+        outcomes = [(state, *carried_out(state, call)) for state in self.possible]
+        kept = {after for state, answer, after in outcomes if answer == told and call.key not in state.done}
+        if is_done(told):
+            kept |= {state for state in self.possible if call.key in state.done}
+        elif self.crashed:
+            kept |= {state for state in self.possible if call.key not in state.done}
+        self.possible = kept
+        assert self.possible, (call, told)
+
+    async def jobs(self, _step: Step) -> None:
+        self.clock.advance(seconds=6)
+        await run_jobs(self.gateway, self.clock)
+        await self.settle()
+
+    async def crash_jobs(self, step: Step) -> None:
+        self.clock.advance(seconds=6)
+        with crashing(self.gateway, step.stop):
+            try:
+                await run_jobs(self.gateway, self.clock)
+            except Crash:
+                return
+
+    async def settle(self) -> None:
+        """What is stored is one of the possible states; the others are not possible any more."""
+        found = tuple(await balances(self.gateway.db, *self.accounts))
+        self.possible = {state for state in self.possible if state.balances == found}
+        assert self.possible, found
+        self.crashed = []
+        await assert_nothing_under_way(self.gateway.db)
+        await assert_invariants(self.gateway)
+
+
+SOME = st.integers(0, ACCOUNTS - 1)
+STEPS = st.builds(
+    Step,
+    action=st.sampled_from(["call", "call", "crash", "crash", "repeat", "jobs", "crash jobs"]),
+    source=st.integers(OUTSIDE, ACCOUNTS - 1),
+    destination=SOME,
+    amount=st.integers(1, 30),
+    stop=st.integers(0, 15),
+)
+
+
+@examples()
+@given(steps=some(STEPS))
+async def test_the_money_is_where_its_model_says_whatever_crashes(
+    gateway: GatewayClient, clock: SettableClock, steps: list[Step]
+) -> None:
+    for collection in ("accounts", "transfers", "operations"):
+        await gateway.db[collection].delete_many({})
+    machine = Machine(gateway, clock, [await open_account(gateway.db) for _ in range(ACCOUNTS)])
+
+    for step in steps:
+        await machine.take(step)
+
+    await machine.jobs(steps[0])
+    assert tuple(await balances(gateway.db, *machine.accounts)) in {state.balances for state in machine.possible}

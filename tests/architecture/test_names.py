@@ -1,0 +1,88 @@
+"""Titles, names and tags: one can see what they are, and they leave alone what stands beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portico.gateway.imports.runs import IMPORTERS
+from portico.resolvers.errors import InvalidInput
+from portico.resolvers.text import require_text
+from tests.gateway.test_imports import put
+from tests.support.harness import GatewayClient, category_input, product_input
+from tests.support.photos import create_gallery, photo_input, picture, result
+from tests.support.site import create_page, page_input, section_input
+
+GOOD = {
+    "pictures with joiners": "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f3f3\ufe0f\u200d\U0001f308",
+    "a flag of tags": "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+    "Persian": "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+    "Hebrew with points and a mark": "\u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd\u200f!",
+    "Vietnamese": "Ti\u1ebfng Vi\u1ec7t",
+    "Hindi": "\u0915\u094d\u200d\u0937",
+    "Korean": "\ud55c\uad6d\uc5b4",
+    "a picture alone": "\u2764\ufe0f",
+    "Thai with a place to break": "\u0e20\u0e32\u0e29\u0e32\u200b\u0e44\u0e17\u0e22",
+}
+BAD = {
+    "a blank without width": "\u200b",
+    "joiners and blanks": "\u200d \u2060\ufeff\u00a0",
+    "a selector": "\ufe0f",
+    "a filler of Hangul": "\u3164",
+    "an empty pattern of Braille": "\u2800",
+    "an override of direction": "a\u202egnp.exe",
+    "an isolate": "a\u2066b",
+    "no character": "a\uffff",
+    "a tower of marks": "Z" + "\u0301" * 20,
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_what_people_write_is_taken_as_it_is(name: str) -> None:
+    assert require_text(GOOD[name], "name", longest=100) == GOOD[name]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_shows_nothing_or_turns_what_is_beside_it_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        require_text(BAD[name], "name", longest=100)
+
+    assert refused.value.path == ["name"]
+
+
+async def test_the_rule_is_one_for_all_that_has_a_name(gateway: GatewayClient) -> None:
+    gallery = await create_gallery(gateway)
+    page = await create_page(gateway)
+    for bad in ("\u200b", "a\u202eb"):
+        given: dict[str, tuple[dict[str, Any], list[str]]] = {
+            "createSection": (section_input(title=bad), ["title"]),
+            "createPage": (page_input(tags=["good", bad]), ["tags", "1"]),
+            "addTags": ({"id": page["id"], "tags": [bad]}, ["tags", "0"]),
+            "editMetadata": ({"id": page["id"], "nonce": page["nonce"], "title": bad}, ["title"]),
+            "createCategory": (category_input(name=bad), ["name"]),
+            "createProduct": (product_input(title=bad), ["title"]),
+            "openAccount": ({"name": bad}, ["name"]),
+        }
+        for mutation, (fields, path) in given.items():
+            refused = await gateway.result(mutation, fields)
+            assert (refused["__typename"], refused["path"]) == ("InvalidInput", path), mutation
+        photo = await result(gateway, "uploadPhoto", photo_input(gallery, title=bad), picture())
+        assert (photo["__typename"], photo["path"]) == ("InvalidInput", ["title"])
+
+
+async def test_the_rule_is_that_of_imports_too(gateway: GatewayClient, tmp_path: Path) -> None:
+    page = await create_page(gateway)
+    comment = {"content": f"/{page['slug']}", "id": "1", "posted": "2020-01-01T00:00:00Z", "text": "Hello."}
+    post = {"slug": "post", "title": "Post", "text": "Hello."}
+    given: dict[str, list[dict[str, Any]]] = {
+        "categories": [{"slug": "one", "name": "\u200b"}],
+        "products": [product_input(title="\u202ex")],
+        "posts": [{**post, "title": "\u200b"}, {**post, "authors": ["\u202ex"]}, {**post, "tags": ["\u200b"]}],
+        "comments": [{**comment, "author": "\u200b"}],
+    }
+    for subject, rows in given.items():
+        done = await put(gateway.db, subject, tmp_path / f"{subject}.jsonl", rows)
+        assert done.counts == {"failed": len(rows)}, subject
+    assert set(given) | {"photos"} == set(IMPORTERS)

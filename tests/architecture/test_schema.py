@@ -1,0 +1,145 @@
+"""The public schema: everything in it is described, and like things have like shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from graphql import (
+    GraphQLEnumType,
+    GraphQLInputObjectType,
+    GraphQLInterfaceType,
+    GraphQLNamedType,
+    GraphQLObjectType,
+    GraphQLSchema,
+    GraphQLUnionType,
+    build_schema,
+    get_named_type,
+    is_non_null_type,
+    is_specified_scalar_type,
+)
+
+from portico.gateway.cli.schema_check import Severity, check, print_sdl
+
+# As clients see it.
+SCHEMA: GraphQLSchema = build_schema(print_sdl())
+TYPES = [
+    found
+    for found in SCHEMA.type_map.values()
+    if not found.name.startswith("__") and not is_specified_scalar_type(found)
+]
+CONNECTIONS = [found for found in TYPES if found.name.endswith("Connection")]
+# Mutations that do the same to other types share their results.
+SHARED_RESULTS = {
+    "createSection": "CreateContentResult",
+    "createPage": "CreateContentResult",
+    "createBlogEntry": "CreateContentResult",
+    "editText": "EditContentResult",
+    "editMetadata": "EditContentResult",
+    "restoreRevision": "EditContentResult",
+    "addTags": "TagsResult",
+    "removeTags": "TagsResult",
+    "deleteComment": "EditCommentResult",
+}
+SHARED_INPUTS = {"addTags": "TagsInput!", "removeTags": "TagsInput!"}
+MUTATIONS = getattr(SCHEMA.mutation_type, "fields", {})
+
+
+def name_of(found: GraphQLNamedType) -> str:
+    return found.name
+
+
+def parts_of(found: GraphQLNamedType) -> Iterator[tuple[str, str | None]]:
+    """Everything that a type has, with its description."""
+    yield found.name, found.description
+    if isinstance(found, GraphQLEnumType):
+        for name, value in found.values.items():
+            yield f"{found.name}.{name}", value.description
+    if isinstance(found, GraphQLObjectType | GraphQLInterfaceType):
+        for name, field in found.fields.items():
+            yield f"{found.name}.{name}", field.description
+            for argument_name, argument in field.args.items():
+                yield f"{found.name}.{name}({argument_name})", argument.description
+    if isinstance(found, GraphQLInputObjectType):
+        for name, given in found.fields.items():
+            yield f"{found.name}.{name}", given.description
+
+
+@pytest.mark.parametrize("found", TYPES, ids=name_of)
+def test_everything_is_described(found: GraphQLNamedType) -> None:
+    assert [name for name, description in parts_of(found) if not (description or "").strip()] == []
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_takes_one_input_and_answers_a_union_of_its_payload_and_its_errors(name: str) -> None:
+    field = MUTATIONS[name]
+    title = name[0].upper() + name[1:]
+
+    assert {argument: str(given.type) for argument, given in field.args.items()} == {
+        # A cart needs nothing to be said of it.
+        "input": "CreateCartInput" if name == "createCart" else SHARED_INPUTS.get(name, f"{title}Input!")
+    }
+    assert isinstance(field.type, GraphQLUnionType)
+    assert field.type.name == SHARED_RESULTS.get(name, f"{title}Result")
+    members = {member.name: {face.name for face in member.interfaces} for member in field.type.types}
+    payloads = [member for member in members if member.endswith("Payload")]
+    assert len(payloads) == 1
+    assert all("UserError" in faces for member, faces in members.items() if member not in payloads)
+    assert "UserError" not in members[payloads[0]]
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_can_be_repeated_under_a_key(name: str) -> None:
+    given = get_named_type(MUTATIONS[name].args["input"].type)
+
+    assert isinstance(given, GraphQLInputObjectType)
+    # Where a call that was cut off must not be made a second time under another name, the key is asked for.
+    is_required = name in {"restock", "checkout", "deposit", "transfer"}
+    assert str(given.fields["idempotencyKey"].type) == ("String!" if is_required else "String")
+
+
+@pytest.mark.parametrize("found", CONNECTIONS, ids=name_of)
+def test_every_connection_has_the_same_shape(found: GraphQLNamedType) -> None:
+    assert isinstance(found, GraphQLObjectType)
+    name = found.name.removesuffix("Connection")
+    # A list of content nodes is a list of content.
+    row = "ContentNode" if name == "Content" else name
+    edge = SCHEMA.type_map[f"{name}Edge"]
+
+    fields = {field: str(declared.type) for field, declared in found.fields.items()}
+    assert fields.items() >= {
+        ("edges", f"[{name}Edge!]!"),
+        ("nodes", f"[{row}!]!"),
+        ("pageInfo", "PageInfo!"),
+    }
+    assert isinstance(edge, GraphQLObjectType)
+    assert {name: str(field.type) for name, field in edge.fields.items()} == {"cursor": "String!", "node": f"{row}!"}
+
+
+def test_whatever_answers_a_connection_is_paged_in_the_same_way() -> None:
+    paged = 0
+    for found in TYPES:
+        for name, field in getattr(found, "fields", {}).items():
+            if get_named_type(field.type) in CONNECTIONS:
+                paged += 1
+                assert is_non_null_type(field.type), name
+                assert str(field.args["first"].type) == "Int"
+                assert str(field.args["after"].type) == "String"
+                default = field.args["first"].ast_node.default_value
+                assert 1 <= int(default.value) <= 100
+    assert paged >= len(CONNECTIONS) > 0
+
+
+def test_whatever_has_an_id_can_be_fetched_again_by_it() -> None:
+    node = SCHEMA.type_map["Node"]
+    assert isinstance(node, GraphQLInterfaceType)
+
+    for found in SCHEMA.get_possible_types(node):
+        assert str(found.fields["id"].type) == "ID!"
+
+
+def test_nothing_is_taken_away_from_clients_of_the_committed_schema() -> None:
+    committed = (Path(__file__).parents[2] / "schema.graphql").read_text()
+
+    assert [change.description for change in check(committed) if change.severity is Severity.BREAKING] == []

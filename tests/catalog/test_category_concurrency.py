@@ -1,0 +1,336 @@
+"""The product hierarchy while many merchants change it at once: every answer is true, and no invariant breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.gateway.work.jobs import JOBS, Turn
+from portico.resolvers.catalog import category_edits, category_jobs
+from portico.resolvers.documents import Database
+from portico.resolvers.errors import CategoryNotEmpty
+from portico.resolvers.writes import idempotency
+from portico.schema.nodes import key_in
+from tests.support.harness import (
+    MUTATIONS,
+    GatewayClient,
+    SettableClock,
+    assert_invariants,
+    category_input,
+    create_category,
+    create_product,
+    product_input,
+    run_jobs,
+)
+from tests.support.interruptions import crashing, database_of, interrupted
+
+TREE = "{ categories(first: 100) { nodes { slug descendants(first: 100) { nodes { slug parent { slug } } } } } }"
+
+
+async def tree(gateway: GatewayClient) -> dict[str, str | None]:
+    """The slug of each category's parent."""
+    found: dict[str, str | None] = {}
+    for root in (await gateway.data(TREE))["categories"]["nodes"]:
+        found |= {below["slug"]: below["parent"]["slug"] for below in root["descendants"]["nodes"]}
+        found[root["slug"]] = None
+    return found
+
+
+def kinds(results: list[Any]) -> Counter[str]:
+    return Counter(result["__typename"] for result in results)
+
+
+async def move(gateway: GatewayClient, category: dict[str, Any], parent: dict[str, Any] | None) -> Any:
+    parent_id = None if parent is None else parent["id"]
+    return await gateway.result("moveCategory", {"id": category["id"], "newParentId": parent_id})
+
+
+# ------------------------------------------------------------------ creating
+
+
+async def test_of_many_creations_with_one_slug_exactly_one_wins(gateway: GatewayClient) -> None:
+    root = await create_category(gateway, slug="root")
+
+    results = await asyncio.gather(
+        *(
+            gateway.result("createCategory", {"name": f"Jazz {n}", "slug": "jazz", "parentId": parent})
+            for n, parent in enumerate([None, root["id"]] * 10)
+        )
+    )
+
+    assert kinds(results) == {"CategoryPayload": 1, "SlugTaken": 19}
+    (winner,) = [result["category"] for result in results if "category" in result]
+    found = await gateway.data('{ category(slug: "jazz") { id name } }')
+    assert found == {"category": {"id": winner["id"], "name": winner["name"]}}
+    await assert_invariants(gateway)
+
+
+async def test_of_many_renames_to_one_slug_exactly_one_wins(gateway: GatewayClient) -> None:
+    ours = [await create_category(gateway) for _ in range(10)]
+
+    results = await asyncio.gather(
+        *(gateway.result("renameCategory", {"id": one["id"], "slug": "jazz"}) for one in ours)
+    )
+
+    assert kinds(results) == {"CategoryPayload": 1, "SlugTaken": 9}
+    assert max(await tree(gateway)) == "jazz"
+
+
+# -------------------------------------------------------------------- moving
+
+
+@pytest.mark.parametrize(("count", "rounds"), [(2, 12), (3, 6), (8, 2)])
+async def test_moves_that_would_make_a_cycle_together_do_not_all_happen(
+    gateway: GatewayClient, count: int, rounds: int
+) -> None:
+    for _ in range(rounds):
+        ring = [await create_category(gateway) for _ in range(count)]
+        below = [await create_category(gateway, parentId=one["id"]) for one in ring]
+
+        results = await asyncio.gather(*(move(gateway, ring[n], below[n - 1]) for n in range(count)))
+
+        found = kinds(results)
+        assert set(found) <= {"CategoryPayload", "CategoryCycle", "Conflict"}
+        assert found["CategoryPayload"] < count
+        parents = await tree(gateway)
+        for number, result in enumerate(results):
+            moved = result["__typename"] == "CategoryPayload"
+            assert parents[ring[number]["slug"]] == (below[number - 1]["slug"] if moved else None)
+        await assert_invariants(gateway)
+
+
+async def test_of_many_moves_of_one_category_the_last_decides_where_all_below_stand(gateway: GatewayClient) -> None:
+    places = [await create_category(gateway) for _ in range(6)]
+    moved = await create_category(gateway, slug="moved")
+    await create_category(gateway, slug="below", parentId=moved["id"])
+
+    results = await asyncio.gather(*(move(gateway, moved, place) for place in places))
+
+    assert set(kinds(results)) <= {"CategoryPayload", "Conflict"}
+    parents = await tree(gateway)
+    assert parents["moved"] in {place["slug"] for place in places}
+    assert parents["below"] == "moved"
+    await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_moves_renames_and_creations_in_one_tree_at_once_leave_it_whole(
+    gateway: GatewayClient, clock: SettableClock, seed: int
+) -> None:
+    draw = random.Random(seed)
+    line = [await create_category(gateway, slug=f"s{seed}-0")]
+    for number in range(1, 12):
+        parent = line[draw.randrange(len(line))]
+        line.append(await create_category(gateway, slug=f"s{seed}-{number}", parentId=parent["id"]))
+    calls: list[tuple[str, dict[str, Any]]] = []
+    for number in range(14):
+        one, other = draw.sample(line, 2)
+        calls.append(("moveCategory", {"id": one["id"], "newParentId": other["id"]}))
+        calls.append(("renameCategory", {"id": other["id"], "name": f"N{number}", "slug": f"r{seed}-{number}"}))
+        calls.append(("createCategory", category_input(parentId=one["id"])))
+    draw.shuffle(calls)
+
+    results = await asyncio.gather(*(gateway.result(name, given) for name, given in calls))
+
+    for (name, _), result in zip(calls, results, strict=True):
+        refusals = {"CategoryCycle", "Conflict"} if name == "moveCategory" else set()
+        assert result["__typename"] in {"CategoryPayload", *refusals}, (name, result)
+    await assert_invariants(gateway)
+    assert len(await tree(gateway)) == 12 + 14
+    # No mark is left over, so the jobs have nothing to do.
+    clock.advance(minutes=1)
+    turn = Turn(gateway.db, clock.now(), gateway.state.payments)
+    assert [await job.run(turn) for job in JOBS] == [0] * len(JOBS)
+
+
+async def test_a_category_that_moves_while_a_rename_above_it_spreads_ends_up_right(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    top = await create_category(gateway, name="Old", slug="top")
+    moved = await create_category(gateway, slug="moved", parentId=top["id"])
+    await create_category(gateway, slug="below", parentId=moved["id"])
+    deep = top
+    for number in range(4):
+        deep = await create_category(gateway, slug=f"deep-{number}", parentId=deep["id"])
+    # The rename's second level is about to be written when a category of its first goes below one of its fourth.
+    gate = interrupted(gateway.db, "categories", "bulk_write", lambda: move(gateway, moved, deep), skip=1)
+
+    await rename_to("New", top, gate, now=clock.now())
+
+    assert (await tree(gateway))["moved"] == "deep-3"
+    await assert_invariants(gateway)
+
+
+async def test_a_category_that_moves_away_from_a_rename_that_stops_is_left_alone(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    top, place = await create_category(gateway, name="Old"), await create_category(gateway)
+    moved = await create_category(gateway, slug="moved", parentId=top["id"])
+    # The rename stops right after it has written what it read below itself.
+    faulty, stopping = FaultyDatabase.around(gateway.db, 6)
+    gate = interrupted(stopping, "categories", "bulk_write", lambda: move(gateway, moved, place))
+
+    with pytest.raises(Crash):
+        await rename_to("New", top, gate, now=clock.now())
+    clock.advance(minutes=1)
+    await run_jobs(gateway, clock)
+
+    assert faulty.commands[-2:] == [("categories", "bulk_write"), ("categories", "find")]
+    assert (await tree(gateway))["moved"] == place["slug"]
+    await assert_invariants(gateway)
+
+
+async def rename_to(name: str, category: dict[str, Any], database: Database, *, now: datetime) -> None:
+    await category_edits.rename_category(
+        database,
+        category_id=key_in("Category", category["id"]),
+        name=name,
+        slug=None,
+        now=now,
+        operation_id=idempotency.random_operation_id(),
+    )
+
+
+async def test_a_rename_that_comes_while_a_job_finishes_another_is_not_forgotten(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    top = await create_category(gateway, slug="top")
+    await create_category(gateway, slug="below", parentId=top["id"])
+    with crashing(gateway, 1):
+        await gateway.ask(MUTATIONS["renameCategory"], {"input": {"id": top["id"], "name": "First"}})
+    began = clock.now()
+    clock.advance(minutes=1)
+
+    async def rename_and_crash() -> None:
+        """By a call that began long ago and slept since: its mark looks old from its first moment."""
+        with pytest.raises(Crash):
+            await rename_to("Second", top, FaultyDatabase.around(gateway.db, 1)[1], now=began)
+
+    # It comes when the job has brought everything up to date, and is about to say so.
+    gate = interrupted(gateway.db, "categories", "update_one", rename_and_crash)
+    await category_jobs.finish_changes(gate, now=clock.now())
+    await run_jobs(gateway, clock)
+
+    await assert_invariants(gateway)
+
+
+# ------------------------------------------------------------------ deleting
+
+
+async def test_of_many_deletions_of_one_category_exactly_one_is_told_that_it_did_it(gateway: GatewayClient) -> None:
+    for _ in range(5):
+        category = await create_category(gateway)
+
+        results = await asyncio.gather(*(gateway.result("deleteCategory", {"id": category["id"]}) for _ in range(8)))
+
+        assert kinds(results) == {"DeletedPayload": 1, "NotFound": 7}
+
+
+async def test_of_many_deletions_of_a_full_category_none_happens(gateway: GatewayClient) -> None:
+    category = await create_category(gateway, slug="full")
+    await create_category(gateway, slug="below", parentId=category["id"])
+
+    results = await asyncio.gather(*(gateway.result("deleteCategory", {"id": category["id"]}) for _ in range(8)))
+
+    assert kinds(results) == {"CategoryNotEmpty": 8}
+    assert await tree(gateway) == {"full": None, "below": "full"}
+
+
+NEWCOMERS = ["createCategory", "moveCategory", "createProduct", "updateProduct"]
+
+
+@pytest.mark.parametrize("mutation", NEWCOMERS)
+async def test_a_category_is_not_deleted_under_what_is_just_put_into_it(gateway: GatewayClient, mutation: str) -> None:
+    outcomes = Counter[tuple[str, str]]()
+    for _ in range(15):
+        target = await create_category(gateway)
+        mover, product = await create_category(gateway), await create_product(gateway)
+        given: dict[str, Any] = {
+            "createCategory": category_input(parentId=target["id"]),
+            "moveCategory": {"id": mover["id"], "newParentId": target["id"]},
+            "createProduct": product_input(categoryIds=[target["id"]]),
+            "updateProduct": {"id": product["id"], "nonce": product["nonce"], "categoryIds": [target["id"]]},
+        }[mutation]
+
+        put, deleted = await asyncio.gather(
+            gateway.result(mutation, given), gateway.result("deleteCategory", {"id": target["id"]})
+        )
+
+        outcomes[put["__typename"].removeprefix("Category").removeprefix("Product"), deleted["__typename"]] += 1
+        await assert_invariants(gateway)
+    assert set(outcomes) <= {
+        ("Payload", "CategoryNotEmpty"),
+        ("NotFound", "DeletedPayload"),
+        # Each saw the other's intent, and stepped back.
+        ("NotFound", "CategoryNotEmpty"),
+    }
+
+
+async def test_deleting_a_category_while_it_is_renamed_or_moved_does_either_or_both(gateway: GatewayClient) -> None:
+    place = await create_category(gateway)
+    for mutation, change in (("renameCategory", {"name": "New"}), ("moveCategory", {"newParentId": place["id"]})):
+        for _ in range(8):
+            category = await create_category(gateway)
+
+            changed, deleted = await asyncio.gather(
+                gateway.result(mutation, {"id": category["id"], **change}),
+                gateway.result("deleteCategory", {"id": category["id"]}),
+            )
+
+            assert deleted == {"__typename": "DeletedPayload", "deletedId": category["id"]}
+            assert changed["__typename"] in {"CategoryPayload", "NotFound"}
+            assert await gateway.db["categories"].find_one({"slug": category["slug"]}) is None
+    await assert_invariants(gateway)
+
+
+async def test_a_deletion_that_lost_its_mark_to_a_job_does_not_claim_success(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    parent = await create_category(gateway, slug="parent")
+    db, began = gateway.db, clock.now()
+    clock.advance(minutes=1)
+    looked, inserted, settled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def sleep() -> None:
+        looked.set()
+        await asyncio.wait_for(settled.wait(), 30)
+
+    async def delete() -> None:
+        """By a call that sleeps a minute before it marks the category, and again after it found nothing below."""
+        await category_edits.delete_category(
+            interrupted(db, "categories", "delete_one", sleep),
+            category_id=key_in("Category", parent["id"]),
+            now=began,
+            operation_id=idempotency.random_operation_id(),
+        )
+
+    # A creation has found its parent, and is about to insert itself, when the deletion looks.
+    deletions: list[asyncio.Task[None]] = []
+
+    async def delete_until_asleep() -> None:
+        deletions.append(asyncio.create_task(delete()))
+        await asyncio.wait_for(looked.wait(), 30)
+
+    async def announce() -> None:
+        inserted.set()
+
+    gate = interrupted(db, "categories", "insert_one", delete_until_asleep)
+    with database_of(gateway, interrupted(gate, "categories", "find", announce, skip=1)):
+        given = category_input(slug="child", parentId=parent["id"])
+        creation = asyncio.create_task(gateway.result("createCategory", given))
+        await asyncio.wait_for(inserted.wait(), 30)
+        await category_jobs.finish_changes(db, now=clock.now())
+        created = await creation
+    settled.set()
+
+    with pytest.raises(CategoryNotEmpty):
+        await deletions[0]
+    assert created["__typename"] == "CategoryPayload"
+    assert await tree(gateway) == {"parent": None, "child": "parent"}
+    await assert_invariants(gateway)

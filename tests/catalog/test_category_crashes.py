@@ -1,0 +1,293 @@
+"""Writes to the hierarchy that stop half way: nothing is broken, nothing is lost, everybody is told the truth."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from portico.gateway.mongo.faults import Crash
+from tests.support.harness import (
+    MUTATIONS,
+    GatewayClient,
+    SettableClock,
+    assert_invariants,
+    category_input,
+    create_category,
+    create_product,
+    product_input,
+    run_jobs,
+    stops,
+    stops_of,
+)
+from tests.support.interruptions import crashing
+from tests.support.scenes import Stage
+
+MARKS = ("pending", "refresh.0", "moving", "deleting")
+Ways = dict[str, list[str]]
+
+
+class Scene(Stage):
+    """Three categories in a line, and a place for them to go."""
+
+    collections = ("categories", "operations")
+
+    async def build(self) -> None:
+        self.top = (await create_category(self.gateway, slug="top"))["id"]
+        self.subject = (await create_category(self.gateway, slug="subject", parentId=self.top))["id"]
+        self.below = (await create_category(self.gateway, slug="below", parentId=self.subject))["id"]
+        self.place = (await create_category(self.gateway, slug="place"))["id"]
+
+
+@pytest.fixture
+async def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
+    scene = Scene(gateway, clock)
+    await scene.put_back()
+    return scene
+
+
+INPUTS: dict[str, Callable[[Scene], dict[str, Any]]] = {
+    "createCategory": lambda scene: {"name": "New", "slug": "new", "parentId": scene.subject},
+    "renameCategory": lambda scene: {"id": scene.subject, "name": "New", "slug": "new"},
+    "moveCategory": lambda scene: {"id": scene.subject, "newParentId": scene.place},
+    "deleteCategory": lambda scene: {"id": scene.below},
+}
+BEFORE: Ways = {"top": [], "subject": ["top"], "below": ["top", "subject"], "place": []}
+AFTER: dict[str, Ways] = {
+    "createCategory": {**BEFORE, "new": ["top", "subject"]},
+    "renameCategory": {"top": [], "new": ["top"], "below": ["top", "new"], "place": []},
+    "moveCategory": {"top": [], "subject": ["place"], "below": ["place", "subject"], "place": []},
+    "deleteCategory": {"top": [], "subject": ["top"], "place": []},
+}
+# What a second call says where the first one did it all, and nobody can know that the two are one.
+SECOND_CALLS = {"createCategory": "SlugTaken", "deleteCategory": "NotFound"}
+
+
+async def ways(gateway: GatewayClient) -> Ways:
+    """Every category's slug, with the slugs above it as they are stored."""
+    found = gateway.db["categories"].find({})
+    return {category["slug"]: [step["slug"] for step in category["ancestors"]] async for category in found}
+
+
+async def assert_settled(gateway: GatewayClient) -> None:
+    """No mark is left, and what is stored is right."""
+    for mark in MARKS:
+        assert await gateway.db["categories"].find_one({mark: {"$exists": True}}) is None, mark
+    await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("mutation", INPUTS)
+async def test_a_write_stopped_anywhere_is_done_or_undone_by_the_jobs_and_can_be_done_again(
+    gateway: GatewayClient, clock: SettableClock, scene: Scene, mutation: str
+) -> None:
+    for stop in stops():
+        await scene.put_back()
+        given = INPUTS[mutation](scene)
+        if not await scene.crash(mutation, given, stop):
+            break
+
+        clock.advance(seconds=6)
+        await run_jobs(gateway, clock, "finish-categories", "finish-products")
+
+        left = await ways(gateway)
+        assert left in (BEFORE, AFTER[mutation]), stop
+        await assert_settled(gateway)
+        again = await gateway.result(mutation, given)
+        done = "DeletedPayload" if mutation == "deleteCategory" else "CategoryPayload"
+        assert again["__typename"] == (done if left == BEFORE else SECOND_CALLS.get(mutation, done)), stop
+        assert await ways(gateway) == AFTER[mutation], stop
+        await assert_settled(gateway)
+    assert stop > 3
+
+
+@pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
+@pytest.mark.parametrize("mutation", INPUTS)
+async def test_a_write_stopped_anywhere_and_repeated_by_its_key_happens_once(
+    gateway: GatewayClient, clock: SettableClock, scene: Scene, mutation: str, *, jobs_first: bool
+) -> None:
+    for stop in stops_of(jobs_first=jobs_first):
+        await scene.put_back()
+        given = {**INPUTS[mutation](scene), "idempotencyKey": "key"}
+        if not await scene.crash(mutation, given, stop):
+            break
+
+        # The call that is gone holds the key for half a minute.
+        clock.advance(seconds=31)
+        if jobs_first:
+            await run_jobs(gateway, clock, "finish-categories", "finish-products")
+        again = await gateway.result(mutation, given)
+        once_more = await gateway.result(mutation, given)
+
+        done = "DeletedPayload" if mutation == "deleteCategory" else "CategoryPayload"
+        assert again["__typename"] == done, stop
+        assert once_more == again
+        assert await ways(gateway) == AFTER[mutation], stop
+        await assert_settled(gateway)
+    assert stop > 6
+
+
+@pytest.mark.parametrize("mutation", INPUTS)
+async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(
+    gateway: GatewayClient, clock: SettableClock, scene: Scene, mutation: str
+) -> None:
+    # The command after the one that leaves the mark.
+    after_mark = {"createCategory": 2, "renameCategory": 1, "moveCategory": 2, "deleteCategory": 2}[mutation]
+    for stop in stops():
+        await scene.put_back()
+        given = INPUTS[mutation](scene)
+        assert await scene.crash(mutation, given, after_mark)
+        clock.advance(seconds=6)
+
+        with crashing(gateway, stop) as faulty:
+            try:
+                await run_jobs(gateway, clock, "finish-categories", "finish-products")
+            except Crash:
+                assert faulty.has_crashed
+        await run_jobs(gateway, clock, "finish-categories", "finish-products")
+
+        assert await ways(gateway) == (BEFORE if mutation == "moveCategory" else AFTER[mutation]), stop
+        await assert_settled(gateway)
+        if not faulty.has_crashed:
+            break
+    assert stop > 3
+
+
+# ------------------------------------------------- while a crash's mark stands
+
+
+async def answers(gateway: GatewayClient, **calls: tuple[str, dict[str, Any]]) -> dict[str, str]:
+    """What each of the calls, made at once, is told: a type of the union, or the code of an error."""
+
+    async def told(mutation: str, given: dict[str, Any]) -> str:
+        answer = await gateway.ask(MUTATIONS[mutation], {"input": given})
+        return answer.codes[0] if answer.codes else str(answer.data[mutation]["__typename"])
+
+    found = await asyncio.gather(*(told(*call) for call in calls.values()))
+    return dict(zip(calls, found, strict=True))
+
+
+async def test_others_get_a_clear_answer_while_a_creation_lies_half_done(
+    gateway: GatewayClient, clock: SettableClock, scene: Scene
+) -> None:
+    await scene.crash("createCategory", INPUTS["createCategory"](scene), 2)
+    new = (await gateway.data('{ category(slug: "new") { id breadcrumbs { slug } } }'))["category"]
+    assert new["breadcrumbs"] == [{"slug": "top"}, {"slug": "subject"}]
+
+    told = await answers(
+        gateway,
+        same_slug=("createCategory", category_input(slug="new")),
+        delete_parent=("deleteCategory", {"id": scene.subject}),
+        put_below=("createCategory", category_input(parentId=new["id"])),
+        put_product=("createProduct", product_input(categoryIds=[new["id"]])),
+        rename=("renameCategory", {"id": new["id"], "name": "Mine"}),
+        move=("moveCategory", {"id": new["id"]}),
+        delete=("deleteCategory", {"id": new["id"]}),
+        elsewhere=("createCategory", category_input(parentId=scene.subject)),
+    )
+
+    assert told == {
+        "same_slug": "SlugTaken",
+        "delete_parent": "CategoryNotEmpty",
+        "put_below": "NotFound",
+        "put_product": "NotFound",
+        "rename": "NotFound",
+        "move": "NotFound",
+        "delete": "CONFLICT",
+        "elsewhere": "CategoryPayload",
+    }
+    clock.advance(seconds=6)
+    await run_jobs(gateway, clock, "finish-categories", "finish-products")
+    await assert_settled(gateway)
+    assert await answers(gateway, rename=("renameCategory", {"id": new["id"], "name": "Mine"})) == {
+        "rename": "CategoryPayload"
+    }
+
+
+async def test_others_get_a_clear_answer_while_a_deletion_lies_half_done(
+    gateway: GatewayClient, clock: SettableClock, scene: Scene
+) -> None:
+    product = await create_product(gateway)
+    await scene.crash("deleteCategory", {"id": scene.below}, 2)
+    edit = {"id": product["id"], "nonce": product["nonce"], "categoryIds": [scene.below]}
+
+    told = await answers(
+        gateway,
+        put_below=("createCategory", category_input(parentId=scene.below)),
+        move_below=("moveCategory", {"id": scene.place, "newParentId": scene.below}),
+        put_product=("createProduct", product_input(categoryIds=[scene.below])),
+        edit_product=("updateProduct", edit),
+        rename=("renameCategory", {"id": scene.below, "name": "Mine"}),
+        move=("moveCategory", {"id": scene.below}),
+        delete=("deleteCategory", {"id": scene.below}),
+        delete_parent=("deleteCategory", {"id": scene.subject}),
+        rename_parent=("renameCategory", {"id": scene.subject, "name": "Mine"}),
+    )
+
+    assert told == {
+        "put_below": "NotFound",
+        "move_below": "NotFound",
+        "put_product": "NotFound",
+        "edit_product": "NotFound",
+        "rename": "NotFound",
+        "move": "NotFound",
+        "delete": "CONFLICT",
+        "delete_parent": "CategoryNotEmpty",
+        "rename_parent": "CategoryPayload",
+    }
+    clock.advance(seconds=6)
+    await run_jobs(gateway, clock, "finish-categories", "finish-products")
+    await assert_settled(gateway)
+    assert "below" not in await ways(gateway)
+
+
+async def test_others_get_a_clear_answer_while_a_move_lies_half_done(
+    gateway: GatewayClient, clock: SettableClock, scene: Scene
+) -> None:
+    await scene.crash("moveCategory", INPUTS["moveCategory"](scene), 2)
+
+    told = await answers(
+        gateway,
+        move=("moveCategory", {"id": scene.subject}),
+        move_below_it=("moveCategory", {"id": scene.place, "newParentId": scene.below}),
+        delete=("deleteCategory", {"id": scene.subject}),
+        delete_place=("deleteCategory", {"id": scene.place}),
+        rename=("renameCategory", {"id": scene.subject, "name": "Mine"}),
+        put_below=("createCategory", category_input(parentId=scene.subject)),
+        put_product=("createProduct", product_input(categoryIds=[scene.subject])),
+    )
+
+    assert told == {
+        "move": "Conflict",
+        "move_below_it": "Conflict",
+        "delete": "CONFLICT",
+        "delete_place": "CategoryNotEmpty",
+        "rename": "CategoryPayload",
+        "put_below": "CategoryPayload",
+        "put_product": "ProductPayload",
+    }
+    clock.advance(seconds=6)
+    await run_jobs(gateway, clock, "finish-categories", "finish-products")
+    await assert_settled(gateway)
+    assert await answers(gateway, move=("moveCategory", {"id": scene.subject})) == {"move": "CategoryPayload"}
+
+
+async def test_a_rename_that_lies_half_done_keeps_nobody_away(
+    gateway: GatewayClient, clock: SettableClock, scene: Scene
+) -> None:
+    await scene.crash("renameCategory", INPUTS["renameCategory"](scene), 1)
+    assert await ways(gateway) == {"top": [], "new": ["top"], "below": ["top", "subject"], "place": []}
+
+    told = await answers(
+        gateway,
+        rename=("renameCategory", {"id": scene.subject, "name": "Mine"}),
+        put_below=("createCategory", category_input(parentId=scene.below, slug="newest")),
+        move_below_it=("moveCategory", {"id": scene.place, "newParentId": scene.below}),
+    )
+
+    assert set(told.values()) == {"CategoryPayload"}
+    clock.advance(seconds=6)
+    await run_jobs(gateway, clock, "finish-categories", "finish-products")
+    await assert_settled(gateway)
+    assert (await ways(gateway))["newest"] == ["top", "new", "below"]

@@ -1,0 +1,303 @@
+"""The hierarchy against a model of it: any writes in any order, some of them crashed, and jobs that tidy up."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bson import ObjectId
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portico.gateway.mongo.faults import Crash
+from portico.resolvers.writes.idempotency import derived_id, record_id_of
+from portico.schema.nodes import encode_id
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.interruptions import crashing
+from tests.support.machines import examples, some
+
+# So many crashes may lie unsettled at once: each doubles what may have become of the hierarchy.
+MAX_CRASHES = 3
+ROOT = ""
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    slug: str
+    parent: str
+
+
+Tree = dict[str, Node]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A mutation with its input. In the model a category is called by the key of its creation."""
+
+    mutation: str
+    key: str
+    id: str
+    name: str
+    slug: str
+    parent: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the machine does next, as choices among what there is by then."""
+
+    action: str
+    mutation: str
+    subject: int
+    parent: int
+    text: int
+    stop: int
+
+
+def way(tree: Tree, node_id: str) -> list[str]:
+    """The ids from the root down to the node."""
+    found: list[str] = []
+    while node_id != ROOT:
+        found.insert(0, node_id)
+        node_id = tree[node_id].parent
+    return found
+
+
+def carried_out(tree: Tree, call: Call) -> tuple[str, Tree]:
+    """What the caller is told, and what the hierarchy is like afterwards."""
+    refusal = refused(tree, call)
+    if refusal is not None:
+        return refusal, tree
+    if call.mutation == "deleteCategory":
+        return "DeletedPayload", {key: node for key, node in tree.items() if key != call.id}
+    if call.mutation == "createCategory":
+        node = Node(call.name, call.slug, call.parent)
+    elif call.mutation == "renameCategory":
+        node = replace(tree[call.id], name=call.name, slug=call.slug)
+    else:
+        node = replace(tree[call.id], parent=call.parent)
+    return "CategoryPayload", {**tree, call.id: node}
+
+
+def refused(tree: Tree, call: Call) -> str | None:
+    is_new = call.mutation == "createCategory"
+    needed = set() if is_new else {call.id}
+    if call.mutation in {"createCategory", "moveCategory"}:
+        needed |= {call.parent} - {ROOT}
+    if not needed <= tree.keys():
+        return "NotFound"
+    others = [node for key, node in tree.items() if is_new or key != call.id]
+    if call.mutation in {"createCategory", "renameCategory"} and any(node.slug == call.slug for node in others):
+        return "SlugTaken"
+    if call.mutation == "moveCategory" and call.id in way(tree, call.parent):
+        return "CategoryCycle"
+    if call.mutation == "deleteCategory" and any(node.parent == call.id for node in others):
+        return "CategoryNotEmpty"
+    return None
+
+
+def is_done(answer: str) -> bool:
+    return answer in {"CategoryPayload", "DeletedPayload"}
+
+
+@dataclass
+class Machine:
+    """A gateway, and every state that it may be in: one, unless crashes lie unsettled."""
+
+    gateway: GatewayClient
+    clock: SettableClock
+    possible: list[Tree] = field(default_factory=lambda: [{}])
+    crashed: list[Call] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    ids: dict[str, str | None] = field(
+        default_factory=lambda: {ROOT: None, "nothing": encode_id("Category", ObjectId())}
+    )
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    async def take(self, step: Step) -> None:
+        actions: dict[str, Callable[[Step], Awaitable[None]]] = {
+            "call": self.call,
+            "crash": self.crash,
+            "repeat": self.repeat,
+            "jobs": self.jobs,
+            "crash jobs": self.crash_jobs,
+        }
+        await actions[step.action](step)
+
+    async def next_call(self, step: Step) -> Call:
+        key = f"key-{next(self.numbers)}"
+        nodes = [ROOT, *self.known]
+        parent = await self.named(nodes[step.parent % len(nodes)])
+        if step.mutation == "createCategory" or not self.known:
+            self.known.append(key)
+            return Call("createCategory", key, key, f"Name {step.text}", f"slug-{step.text}", parent)
+        own = await self.named(self.known[step.subject % len(self.known)])
+        return Call(step.mutation, key, own, f"Name {step.text}", f"slug-{step.text}", parent)
+
+    async def named(self, node: str) -> str:
+        """The node itself, or one that never was, where its creation stopped before anybody could know its id."""
+        return node if node == ROOT or await self.id_of(node) is not None else "nothing"
+
+    async def id_of(self, node: str) -> str | None:
+        if node not in self.ids:
+            record = await self.gateway.db["operations"].find_one({"_id": record_id_of("tester", node)})
+            if record is None:
+                return None
+            self.ids[node] = encode_id("Category", derived_id(record["operation"], "category"))
+        return self.ids[node]
+
+    async def given(self, call: Call) -> dict[str, Any]:
+        texts = {"name": call.name, "slug": call.slug}
+        own, parent = {"id": await self.id_of(call.id)}, await self.id_of(call.parent)
+        inputs: dict[str, dict[str, Any]] = {
+            "createCategory": {**texts, "parentId": parent},
+            "renameCategory": {**own, **texts},
+            "moveCategory": {**own, "newParentId": parent},
+            "deleteCategory": own,
+        }
+        return {**inputs[call.mutation], "idempotencyKey": call.key}
+
+    async def must_wait(self, call: Call) -> bool:
+        """Whether the call would wait for a mark that a crash has left, which is tested elsewhere and takes long."""
+        for mark in ("pending", "deleting", "moving"):
+            async for category in self.gateway.db["categories"].find({mark: {"$exists": True}}):
+                marked = encode_id("Category", category["_id"])
+                if marked in {await self.id_of(call.id), await self.id_of(call.parent)} or (
+                    mark == "moving" and call.mutation == "moveCategory"
+                ):
+                    return True
+        return False
+
+    async def call(self, step: Step) -> None:
+        call = await self.next_call(step)
+        if not await self.must_wait(call):
+            self.learn(call, await self.gateway.result(call.mutation, await self.given(call)))
+
+    def learn(self, call: Call, result: dict[str, Any]) -> None:
+        """Drops the states in which the caller would not have been told this."""
+        told = result["__typename"]
+        outcomes = [carried_out(tree, call) for tree in self.possible]
+        if not self.crashed or is_done(told):
+            self.possible = unique([tree for answer, tree in outcomes if answer == told])
+        assert self.possible, (call, result)
+        if told == "CategoryPayload" and not self.crashed:
+            tree, shown = self.possible[0], result["category"]
+            above = [(tree[key].slug, tree[key].name) for key in way(tree, call.id)[:-1]]
+            assert [(crumb["slug"], crumb["name"]) for crumb in shown["breadcrumbs"]] == above
+            assert (shown["name"], shown["slug"]) == (tree[call.id].name, tree[call.id].slug)
+
+    async def crash(self, step: Step) -> None:
+        call = await self.next_call(step)
+        if len(self.crashed) == MAX_CRASHES or await self.must_wait(call):
+            return
+        given = await self.given(call)
+        with crashing(self.gateway, step.stop) as faulty:
+            answer = await self.gateway.ask(MUTATIONS[call.mutation], {"input": given})
+        if faulty.has_crashed:
+            self.crashed.append(call)
+            self.possible = unique([state for tree in self.possible for state in (tree, carried_out(tree, call)[1])])
+        else:
+            self.learn(call, answer.data[call.mutation])
+
+    async def repeat(self, step: Step) -> None:
+        """The caller whose call was cut off comes again with the key, once it is free."""
+        if not self.crashed:
+            return
+        call = self.crashed[step.subject % len(self.crashed)]
+        self.clock.advance(seconds=31)
+        if len(self.crashed) > 1 or step.text % 2:
+            # What other crashes have left must not make it wait.
+            await run_jobs(self.gateway, self.clock)
+
+        told = (await self.gateway.result(call.mutation, await self.given(call)))["__typename"]
+
+        # It may have been carried out before; then it is not carried out again.
+        outcomes = [(tree, *carried_out(tree, call)) for tree in self.possible]
+        kept = [after for _, answer, after in outcomes if answer == told]
+        if is_done(told):
+            kept += [tree for tree in self.possible if self.shows(tree, call)]
+        self.possible = unique(kept)
+        assert self.possible, (call, told)
+        await self.settle()
+
+    @staticmethod
+    def shows(tree: Tree, call: Call) -> bool:
+        """Whether the hierarchy is such as the call may have left it."""
+        if call.mutation == "deleteCategory":
+            return call.id not in tree
+        return call.id in tree
+
+    async def jobs(self, _step: Step) -> None:
+        await self.tidy_up()
+
+    async def tidy_up(self) -> None:
+        self.clock.advance(seconds=6)
+        await run_jobs(self.gateway, self.clock)
+        await self.settle()
+
+    async def crash_jobs(self, step: Step) -> None:
+        self.clock.advance(seconds=6)
+        with crashing(self.gateway, step.stop):
+            try:
+                await run_jobs(self.gateway, self.clock)
+            except Crash:
+                return
+
+    async def settle(self) -> None:
+        """What is stored is one of the possible states, ancestors and all; from here on it is the only one."""
+        actual: Tree = {}
+        lines: dict[str, list[tuple[str, str, str]]] = {}
+        keys = {await self.id_of(key): key for key in self.known}
+        async for category in self.gateway.db["categories"].find({}):
+            key = keys[encode_id("Category", category["_id"])]
+            parent = ROOT if category["parent"] is None else keys[encode_id("Category", category["parent"])]
+            actual[key] = Node(category["name"], category["slug"], parent)
+            lines[key] = [
+                (keys[encode_id("Category", above["_id"])], above["slug"], above["name"])
+                for above in category["ancestors"]
+            ]
+            assert {"pending", "moving", "deleting"}.isdisjoint(category), category
+            assert not category.get("refresh"), category
+        assert actual in self.possible
+        for key, line in lines.items():
+            assert line == [(above, actual[above].slug, actual[above].name) for above in way(actual, key)[:-1]]
+        self.possible, self.crashed = [actual], []
+
+
+def unique(trees: list[Tree]) -> list[Tree]:
+    found: list[Tree] = []
+    for tree in trees:
+        if tree not in found:
+            found.append(tree)
+    return found
+
+
+SOME = st.integers(0, 99)
+STEPS = st.builds(
+    Step,
+    action=st.sampled_from(["call", "call", "crash", "crash", "repeat", "jobs", "crash jobs"]),
+    mutation=st.sampled_from(["createCategory", "createCategory", "renameCategory", "moveCategory", "deleteCategory"]),
+    subject=SOME,
+    parent=SOME,
+    text=st.integers(0, 9),
+    stop=st.integers(0, 15),
+)
+
+
+@examples()
+@given(steps=some(STEPS))
+async def test_the_hierarchy_is_what_its_model_says_whatever_crashes(
+    gateway: GatewayClient, clock: SettableClock, steps: list[Step]
+) -> None:
+    for collection in ("categories", "operations"):
+        await gateway.db[collection].delete_many({})
+    machine = Machine(gateway, clock)
+
+    for step in steps:
+        await machine.take(step)
+
+    await machine.tidy_up()
+    await assert_invariants(gateway)

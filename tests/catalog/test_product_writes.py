@@ -1,0 +1,379 @@
+"""Writes to the catalog that meet each other, or stop half way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from portico.gateway.mongo.faults import Crash
+from tests.support.harness import (
+    GatewayClient,
+    SettableClock,
+    assert_invariants,
+    create_category,
+    create_product,
+    product_input,
+    run_jobs,
+    stops,
+    stops_of,
+)
+from tests.support.interruptions import crashing, database_of, interrupted
+
+
+def kinds(results: list[Any]) -> Counter[str]:
+    return Counter(result["__typename"] for result in results)
+
+
+def own(product: dict[str, Any]) -> dict[str, Any]:
+    return {"id": product["id"], "nonce": product["nonce"]}
+
+
+async def assert_settled(gateway: GatewayClient) -> None:
+    """No intent is left, and what is stored is right."""
+    assert await gateway.db["intents"].find_one({}) is None
+    assert await gateway.db["products"].find_one({"incoming.0": {"$exists": True}}) is None
+    assert await gateway.db["categories"].find_one({"deleting": {"$exists": True}}) is None
+    await assert_invariants(gateway)
+
+
+# -------------------------------------------------------------- many at once
+
+
+@pytest.mark.parametrize("adds_categories", [False, True], ids=["titles", "categories"])
+async def test_of_twenty_editors_with_one_nonce_exactly_one_wins(
+    gateway: GatewayClient, *, adds_categories: bool
+) -> None:
+    product = await create_product(gateway)
+    places = [await create_category(gateway) for _ in range(20)] if adds_categories else []
+
+    results = await asyncio.gather(
+        *(
+            gateway.result(
+                "updateProduct",
+                {**own(product), "title": f"Title {n}", **({"categoryIds": [places[n]["id"]]} if places else {})},
+            )
+            for n in range(20)
+        )
+    )
+
+    assert kinds(results) == {"ProductPayload": 1, "ProductEditConflict": 19}
+    (winner,) = [result["product"] for result in results if "product" in result]
+    current = {"title": winner["title"], "nonce": winner["nonce"]}
+    assert all(result["current"] == current for result in results if "current" in result)
+    found = await gateway.data("{ products { nodes { title nonce categories { slug } } } }")
+    assert found["products"]["nodes"] == [{**current, "categories": winner["categories"]}]
+    await assert_settled(gateway)
+
+
+async def test_of_many_creations_with_one_sku_exactly_one_wins(gateway: GatewayClient) -> None:
+    category = await create_category(gateway)
+
+    results = await asyncio.gather(
+        *(
+            gateway.result("createProduct", product_input(sku="S", title=f"Title {n}", categoryIds=ids))
+            for n, ids in enumerate([[], [category["id"]]] * 10)
+        )
+    )
+
+    assert kinds(results) == {"ProductPayload": 1, "SkuTaken": 19}
+    (winner,) = [result["product"] for result in results if "product" in result]
+    assert await gateway.data('{ product(sku: "S") { title nonce } }') == {
+        "product": {"title": winner["title"], "nonce": winner["nonce"]}
+    }
+    await assert_settled(gateway)
+
+
+async def test_of_an_edit_and_a_deletion_with_one_nonce_exactly_one_wins(gateway: GatewayClient) -> None:
+    for number in range(15):
+        product = await create_product(gateway)
+        category = await create_category(gateway)
+        change = {"categoryIds": [category["id"]]} if number % 2 else {"title": "New"}
+
+        edited, deleted = await asyncio.gather(
+            gateway.result("updateProduct", {**own(product), **change}),
+            gateway.result("deleteProduct", own(product)),
+        )
+
+        found = await gateway.db["products"].count_documents({"sku": product["sku"]})
+        assert (edited["__typename"], deleted["__typename"], found) in {
+            ("ProductPayload", "ProductEditConflict", 1),
+            ("NotFound", "DeletedPayload", 0),
+        }
+        if found:
+            assert deleted["current"]["nonce"] == edited["product"]["nonce"]
+    await assert_settled(gateway)
+
+
+async def test_of_many_deletions_with_one_nonce_exactly_one_is_told_that_it_did_it(gateway: GatewayClient) -> None:
+    product = await create_product(gateway)
+
+    results = await asyncio.gather(*(gateway.result("deleteProduct", own(product)) for _ in range(10)))
+
+    assert kinds(results) == {"DeletedPayload": 1, "NotFound": 9}
+
+
+async def test_deleting_a_category_while_many_edits_add_it_leaves_no_product_in_a_category_that_is_gone(
+    gateway: GatewayClient,
+) -> None:
+    for _ in range(6):
+        category = await create_category(gateway)
+        products = [await create_product(gateway) for _ in range(4)]
+
+        deleted, *edited = await asyncio.gather(
+            gateway.result("deleteCategory", {"id": category["id"]}),
+            *(gateway.result("updateProduct", {**own(one), "categoryIds": [category["id"]]}) for one in products),
+            *(gateway.result("createProduct", product_input(categoryIds=[category["id"]])) for _ in range(2)),
+        )
+
+        told = kinds(edited)
+        assert set(told) <= {"ProductPayload", "NotFound"}
+        if deleted["__typename"] == "DeletedPayload":
+            assert told == {"NotFound": 6}
+        else:
+            assert deleted["__typename"] == "CategoryNotEmpty"
+        await assert_settled(gateway)
+
+
+async def test_an_edit_that_lost_its_mark_to_a_job_looks_again_whether_the_category_is_there(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    product, category = await create_product(gateway), await create_category(gateway)
+
+    async def settle_and_delete() -> None:
+        """The edit has found the category, and sleeps before it enters it."""
+        clock.advance(seconds=6)
+        await run_jobs(gateway, clock)
+        assert (await gateway.result("deleteCategory", {"id": category["id"]}))["__typename"] == "DeletedPayload"
+
+    with database_of(gateway, interrupted(gateway.db, "products", "update_one", settle_and_delete, skip=1)):
+        edited = await gateway.result("updateProduct", {**own(product), "categoryIds": [category["id"]]})
+
+    assert edited == {"__typename": "NotFound", "message": "There is no such category.", "id": category["id"]}
+    await assert_settled(gateway)
+
+
+async def test_a_job_that_undoes_a_creation_leaves_an_edit_that_came_between_alone(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    gone, kept = await create_category(gateway), await create_category(gateway)
+    given = product_input(sku="S", categoryIds=[gone["id"]])
+    # The creation stops right after its product is there.
+    assert await crash(gateway, "createProduct", given, 3)
+    (product,) = (await gateway.data("{ products { nodes { id nonce } } }"))["products"]["nodes"]
+    clock.advance(seconds=6)
+
+    async def move_and_delete() -> None:
+        """The job has seen the product in the first category."""
+        moved = await gateway.result("updateProduct", {**own(product), "categoryIds": [kept["id"]]})
+        assert moved["__typename"] == "ProductPayload"
+        deleted = await gateway.result("deleteCategory", {"id": gone["id"]})
+        assert deleted["__typename"] == "DeletedPayload"
+
+    await run_jobs_on(gateway, clock, interrupted(gateway.db, "categories", "find", move_and_delete, skip=4))
+
+    found = await gateway.data('{ product(sku: "S") { categories { slug } } }')
+    assert found == {"product": {"categories": [{"slug": kept["slug"]}]}}
+    await assert_settled(gateway)
+
+
+async def run_jobs_on(gateway: GatewayClient, clock: SettableClock, database: Any) -> None:
+    with database_of(gateway, database):
+        await run_jobs(gateway, clock)
+
+
+async def test_a_creation_begun_again_is_watched_over_anew(gateway: GatewayClient, clock: SettableClock) -> None:
+    category = await create_category(gateway)
+    given = product_input(sku="S", categoryIds=[category["id"]], idempotencyKey="key")
+    inserts = ("products", "insert_one")
+    with crashing(gateway, None) as faulty:
+        await gateway.result("createProduct", product_input(categoryIds=[category["id"]], idempotencyKey="other"))
+    insert = faulty.commands.index(inserts)
+    await gateway.db["products"].delete_many({})
+    # The first call stops before it inserts, and the second right after.
+    assert await crash(gateway, "createProduct", given, insert)
+    clock.advance(seconds=61)
+
+    db = gateway.db
+
+    async def settle_and_delete() -> None:
+        with database_of(gateway, db):
+            await run_jobs(gateway, clock)
+            deleted = await gateway.result("deleteCategory", {"id": category["id"]})
+        assert deleted["__typename"] == "DeletedPayload"
+
+    with database_of(gateway, interrupted(db, *inserts, settle_and_delete)):
+        assert await crash(gateway, "createProduct", given, insert + 1)
+    clock.advance(seconds=6)
+    await run_jobs(gateway, clock)
+
+    assert await gateway.db["products"].count_documents({}) == 0
+    await assert_settled(gateway)
+
+
+# -------------------------------------------------------------- half way only
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A product in one category, and another category for it to go to."""
+
+    product: dict[str, Any]
+    there: str
+    place: str
+
+
+async def set_scene(gateway: GatewayClient) -> Scene:
+    for collection in ("categories", "products", "operations", "intents"):
+        await gateway.db[collection].delete_many({})
+    there, place = await create_category(gateway, slug="there"), await create_category(gateway, slug="place")
+    product = await create_product(gateway, sku="S", title="Old", categoryIds=[there["id"]])
+    return Scene(product, there["id"], place["id"])
+
+
+INPUTS: dict[str, Callable[[Scene], dict[str, Any]]] = {
+    "createProduct": lambda scene: product_input(sku="N", title="New", categoryIds=[scene.there, scene.place]),
+    "updateProduct": lambda scene: {**own(scene.product), "title": "New", "categoryIds": [scene.place]},
+    "deleteProduct": lambda scene: own(scene.product),
+}
+State = dict[str, tuple[str, list[str]]]
+BEFORE: State = {"S": ("Old", ["there"])}
+AFTER: dict[str, State] = {
+    "createProduct": {**BEFORE, "N": ("New", ["there", "place"])},
+    "updateProduct": {"S": ("New", ["place"])},
+    "deleteProduct": {},
+}
+DONE = {"createProduct": "ProductPayload", "updateProduct": "ProductPayload", "deleteProduct": "DeletedPayload"}
+# What a second call says where the first one did it all, and nobody can know that the two are one.
+SECOND_CALLS = {"createProduct": "SkuTaken", "updateProduct": "ProductEditConflict", "deleteProduct": "NotFound"}
+
+
+async def state(gateway: GatewayClient) -> State:
+    nodes = (await gateway.data("{ products { nodes { sku title categories { slug } } } }"))["products"]["nodes"]
+    return {node["sku"]: (node["title"], [category["slug"] for category in node["categories"]]) for node in nodes}
+
+
+async def crash(gateway: GatewayClient, mutation: str, given: dict[str, Any], stop: int) -> bool:
+    """Whether the call got no further than to the command with this number."""
+    kind = mutation[0].upper() + mutation[1:]
+    text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
+    with crashing(gateway, stop) as faulty:
+        answer = await gateway.ask(text, {"input": given})
+    if faulty.has_crashed:
+        assert (answer.body["data"], answer.codes) == ({mutation: None}, ["INTERNAL"])
+    return bool(faulty.has_crashed)
+
+
+@pytest.mark.parametrize("mutation", INPUTS)
+async def test_a_write_stopped_anywhere_is_done_or_undone_and_can_be_done_again(
+    gateway: GatewayClient, clock: SettableClock, mutation: str
+) -> None:
+    for stop in stops():
+        given = INPUTS[mutation](await set_scene(gateway))
+        if not await crash(gateway, mutation, given, stop):
+            break
+
+        # Who has announced a product and not written it yet is given a minute.
+        clock.advance(seconds=61)
+        await run_jobs(gateway, clock)
+
+        left = await state(gateway)
+        assert left in (BEFORE, AFTER[mutation]), stop
+        await assert_settled(gateway)
+        again = await gateway.result(mutation, given)
+        assert again["__typename"] == (DONE if left == BEFORE else SECOND_CALLS)[mutation], stop
+        assert await state(gateway) == AFTER[mutation], stop
+        await assert_settled(gateway)
+    assert stop > 0
+
+
+@pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
+@pytest.mark.parametrize("mutation", INPUTS)
+async def test_a_write_stopped_anywhere_and_repeated_by_its_key_happens_once(
+    gateway: GatewayClient, clock: SettableClock, mutation: str, *, jobs_first: bool
+) -> None:
+    for stop in stops_of(jobs_first=jobs_first):
+        given = {**INPUTS[mutation](await set_scene(gateway)), "idempotencyKey": "key"}
+        if not await crash(gateway, mutation, given, stop):
+            break
+
+        # The call that is gone holds the key for half a minute.
+        clock.advance(seconds=31)
+        if jobs_first:
+            await run_jobs(gateway, clock)
+        again = await gateway.result(mutation, given)
+        once_more = await gateway.result(mutation, given)
+
+        assert again["__typename"] == DONE[mutation], stop
+        assert once_more == again
+        assert await state(gateway) == AFTER[mutation], stop
+        await assert_settled(gateway)
+    assert stop > 3
+
+
+@pytest.mark.parametrize("mutation", ["createProduct", "updateProduct"])
+async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(
+    gateway: GatewayClient, clock: SettableClock, mutation: str
+) -> None:
+    for stop in stops():
+        given = INPUTS[mutation](await set_scene(gateway))
+        assert await crash(gateway, mutation, given, 3 if mutation == "createProduct" else 2)
+        clock.advance(seconds=6)
+
+        with crashing(gateway, stop) as faulty:
+            try:
+                await run_jobs(gateway, clock)
+            except Crash:
+                assert faulty.has_crashed
+        await run_jobs(gateway, clock)
+
+        assert await state(gateway) == (AFTER[mutation] if mutation == "createProduct" else BEFORE), stop
+        await assert_settled(gateway)
+        if not faulty.has_crashed:
+            break
+    assert stop > 3
+
+
+async def test_a_deletion_that_came_too_late_is_not_taken_for_one_that_was_cut_off(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    for stop in stops():
+        scene = await set_scene(gateway)
+        await gateway.result("deleteProduct", own(scene.product))
+        given = {**own(scene.product), "idempotencyKey": "key"}
+        if not await crash(gateway, "deleteProduct", given, stop):
+            break
+
+        clock.advance(seconds=31)
+        again = await gateway.result("deleteProduct", given)
+
+        assert again["__typename"] == "NotFound", stop
+
+
+async def test_others_get_a_clear_answer_while_writes_lie_half_done(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    scene = await set_scene(gateway)
+    new = await create_category(gateway)
+
+    # Where something may be about to go, or may be already, is not empty.
+    assert await crash(gateway, "updateProduct", {**own(scene.product), "categoryIds": [scene.place]}, 2)
+    assert await crash(gateway, "createProduct", product_input(sku="N", categoryIds=[new["id"]]), 3)
+    for category in (scene.there, scene.place, new["id"]):
+        assert (await gateway.result("deleteCategory", {"id": category}))["__typename"] == "CategoryNotEmpty"
+    assert (await gateway.result("createProduct", product_input(sku="N")))["__typename"] == "SkuTaken"
+    # A mark keeps no other editor away.
+    edited = await gateway.result("updateProduct", {**own(scene.product), "title": "Other"})
+    assert edited["__typename"] == "ProductPayload"
+    created = (await gateway.data('{ product(sku: "N") { id nonce } }'))["product"]
+    assert (await gateway.result("deleteProduct", own(created)))["__typename"] == "DeletedPayload"
+
+    clock.advance(seconds=61)
+    await run_jobs(gateway, clock)
+    assert await state(gateway) == {"S": ("Other", ["there"])}
+    assert (await gateway.result("deleteCategory", {"id": scene.place}))["__typename"] == "DeletedPayload"
+    await assert_settled(gateway)

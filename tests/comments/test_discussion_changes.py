@@ -1,0 +1,43 @@
+"""A change stream has one change for each comment that is posted, which names it; nothing else looks like one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pymongo.read_concern import ReadConcern
+
+from portico.resolvers.comments import buckets as comment_buckets
+from portico.resolvers.comments import by_page as comment_pages
+from portico.resolvers.comments.posted import MATCH, PATHS, posted_in
+from portico.schema.nodes import encode_id
+from tests.support.discussions import ON_EACH, delete, editor, open_on_product, post
+from tests.support.harness import GatewayClient
+
+
+@ON_EACH
+async def test_each_posted_comment_is_one_change(
+    gateway: GatewayClient, storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comment_buckets, "FULL", 4)
+    monkeypatch.setattr(comment_pages, "FULL", 4)
+    discussion = await open_on_product(gateway, storage)
+    pipeline = [{"$match": MATCH}, {"$project": dict.fromkeys(PATHS, 1)}]
+    own = gateway.db.with_options(read_concern=ReadConcern("majority"))
+    async with await own.watch(pipeline, max_await_time_ms=500) as changes:
+        first = await post(gateway, discussion, "Top.", idempotencyKey="one")
+        posted = [first, *[await post(gateway, discussion, f"{n}.", first["slug"]) for n in range(6)]]
+        posted += await asyncio.gather(*(post(gateway, discussion, f"Other {n}.") for n in range(6)))
+        # Nothing of this posts a comment.
+        await post(gateway, discussion, "Top.", idempotencyKey="one")
+        for one in posted[3:5]:
+            await gateway.result("editComment", {"id": one["id"], "text": "Edited."}, token=editor(gateway))
+        for one in (first, posted[1], posted[2], posted[9]):
+            await delete(gateway, one)
+
+        found = []
+        while (change := await changes.try_next()) is not None:
+            found.append(encode_id("Comment", posted_in(change)))
+
+    assert sorted(found) == sorted(one["id"] for one in posted)
+    assert found[:7] == [one["id"] for one in posted[:7]]

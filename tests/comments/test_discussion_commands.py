@@ -1,0 +1,149 @@
+"""What writes to discussions and their jobs send: each command is found by an index, and goes to one shard."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
+from tests.gateway.test_routing import unroutable
+from tests.support.discussions import ON_EACH, open_on_product, post, post_input
+from tests.support.explaining import explain
+from tests.support.harness import GatewayClient, SettableClock, run_jobs
+from tests.support.interruptions import crashing
+
+# The looks at the product that is discussed, and at the discussion.
+_LOOK = ["find discussions", "find products"]
+_COMMENT = {
+    DOCUMENTS: ["find comments"],
+    EMBEDDED: ["aggregate comment_discussions", "find comment_discussions"],
+    PAGES: ["aggregate comment_pages"],
+}
+BUDGETS: dict[str, dict[str, list[str]]] = {
+    "a first comment": {
+        DOCUMENTS: [*_LOOK, "findAndModify discussions", "insert comments", "update discussions"],
+        EMBEDDED: [*_LOOK, "update comment_discussions"],
+        PAGES: [
+            *_LOOK,
+            "find comment_pages",
+            "findAndModify discussions",
+            "insert comment_keys",
+            "update comment_pages",
+            "update discussions",
+        ],
+    },
+    "a reply": {
+        DOCUMENTS: [
+            *_LOOK,
+            "find comments",
+            *["findAndModify comments"] * 2,
+            "findAndModify discussions",
+            "insert comments",
+            "update discussions",
+        ],
+        EMBEDDED: [*_LOOK, *_COMMENT[EMBEDDED], "update comment_discussions"],
+        PAGES: [
+            *_LOOK,
+            "aggregate comment_pages",
+            "find comment_keys",
+            "find comment_pages",
+            *["findAndModify comment_pages"] * 2,
+            "findAndModify discussions",
+            "insert comment_keys",
+            "update comment_pages",
+            "update discussions",
+        ],
+    },
+    "an edit": {
+        DOCUMENTS: [*_LOOK, *_COMMENT[DOCUMENTS], "findAndModify comments"],
+        EMBEDDED: [*_LOOK, *_COMMENT[EMBEDDED] * 3, "update comment_discussions"],
+        PAGES: [*_LOOK, *_COMMENT[PAGES], "findAndModify comment_pages"],
+    },
+    "a deletion": {
+        DOCUMENTS: [
+            *_LOOK,
+            *_COMMENT[DOCUMENTS] * 2,
+            *["findAndModify comments"] * 4,
+            "findAndModify discussions",
+            "update discussions",
+        ],
+        EMBEDDED: [*_LOOK, *_COMMENT[EMBEDDED] * 2, "update comment_discussions"],
+        PAGES: [
+            *_LOOK,
+            *_COMMENT[PAGES] * 2,
+            *["findAndModify comment_pages"] * 4,
+            "findAndModify discussions",
+            "update comment_keys",
+            "update discussions",
+        ],
+    },
+}
+
+
+async def assert_found(gateway: GatewayClient) -> None:
+    """What was sent since the last clearing is found by indexes, in their order, on the shards that it names."""
+    sent = list(gateway.commands.sent)
+    plans = [plan for command in sent for plan in await explain(gateway.db, command)]
+    assert [plan.name for plan in plans if plan.scans_collection or plan.sorts_in_memory] == []
+    assert unroutable(sent) == []
+
+
+@ON_EACH
+async def test_every_write_sends_the_commands_of_its_budget(gateway: GatewayClient, storage: str) -> None:
+    discussion = await open_on_product(gateway, storage)
+    parent = await post(gateway, discussion)
+    reply = await post(gateway, discussion, parent=parent["slug"])
+    poster = gateway.token("poster", [])
+    # Short answers, so that what is sent is the write's alone.
+    comment = "{ ... on CommentPayload { comment { slug } } __typename }"
+
+    async def asked(mutation: str, given: Any) -> list[str]:
+        kind = mutation[0].upper() + mutation[1:]
+        query = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {comment} }}"
+        gateway.commands.clear()
+        answer = await gateway.data(query, {"input": given}, token=poster)
+        assert answer[mutation]["__typename"] == "CommentPayload"
+        sent = sorted(gateway.commands.names())
+        await assert_found(gateway)
+        return sent
+
+    calls: dict[str, Callable[[], Awaitable[list[str]]]] = {
+        "a first comment": lambda: asked("postComment", post_input(discussion)),
+        "a reply": lambda: asked("postComment", post_input(discussion, parent=parent["slug"])),
+        "an edit": lambda: asked("editComment", {"id": reply["id"], "text": "Edited."}),
+        "a deletion": lambda: asked("deleteComment", {"id": reply["id"]}),
+    }
+    for name, call in calls.items():
+        assert await call() == sorted(BUDGETS[name][storage]), name
+
+
+@ON_EACH
+async def test_what_the_job_finishes_is_found_by_indexes(
+    gateway: GatewayClient, clock: SettableClock, storage: str
+) -> None:
+    discussion = await open_on_product(gateway, storage)
+    parent = await post(gateway, discussion)
+    query = "mutation ($input: PostCommentInput!) { postComment(input: $input) { __typename } }"
+    for stop in range(3, 9):
+        with crashing(gateway, stop):
+            await gateway.ask(query, {"input": post_input(discussion, parent=parent["slug"])})
+    clock.advance(seconds=40)
+    gateway.commands.clear()
+
+    await run_jobs(gateway, clock)
+
+    jobs = [command for command in gateway.commands.sent if _is_ours(command)]
+    gateway.commands.sent[:] = [one for one in jobs if not _is_the_look(one)]
+    # An embedded discussion has nothing to be finished.
+    assert bool(gateway.commands.sent) is (storage != EMBEDDED)
+    await assert_found(gateway)
+    assert await gateway.db["discussions"].find_one({"under_way": {"$ne": []}}) is None
+
+
+def _is_ours(command: Any) -> bool:
+    return str(command[next(iter(command))]).startswith(("comment", "discussions"))
+
+
+def _is_the_look(command: Any) -> bool:
+    """The looks for what is left, on all shards."""
+    return {"under_way.at", "closing_at", "split.since", "schema_version"} & set(command.get("filter", {})) != set()

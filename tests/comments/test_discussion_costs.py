@@ -1,0 +1,264 @@
+"""What reads of a discussion of 10,000 comments cost: the last page what the first does, each level a command."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from bench.threads import comments_of, put_discussion
+from portico.resolvers.comments.checks import find_wrong_discussions
+from portico.resolvers.comments.comments import CHRONOLOGICAL, THREADED, CommentListing, listing_of, named, new_comment
+from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES, discussion_id
+from portico.resolvers.documents import Document
+from portico.resolvers.paging import encode_cursor
+from portico.schema.nodes import encode_id
+from tests.support.catalog import add_products, product, shared_gateway
+from tests.support.discussions import ON_EACH, STORAGES
+from tests.support.explaining import explain
+from tests.support.harness import GatewayClient
+
+MANY = 10_000
+# One thread among them goes down at once, and holds every third comment.
+DEEP = MANY // 3
+PAGE = """
+query ($id: ID!, $order: CommentOrder!, $maxDepth: Int, $after: String) {
+  node(id: $id) {
+    ... on Discussion {
+      comments(order: $order, maxDepth: $maxDepth, first: 20, after: $after) {
+        nodes { id slug text author { name } posted }
+        pageInfo { hasNextPage endCursor PREVIOUS }
+      }
+    }
+  }
+}
+"""
+# Documents that are examined at most for a page of 20: each comment and the one behind the page; the one document; or
+# the pages that hold them, and for other orders than that of threads the key of each and its page.
+AT_MOST = {
+    (DOCUMENTS, True): 22,
+    (DOCUMENTS, False): 22,
+    (EMBEDDED, True): 1,
+    (EMBEDDED, False): 1,
+    (PAGES, True): 2,
+    (PAGES, False): 42,
+}
+
+
+@pytest.fixture(scope="module")
+async def large(
+    mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> AsyncIterator[tuple[GatewayClient, dict[str, tuple[Document, list[Document]]]]]:
+    """A discussion in each storage, with the same comments."""
+    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("large"), pytestconfig) as gateway:
+        await add_products(gateway.db, [product(sku=storage) for storage in STORAGES])
+        found = {}
+        for storage in STORAGES:
+            made = _comments(discussion_id("Product", storage))
+            found[storage] = await put_discussion(gateway.db, kind="Product", key=storage, storage=storage, made=made)
+        yield gateway, found
+
+
+def _comments(discussion: Any) -> list[Document]:
+    made = comments_of(discussion, MANY - DEEP, words=10)
+    root = made[MANY // 5]
+    above, deep = root, []
+    for number in range(DEEP):
+        fresh = new_comment(
+            type(root["_id"])(f"{number:024x}"),
+            discussion=discussion,
+            parent=above,
+            author=root["author"],
+            text="Deeper.",
+            now=root["posted"],
+        )
+        comment = {**named(fresh, above, 0), "attempt": "0" * 32}
+        deep.append(comment)
+        above["replies"] += 1
+        above = root if comment["depth"] == 9 else comment
+    return made + deep
+
+
+Large = tuple[GatewayClient, dict[str, tuple[Document, list[Document]]]]
+
+
+def listed(comments: list[Document], listing: CommentListing) -> list[Document]:
+    shown = [one for one in comments if listing.max_depth is None or one["depth"] <= listing.max_depth]
+    return sorted(shown, key=lambda one: (one["key"],) if listing.is_threaded else (one["posted"], one["slug"]))
+
+
+async def examined(gateway: GatewayClient) -> int:
+    """Documents that the commands since the last clearing examined; none of them scans a collection."""
+    plans = [plan for command in list(gateway.commands.sent) for plan in await explain(gateway.db, command)]
+    assert [plan.name for plan in plans if plan.scans_collection] == []
+    return sum(plan.documents_examined for plan in plans)
+
+
+@ON_EACH
+async def test_what_was_made_is_what_posting_would_have_made(large: Large, storage: str) -> None:
+    gateway, made = large
+
+    wrong = [one async for one in find_wrong_discussions(gateway.db)]
+
+    assert wrong == []
+    assert len(made[storage][1]) == MANY
+
+
+@ON_EACH
+@pytest.mark.parametrize("order", [THREADED, CHRONOLOGICAL])
+@pytest.mark.parametrize("depth", [None, 0, 2])
+async def test_the_last_page_costs_what_the_first_does(
+    large: Large, storage: str, order: str, depth: int | None
+) -> None:
+    gateway, made = large
+    discussion, comments = made[storage]
+    listing = listing_of(storage, discussion["_id"], order=order, max_depth=depth)
+    rows = listed(comments, listing)
+    bound = AT_MOST[storage, order == THREADED and depth is None]
+    given = {"id": encode_id("Discussion", discussion["_id"]), "order": order, "maxDepth": depth}
+
+    for start in (0, len(rows) // 5, len(rows) // 2, len(rows) - 20):
+        after = encode_cursor(listing.binding(), listing.sort.key_of(rows[start - 1])) if start else None
+        gateway.commands.clear()
+        found = await gateway.data(PAGE.replace("PREVIOUS", ""), {**given, "after": after})
+
+        page = found["node"]["comments"]
+        assert [row["slug"] for row in page["nodes"]] == [row["slug"] for row in rows[start : start + 20]]
+        assert page["pageInfo"]["hasNextPage"] is (start + 20 < len(rows))
+        # The discussion and its product are looked up, too.
+        assert await examined(gateway) <= bound + 2, (start, gateway.commands.names())
+        gateway.commands.clear()
+        found = await gateway.data(PAGE.replace("PREVIOUS", "hasPreviousPage"), {**given, "after": after})
+        assert found["node"]["comments"]["pageInfo"]["hasPreviousPage"] is (start > 0)
+        assert await examined(gateway) <= bound + 4
+
+
+@ON_EACH
+async def test_links_replies_and_threads_cost_what_they_show(large: Large, storage: str) -> None:
+    gateway, made = large
+    discussion, comments = made[storage]
+    root = max(comments, key=lambda one: int(one["replies"]))
+    threads = sorted(comments, key=lambda one: str(one["key"]))
+    names = {
+        "replies": [one["slug"] for one in threads if one["parent"] == root["_id"]],
+        "thread": [one["slug"] for one in threads if _is_below(one, root)],
+    }
+    query = """
+    query ($id: ID!, $slug: String!) {
+      node(id: $id) { ... on Discussion { comment(slug: $slug) { id slug text LIST } } }
+    }
+    """
+    variables = {"id": encode_id("Discussion", discussion["_id"]), "slug": root["slug"]}
+    link = {DOCUMENTS: 1, EMBEDDED: 1, PAGES: 2}[storage]
+
+    for slug in (root["slug"], threads[-1]["slug"]):
+        gateway.commands.clear()
+        found = await gateway.data(query.replace("LIST", ""), {**variables, "slug": slug})
+        assert found["node"]["comment"]["slug"] == slug
+        assert await examined(gateway) <= link + 2
+        gateway.commands.clear()
+        await gateway.data("query ($id: ID!) { node(id: $id) { id } }", found["node"]["comment"])
+        assert await examined(gateway) <= 3
+    for name, slugs in names.items():
+        gateway.commands.clear()
+        found = await gateway.data(query.replace("LIST", f"{name} {{ nodes {{ slug }} }}"), variables)
+        assert [row["slug"] for row in found["node"]["comment"][name]["nodes"]] == slugs[:20]
+        assert await examined(gateway) <= AT_MOST[storage, name == "thread"] + link + 2
+
+
+def _is_below(comment: Document, root: Document) -> bool:
+    return str(comment["key"]).startswith(f"{root['key']}/")
+
+
+_COMMENTS = "comments { nodes { text author { name } parent { author { name } } } }"
+# The commands of each operation on a product's discussion, beside those that find the product and the discussion.
+BUDGETS: dict[str, tuple[str, dict[str, list[str]]]] = {
+    "a count": (
+        "commentCount",
+        {
+            DOCUMENTS: [],
+            EMBEDDED: ["find comment_discussions"],
+            PAGES: [],
+        },
+    ),
+    "a page with the parents": (
+        _COMMENTS,
+        {
+            DOCUMENTS: ["find comments", "find comments"],
+            EMBEDDED: ["aggregate comment_discussions", "aggregate comment_discussions"],
+            PAGES: ["aggregate comment_pages", "aggregate comment_pages"],
+        },
+    ),
+    "a page by time": (
+        "comments(order: CHRONOLOGICAL) { nodes { slug } }",
+        {
+            DOCUMENTS: ["find comments"],
+            EMBEDDED: ["aggregate comment_discussions"],
+            PAGES: ["aggregate comment_pages", "find comment_keys"],
+        },
+    ),
+    "a page with counts of replies": (
+        "comments { nodes { slug replyCount } }",
+        {
+            DOCUMENTS: ["find comments"],
+            EMBEDDED: ["aggregate comment_discussions", "find comment_discussions"],
+            PAGES: ["aggregate comment_pages"],
+        },
+    ),
+    "20 comments with two replies each, and two below each of these": (
+        "comments(maxDepth: 0) { nodes { replies(first: 2) { nodes { replies(first: 2) { nodes { slug } } } } } }",
+        {
+            DOCUMENTS: ["aggregate comments", "aggregate comments", "find comments"],
+            EMBEDDED: ["aggregate comment_discussions"] * 3,
+            PAGES: [
+                "aggregate comment_keys",
+                "aggregate comment_keys",
+                *["aggregate comment_pages"] * 3,
+                "find comment_keys",
+            ],
+        },
+    ),
+    "20 comments with their threads": (
+        "comments(maxDepth: 0) { nodes { slug thread(first: 3) { nodes { slug } } } }",
+        {
+            DOCUMENTS: ["aggregate comments", "find comments"],
+            EMBEDDED: ["aggregate comment_discussions"] * 2,
+            PAGES: ["aggregate comment_pages", "aggregate comment_pages", "find comment_keys"],
+        },
+    ),
+}
+
+
+@ON_EACH
+@pytest.mark.parametrize("name", BUDGETS)
+async def test_every_level_takes_one_command_or_two(large: Large, storage: str, name: str) -> None:
+    gateway, _ = large
+    selection, sent = BUDGETS[name]
+    query = f"query ($sku: String!) {{ product(sku: $sku) {{ discussion {{ {selection} }} }} }}"
+    gateway.commands.clear()
+
+    await gateway.data(query, {"sku": storage})
+
+    assert sorted(gateway.commands.names()) == sorted(["find products", "find discussions", *sent[storage]])
+
+
+async def test_discussions_of_several_products_are_read_together(large: Large) -> None:
+    gateway, _ = large
+    gateway.commands.clear()
+
+    found = await gateway.data(
+        "{ products { nodes { sku discussion { storage commentCount comments(first: 1) { nodes { text } } } } } }"
+    )
+
+    assert {row["sku"]: row["discussion"]["commentCount"] for row in found["products"]["nodes"]} == dict.fromkeys(
+        STORAGES, MANY
+    )
+    assert sorted(gateway.commands.names()) == [
+        "aggregate comment_discussions",
+        "aggregate comment_pages",
+        "find comment_discussions",
+        "find comments",
+        "find discussions",
+        "find products",
+    ]

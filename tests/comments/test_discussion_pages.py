@@ -1,0 +1,61 @@
+"""Pages of comments while some of them are about to come: paging ends, and shows what is there once."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from bson import ObjectId
+
+from portico.resolvers.comments.by_page import KEYS
+from portico.resolvers.comments.comments import CHRONOLOGICAL, listing_of, named
+from portico.resolvers.comments.discussions import PAGES
+from portico.resolvers.documents import Database
+from portico.resolvers.paging import Page
+from tests.support.discussions import below, everything, open_on_product, post
+from tests.support.harness import GatewayClient
+
+
+async def add_pending(gateway: GatewayClient, rng: random.Random, number: int) -> None:
+    """Keys of comments that have not come: each right before or right after that of one that is there."""
+    rows = await gateway.db[KEYS.name].find({}).to_list()
+    parents = {row["_id"]: row for row in rows}
+    for row in rng.choices(rows, k=number):
+        key = ObjectId()
+        parent = parents.get(row["parent"])
+        above = None if parent is None else {"slug": parent["slug"], "key": parent["key"]}
+        await gateway.db[KEYS.name].insert_one(named({**row, "_id": key}, above, rng.randrange(9)))
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_paging_passes_over_comments_that_have_not_come(gateway: GatewayClient, seed: int) -> None:
+    rng = random.Random(seed)
+    discussion = await open_on_product(gateway, PAGES)
+    top = await post(gateway, discussion, "Top.")
+    posted = [top, *[await post(gateway, discussion, f"{n}", rng.choice([None, top["slug"]])) for n in range(7)]]
+    texts = sorted(row["text"] for row in posted)
+    await add_pending(gateway, rng, 20)
+
+    for size in (1, 2, 3, 100):
+        for variables in ({"order": "CHRONOLOGICAL"}, {"maxDepth": 3}, {"order": "CHRONOLOGICAL", "maxDepth": 1}, {}):
+            rows = await everything(gateway, discussion, size, **variables)
+            assert sorted(row["text"] for row in rows) == texts, (size, variables)
+        replies = await below(gateway, discussion, top["slug"], "replies", size)
+        assert len(replies) == sum(row["depth"] for row in posted)
+
+
+async def test_where_none_has_come_there_is_no_next_page(gateway: GatewayClient) -> None:
+    discussion = await open_on_product(gateway, PAGES)
+    await post(gateway, discussion)
+    await add_pending(gateway, random.Random(0), 5)
+    await gateway.db["comment_pages"].update_one({}, {"$set": {"comments": [], "count": 0}})
+
+    assert await everything(gateway, discussion, 1, order="CHRONOLOGICAL") == []
+
+
+async def test_a_page_that_another_follows_has_a_row_to_go_on_from(db: Database) -> None:
+    listing = listing_of(PAGES, ObjectId(), order=CHRONOLOGICAL, max_depth=None)
+
+    with pytest.raises(ValueError, match="go on from"):
+        Page(listing, db[KEYS.name], [], has_next=True)
+    assert Page(listing, db[KEYS.name], [], has_next=False).documents == []

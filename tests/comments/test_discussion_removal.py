@@ -1,0 +1,276 @@
+"""What is deleted takes its discussion with it: whatever crashes, whoever posts meanwhile, and if it comes again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from portico.resolvers.catalog import product_jobs
+from portico.resolvers.comments import discussion_removal
+from portico.resolvers.comments import jobs as comment_jobs
+from portico.resolvers.comments.checks import find_wrong_discussions
+from portico.resolvers.comments.discussion_checks import find_stray_discussions, remove_stray
+from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
+from portico.resolvers.content import jobs as content_jobs
+from portico.resolvers.shop import stock_jobs
+from portico.schema.nodes import encode_id, key_in
+from tests.support.discussions import ON_EACH, delete, open_on_product, post, post_input
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, create_product, half_of_stops
+from tests.support.interruptions import crashing, database_of, interrupted
+from tests.support.site import create_page, create_section
+
+Given = dict[str, Any]
+HELD = ("comments", "comment_keys", "comment_pages", "comment_discussions")
+SHOWN = "query ($id: ID!) { node(id: $id) { ... on Discussion { commentCount comments { nodes { id } } } } }"
+ABOUT = """
+query ($id: ID!) {
+  node(id: $id) { ... on Product { discussion { id } } ... on ContentNode { discussion { id } } }
+}
+"""
+
+
+async def _product(gateway: GatewayClient) -> tuple[str, Given]:
+    made = await create_product(gateway)
+    return "deleteProduct", {"id": made["id"], "nonce": made["nonce"]}
+
+
+async def _page(gateway: GatewayClient) -> tuple[str, Given]:
+    made = await create_page(gateway)
+    return "deleteContent", {"id": made["id"], "nonce": made["nonce"]}
+
+
+async def _section(gateway: GatewayClient) -> tuple[str, Given]:
+    made = await create_section(gateway)
+    return "deleteContent", {"id": made["id"], "nonce": made["nonce"]}
+
+
+# What can be discussed: made, and how it is deleted.
+SUBJECTS: dict[str, Callable[[GatewayClient], Awaitable[tuple[str, Given]]]] = {
+    "a product": _product,
+    "a page": _page,
+    "a section": _section,
+}
+_JOBS = (
+    product_jobs.finish_changes,
+    content_jobs.finish_changes,
+    stock_jobs.finish_changes,
+    comment_jobs.finish_removals,
+    comment_jobs.finish_splits,
+    comment_jobs.finish_comments,
+)
+ON_SUBJECTS = pytest.mark.parametrize("subject", SUBJECTS)
+
+
+async def open_on(gateway: GatewayClient, given: Given, storage: str = DOCUMENTS) -> str:
+    opened = await gateway.result("openDiscussion", {"subjectId": given["id"], "storage": storage})
+    assert opened["__typename"] == "DiscussionPayload", opened
+    return str(opened["discussion"]["id"])
+
+
+def short(mutation: str) -> str:
+    """The mutation with an answer that reads nothing more."""
+    kind = mutation[0].upper() + mutation[1:]
+    return f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
+
+
+async def settle(gateway: GatewayClient, clock: SettableClock) -> None:
+    """What a crash has left is finished or undone, and then what was removed is taken away."""
+    for _ in range(2):
+        clock.advance(seconds=31)
+        for finish in _JOBS:
+            await finish(gateway.db, now=clock.now())
+
+
+async def assert_whole(gateway: GatewayClient) -> None:
+    """As far as discussions go."""
+    assert [one async for one in find_wrong_discussions(gateway.db)] == []
+    assert [one async for one in find_stray_discussions(gateway.db)] == []
+
+
+async def held(gateway: GatewayClient) -> int:
+    """How many documents are left of all comments."""
+    return sum([await gateway.db[name].count_documents({}) for name in HELD])
+
+
+async def seen(gateway: GatewayClient, discussion: str) -> Any:
+    return (await gateway.data(SHOWN, {"id": discussion}))["node"]
+
+
+@ON_EACH
+@ON_SUBJECTS
+async def test_a_discussion_goes_with_its_subject(
+    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch, subject: str, storage: str
+) -> None:
+    monkeypatch.setattr(discussion_removal, "_BATCHES", dict.fromkeys(discussion_removal._BATCHES, 2))
+    mutation, given = await SUBJECTS[subject](gateway)
+    discussion = await open_on(gateway, given, storage)
+    top = await post(gateway, discussion)
+    for _ in range(4):
+        await post(gateway, discussion, parent=top["slug"])
+
+    assert (await gateway.result(mutation, given))["__typename"] == "DeletedPayload"
+
+    assert await seen(gateway, discussion) is None
+    assert (await delete(gateway, top))["__typename"] == "NotFound"
+    assert (await gateway.result("postComment", post_input(discussion)))["__typename"] == "NotFound"
+    await assert_whole(gateway)
+    await settle(gateway, clock)
+    assert await held(gateway) == 0
+    assert await gateway.db["discussions"].find_one({"closing_at": {"$exists": True}}) is None
+    await assert_invariants(gateway)
+
+
+@ON_SUBJECTS
+async def test_a_deletion_stopped_anywhere_takes_the_discussion_with_it_or_leaves_it(
+    gateway: GatewayClient, clock: SettableClock, subject: str
+) -> None:
+    outcomes = set()
+    for stop in half_of_stops(odd=subject == "a page"):
+        mutation, given = await SUBJECTS[subject](gateway)
+        discussion = await open_on(gateway, given)
+        await post(gateway, discussion)
+        with crashing(gateway, stop) as faulty:
+            await gateway.ask(short(mutation), {"input": given})
+        if not faulty.has_crashed:
+            break
+
+        await settle(gateway, clock)
+
+        is_there = (await gateway.data(ABOUT, given))["node"] == {"discussion": {"id": discussion}}
+        outcomes.add(is_there)
+        assert (await seen(gateway, discussion) is not None) is is_there, stop
+        assert await held(gateway) == is_there, stop
+        await assert_whole(gateway)
+        # Again, where it was undone.
+        assert is_there is ((await gateway.result(mutation, given))["__typename"] == "DeletedPayload"), stop
+        await settle(gateway, clock)
+        assert await held(gateway) == 0, stop
+    assert outcomes == {True, False}
+
+
+@ON_EACH
+@pytest.mark.parametrize("subject", ["a product", "a page"])
+async def test_a_post_that_sleeps_while_its_discussion_goes_leaves_nothing(
+    gateway: GatewayClient, clock: SettableClock, subject: str, storage: str
+) -> None:
+    told = set()
+    for skip in half_of_stops(odd=subject == "a page"):
+        mutation, given = await SUBJECTS[subject](gateway)
+        discussion = await open_on(gateway, given, storage)
+        parent = await post(gateway, discussion)
+        done: list[Any] = []
+
+        async def meanwhile(mutation: str = mutation, given: Given = given, done: list[Any] = done) -> None:
+            done.append(await gateway.result(mutation, given))
+            await settle(gateway, clock)
+
+        with database_of(gateway, interrupted(gateway.db, None, None, meanwhile, skip=skip)):
+            reply = skip % 4 < 2 and parent["slug"]
+            answer = await gateway.data(short("postComment"), {"input": post_input(discussion, "New.", reply or None)})
+        if not done:
+            break
+        assert done[0]["__typename"] == "DeletedPayload"
+        told.add(answer["postComment"]["__typename"])
+        assert await held(gateway) == 0, skip
+        await assert_whole(gateway)
+    assert "NotFound" in told
+
+
+@ON_EACH
+async def test_posts_and_the_deletion_at_once_leave_nothing(
+    gateway: GatewayClient, clock: SettableClock, storage: str
+) -> None:
+    mutation, given = await _product(gateway)
+    discussion = await open_on(gateway, given, storage)
+    posts = [gateway.result("postComment", post_input(discussion, f"{number}")) for number in range(30)]
+
+    answers = await asyncio.gather(*posts[:15], gateway.result(mutation, given), *posts[15:])
+
+    assert {one["__typename"] for one in answers} <= {"CommentPayload", "NotFound", "DeletedPayload"}
+    await settle(gateway, clock)
+    assert await held(gateway) == 0
+    await assert_whole(gateway)
+
+
+@ON_SUBJECTS
+async def test_a_discussion_that_is_opened_while_its_subject_goes_does_not_stay(
+    gateway: GatewayClient, clock: SettableClock, subject: str
+) -> None:
+    for skip in half_of_stops(odd=subject == "a page"):
+        were_at_once = False
+        for is_deletion_first in (True, False):
+            mutation, given = await SUBJECTS[subject](gateway)
+            calls = [("openDiscussion", {"subjectId": given["id"]}), (mutation, given)]
+            (first, inner), (second, outer) = calls if is_deletion_first else calls[::-1]
+            done: list[Any] = []
+
+            async def meanwhile(first: str = first, inner: Given = inner, done: list[Any] = done) -> None:
+                done.append(await gateway.result(first, inner))
+
+            with database_of(gateway, interrupted(gateway.db, None, None, meanwhile, skip=skip)):
+                await gateway.ask(short(second), {"input": outer})
+            were_at_once |= bool(done)
+            if done:
+                await settle(gateway, clock)
+                assert (await gateway.data(ABOUT, given))["node"] is None
+                assert await gateway.db["discussions"].find_one({"closed": None}) is None, (skip, is_deletion_first)
+            else:
+                await gateway.result(mutation, given)
+        if not were_at_once:
+            break
+    await assert_whole(gateway)
+
+
+async def test_what_comes_again_with_a_sku_has_a_discussion_of_its_own(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    """Also where the deletion stops right behind the removal of the product."""
+    ids = set()
+    for stop in (None, *range(4, 14)):
+        made = await create_product(gateway, sku="again")
+        assert (await gateway.data(ABOUT, made))["node"] == {"discussion": None}
+        ids.add(discussion := await open_on(gateway, made, PAGES))
+        await post(gateway, discussion, f"Of {made['id']}.")
+        with crashing(gateway, stop):
+            await gateway.ask(short("deleteProduct"), {"input": {"id": made["id"], "nonce": made["nonce"]}})
+        if (await gateway.data(ABOUT, made))["node"] is not None:
+            await settle(gateway, clock)
+            shown = (await gateway.data(ABOUT, made))["node"]
+            assert shown == {"discussion": {"id": discussion}}, stop
+            await gateway.result("deleteProduct", {"id": made["id"], "nonce": made["nonce"]})
+    assert len(ids) == 11
+    await create_product(gateway, sku="again")
+    last = await open_on(gateway, {"id": encode_id("Product", "again")})
+    await settle(gateway, clock)
+    assert await seen(gateway, last) == {"commentCount": 0, "comments": {"nodes": []}}
+    assert await held(gateway) == 0
+
+
+@ON_EACH
+async def test_a_discussion_without_its_subject_and_comments_without_their_discussion_are_found_and_removed(
+    gateway: GatewayClient, storage: str
+) -> None:
+    discussions = [await open_on_product(gateway, storage) for _ in range(3)]
+    for discussion in discussions:
+        await post(gateway, discussion)
+    kept, subjectless, lost = [key_in("Discussion", discussion) for discussion in discussions]
+    document = await gateway.db["discussions"].find_one({"_id": subjectless})
+    assert document is not None
+    await gateway.db["products"].delete_one({"sku": document["subject"]["key"]})
+    await gateway.db["discussions"].delete_one({"_id": lost})
+
+    found = [one async for one in find_stray_discussions(gateway.db)]
+    for one in found:
+        await remove_stray(gateway.db, one)
+
+    assert {one["_id"] for one in found} == {subjectless, lost}
+    assert await held(gateway) == (2 if storage == PAGES else 1)
+    assert (await seen(gateway, discussions[0]))["commentCount"] == 1
+    assert [await gateway.db["discussions"].count_documents({"_id": key, "closed": None}) for key in (kept, lost)] == [
+        1,
+        0,
+    ]
+    await assert_whole(gateway)

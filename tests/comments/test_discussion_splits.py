@@ -1,0 +1,168 @@
+"""Pages of comments while one of them is being split: at each step every reader sees what was written before."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from portico.gateway.clock import SystemClock
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.resolvers.comments import buckets as comment_buckets
+from portico.resolvers.comments import by_page as comment_pages
+from portico.resolvers.comments.buckets import FULL, finish_split
+from portico.resolvers.comments.discussions import PAGES
+from portico.resolvers.documents import Document
+from portico.schema.nodes import key_in
+from tests.support.discussions import by_time, count, delete, everything, fill, open_on_product, post, threaded
+from tests.support.harness import GatewayClient, assert_invariants
+from tests.support.scenes import Snapshot
+
+COLLECTIONS = ("discussions", "comments", "comment_pages", "comment_keys")
+# How many commands of a split are sent: the page is marked; what is behind the key is copied, and not taken off yet.
+MARKED, COPIED = 1, 2
+# The splits under way: of a page, and then of the new page behind it.
+STEPS = {
+    "marked": [MARKED],
+    "copied": [COPIED],
+    "copied, and the new page is marked": [COPIED, MARKED],
+    "copied, and so is the new page": [COPIED, COPIED],
+}
+ORDERS: dict[str, dict[str, Any]] = {
+    "threads": {},
+    "the latest last": {"order": "CHRONOLOGICAL"},
+    "threads to some depth": {"maxDepth": 2},
+    "the latest last to some depth": {"order": "CHRONOLOGICAL", "maxDepth": 2},
+}
+ONE_BY_ONE = """
+query ($ids: [ID!]!) {
+  nodes(ids: $ids) { ... on Comment { slug text deleted replyCount parent { slug text deleted replyCount } } }
+}
+"""
+ROWS = "nodes { slug text replyCount parent { slug } }"
+BELOW = f"""
+query ($ids: [ID!]!) {{
+  nodes(ids: $ids) {{ ... on Comment {{ replies {{ {ROWS} }} thread(first: 60) {{ {ROWS} }} }} }}
+}}
+"""
+LINKS = "query ($id: ID!) {{ node(id: $id) {{ ... on Discussion {{ {links} }} }} }}"
+
+
+async def split_in_turn(gateway: GatewayClient, page: Document, steps: list[int]) -> str:
+    """Splits the page in the middle, and then the new page. Returns the key from which on there are new pages."""
+    keys = sorted(cell["key"] for cell in page["comments"])
+    middle: str = keys[len(keys) // 2]
+    for step in steps:
+        await split_up_to(gateway, page, keys[len(keys) // 2], step)
+        keys = keys[len(keys) // 2 :]
+        page = await gateway.db["comment_pages"].find_one({"low": keys[0]}) or page
+    return middle
+
+
+async def split_up_to(gateway: GatewayClient, page: Document, at: str, step: int) -> None:
+    """Splits the page at this key, up to a step."""
+    mark = {"split": {"at": at, "since": SystemClock().now()}}
+    await gateway.db["comment_pages"].update_one({"_id": page["_id"]}, {"$set": mark})
+    _, database = FaultyDatabase.around(gateway.db, step)
+    with pytest.raises(Crash):
+        await finish_split(database, page)
+
+
+async def finish_splits(gateway: GatewayClient) -> None:
+    async for page in gateway.db["comment_pages"].find({"split": {"$exists": True}}):
+        await finish_split(gateway.db, page)
+
+
+async def pages_of(gateway: GatewayClient) -> list[Document]:
+    """Those with room for two splits."""
+    return await gateway.db["comment_pages"].find({"count": {"$gte": 4}}, sort=[("low", 1)]).to_list()
+
+
+async def seen(gateway: GatewayClient, discussion: str, ids: list[str]) -> dict[str, Any]:
+    """What every reader of the discussion shows, with these comments one by one."""
+    found: dict[str, Any] = {"count": await count(gateway, discussion)}
+    for name, given in ORDERS.items():
+        found[name] = await everything(gateway, discussion, 100, **given)
+    for size in (3, 8):
+        assert await everything(gateway, discussion, size) == found["threads"], size
+    found["one by one"] = (await gateway.data(ONE_BY_ONE, {"ids": ids}))["nodes"]
+    there = [key for key, one in zip(ids, found["one by one"], strict=True) if one is not None]
+    found["below"] = (await gateway.data(BELOW, {"ids": there}))["nodes"]
+    slugs = {row["slug"] for row in found["threads"]}
+    links = " ".join(f'c{n}: comment(slug: "{slug}") {{ slug text }}' for n, slug in enumerate(sorted(slugs)))
+    found["links"] = (await gateway.data(LINKS.format(links=links), {"id": discussion}))["node"]
+    return found
+
+
+async def write_behind(gateway: GatewayClient, rows: list[Any], rng: random.Random, discussion: str) -> list[str]:
+    """Posts, edits and deletes among these comments. Returns the ids of what was posted."""
+    token = gateway.token("poster", [])
+    for row in rng.sample(rows, 2):
+        edited = await gateway.result("editComment", {"id": row["id"], "text": "Edited."}, token=token)
+        assert edited["__typename"] == "CommentPayload"
+    posted = [await post(gateway, discussion, "Reply.", rng.choice(rows)["slug"])]
+    posted.append(await post(gateway, discussion, "Last."))
+    childless = [row for row in rows if not row["replyCount"] and row["slug"] != posted[0]["slug"].rpartition("/")[0]]
+    for row in childless[:1]:
+        assert (await delete(gateway, row))["__typename"] == "CommentPayload"
+    return [one["id"] for one in posted]
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_every_reader_sees_what_is_written_while_a_page_is_being_split(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Where the split has been finished, the same is shown as before."""
+    monkeypatch.setattr(comment_buckets, "FULL", 8)
+    monkeypatch.setattr(comment_pages, "FULL", 8)
+    rng = random.Random(3)
+    discussion = await open_on_product(gateway, PAGES)
+    posted = await fill(gateway, discussion, rng, 36)
+    rows = await everything(gateway, discussion)
+    keys = {row["_id"]: row["key"] async for row in gateway.db["comment_keys"].find({})}
+    snapshot = Snapshot(gateway.db, COLLECTIONS)
+    await snapshot.take()
+    for page in await pages_of(gateway):
+        await snapshot.put_back()
+        middle = await split_in_turn(gateway, page, STEPS[step])
+        behind = [row for row in rows if middle <= keys[key_of(row)] < page["high"]]
+        fresh = await write_behind(gateway, behind, rng, discussion)
+        ids = [*(one["id"] for one in posted), *fresh]
+
+        shown = await seen(gateway, discussion, ids)
+        await finish_splits(gateway)
+
+        assert shown["threads"] == threaded(shown["threads"])
+        assert shown["the latest last"] == sorted(shown["threads"], key=by_time)
+        assert len(shown["threads"]) == shown["count"]
+        assert [row["text"] for row in shown["threads"]].count("Edited.") in {1, 2}
+        assert shown == await seen(gateway, discussion, ids)
+        await assert_invariants(gateway)
+
+
+def key_of(comment: Any) -> ObjectId:
+    found: ObjectId = key_in("Comment", comment["id"]).id
+    return found
+
+
+async def test_a_reply_to_what_has_been_copied_is_listed(gateway: GatewayClient) -> None:
+    """Where so much of a page is gone that a list reads another one behind it."""
+    discussion = await open_on_product(gateway, PAGES)
+    posted = [await post(gateway, discussion, f"{number}") for number in range(2 * FULL + 50)]
+    for one in posted[FULL + 5 : 2 * FULL]:
+        await delete(gateway, one)
+    _, page, _ = await pages_of(gateway)
+    keys = sorted(cell["key"] for cell in page["comments"])
+    await split_up_to(gateway, page, keys[2], COPIED)
+    await post(gateway, discussion, "Reply.", posted[FULL + 3]["slug"])
+    edited = {"id": posted[FULL + 4]["id"], "text": "Edited."}
+    await gateway.result("editComment", edited, token=gateway.token("poster", []))
+
+    for size in (7, 24, 100):
+        texts = [row["text"] for row in await everything(gateway, discussion, size)]
+
+        first, last = [str(number) for number in range(FULL + 4)], [str(number) for number in range(2 * FULL, 250)]
+        assert texts == [*first, "Reply.", "Edited.", *last], size
+    assert len(texts) == await count(gateway, discussion)

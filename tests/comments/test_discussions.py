@@ -1,0 +1,365 @@
+"""Discussions: the same on each storage."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from portico.resolvers.comments.comments import MAX_DEPTH
+from portico.schema.nodes import encode_id
+from tests.support.catalog import add_products, product
+from tests.support.discussions import (
+    ON_EACH,
+    STORAGES,
+    below,
+    by_time,
+    count,
+    delete,
+    editor,
+    everything,
+    fill,
+    open_on_product,
+    page,
+    post,
+    post_input,
+    threaded,
+)
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants
+
+
+@ON_EACH
+async def test_a_comment_is_shown_as_it_was_posted(gateway: GatewayClient, storage: str) -> None:
+    discussion = await open_on_product(gateway, storage)
+
+    first = await post(gateway, discussion, "Is it *good*?", by="alice")
+    reply = await post(gateway, discussion, "It is.", first["slug"], by="bob")
+
+    assert (first["text"], first["html"]) == ("Is it *good*?", "<p>Is it <em>good</em>?</p>\n")
+    assert (first["depth"], first["deleted"], first["edited"], first["parent"]) == (0, False, None, None)
+    assert first["author"] == {"id": "alice", "name": "alice"}
+    assert (reply["depth"], reply["parent"]) == (1, {"slug": first["slug"]})
+    assert reply["slug"].startswith(f"{first['slug']}/")
+    assert reply["posted"] > first["posted"]
+    rows = await everything(gateway, discussion)
+    assert [(row["text"], row["replyCount"]) for row in rows] == [("Is it *good*?", 1), ("It is.", 0)]
+    assert await count(gateway, discussion) == 2
+    await assert_invariants(gateway)
+
+
+@ON_EACH
+async def test_each_order_is_whole_in_pages_of_any_size(gateway: GatewayClient, storage: str) -> None:
+    rng = random.Random(1)
+    discussion = await open_on_product(gateway, storage)
+    await fill(gateway, discussion, rng, 40)
+
+    whole = await everything(gateway, discussion)
+
+    assert whole == threaded(whole)
+    assert len(whole) == 40 == await count(gateway, discussion)
+    for size in (1, 7, 39, 40):
+        assert await everything(gateway, discussion, size) == whole
+    assert await everything(gateway, discussion, 7, order="CHRONOLOGICAL") == sorted(whole, key=by_time)
+    for depth in (0, 1, 3, MAX_DEPTH, 2**31 - 1):
+        shallow = [row for row in whole if row["depth"] <= depth]
+        assert await everything(gateway, discussion, 3, maxDepth=depth) == shallow
+        found = await everything(gateway, discussion, 11, maxDepth=depth, order="CHRONOLOGICAL")
+        assert found == sorted(shallow, key=by_time)
+
+
+@ON_EACH
+async def test_what_is_below_a_comment_is_listed_as_replies_and_as_a_thread(
+    gateway: GatewayClient, storage: str
+) -> None:
+    discussion = await open_on_product(gateway, storage)
+    await fill(gateway, discussion, random.Random(2), 30)
+    whole = await everything(gateway, discussion)
+
+    for row in whole:
+        direct = [other for other in whole if other["parent"] == {"slug": row["slug"]}]
+        thread = [other for other in whole if other["slug"].startswith(f"{row['slug']}/")]
+        assert row["replyCount"] == len(direct)
+        assert await below(gateway, discussion, row["slug"], "replies", 2) == direct
+        assert await below(gateway, discussion, row["slug"], "thread", 3) == thread
+
+
+@ON_EACH
+async def test_a_comment_leads_to_its_parent_and_its_discussion_by_id_and_by_slug(
+    gateway: GatewayClient, storage: str
+) -> None:
+    discussion = await open_on_product(gateway, storage)
+    first = await post(gateway, discussion)
+    reply = await post(gateway, discussion, "Indeed.", first["slug"])
+    shown = "slug parent { slug } discussion { id commentCount subject { ... on Product { title sku } } }"
+
+    by_id = await gateway.data(f"query ($id: ID!) {{ node(id: $id) {{ ... on Comment {{ {shown} }} }} }}", reply)
+    by_slug = await gateway.data(
+        f"query ($id: ID!, $slug: String!) {{ node(id: $id) {{ ... on Discussion {{ comment(slug: $slug) "
+        f'{{ {shown} }} none: comment(slug: "$slug") {{ slug }} }} }} }}',
+        {"id": discussion, "slug": reply["slug"]},
+    )
+
+    assert by_id["node"]["parent"] == {"slug": first["slug"]}
+    assert (by_id["node"]["discussion"]["id"], by_id["node"]["discussion"]["commentCount"]) == (discussion, 2)
+    assert by_id["node"]["discussion"]["subject"]["sku"].startswith("discussed-")
+    assert by_slug["node"] == {"comment": by_id["node"], "none": None}
+
+
+async def test_a_discussion_is_opened_once_with_the_storage_of_the_first(gateway: GatewayClient) -> None:
+    await add_products(gateway.db, [product(sku="once"), product(sku="never")])
+    subject = encode_id("Product", "once")
+    text = "query ($sku: String!) { product(sku: $sku) { discussion { id storage commentCount } } }"
+
+    unopened = await gateway.data(text, {"sku": "never"})
+    opened = await asyncio.gather(
+        *(gateway.result("openDiscussion", {"subjectId": subject, "storage": storage}) for storage in STORAGES * 5)
+    )
+    again = await gateway.result("openDiscussion", {"subjectId": subject, "storage": "PAGES"})
+
+    assert unopened["product"]["discussion"] is None
+    assert {one["discussion"]["id"] for one in opened} == {again["discussion"]["id"]}
+    assert {one["discussion"]["storage"] for one in opened} == {again["discussion"]["storage"]}
+    assert (await gateway.data(text, {"sku": "once"}))["product"]["discussion"] == again["discussion"]
+    assert await gateway.db["discussions"].count_documents({}) == 1
+
+
+async def test_only_what_is_there_can_be_discussed(gateway: GatewayClient) -> None:
+    nothing = [
+        await gateway.result("openDiscussion", {"subjectId": given})
+        for given in (encode_id("Product", "none"), encode_id("Cart", "0" * 32), "nonsense")
+    ]
+    nowhere = encode_id("Discussion", "0" * 24)
+
+    assert [one["__typename"] for one in nothing] == ["NotFound"] * 3
+    assert (await gateway.result("postComment", post_input(nowhere)))["__typename"] == "NotFound"
+    assert (await gateway.result("postComment", post_input(encode_id("Product", "x"))))["__typename"] == "NotFound"
+
+
+@ON_EACH
+async def test_a_discussion_of_what_is_gone_is_gone_with_its_comments(gateway: GatewayClient, storage: str) -> None:
+    discussion = await open_on_product(gateway, storage)
+    comment = await post(gateway, discussion)
+    subject = await gateway.db["discussions"].find_one({})
+    assert subject is not None
+    await gateway.db["products"].delete_one({"sku": subject["subject"]["key"]})
+    ids = "query ($ids: [ID!]!) { nodes(ids: $ids) { id } }"
+
+    seen = await gateway.data(ids, {"ids": [discussion, comment["id"]]}, token=editor(gateway))
+    answers = [
+        await gateway.result("postComment", post_input(discussion)),
+        await gateway.result("editComment", {"id": comment["id"], "text": "Still here?"}),
+        await gateway.result("deleteComment", {"id": comment["id"]}),
+    ]
+
+    assert seen["nodes"] == [None, None]
+    assert [answer["__typename"] for answer in answers] == ["NotFound"] * 3
+
+
+@ON_EACH
+async def test_a_reply_needs_a_parent_that_is_not_deleted(gateway: GatewayClient, storage: str) -> None:
+    discussion, other = await open_on_product(gateway, storage), await open_on_product(gateway, storage)
+    gone, kept, elsewhere = [await post(gateway, where) for where in (discussion, discussion, other)]
+    await post(gateway, discussion, parent=kept["slug"])
+    await delete(gateway, gone)
+    await delete(gateway, kept)
+
+    answers = [
+        await gateway.result("postComment", post_input(discussion, parent=slug))
+        for slug in (gone["slug"], kept["slug"], elsewhere["slug"], "none", "", f"{kept['slug']}/", "$_id")
+    ]
+
+    assert [answer["__typename"] for answer in answers] == ["NotFound"] * 7
+    assert await count(gateway, discussion) == 2
+    await assert_invariants(gateway)
+
+
+@ON_EACH
+async def test_threads_have_an_end(gateway: GatewayClient, storage: str) -> None:
+    discussion = await open_on_product(gateway, storage)
+    slug = None
+    for depth in range(MAX_DEPTH + 1):
+        comment = await post(gateway, discussion, f"Level {depth}.", slug)
+        slug = comment["slug"]
+
+    deeper = await gateway.result("postComment", post_input(discussion, parent=slug))
+
+    assert (deeper["__typename"], deeper["path"]) == ("InvalidInput", ["parentSlug"])
+    assert [row["depth"] for row in await everything(gateway, discussion, 5)] == list(range(MAX_DEPTH + 1))
+
+
+@ON_EACH
+async def test_an_edit_is_its_authors_or_an_editors(gateway: GatewayClient, storage: str) -> None:
+    discussion = await open_on_product(gateway, storage)
+    comment = await post(gateway, discussion, by="alice")
+
+    async def edit(text: str, token: str | None) -> Any:
+        query = "mutation ($input: EditCommentInput!) { editComment(input: $input) { ... on CommentPayload "
+        query += "{ comment { text html edited posted author { id } } } } }"
+        return await gateway.ask(query, {"input": {"id": comment["id"], "text": text}}, token=token)
+
+    by_alice = (await edit("*Better.*", gateway.token("alice", []))).data["editComment"]["comment"]
+    by_editor = (await edit("Best.", editor(gateway))).data["editComment"]["comment"]
+
+    assert (by_alice["text"], by_alice["html"]) == ("*Better.*", "<p><em>Better.</em></p>\n")
+    assert by_alice["edited"] > by_alice["posted"]
+    assert (by_editor["text"], by_editor["author"]) == ("Best.", {"id": "alice"})
+    assert (await edit("Mine.", gateway.token("bob", []))).codes == ["FORBIDDEN"]
+    assert (await edit("Mine.", None)).codes == ["UNAUTHENTICATED"]
+    assert [row["text"] for row in await everything(gateway, discussion)] == ["Best."]
+    await assert_invariants(gateway)
+
+
+@ON_EACH
+async def test_a_deletion_is_its_authors_or_an_editors(gateway: GatewayClient, storage: str) -> None:
+    discussion = await open_on_product(gateway, storage)
+    mine, yours = [await post(gateway, discussion, by="alice") for _ in range(2)]
+    query = "mutation ($id: ID!) { deleteComment(input: { id: $id }) { __typename } }"
+
+    codes = [
+        (await gateway.ask(query, {"id": mine["id"]}, token=token)).codes for token in (gateway.token("bob", []), None)
+    ]
+    deleted = [await delete(gateway, mine, by="alice")]
+    deleted.append(await gateway.result("deleteComment", {"id": yours["id"]}, token=editor(gateway)))
+
+    assert codes == [["FORBIDDEN"], ["UNAUTHENTICATED"]]
+    assert [(one["comment"]["deleted"], one["comment"]["text"]) for one in deleted] == [(True, "")] * 2
+    assert await everything(gateway, discussion) == []
+    assert await count(gateway, discussion) == 0
+    assert (await delete(gateway, mine, by="alice"))["__typename"] == "NotFound"
+
+
+@ON_EACH
+async def test_posting_needs_a_token(gateway: GatewayClient, storage: str) -> None:
+    discussion = await open_on_product(gateway, storage)
+    query = "mutation ($input: PostCommentInput!) { postComment(input: $input) { __typename } }"
+
+    answer = await gateway.ask(query, {"input": post_input(discussion)}, token=None)
+
+    assert answer.codes == ["UNAUTHENTICATED"]
+    assert await count(gateway, discussion) == 0
+
+
+@ON_EACH
+async def test_a_deleted_comment_stays_while_it_has_replies(gateway: GatewayClient, storage: str) -> None:
+    discussion = await open_on_product(gateway, storage)
+    top = await post(gateway, discussion, "Top.")
+    middle = await post(gateway, discussion, "Middle.", top["slug"])
+    last, other = [await post(gateway, discussion, text, middle["slug"]) for text in ("Last.", "Other.")]
+
+    async def listed() -> list[tuple[str, bool, int]]:
+        rows = await everything(gateway, discussion, 2)
+        assert len(rows) == await count(gateway, discussion)
+        await assert_invariants(gateway)
+        return [(row["text"], row["deleted"], row["replyCount"]) for row in rows]
+
+    await delete(gateway, top)
+    kept = await delete(gateway, middle)
+    assert (kept["comment"]["text"], kept["comment"]["html"], kept["comment"]["replyCount"]) == ("", "", 2)
+    assert await listed() == [("", True, 1), ("", True, 2), ("Last.", False, 0), ("Other.", False, 0)]
+    # The last that stands below takes all with it that only stayed for its sake.
+    await delete(gateway, last)
+    assert await listed() == [("", True, 1), ("", True, 1), ("Other.", False, 0)]
+    gone = await gateway.result("editComment", {"id": kept["comment"]["id"], "text": "Back."})
+    assert gone["__typename"] == "NotFound"
+    await delete(gateway, other)
+    assert await listed() == []
+
+
+@ON_EACH
+async def test_a_comment_that_is_gone_is_nowhere(gateway: GatewayClient, storage: str) -> None:
+    discussion = await open_on_product(gateway, storage)
+    kept, comment = await post(gateway, discussion), await post(gateway, discussion)
+    await delete(gateway, comment)
+    query = """
+    query ($id: ID!, $discussion: ID!, $slug: String!) {
+      node(id: $id) { id }
+      discussion: node(id: $discussion) { ... on Discussion { comment(slug: $slug) { id } } }
+    }
+    """
+
+    found = await gateway.data(query, {"id": comment["id"], "discussion": discussion, "slug": comment["slug"]})
+
+    assert found == {"node": None, "discussion": {"comment": None}}
+    for order in ("THREADED", "CHRONOLOGICAL"):
+        assert [row["id"] for row in await everything(gateway, discussion, order=order)] == [kept["id"]]
+    assert [row["id"] for row in await everything(gateway, discussion, maxDepth=0)] == [kept["id"]]
+
+
+@ON_EACH
+async def test_a_repeated_call_has_one_effect_and_one_answer(gateway: GatewayClient, storage: str) -> None:
+    discussion = await open_on_product(gateway, storage)
+
+    posted = await asyncio.gather(*(post(gateway, discussion, idempotencyKey="post") for _ in range(5)))
+    comment = posted[0]
+    edit = {"id": comment["id"], "text": "Edited.", "idempotencyKey": "edit"}
+    edited = [await gateway.result("editComment", edit, token=gateway.token("poster", [])) for _ in range(2)]
+    reply = await post(gateway, discussion, parent=comment["slug"], idempotencyKey="reply")
+    deleted = [await delete(gateway, one, idempotencyKey=one["id"][-9:]) for one in (reply, reply, comment, comment)]
+
+    assert all(one == comment for one in posted)
+    assert edited[0] == edited[1]
+    assert [one["comment"]["slug"] for one in deleted] == [reply["slug"]] * 2 + [comment["slug"]] * 2
+    assert deleted[0] == deleted[1]
+    assert deleted[2] == deleted[3]
+    assert await count(gateway, discussion) == 0
+    await assert_invariants(gateway)
+
+
+@ON_EACH
+async def test_clocks_that_differ_change_neither_order_nor_threads(
+    gateway: GatewayClient, clock: SettableClock, storage: str
+) -> None:
+    discussion = await open_on_product(gateway, storage)
+    clock.advance(hours=1)
+    ahead = await post(gateway, discussion, "From a clock that is ahead.")
+    clock.advance(hours=-1)
+    reply = await post(gateway, discussion, "A reply by a clock that is right.", ahead["slug"])
+    late = await post(gateway, discussion, "A later comment.")
+
+    assert reply["posted"] > ahead["posted"] > late["posted"]
+    rows = await everything(gateway, discussion, order="CHRONOLOGICAL")
+    assert [row["slug"] for row in rows] == [late["slug"], ahead["slug"], reply["slug"]]
+    assert [row["slug"] for row in await everything(gateway, discussion)] == [
+        one["slug"] for one in (late, ahead, reply)
+    ]
+
+
+@ON_EACH
+@pytest.mark.parametrize("given", [{"maxDepth": -1}, {"first": 0}, {"first": 101}, {"after": "x"}])
+async def test_a_list_that_cannot_be_is_refused(gateway: GatewayClient, storage: str, given: dict[str, Any]) -> None:
+    discussion = await open_on_product(gateway, storage)
+    query = """
+    query ($id: ID!, $maxDepth: Int, $first: Int, $after: String) {
+      node(id: $id) {
+        ... on Discussion { comments(maxDepth: $maxDepth, first: $first, after: $after) { nodes { id } } }
+      }
+    }
+    """
+
+    answer = await gateway.ask(query, {"id": discussion, **given})
+
+    assert answer.codes == ["BAD_USER_INPUT"]
+
+
+@ON_EACH
+async def test_a_cursor_belongs_to_one_list(gateway: GatewayClient, storage: str) -> None:
+    discussion = await open_on_product(gateway, storage)
+    for _ in range(3):
+        await post(gateway, discussion)
+    after = (await page(gateway, discussion, first=1))["pageInfo"]["endCursor"]
+    query = """
+    query ($id: ID!, $order: CommentOrder!, $maxDepth: Int, $after: String) {
+      node(id: $id) {
+        ... on Discussion { comments(order: $order, maxDepth: $maxDepth, after: $after) { nodes { id } } }
+      }
+    }
+    """
+
+    answers = [
+        await gateway.ask(query, {"id": discussion, "order": "THREADED", "after": after, **given})
+        for given in ({"order": "CHRONOLOGICAL"}, {"maxDepth": 3}, {"id": await open_on_product(gateway, storage)})
+    ]
+
+    assert [answer.codes for answer in answers] == [["BAD_USER_INPUT"]] * 3

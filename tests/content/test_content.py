@@ -1,0 +1,360 @@
+"""Nodes of the site: creating them, reading them by path, in lists and by tag, and who sees which."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from portico.resolvers.content.creation import NewNode, create_node
+from portico.resolvers.content.nodes import PHOTO
+from portico.schema.nodes import key_in
+from portico.schema.roles import Role
+from portico.schema.scalars import format_instant
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock
+from tests.support.site import (
+    FUTURE,
+    PAST,
+    at,
+    create_entry,
+    create_page,
+    create_section,
+    entry_input,
+    page_input,
+    section_input,
+)
+
+CHILDREN = """
+query ($path: String!, $first: Int = 20, $after: String) {
+  content(path: $path) {
+    ... on Section {
+      children(first: $first, after: $after) { nodes { slug path } pageInfo { hasNextPage hasPreviousPage endCursor } }
+    }
+  }
+}
+"""
+ENTRIES = """
+query ($path: String!, $first: Int = 20, $after: String) {
+  content(path: $path) {
+    ... on Section {
+      entries(first: $first, after: $after) { nodes { slug text publishOn } pageInfo { hasNextPage endCursor } }
+    }
+  }
+}
+"""
+LISTS = ("ids", "paths", "children", "tags")
+TAGGED = "query ($tag: String!) { contentByTag(tag: $tag) { nodes { __typename slug path } edges { cursor } } }"
+BY_ID = "query ($id: ID!) { node(id: $id) { __typename ... on ContentNode { slug path } } }"
+
+
+async def children(gateway: GatewayClient, path: str, **options: Any) -> list[str]:
+    found = (await gateway.data(CHILDREN, {"path": path}, **options))["content"]["children"]["nodes"]
+    return [node["slug"] for node in found]
+
+
+async def entries(gateway: GatewayClient, path: str, **options: Any) -> list[str]:
+    found = (await gateway.data(ENTRIES, {"path": path}, **options))["content"]["entries"]["nodes"]
+    return [node["slug"] for node in found]
+
+
+async def tagged(gateway: GatewayClient, tag: str, **options: Any) -> list[str]:
+    return [node["slug"] for node in (await gateway.data(TAGGED, {"tag": tag}, **options))["contentByTag"]["nodes"]]
+
+
+async def test_a_page_is_found_at_its_path_with_what_it_was_created_with(gateway: GatewayClient) -> None:
+    folder = await create_section(gateway, slug="docs")
+    inner = await create_section(gateway, slug="guides", parentId=folder["id"])
+    made = await create_page(
+        gateway, slug="first-steps", title="  First\nsteps ", text="*Hello*\n", parentId=inner["id"], tags=["b", "a"]
+    )
+
+    found = await at(gateway, "/docs/guides/first-steps")
+
+    assert found == {
+        "__typename": "Page",
+        "id": made["id"],
+        "slug": "first-steps",
+        "path": "/docs/guides/first-steps",
+        "title": "First steps",
+        "tags": ["b", "a"],
+        "nonce": made["nonce"],
+        "created": made["created"],
+        "updated": made["created"],
+        "author": {"id": "tester", "name": "tester"},
+        "parent": {"path": "/docs/guides"},
+        "text": "*Hello*\n",
+        "html": "<p><em>Hello</em></p>\n",
+    }
+    assert made["path"] == found["path"]
+
+
+async def test_the_author_is_named_as_the_token_names_them(gateway: GatewayClient) -> None:
+    now = gateway.state.clock.now()
+    token = gateway.state.authenticator.issue("u-17", [Role.EDITOR], now=now, lasts=timedelta(hours=1), name=" Rick ")
+
+    made = (await gateway.result("createPage", page_input(), token=token))["content"]
+
+    assert made["author"] == {"id": "u-17", "name": "Rick"}
+
+
+async def test_a_path_leads_to_one_node_of_whatever_type(gateway: GatewayClient) -> None:
+    folder = await create_section(gateway, slug="docs")
+    await create_page(gateway, slug="about", parentId=folder["id"])
+    await create_page(gateway, slug="about")
+
+    section = await gateway.result("createSection", section_input(slug="about", parentId=folder["id"]))
+    page = await gateway.result("createPage", page_input(slug="about"))
+
+    taken = {"__typename": "SlugTaken", "message": "The slug 'about' is taken.", "slug": "about"}
+    assert (section, page) == (taken, taken)
+    assert (await at(gateway, "/docs/about"))["id"] != (await at(gateway, "/about"))["id"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/",
+        "about",
+        "/about/",
+        "//about",
+        "/docs//about",
+        "/./about",
+        "/docs/../about",
+        "/docs/..%2fabout",
+        "/%61bout",
+        "/About",
+        "/about\n",
+        "/about?x=1",
+        "/about\u0000",
+        "/about/below",
+        "/none/about",
+        "/$where",
+        "/a" * 17,
+        "/about" * 10_000,
+        "/" + "a" * 201,
+    ],
+    ids=lambda path: repr(path[:20]),
+)
+async def test_any_other_path_leads_nowhere(gateway: GatewayClient, path: str) -> None:
+    folder = await create_section(gateway, slug="docs")
+    await create_page(gateway, slug="about", parentId=folder["id"])
+    await create_page(gateway, slug="about")
+
+    assert await at(gateway, path) is None
+
+
+async def test_nodes_stand_where_their_kind_belongs(gateway: GatewayClient) -> None:
+    folder, blog, gallery = [await create_section(gateway, kind) for kind in ("FOLDER", "BLOG", "GALLERY")]
+    page, entry = await create_page(gateway), await create_entry(gateway, blog)
+    places = {"folder": folder, "blog": blog, "gallery": gallery, "page": page, "entry": entry}
+    expected = {
+        "createSection": {"folder", "blog", "gallery"},
+        "createPage": {"folder"},
+        "createBlogEntry": {"blog"},
+    }
+
+    for mutation, allowed in expected.items():
+        for name, place in places.items():
+            given = {
+                "createSection": section_input(parentId=place["id"]),
+                "createPage": page_input(parentId=place["id"]),
+                "createBlogEntry": entry_input(place),
+            }[mutation]
+            result = await gateway.result(mutation, given)
+            if name in allowed:
+                assert result["__typename"] == "ContentPayload", (mutation, name)
+            else:
+                path = ["blogId" if mutation == "createBlogEntry" else "parentId"]
+                assert (result["__typename"], result["path"]) == ("InvalidInput", path), (mutation, name)
+
+
+async def test_nodes_stand_sixteen_deep_at_most(gateway: GatewayClient) -> None:
+    section = await create_section(gateway, slug="a")
+    for _ in range(14):
+        section = await create_section(gateway, slug="a", parentId=section["id"])
+    deepest = await create_page(gateway, slug="a", parentId=section["id"])
+    last = await create_section(gateway, slug="b", parentId=section["id"])
+
+    too_deep = await gateway.result("createPage", page_input(parentId=last["id"]))
+
+    assert deepest["path"] == "/a" * 16
+    assert (await at(gateway, "/a" * 16))["id"] == deepest["id"]
+    assert (too_deep["__typename"], too_deep["path"]) == ("InvalidInput", ["parentId"])
+
+
+BAD: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("a slug with an accent", {"slug": "caf\u00e9"}, ["slug"]),
+    ("a slug with a slash", {"slug": "a/b"}, ["slug"]),
+    ("a slug that goes up", {"slug": ".."}, ["slug"]),
+    ("an empty slug", {"slug": ""}, ["slug"]),
+    ("a long slug", {"slug": "a" * 201}, ["slug"]),
+    ("no title", {"title": " \n "}, ["title"]),
+    ("a long title", {"title": "a" * 301}, ["title"]),
+    ("a title with a NUL", {"title": "a\0b"}, ["title"]),
+    ("a long text", {"text": "a" * (256 * 1024 + 1)}, ["text"]),
+    ("a text with a NUL", {"text": "\0"}, ["text"]),
+    ("an empty tag", {"tags": ["a", " "]}, ["tags", "1"]),
+    ("a long tag", {"tags": ["a" * 101]}, ["tags", "0"]),
+    ("too many tags", {"tags": [str(number) for number in range(101)]}, ["tags"]),
+]
+
+
+@pytest.mark.parametrize(("fields", "path"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+async def test_what_no_node_can_have_is_refused(
+    gateway: GatewayClient, fields: dict[str, Any], path: list[str]
+) -> None:
+    blog = await create_section(gateway, "BLOG")
+
+    for mutation, given in (("createPage", page_input(**fields)), ("createBlogEntry", entry_input(blog, **fields))):
+        result = await gateway.result(mutation, given)
+        assert (result["__typename"], result.get("path")) == ("InvalidInput", path), result
+    assert await gateway.db["cms.nodes"].count_documents({}) == 1
+
+
+async def test_texts_are_kept_as_they_were_written_and_tags_are_a_set(gateway: GatewayClient) -> None:
+    text = " \r\n# é\u0301 {{ x }} $set \x0b\n\n"
+    made = await create_page(gateway, slug="a", text=text, tags=["a  b", " a b ", "<b>x</b>", "$set", "A b"])
+    empty = await create_page(gateway, text="")
+
+    assert (made["text"], empty["text"]) == (text, "")
+    assert made["tags"] == ["a b", "<b>x</b>", "$set", "A b"]
+    assert await tagged(gateway, " a  b ") == ["a"]
+    assert await tagged(gateway, "<b>x</b>") == ["a"]
+    assert await tagged(gateway, "a B") == []
+
+
+async def test_a_parent_that_is_no_section_is_not_found(gateway: GatewayClient) -> None:
+    folder = await create_section(gateway)
+    await gateway.db["cms.nodes"].delete_many({})
+
+    gone = await gateway.result("createPage", page_input(parentId=folder["id"]))
+    other = await gateway.result("createPage", page_input(parentId="x"))
+
+    assert gone == {"__typename": "NotFound", "message": "There is no such content node.", "id": folder["id"]}
+    assert other == {"__typename": "NotFound", "message": "The id is not that of a content node.", "id": None}
+
+
+@pytest.mark.parametrize(("token", "code"), [(None, "UNAUTHENTICATED"), ("reader", "FORBIDDEN")])
+async def test_editors_alone_create(gateway: GatewayClient, token: str | None, code: str) -> None:
+    caller = None if token is None else gateway.token(roles=[Role.MERCHANT])
+    for mutation, given in (
+        ("createSection", section_input()),
+        ("createPage", page_input()),
+        ("createBlogEntry", entry_input({"id": "x"})),
+    ):
+        answer = await gateway.ask(MUTATIONS[mutation], {"input": given}, token=caller)
+
+        assert (answer.body["data"], answer.codes) == ({mutation: None}, [code])
+    assert await gateway.db["cms.nodes"].find_one({}) is None
+
+
+async def test_children_stand_by_title_and_come_in_pages(gateway: GatewayClient) -> None:
+    folder = await create_section(gateway, slug="docs")
+    for slug, title in (("c", "A"), ("b", "B"), ("a", "B"), ("d", "C")):
+        await create_page(gateway, slug=slug, title=title, parentId=folder["id"])
+    await create_page(gateway)
+
+    whole = await children(gateway, "/docs")
+    found: list[str] = []
+    after = None
+    while True:
+        page = (await gateway.data(CHILDREN, {"path": "/docs", "first": 1, "after": after}))["content"]["children"]
+        found += [node["path"] for node in page["nodes"]]
+        assert page["pageInfo"]["hasPreviousPage"] is (after is not None)
+        after = page["pageInfo"]["endCursor"]
+        if not page["pageInfo"]["hasNextPage"]:
+            break
+
+    assert (whole[0], set(whole[1:3]), whole[3]) == ("c", {"a", "b"}, "d")
+    assert found == [f"/docs/{slug}" for slug in whole]
+
+
+async def test_readers_see_what_is_published_and_editors_all(gateway: GatewayClient, clock: SettableClock) -> None:
+    blog = await create_section(gateway, "BLOG", slug="blog")
+    made = {
+        "draft": await create_entry(gateway, blog, slug="draft", publishOn=None, tags=["t"]),
+        "future": await create_entry(gateway, blog, slug="future", publishOn=FUTURE, tags=["t"]),
+        "past": await create_entry(gateway, blog, slug="past", publishOn=PAST, tags=["t"]),
+    }
+    now = clock.now()
+    soon = format_instant(now + timedelta(hours=2))
+    made["soon"] = await create_entry(gateway, blog, slug="soon", publishOn=soon, tags=["t"])
+    merchant = gateway.token(roles=[Role.MERCHANT])
+
+    async def seen(**options: Any) -> dict[str, set[str]]:
+        by_id = {
+            slug: (await gateway.data(BY_ID, {"id": node["id"]}, **options))["node"] for slug, node in made.items()
+        }
+        by_path = {slug: await at(gateway, f"/blog/{slug}", **options) for slug in made}
+        return {
+            "ids": {slug for slug, node in by_id.items() if node},
+            "paths": {slug for slug, node in by_path.items() if node},
+            "children": set(await children(gateway, "/blog", **options)),
+            "tags": set(await tagged(gateway, "t", **options)),
+        }
+
+    assert await seen() == {name: set(made) for name in LISTS}
+    for token in (None, merchant):
+        assert await seen(token=token) == {name: {"past"} for name in LISTS}
+    for token in (None, merchant, ""):
+        assert await entries(gateway, "/blog", token=token) == ["past"]
+
+    clock.advance(hours=3)
+
+    assert await seen(token=None) == {name: {"past", "soon"} for name in LISTS}
+    assert await entries(gateway, "/blog", token=None) == ["soon", "past"]
+
+
+async def test_a_photo_whose_bytes_are_not_there_yet_is_seen_by_editors_alone(gateway: GatewayClient) -> None:
+    gallery = await create_section(gateway, "GALLERY", slug="pictures")
+    now = gateway.state.clock.now()
+    photo = await create_node(
+        gateway.db,
+        type_=PHOTO,
+        node=NewNode("bike", "Bike", {"id": "a", "name": "A"}, key_in("ContentNode", gallery["id"]), ["t"]),
+        detail={"locked": now},
+        now=now,
+        operation_id="r-photo",
+    )
+
+    assert await children(gateway, "/pictures") == await tagged(gateway, "t") == ["bike"]
+    assert (await at(gateway, "/pictures/bike"))["__typename"] == "Photo"
+    assert await children(gateway, "/pictures", token=None) == await tagged(gateway, "t", token=None) == []
+    assert await at(gateway, "/pictures/bike", token=None) is None
+
+    whole = {"detail.file": ObjectId(), "visible_from": now}
+    await gateway.db["cms.nodes"].update_one({"_id": photo["_id"]}, {"$set": whole})
+
+    assert await children(gateway, "/pictures", token=None) == await tagged(gateway, "t", token=None) == ["bike"]
+
+
+async def test_entries_come_newest_first_in_pages_and_a_cursor_stays_good_as_time_passes(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    blog = await create_section(gateway, "BLOG", slug="blog")
+    for day in (2, 4, 1, 3):
+        await create_entry(gateway, blog, slug=f"day-{day}", publishOn=f"2020-01-0{day}T00:00:00Z")
+    await create_section(gateway, parentId=blog["id"], slug="attic")
+
+    first = (await gateway.data(ENTRIES, {"path": "/blog", "first": 2}, token=None))["content"]["entries"]
+    clock.advance(minutes=5)
+    after = {"path": "/blog", "first": 2, "after": first["pageInfo"]["endCursor"]}
+    second = (await gateway.data(ENTRIES, after, token=None))["content"]["entries"]
+
+    assert [node["slug"] for node in first["nodes"]] == ["day-4", "day-3"]
+    assert [node["slug"] for node in second["nodes"]] == ["day-2", "day-1"]
+    assert (first["pageInfo"]["hasNextPage"], second["pageInfo"]["hasNextPage"]) == (True, False)
+    assert await entries(gateway, "/blog/attic") == []
+
+
+async def test_the_same_key_creates_one_node(gateway: GatewayClient) -> None:
+    given = page_input(idempotencyKey="one")
+
+    first, again = [await gateway.result("createPage", given) for _ in range(2)]
+
+    assert first == again
+    assert await gateway.db["cms.nodes"].count_documents({}) == 1
+    assert await gateway.db["cms.revisions"].count_documents({}) == 1

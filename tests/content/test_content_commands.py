@@ -1,0 +1,287 @@
+"""Which commands the site sends: so many, to few shards, and every one served by an index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from bson import ObjectId
+
+from portico.gateway.work import doctor
+from portico.resolvers.content import jobs as content_jobs
+from portico.resolvers.indexes import migrate
+from portico.schema.nodes import encode_id
+from tests.gateway.test_routing import unroutable
+from tests.shop.test_shop_commands import assert_indexed, names, sent
+from tests.support.explaining import explain
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock
+from tests.support.interruptions import crashing
+from tests.support.site import (
+    FUTURE,
+    REVISIONS,
+    create_entry,
+    create_page,
+    create_section,
+    entry_input,
+    page_input,
+    section_input,
+)
+
+Given = dict[str, Any]
+NODES, TEXTS = "cms.nodes", "cms.revisions"
+# A node is named by its id, and the nodes of one section are on one shard: whoever knows only the id asks them all.
+BY_ID = "find cms.nodes _id"
+FILES_OF_NODE = "find cms.assets.files metadata.node metadata.removed"
+
+READS: dict[str, tuple[str, list[str], set[str]]] = {
+    "a node at the root": ('{ content(path: "/docs") { title path } }', [f"find {NODES}"], set()),
+    "a node three levels down": (
+        '{ content(path: "/docs/inner/page-0") { path ... on Page { text html } } }',
+        [f"find {NODES}"] * 3,
+        set(),
+    ),
+    "several nodes at once": (
+        """
+        {
+          a: content(path: "/docs/inner/page-0") { path } b: content(path: "/docs/inner/page-1") { title }
+          c: content(path: "/blog/entry-0") { path } d: content(path: "/none/at/all") { path }
+        }
+        """,
+        [f"find {NODES}"] * 6,
+        set(),
+    ),
+    "the paths of all that is in a section": (
+        '{ content(path: "/docs/inner") { ... on Section { children { nodes { path parent { title } } } } } }',
+        [f"find {NODES}"] * 4,
+        {BY_ID},
+    ),
+    "the entries of a blog with their texts": (
+        '{ content(path: "/blog") { ... on Section { entries { nodes { title html publishOn tags } } } } }',
+        [f"find {NODES}"] * 2,
+        set(),
+    ),
+    "what has a tag, wherever it stands": (
+        '{ contentByTag(tag: "t") { nodes { title path } } }',
+        [f"find {NODES}"] * 2,
+        {"find cms.nodes tags", "find cms.nodes tags visible_from", BY_ID},
+    ),
+    "the sections in a section with what is in each": (
+        """
+        { content(path: "/docs") { ... on Section { children { nodes { ... on Section {
+          title children(first: 2) { nodes { title } } entries(first: 2) { nodes { title } }
+        } } } } } }
+        """,
+        [f"aggregate {NODES}", f"aggregate {NODES}", f"find {NODES}", f"find {NODES}"],
+        set(),
+    ),
+}
+
+
+async def scene(gateway: GatewayClient) -> dict[str, Given]:
+    docs = await create_section(gateway, slug="docs")
+    inner = await create_section(gateway, slug="inner", parentId=docs["id"])
+    other = await create_section(gateway, slug="other", parentId=docs["id"])
+    blog = await create_section(gateway, "BLOG", slug="blog")
+    pages = [await create_page(gateway, slug=f"page-{number}", tags=["t"], parentId=inner["id"]) for number in range(4)]
+    for number in range(4):
+        await create_entry(gateway, blog, slug=f"entry-{number}", tags=["t"])
+    await create_entry(gateway, blog, slug="future", publishOn=FUTURE, tags=["t"])
+    return {"docs": docs, "inner": inner, "other": other, "blog": blog, "page": pages[0], "gone": pages[1]}
+
+
+async def test_every_read_sends_few_commands_along_indexes(gateway: GatewayClient) -> None:
+    await scene(gateway)
+    for name, (text, expected, to_all) in READS.items():
+        for token in ("", None):
+            commands = await sent(gateway, lambda text=text, token=token: gateway.data(text, token=token))  # type: ignore[misc]
+
+            assert names(commands) == expected, name
+            assert set(unroutable(commands)) <= to_all, name
+            await assert_indexed(gateway, commands)
+
+
+async def test_revisions_are_read_by_one_command_on_one_shard(gateway: GatewayClient) -> None:
+    page = await create_page(gateway)
+    for number in range(4):
+        given = {"id": page["id"], "nonce": page["nonce"], "text": str(number)}
+        page = (await gateway.result("editText", given))["content"]
+    text = REVISIONS.replace("first: 100", "first: 2").replace("nodes {", "pageInfo { endCursor } nodes {")
+    after = None
+    for verb in ("find", "aggregate"):
+        variables = {"id": page["id"], "after": after}
+        commands = await sent(gateway, lambda variables=variables: gateway.data(text, variables))  # type: ignore[misc]
+        after = (await gateway.data(text, variables))["node"]["revisions"]["pageInfo"]["endCursor"]
+
+        assert names(commands) == sorted([f"find {NODES}", f"{verb} {TEXTS}"])
+        assert unroutable(commands) == [BY_ID]
+        await assert_indexed(gateway, commands)
+    (revision,) = [one async for one in gateway.db[TEXTS].find({"number": 1})]
+    by_id = {"id": encode_id("Revision", revision["_id"])}
+    commands = await sent(gateway, lambda: gateway.data("query ($id: ID!) { node(id: $id) { id } }", by_id))
+    assert (names(commands), unroutable(commands)) == ([f"find {TEXTS}"], [])
+
+
+def _ids(node: Given) -> Given:
+    return {"id": node["id"], "nonce": node["nonce"]}
+
+
+# An edit reads the node, writes it, copies its text and takes the mark off; without a text there is nothing to copy.
+WRITES: dict[str, tuple[str, Any, list[str]]] = {
+    "a section at the root": ("createSection", lambda _: section_input(), [f"insert {NODES}"]),
+    "a page at the root": (
+        "createPage",
+        lambda _: page_input(),
+        [f"insert {NODES}", f"insert {TEXTS}", f"update {NODES}"],
+    ),
+    "an entry": (
+        "createBlogEntry",
+        lambda known: entry_input(known["blog"]),
+        [f"find {NODES}", f"find {NODES}", f"insert {NODES}", f"insert {TEXTS}", f"update {NODES}"],
+    ),
+    "another text": (
+        "editText",
+        lambda known: {**_ids(known["page"]), "text": "x"},
+        [f"find {NODES}", f"findAndModify {NODES}", f"insert {TEXTS}", f"update {NODES}"],
+    ),
+    "a text that comes too late": (
+        "editText",
+        lambda known: {**_ids(known["page"]), "text": "y"},
+        [f"find {NODES}", f"find {TEXTS}"],
+    ),
+    "another title of a section": (
+        "editMetadata",
+        lambda known: {**_ids(known["docs"]), "title": "x"},
+        [f"find {NODES}", f"findAndModify {NODES}"],
+    ),
+    "more tags": (
+        "addTags",
+        lambda known: {"id": known["page"]["id"], "tags": ["a"]},
+        [f"find {NODES}", f"findAndModify {NODES}"],
+    ),
+    "fewer tags": (
+        "removeTags",
+        lambda known: {"id": known["page"]["id"], "tags": ["a"]},
+        [f"find {NODES}", f"findAndModify {NODES}"],
+    ),
+    "deleting a page": (
+        "deleteContent",
+        lambda known: _ids(known["gone"]),
+        [
+            f"delete {NODES}",
+            f"delete {TEXTS}",
+            "delete intents",
+            "find cms.assets.files",
+            f"find {NODES}",
+            f"find {NODES}",
+            "update discussions",
+            "update intents",
+        ],
+    ),
+    "deleting a section": (
+        "deleteContent",
+        lambda known: _ids(known["other"]),
+        [
+            f"delete {NODES}",
+            f"delete {TEXTS}",
+            "delete intents",
+            "find cms.assets.files",
+            *[f"find {NODES}"] * 3,
+            f"update {NODES}",
+            "update discussions",
+            "update intents",
+        ],
+    ),
+}
+
+
+async def test_every_write_sends_few_commands_to_one_shard_each_once_the_node_is_known(gateway: GatewayClient) -> None:
+    known = await scene(gateway)
+    for name, (mutation, make, expected) in WRITES.items():
+        given = make(known)
+        kind = "Tags" if mutation.endswith("Tags") else mutation[0].upper() + mutation[1:]
+        text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
+        commands = await sent(gateway, lambda text=text, given=given: gateway.data(text, {"input": given}))  # type: ignore[misc]
+
+        assert names(commands) == expected, name
+        # Which files belong to a node the node does not tell.
+        assert set(unroutable(commands)) <= {BY_ID, FILES_OF_NODE}, name
+        await assert_indexed(gateway, commands)
+
+
+async def test_jobs_and_checks_go_along_indexes_and_write_to_one_shard(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    known = await scene(gateway)
+    for mutation, given, stop in (
+        ("createPage", page_input(parentId=known["docs"]["id"]), 2),
+        ("editText", {**_ids(known["page"]), "text": "x"}, 2),
+        ("deleteContent", _ids(known["other"]), 3),
+        ("deleteContent", _ids(known["gone"]), 3),
+    ):
+        with crashing(gateway, stop) as faulty:
+            await gateway.ask(MUTATIONS[mutation], {"input": given})
+        assert faulty.has_crashed
+    gateway.commands.clear()
+
+    settled = await content_jobs.finish_changes(gateway.db, now=clock.now() + timedelta(seconds=6))
+    for check in (doctor._content, doctor._revisions):
+        assert [problem async for problem in check(gateway.db)] == []
+    assert [one async for one in migrate(gateway.db)] == []
+
+    commands: list[Mapping[str, Any]] = [
+        command for command in gateway.commands.sent if command[next(iter(command))] in {NODES, TEXTS}
+    ]
+    assert settled == 4
+    assert set(unroutable(commands)) <= {
+        BY_ID,
+        "find cms.nodes deleting.at",
+        "find cms.nodes pending.at",
+        "find cms.nodes unrevised.at",
+        "find cms.nodes ",
+        "find cms.nodes type unrevised",
+        "find cms.revisions ",
+    }
+    for command in commands:
+        for plan in await explain(gateway.db, command):
+            assert not plan.scans_collection, command
+            assert not plan.sorts_in_memory, command
+
+
+async def test_a_page_of_a_long_list_examines_little_more_than_it_shows(gateway: GatewayClient) -> None:
+    blog = await create_section(gateway, "BLOG", slug="blog")
+    await create_entry(gateway, blog, slug="first", tags=["t"])
+    one = await gateway.db[NODES].find_one({"slug": "first"})
+    assert one is not None
+    day = timedelta(days=1)
+    await gateway.db[NODES].insert_many(
+        [
+            {
+                **one,
+                "_id": ObjectId(),
+                "slug": f"entry-{number}",
+                "created": one["created"] - number * day,
+                "visible_from": one["visible_from"] - number * day,
+                "detail": {"text": "x", "publish_on": one["visible_from"] - number * day},
+            }
+            for number in range(2_000)
+        ]
+    )
+    lists = {
+        "entries": '{ list: content(path: "/blog") { ... on Section { page: entries(first: 20 AFTER) ROWS } } }',
+        "children": '{ list: content(path: "/blog") { ... on Section { page: children(first: 20 AFTER) ROWS } } }',
+        "tags": '{ page: contentByTag(tag: "t", first: 20 AFTER) ROWS }',
+    }
+    rows = "{ nodes { slug } pageInfo { endCursor } }"
+    for name, text in lists.items():
+        after = ""
+        query = text.replace("ROWS", rows)
+        for _ in range(30):
+            data = await gateway.data(query.replace("AFTER", after), token=None)
+            page = (data.get("list") or data)["page"]
+            after = f', after: "{page["pageInfo"]["endCursor"]}"'
+        query = query.replace("AFTER", after)
+        commands = await sent(gateway, lambda query=query: gateway.data(query, token=None))  # type: ignore[misc]
+        plans = [plan for command in commands for plan in await explain(gateway.db, command)]
+
+        assert sum(plan.documents_examined for plan in plans) <= 30, name

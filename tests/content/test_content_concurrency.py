@@ -1,0 +1,229 @@
+"""The site while many editors change it at once: every accepted text is kept, and everybody else is told."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.resolvers.content import creation as content_creation
+from portico.resolvers.content import deletion as content_deletion
+from portico.resolvers.content import jobs as content_jobs
+from portico.resolvers.content.creation import NewNode
+from portico.resolvers.errors import DomainError
+from portico.schema.nodes import key_in
+from portico.schema.roles import Role
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants
+from tests.support.interruptions import database_of, delayed
+from tests.support.site import REVISIONS, at, create_page, create_section, page_input, section_input
+
+from .test_content_merge import patched
+
+Given = dict[str, Any]
+ROUNDS = 400 if IS_SOAK else 100
+
+
+def kinds(results: list[Any]) -> Counter[str]:
+    return Counter(result["__typename"] for result in results)
+
+
+async def texts_of(gateway: GatewayClient, page: Given) -> list[Given]:
+    """All revisions, oldest first."""
+    found: list[Given] = []
+    after = None
+    while True:
+        text = REVISIONS.replace("nodes {", "pageInfo { hasNextPage endCursor } nodes {")
+        shown = (await gateway.data(text, {"id": page["id"], "after": after}))["node"]["revisions"]
+        found += shown["nodes"]
+        after = shown["pageInfo"]["endCursor"]
+        if not shown["pageInfo"]["hasNextPage"]:
+            return found[::-1]
+
+
+async def test_of_two_editors_at_once_one_saves_and_the_other_is_told_a_hundred_times(gateway: GatewayClient) -> None:
+    page = await create_page(gateway, text="top\n\nmiddle\n\nbottom\n")
+    tokens = {name: gateway.token(name, [Role.EDITOR]) for name in ("ann", "bob")}
+    accepted = [page["text"]]
+    nonce = page["nonce"]
+    for number in range(ROUNDS):
+        base = accepted[-1]
+        lines = base.split("\n")
+        edits = {
+            "ann": "\n".join([f"top {number} by ann", *lines[1:]]),
+            "bob": "\n".join([*lines[:-2], f"bottom {number} by bob", ""]),
+        }
+
+        async def save(name: str, edits: dict[str, str] = edits, nonce: str = nonce) -> tuple[str, Given]:
+            given = {"id": page["id"], "nonce": nonce, "text": edits[name]}
+            return name, await gateway.result("editText", given, token=tokens[name])
+
+        results = dict(await asyncio.gather(*(save(name) for name in random.Random(number).sample(sorted(edits), 2))))
+        assert kinds(list(results.values())) == {"ContentPayload": 1, "EditConflict": 1}
+        (winner,) = [name for name, result in results.items() if result["__typename"] == "ContentPayload"]
+        (told,) = [result for result in results.values() if result["__typename"] == "EditConflict"]
+        loser = "bob" if winner == "ann" else "ann"
+
+        accepted.append(edits[winner])
+        nonce = results[winner]["content"]["nonce"]
+        assert told["current"]["nonce"] == nonce
+        assert told["baseText"] == base
+        assert patched(edits[winner], told["diff"]) == edits[loser]
+        merged = told["mergedText"].split("\n")
+        assert (merged[0], merged[-2]) == (edits["ann"].split("\n")[0], edits["bob"].split("\n")[-2])
+
+    kept = await texts_of(gateway, page)
+    assert [one["text"] for one in kept] == accepted
+    assert kept[-1]["nonce"] == nonce
+    await assert_invariants(gateway)
+
+
+async def test_many_editors_who_merge_and_try_again_all_get_their_line_in(gateway: GatewayClient) -> None:
+    editors = 12
+    page = await create_page(gateway, slug="page", text="\n\n".join(f"line {number}" for number in range(editors)))
+
+    async def save(number: int) -> int:
+        nonce = page["nonce"]
+        text = page["text"].replace(f"line {number}\n", f"line {number}!\n") + ("!" if number == editors - 1 else "")
+        for attempt in range(100):
+            given = {"id": page["id"], "nonce": nonce, "text": text}
+            result = await gateway.result("editText", given)
+            if result["__typename"] == "ContentPayload":
+                return attempt
+            nonce, text = result["current"]["nonce"], result["mergedText"]
+            assert text is not None
+        raise AssertionError(number)
+
+    attempts = await asyncio.gather(*(save(number) for number in range(editors)))
+
+    found = await at(gateway, "/page")
+    assert max(attempts) > 0
+    assert found["text"] == "\n\n".join(f"line {number}!" for number in range(editors))
+    assert len(await texts_of(gateway, page)) == editors + 1
+    await assert_invariants(gateway)
+
+
+async def test_editors_texts_titles_tags_and_restorations_at_once_are_each_written_or_refused(
+    gateway: GatewayClient,
+) -> None:
+    page = await create_page(gateway, text="0")
+    (first,) = await texts_of(gateway, page)
+    now = page
+    rng = random.Random(5)
+    for number in range(8):
+        own = {"id": page["id"], "nonce": now["nonce"]}
+        calls: list[tuple[str, Given]] = [
+            ("editText", {**own, "text": str(number)}),
+            ("editMetadata", {**own, "title": f"Title {number}"}),
+            ("restoreRevision", {**own, "revisionId": first["id"]}),
+            ("addTags", {"id": page["id"], "tags": [f"tag {number}"]}),
+            ("addTags", {"id": page["id"], "tags": [f"other {number}"]}),
+        ]
+        rng.shuffle(calls)
+        with database_of(gateway, delayed(gateway.db, rng, 0.005)):
+            results = await asyncio.gather(*(gateway.result(mutation, given) for mutation, given in calls))
+
+        assert kinds(results) == {"ContentPayload": 3, "EditConflict": 2}
+        (now,) = [
+            result["content"]
+            for (mutation, _), result in zip(calls, results, strict=True)
+            if mutation != "addTags" and result["__typename"] == "ContentPayload"
+        ]
+
+    assert len(await texts_of(gateway, page)) == 9
+    tags = (await gateway.db["cms.nodes"].find_one({}) or {})["tags"]
+    assert sorted(tags) == sorted(f"{kind} {number}" for kind in ("tag", "other") for number in range(8))
+    await assert_invariants(gateway)
+
+
+async def test_of_many_nodes_of_any_type_with_one_path_one_is_created(gateway: GatewayClient) -> None:
+    folder = await create_section(gateway, slug="docs")
+    place = {"slug": "same", "parentId": folder["id"]}
+
+    results = await asyncio.gather(
+        *(gateway.result("createPage", page_input(**place)) for _ in range(10)),
+        *(gateway.result("createSection", section_input(**place)) for _ in range(10)),
+    )
+
+    assert kinds(results) == {"ContentPayload": 1, "SlugTaken": 19}
+    assert await gateway.db["cms.nodes"].count_documents({"slug": "same"}) == 1
+    await assert_invariants(gateway)
+
+
+async def test_of_many_nodes_that_take_one_slug_one_gets_it(gateway: GatewayClient) -> None:
+    pages = [await create_page(gateway) for _ in range(10)]
+
+    results = await asyncio.gather(
+        *(gateway.result("editMetadata", {"id": page["id"], "nonce": page["nonce"], "slug": "same"}) for page in pages)
+    )
+
+    assert kinds(results) == {"ContentPayload": 1, "SlugTaken": 9}
+    await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_nothing_is_left_below_a_section_that_was_deleted_while_things_were_put_there(
+    gateway: GatewayClient, seed: int
+) -> None:
+    rng = random.Random(seed)
+    section = await create_section(gateway)
+    given = {"id": section["id"], "nonce": section["nonce"]}
+    put = [gateway.result("createPage", page_input(parentId=section["id"])) for _ in range(3)]
+    put += [gateway.result("createSection", section_input(parentId=section["id"])) for _ in range(3)]
+    taken = [gateway.result("deleteContent", given) for _ in range(3)]
+    calls = [*put, *taken]
+    rng.shuffle(calls)
+
+    with database_of(gateway, delayed(gateway.db, rng, 0.01)):
+        found = kinds(await asyncio.gather(*calls))
+
+    assert set(found) <= {"ContentPayload", "NotFound", "DeletedPayload", "SectionNotEmpty"}
+    left = await gateway.db["cms.nodes"].count_documents({})
+    if found["DeletedPayload"]:
+        assert (found["DeletedPayload"], found["ContentPayload"], left) == (1, 0, 0)
+    else:
+        assert left == 1 + found["ContentPayload"]
+    await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("seed", range(8 if IS_SOAK else 2))
+async def test_writers_that_crash_at_random_leave_nothing_that_the_jobs_do_not_settle(
+    gateway: GatewayClient, clock: SettableClock, seed: int
+) -> None:
+    rng = random.Random(seed)
+    author = {"id": "a", "name": "A"}
+    sections = [await create_section(gateway) for _ in range(2)]
+
+    async def write(number: int) -> None:
+        section = key_in("ContentNode", rng.choice(sections)["id"])
+        _, database = FaultyDatabase.around(gateway.db, rng.choice([None, *range(6)]))
+        now, operation_id = clock.now(), f"r-{seed}-{number}"
+        try:
+            if rng.random() < 0.7:
+                node = NewNode(f"page-{number}", "Page", author, section)
+                await content_creation.create_page(database, node=node, text="x", now=now, operation_id=operation_id)
+            else:
+                found = await gateway.db["cms.nodes"].find_one({"_id": section})
+                if found is not None:
+                    await content_deletion.delete_content(
+                        database, node_id=section, nonce=found["nonce"], now=now, operation_id=operation_id
+                    )
+        except (Crash, DomainError):
+            return
+
+    async def jobs() -> None:
+        for _ in range(5):
+            await asyncio.sleep(0.02)
+            clock.advance(seconds=6)
+            await content_jobs.finish_changes(gateway.db, now=clock.now())
+
+    await asyncio.gather(*(write(number) for number in range(20)), jobs())
+    clock.advance(seconds=6)
+    await content_jobs.finish_changes(gateway.db, now=clock.now())
+
+    for mark in ("pending", "unrevised", "deleting"):
+        assert await gateway.db["cms.nodes"].find_one({mark: {"$exists": True}}) is None
+    await assert_invariants(gateway)

@@ -1,0 +1,210 @@
+"""Importing posts: front matter and text become entries; doing it again changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.test_imports import Imported, put
+from tests.support import real_data
+from tests.support.harness import GatewayClient, assert_invariants
+from tests.support.site import REVISIONS, at, create_page, create_section
+
+Given = dict[str, Any]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "posts.jsonl"
+
+
+def post(**fields: Any) -> Given:
+    """A valid post."""
+    return {"slug": "first", "title": "First", "text": "Text.", "publishOn": "2020-01-02T03:04:05.000Z", **fields}
+
+
+async def imported(gateway: GatewayClient, file: Path, *posts: Given) -> Imported:
+    return await put(gateway.db, "posts", file, posts)
+
+
+async def test_a_post_becomes_an_entry_of_a_blog_that_is_made_for_it(gateway: GatewayClient, file: Path) -> None:
+    done = await imported(
+        gateway, file, post(tags=["b", "a"], author={"id": "u1", "name": "Ann"}, layout="post", extra={"x": 1})
+    )
+
+    found = await at(gateway, "/blog/first", token=None)
+    assert done.counts == {"created": 1}
+    published = "2020-01-02T03:04:05.000Z"
+    assert (found["__typename"], found["title"], found["text"], found["tags"]) == (
+        "BlogEntry",
+        "First",
+        "Text.",
+        ["b", "a"],
+    )
+    assert (found["author"], found["created"], found["publishOn"]) == (
+        {"id": "u1", "name": "Ann"},
+        published,
+        published,
+    )
+    assert (await at(gateway, "/blog"))["kind"] == "BLOG"
+    await assert_invariants(gateway)
+
+
+async def test_posts_go_into_the_blogs_that_they_name(gateway: GatewayClient, file: Path) -> None:
+    await create_section(gateway, slug="team")
+    await create_section(gateway, "BLOG", slug="news", title="News")
+
+    done = await imported(gateway, file, post(blog="/team/our-blog"), post(blog="/news"), post())
+
+    assert done.counts == {"created": 3}
+    assert (await at(gateway, "/team/our-blog"))["title"] == "Our blog"
+    assert [(await at(gateway, path))["title"] for path in ("/team/our-blog/first", "/news/first")] == ["First"] * 2
+    assert (await at(gateway, "/news"))["title"] == "News"
+
+
+@pytest.mark.parametrize(
+    ("fields", "author"),
+    [
+        ({}, {"id": "import", "name": "Import"}),
+        ({"authors": ["ann", "bob"]}, {"id": "ann, bob", "name": "ann, bob"}),
+        ({"author": " Ann "}, {"id": "Ann", "name": "Ann"}),
+        ({"authors": []}, {"id": "import", "name": "Import"}),
+    ],
+)
+async def test_an_author_may_be_named_in_several_ways(
+    gateway: GatewayClient, file: Path, fields: Given, author: Given
+) -> None:
+    await imported(gateway, file, post(**fields))
+
+    assert (await at(gateway, "/blog/first"))["author"] == author
+
+
+async def test_a_day_begins_at_midnight_and_without_one_a_post_is_a_draft(gateway: GatewayClient, file: Path) -> None:
+    dated, draft = post(date="2014-03-12"), post(slug="draft")
+    del dated["publishOn"], draft["publishOn"]
+
+    await imported(gateway, file, dated, draft)
+
+    assert (await at(gateway, "/blog/first"))["publishOn"] == "2014-03-12T00:00:00.000Z"
+    assert (await at(gateway, "/blog/draft"))["publishOn"] is None
+    assert await at(gateway, "/blog/draft", token=None) is None
+
+
+async def test_what_has_changed_is_an_edit_like_any_other(gateway: GatewayClient, file: Path) -> None:
+    await imported(gateway, file, post(), post(slug="second"))
+    before = await at(gateway, "/blog/first")
+
+    again = await imported(gateway, file, post(), post(slug="second"))
+    changed = await imported(
+        gateway, file, post(title="Other", text="New.", tags=["x"], publishOn=None), post(slug="second")
+    )
+    found = await at(gateway, "/blog/first")
+    revisions = (await gateway.data(REVISIONS, {"id": found["id"]}))["node"]["revisions"]["nodes"]
+
+    assert again.counts == {"unchanged": 2}
+    assert changed.counts == {"changed": 1, "unchanged": 1}
+    assert (found["title"], found["text"], found["tags"], found["publishOn"]) == ("Other", "New.", ["x"], None)
+    assert (found["id"], found["created"]) == (before["id"], before["created"])
+    assert found["nonce"] != before["nonce"]
+    assert [one["text"] for one in revisions] == ["New.", "Text."]
+    await assert_invariants(gateway)
+
+
+async def test_the_last_of_several_posts_with_one_path_stays(gateway: GatewayClient, file: Path) -> None:
+    done = await imported(gateway, file, post(text="One."), post(text="Two."))
+
+    assert done.counts == {"created": 1, "changed": 1}
+    assert (await at(gateway, "/blog/first"))["text"] == "Two."
+
+
+NO_SLUG = "slug: Slug may hold letters a to z, digits, and '-', '_' or '.' between them."
+NO_INSTANT = "publishOn: DateTime must be an RFC 3339 text with a zone, e.g. 2012-03-09T20:55:36.000Z."
+NO_DAY = "date: DateTime cannot represent '2014-02-30T00:00:00Z': there is no such instant."
+BAD: list[tuple[Given, str]] = [
+    ({"slug": None}, "slug: it is missing"),
+    (
+        {"slug": "A b"},
+        NO_SLUG,
+    ),
+    ({"title": ""}, "title: Title must not be empty."),
+    ({"title": 1}, "title: a text is wanted"),
+    ({"text": None}, "text: it is missing"),
+    ({"text": "x" * 300_000}, "text: Text has 300,000 characters; 262,144 are allowed."),
+    ({"tags": "x"}, "tags: a list is wanted"),
+    ({"tags": ["x", ""]}, "tags.1: Tags must not be empty."),
+    (
+        {"publishOn": "yesterday"},
+        NO_INSTANT,
+    ),
+    (
+        {"publishOn": None, "date": "2014-02-30"},
+        NO_DAY,
+    ),
+    ({"blog": "blog"}, "blog: a path such as '/blog' is wanted"),
+    ({"blog": "/../etc"}, "blog: a path such as '/blog' is wanted"),
+    ({"blog": "/none/blog"}, "blog: there is no section '/none'"),
+    ({"blog": "/about"}, "blog: what is at '/about' is no blog"),
+    ({"blog": "/about/blog"}, "blog: A section stands below a section."),
+    ({"author": {"name": "x"}}, "author.id: it is missing"),
+    ({"author": 1}, "author: a text is wanted"),
+    ({"slug": "attic"}, "slug: another node has the slug"),
+]
+
+
+async def test_each_bad_post_is_named_and_the_good_ones_are_kept(gateway: GatewayClient, file: Path) -> None:
+    blog = await create_section(gateway, "BLOG", slug="blog")
+    await create_section(gateway, slug="attic", parentId=blog["id"])
+    await create_page(gateway, slug="about")
+    rows = [post(slug=f"bad-{number}") | fields for number, (fields, _) in enumerate(BAD)]
+
+    done = await imported(gateway, file, *rows, post())
+
+    assert done.reasons == [(number + 1, reason) for number, (_, reason) in enumerate(BAD)]
+    assert done.counts == {"created": 1, "failed": len(BAD)}
+    assert (await at(gateway, "/blog/first"))["text"] == "Text."
+    await assert_invariants(gateway)
+
+
+async def test_a_real_blog_of_three_hundred_posts_is_imported_as_it_is(gateway: GatewayClient, file: Path) -> None:
+    given = real_data.rows("posts")
+
+    first = await put(gateway.db, "posts", file, given)
+    again = await put(gateway.db, "posts", file, given)
+
+    assert (first.counts, first.reasons) == ({"created": 300}, [])
+    assert again.counts == {"unchanged": 300}
+    shown: list[Given] = []
+    after = None
+    text = """
+    query ($after: String) {
+      content(path: "/blog") {
+        ... on Section {
+          entries(first: 100, after: $after) {
+            nodes { slug path title text html tags publishOn author { name } }
+            pageInfo { hasNextPage endCursor }
+          }
+        }
+      }
+    }
+    """
+    while True:
+        page = (await gateway.data(text, {"after": after}, token=None))["content"]["entries"]
+        shown += page["nodes"]
+        after = page["pageInfo"]["endCursor"]
+        if not page["pageInfo"]["hasNextPage"]:
+            break
+    by_slug = {row["slug"]: row for row in given}
+    assert [one["publishOn"] for one in shown] == sorted((one["publishOn"] for one in shown), reverse=True)
+    assert len(shown) == len(given)
+    for one in shown:
+        row = by_slug[one["slug"]]
+        assert (one["text"], one["publishOn"][:10], one["path"]) == (row["text"], row["date"], f"/blog/{one['slug']}")
+        assert one["title"].split() == row["title"].split()
+        assert set(one["tags"]) == {" ".join(tag.split()) for tag in row["tags"]}
+        assert "<script" not in one["html"]
+    feed = await gateway.http.get("/feeds/blog.atom")
+    assert feed.status_code == 200
+    assert feed.text.count("<entry>") == 20
+    await assert_invariants(gateway)

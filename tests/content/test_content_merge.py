@@ -1,0 +1,166 @@
+"""What an edit that comes too late is told: a diff that leads to its text, and a merge that holds both edits."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portico.resolvers.content.merge import LineMatcher, compare, merged, unified_diff
+
+LINES = st.lists(
+    st.sampled_from(["", "a", "b", "c", "d", "\r", "+", "-x", " ", "@@ -1 +1 @@", "\\", "é\u2028"]), max_size=30
+)
+TEXTS = st.builds("\n".join, LINES)
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@\n")
+
+
+def patched(text: str, diff: str) -> str:
+    """The text after a unified diff, as `patch` does it: every hunk must fit where it says."""
+    old = re.findall(r"[^\n]*\n|[^\n]+", text)
+    rows = re.findall(r"[^\n]*\n", diff)
+    if not rows:
+        return text
+    assert [row[:4] for row in rows[:2]] == ["--- ", "+++ "]
+    new: list[str] = []
+    done, number = 0, 2
+    while number < len(rows):
+        hunk = _HUNK.fullmatch(rows[number])
+        assert hunk is not None, rows[number]
+        start, count = int(hunk[1]), int(hunk[2] or 1)
+        new_start, new_count = int(hunk[3]), int(hunk[4] or 1)
+        first = start - 1 if count else start
+        new += old[done:first]
+        done = first
+        assert len(new) == (new_start - 1 if new_count else new_start)
+        number += 1
+        end, new_end = done + count, len(new) + new_count
+        while done < end or len(new) < new_end:
+            sign, line = rows[number][0], rows[number][1:]
+            number += 1
+            if number < len(rows) and rows[number].startswith("\\ "):
+                line = line[:-1]
+                number += 1
+            if sign in " -":
+                assert old[done] == line
+                done += 1
+            if sign in " +":
+                new.append(line)
+    return "".join(new + old[done:])
+
+
+@given(TEXTS, TEXTS)
+def test_the_diff_applied_to_the_current_text_is_the_callers(current: str, proposed: str) -> None:
+    diff = unified_diff(current, proposed)
+
+    assert patched(current, diff) == proposed
+    assert (diff == "") is (current == proposed)
+
+
+@given(TEXTS, TEXTS)
+def test_the_lines_that_match_are_alike_and_in_order(one: str, other: str) -> None:
+    a, b = one.split("\n"), other.split("\n")
+
+    blocks = LineMatcher(None, a, b).get_matching_blocks()
+
+    assert blocks[-1] == (len(a), len(b), 0)
+    before = (0, 0)
+    for start, new_start, length in blocks:
+        assert start >= before[0]
+        assert new_start >= before[1]
+        assert a[start : start + length] == b[new_start : new_start + length]
+        before = (start + length, new_start + length)
+
+
+@given(TEXTS, TEXTS)
+def test_who_changed_nothing_takes_nothing_away(base: str, edited: str) -> None:
+    assert merged(base, edited, base) == edited
+    assert merged(base, base, edited) == edited
+    assert merged(base, edited, edited) == edited
+
+
+@given(
+    before=st.lists(st.sampled_from("abc"), max_size=5),
+    after=st.lists(st.sampled_from("abc"), max_size=5),
+    between=st.integers(1, 5),
+    ours=LINES,
+    theirs=LINES,
+)
+def test_a_merge_holds_both_edits_where_a_line_that_neither_touched_is_between(
+    before: list[str], after: list[str], between: int, ours: list[str], theirs: list[str]
+) -> None:
+    middle = [f"between {number}" for number in range(between)]
+    base = ["first", *middle, "last"]
+
+    both = merged(
+        "\n".join(base), "\n".join([*before, *ours, *middle, "last"]), "\n".join(["first", *middle, *theirs, *after])
+    )
+
+    assert both == "\n".join([*before, *ours, *middle, *theirs, *after])
+
+
+def test_edits_of_one_line_or_of_neighbours_are_not_merged() -> None:
+    assert merged("a\nb\nc\n", "x\nb\nc\n", "y\nb\nc\n") is None
+    assert merged("a\nb\nc\n", "x\nb\nc\n", "a\ny\nc\n") is None
+    assert merged("a\nb\nc\n", "b\nc\n", "x\nb\nc\n") is None
+    assert merged("a\nb\n", "a\nb\none\n", "a\nb\nother\n") is None
+
+
+def test_a_new_line_at_the_end_does_not_touch_the_last_one() -> None:
+    assert merged("a\nb", "A\nb", "a\nb\nc") == "A\nb\nc"
+    assert merged("a\nb\n", "A\nb\n", "a\nb\nc\n") == "A\nb\nc\n"
+
+
+def test_a_diff_looks_as_people_know_it() -> None:
+    assert unified_diff("One.\n\nTwo.\n", "One!\n\nTwo.") == (
+        "--- current\n+++ proposed\n@@ -1,3 +1,3 @@\n-One.\n+One!\n \n-Two.\n+Two.\n\\ No newline at end of file\n"
+    )
+    assert unified_diff("", "a\n") == "--- current\n+++ proposed\n@@ -0,0 +1 @@\n+a\n"
+
+
+async def test_without_a_base_there_is_a_diff_and_no_merge() -> None:
+    assert await compare(None, "a", "b") == (unified_diff("a", "b"), None)
+
+
+LONG = 256 * 1024
+
+
+def _bombs() -> dict[str, tuple[str, str, str]]:
+    rng = random.Random(1)
+    numbers = [str(number) for number in range(40_000)]
+
+    def drawn(lines: list[str], count: int) -> tuple[str, str, str]:
+        one, two, three = ("\n".join(rng.choices(lines, k=count)) for _ in range(3))
+        return one, two, three
+
+    return {
+        "empty lines": ("\n" * LONG, "\n" * (LONG - 1), "\n" * (LONG - 2)),
+        "every other line": (
+            "\n".join(numbers),
+            "\n".join(line if number % 2 else f"x{line}" for number, line in enumerate(numbers)),
+            "\n".join(line if number % 3 else f"y{line}" for number, line in enumerate(numbers)),
+        ),
+        "shuffled": (
+            "\n".join(numbers),
+            "\n".join(reversed(numbers)),
+            "\n".join(rng.sample(numbers, len(numbers))),
+        ),
+        "a few lines, often": drawn(list("abcdefgh"), LONG // 2),
+        "many lines, now and then": drawn(numbers[:1000], LONG // 4),
+    }
+
+
+@pytest.mark.parametrize("name", _bombs())
+async def test_no_texts_take_long_to_compare(name: str) -> None:
+    base, current, proposed = _bombs()[name]
+
+    began = time.process_time()
+    found = await compare(base, current, proposed)
+    took = time.process_time() - began
+
+    assert patched(current, found.diff) == proposed
+    assert took < 10

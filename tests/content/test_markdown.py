@@ -1,0 +1,183 @@
+"""Markdown: what it makes of texts, what it lets nobody do, and that it comes to an end."""
+
+from __future__ import annotations
+
+import re
+import time
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portico.schema.markdown import LONGEST, MAX_BRACKETS, MAX_PARAGRAPH, MAX_TAGS, comment_html, page_html
+
+BOTH = pytest.mark.parametrize("render", [page_html, comment_html])
+
+
+@BOTH
+def test_commonmark_becomes_html(render: object) -> None:
+    assert callable(render)
+    text = "# Head\n\nSome *em* and **strong** `code`.\n\n1. one\n2. two\n\n> quoted\n\n```python\nx = 1 < 2\n```\n"
+
+    assert render(text) == (
+        "<h1>Head</h1>\n<p>Some <em>em</em> and <strong>strong</strong> <code>code</code>.</p>\n"
+        "<ol>\n<li>one</li>\n<li>two</li>\n</ol>\n<blockquote>\n<p>quoted</p>\n</blockquote>\n"
+        '<pre><code class="language-python">x = 1 &lt; 2\n</code></pre>\n'
+    )
+
+
+@BOTH
+def test_links_vouch_for_nothing_and_pictures_come_by_http_alone(render: object) -> None:
+    assert callable(render)
+
+    assert render('[a](https://example.com "t")') == (
+        '<p><a href="https://example.com" title="t" rel="nofollow noopener">a</a></p>\n'
+    )
+    assert render("[a](/about) <mailto:a@example.com>") == (
+        '<p><a href="/about" rel="nofollow noopener">a</a> '
+        '<a href="mailto:a@example.com" rel="nofollow noopener">mailto:a@example.com</a></p>\n'
+    )
+    assert render("![a](/assets/x.png) ![b](http://example.com/b.png)") == (
+        '<p><img src="/assets/x.png" alt="a"> <img src="http://example.com/b.png" alt="b"></p>\n'
+    )
+    assert render("![a](mailto:a@example.com)") == '<p><img alt="a"></p>\n'
+
+
+def test_the_html_of_a_page_is_kept_as_far_as_it_is_harmless() -> None:
+    assert page_html("<table><tr><td colspan=2 onclick=x()>a</td></tr></table>") == (
+        '<table><tbody><tr><td colspan="2">a</td></tr></tbody></table>'
+    )
+    assert page_html("a <b class='x' style='position:fixed'>b</b><script>alert(1)</script>") == "<p>a <b>b</b></p>\n"
+    assert page_html("<p class='language-x'><code class='y'>a</code></p>") == "<p><code>a</code></p>"
+    assert page_html("<img src=x.png width=1e9 height=20>") == '<img src="x.png" height="20">'
+
+
+def test_the_html_of_a_comment_is_shown() -> None:
+    assert comment_html("a List<String> <b>b</b>\n\n<div>") == (
+        "<p>a List&lt;String&gt; &lt;b&gt;b&lt;/b&gt;</p>\n<p>&lt;div&gt;</p>\n"
+    )
+
+
+ATTACKS = [
+    "<script>alert(1)</script>",
+    "<ScRiPt src=//evil.example/x.js></sCrIpT>",
+    "<img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)><animate onbegin=alert(1)>",
+    "[a](javascript:alert(1))",
+    "[a](JaVaScRiPt&colon;alert(1))",
+    "[a](java\tscript:alert(1))",
+    "<a href='java\nscript:alert(1)'>a</a>",
+    "<a href=' javascript:alert(1)'>a</a>",
+    "[a](data:text/html;base64,PHNjcmlwdD4=)",
+    "![a](data:image/svg+xml;base64,PHN2Zz4=)",
+    "[a](vbscript:x)",
+    "<iframe src='https://evil.example'></iframe>",
+    "<object data=x></object><embed src=x>",
+    "<style>*{display:none}</style>",
+    "<form action=//evil.example><input name=a><button>b</button></form>",
+    "<base href=//evil.example>",
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<link rel=stylesheet href=//evil.example>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "<p id=login name=login>",
+    '```"onmouseover=alert(1)\nx\n```',
+    '``` x" class="fixed\nx\n```',
+    '!["onerror=alert(1)](x)',
+    "[a]: javascript:alert(1)\n[a]",
+    "<!--><img src=x onerror=alert(1)>-->",
+    "<details open ontoggle=alert(1)>",
+]
+
+
+class _Harmless(HTMLParser):
+    """Notes everything that could do harm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wrong: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in {
+            "script",
+            "style",
+            "iframe",
+            "object",
+            "embed",
+            "form",
+            "input",
+            "svg",
+            "math",
+            "base",
+            "meta",
+            "link",
+        }:
+            self.wrong.append(tag)
+        for name, value in attrs:
+            url = re.sub(r"[\s\x00-\x1f]", "", value or "").lower()
+            is_bad_url = name in {"href", "src"} and re.match(r"(?!https?:|mailto:)[a-z][a-z0-9+.-]*:", url)
+            if name.startswith("on") or name in {"style", "id", "name"} or is_bad_url:
+                self.wrong.append(f"{tag} {name}={value}")
+
+
+def harm_in(html: str) -> list[str]:
+    parser = _Harmless()
+    parser.feed(html)
+    parser.close()
+    return parser.wrong
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+@BOTH
+def test_no_text_runs_or_frames_anything(render: object, text: str) -> None:
+    assert callable(render)
+    assert harm_in(render(text)) == []
+    assert harm_in(render(f"a {text} b\n\n> {text}")) == []
+
+
+@given(st.lists(st.sampled_from([*ATTACKS, "[", "](", ")", "*", "`", "\n", "> ", "<", "'", '"', "a"]), max_size=12))
+def test_no_mixture_does_either(parts: list[str]) -> None:
+    text = "".join(parts)
+
+    assert harm_in(page_html(text)) == harm_in(comment_html(text)) == []
+
+
+BOMBS = {
+    "open brackets": "[" * MAX_PARAGRAPH,
+    "open pictures": "![" * MAX_BRACKETS + "a " * 9_000,
+    "open links": "[a](" * (MAX_PARAGRAPH // 4),
+    "emphasis": "*a_ " * (MAX_PARAGRAPH // 4),
+    "strong": "a**b" + "c* " * (MAX_PARAGRAPH // 3),
+    "code": "".join("a" + "`" * length for length in range(1, 200)),
+    "quotes": ">" * MAX_PARAGRAPH,
+    "lists": "- " * (MAX_PARAGRAPH // 2),
+    "deeper and deeper lists": "\n".join(" " * (2 * depth) + "- a" for depth in range(140)),
+    "open tags": "<a b='" * (MAX_PARAGRAPH // 6),
+    "nested tags": "<div>" * (LONGEST // 5),
+    "nested tags, each a block": "<div>\n\n" * MAX_TAGS,
+    "open sections": "<![CDATA[" * (MAX_PARAGRAPH // 9),
+    "a long line": "a" * LONGEST,
+    "a text that is too long": "[" * (LONGEST + 1),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+@BOTH
+def test_a_bomb_costs_little_and_nests_not_without_end(render: object, name: str) -> None:
+    assert callable(render)
+    began = time.process_time()
+
+    html = render(BOMBS[name])
+
+    assert time.process_time() - began < 2
+    assert html.count("<blockquote>") + html.count("<ul>") <= 2 * 20
+
+
+@BOTH
+def test_what_is_not_rendered_is_shown_as_it_was_written(render: object) -> None:
+    assert callable(render)
+    bomb = "[<b>" * (MAX_BRACKETS + 1)
+
+    assert render(f"*a*\n\n{bomb}") == f"<p><em>a</em></p>\n<p>\n{bomb.replace('<', '&lt;').replace('>', '&gt;')}</p>\n"
+    assert render("<" * (LONGEST + 1)) == f"<pre>{'&lt;' * (LONGEST + 1)}</pre>"

@@ -1,0 +1,116 @@
+"""What uploads and reads of photos cost: which commands they send, where those go, and that each has an index."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.gateway.test_routing import unroutable
+from tests.support.explaining import explain
+from tests.support.harness import GatewayClient
+from tests.support.photos import PicturesHere, create_gallery, create_photo, noise, photo_input, result
+
+_BEGUN = ["insert cms.nodes", "find cms.nodes", "update cms.nodes"]
+_CHUNKS = ["insert cms.assets.chunks"] * 2
+_EXAMINED = ["find cms.assets.chunks"] * 2
+_ENDED = ["findAndModify cms.nodes", "update cms.assets.files"]
+# What is asked for by the id of a node alone goes to all shards: what stands below one section is on one.
+BY_ID = "find cms.nodes _id"
+
+
+@pytest.fixture(autouse=True)
+def _quick(gateway: GatewayClient) -> None:
+    gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+
+
+async def assert_indexed(gateway: GatewayClient) -> None:
+    for command in list(gateway.commands.sent):
+        for plan in await explain(gateway.db, command):
+            assert not plan.scans_collection, command
+            assert not plan.sorts_in_memory, command
+
+
+async def test_an_upload_sends_a_command_for_a_megabyte_and_a_dozen_others(gateway: GatewayClient) -> None:
+    gallery = await create_gallery(gateway)
+    gateway.commands.clear()
+    await result(gateway, "uploadPhoto", photo_input(gallery), noise(6))
+
+    assert gateway.commands.names() == [
+        "find cms.nodes",
+        *_BEGUN,
+        "insert cms.assets.files",
+        *_CHUNKS,
+        *_EXAMINED,
+        *_ENDED,
+        # The path of what is answered.
+        "find cms.nodes",
+    ]
+    assert set(unroutable(gateway.commands.sent)) == {BY_ID}
+    await assert_indexed(gateway)
+
+
+async def test_a_replacement_sends_a_command_for_a_megabyte_and_a_few_others(gateway: GatewayClient) -> None:
+    photo = await create_photo(gateway, await create_gallery(gateway))
+    gateway.commands.clear()
+    await result(gateway, "replacePhoto", {"id": photo["id"], "nonce": photo["nonce"]}, noise(6))
+
+    assert gateway.commands.names() == [
+        "find cms.nodes",
+        "update cms.nodes",
+        "insert cms.assets.files",
+        *_CHUNKS,
+        *_EXAMINED,
+        *_ENDED,
+        "find cms.nodes",
+    ]
+    assert set(unroutable(gateway.commands.sent)) == {BY_ID}
+    await assert_indexed(gateway)
+
+
+async def test_a_deletion_takes_all_files_by_their_ids(gateway: GatewayClient) -> None:
+    photo = await create_photo(gateway, await create_gallery(gateway))
+    gateway.commands.clear()
+    text = "mutation ($input: DeleteContentInput!) { deleteContent(input: $input) { __typename } }"
+    await gateway.data(text, {"input": {"id": photo["id"], "nonce": photo["nonce"]}})
+
+    assert gateway.commands.names()[-6:-2] == [
+        "find cms.assets.files",
+        # Whether the same upload has made it again.
+        "find cms.nodes",
+        "delete cms.assets.chunks",
+        "delete cms.assets.files",
+    ]
+    of_files = [found for found in unroutable(gateway.commands.sent) if "assets" in found]
+    assert of_files == ["find cms.assets.files metadata.node metadata.removed"]
+    await assert_indexed(gateway)
+
+
+async def test_the_bytes_of_a_photo_take_two_commands_and_one_for_a_megabyte(gateway: GatewayClient) -> None:
+    photo = await create_photo(gateway, await create_gallery(gateway), noise(6))
+    for path, chunks in ((photo["url"], 2), (photo["url"], 2)):
+        gateway.commands.clear()
+        await gateway.http.get(path)
+
+        assert gateway.commands.names() == [
+            "find cms.nodes",
+            "find cms.assets.files",
+            *["find cms.assets.chunks"] * chunks,
+        ]
+        assert unroutable(gateway.commands.sent) == ["find cms.nodes _id type"]
+        await assert_indexed(gateway)
+
+
+async def test_a_page_of_photos_takes_no_command_for_each(gateway: GatewayClient) -> None:
+    gallery = await create_gallery(gateway, slug="gallery")
+    for number in range(3):
+        await create_photo(gateway, gallery, slug=f"photo-{number}")
+    text = """{ content(path: "/gallery") { ... on Section { children { nodes {
+      path ... on Photo { url thumbnailUrl width length contentType checksum locked }
+    } } } } }"""
+    gateway.commands.clear()
+
+    found = await gateway.data(text, token=None)
+
+    assert len(found["content"]["children"]["nodes"]) == 3
+    assert gateway.commands.names() == ["find cms.nodes"] * 2

@@ -1,0 +1,377 @@
+"""Photos: uploading and replacing them, and what others see meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+from gridfs import GridFSBucket
+from PIL import Image
+from pymongo import MongoClient
+
+from portico.gateway.settings import Settings
+from portico.schema.nodes import key_in
+from portico.schema.roles import Role
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from tests.support.interruptions import database_of, interrupted
+from tests.support.multipart import body_of, part, pieces_of
+from tests.support.photos import (
+    CHUNK,
+    answer,
+    bytes_of,
+    create_gallery,
+    create_photo,
+    noise,
+    photo_input,
+    picture,
+    result,
+    send,
+    sha256,
+    stored,
+    upload_body,
+)
+from tests.support.site import create_section
+
+SEEN = """
+query ($path: String!) {
+  content(path: $path) {
+    __typename nonce title ... on Photo { url thumbnailUrl contentType length width height checksum locked }
+  }
+}
+"""
+
+
+async def test_an_uploaded_photo_is_what_was_sent(gateway: GatewayClient) -> None:
+    gallery = await create_gallery(gateway, slug="gallery")
+    data = noise(3)
+
+    photo = await create_photo(gateway, gallery, data, slug="noise", title="Noise", tags=["loud", "grey"])
+
+    assert photo["path"] == "/gallery/noise"
+    assert photo["contentType"] == "image/png"
+    assert (photo["length"], photo["checksum"]) == (len(data), sha256(data))
+    assert (photo["width"], photo["height"]) == Image.open(io.BytesIO(data)).size
+    assert photo["locked"] is None
+    assert photo["tags"] == ["loud", "grey"]
+    assert photo["url"].endswith(f"/{sha256(data)}/noise.png")
+    assert await bytes_of(gateway, photo) == data
+    assert await stored(gateway.db) == (1, 3)
+    await assert_invariants(gateway)
+
+
+async def test_a_photo_is_found_like_any_node(gateway: GatewayClient) -> None:
+    gallery = await create_gallery(gateway, slug="gallery")
+    photo = await create_photo(gateway, gallery, slug="one", tags=["sea"])
+    text = """
+    query ($id: ID!) {
+      node(id: $id) { ... on Photo { slug url } }
+      content(path: "/gallery") { ... on Section { children { nodes { __typename ... on Photo { width } } } } }
+      contentByTag(tag: "sea") { nodes { ... on Photo { checksum } } }
+    }
+    """
+
+    found = await gateway.data(text, {"id": photo["id"]}, token=None)
+
+    assert found == {
+        "node": {"slug": "one", "url": photo["url"]},
+        "content": {"children": {"nodes": [{"__typename": "Photo", "width": 40}]}},
+        "contentByTag": {"nodes": [{"checksum": photo["checksum"]}]},
+    }
+
+
+async def test_any_driver_reads_the_file_from_gridfs(gateway: GatewayClient, settings: Settings) -> None:
+    data = noise(6)
+    photo = await create_photo(gateway, await create_gallery(gateway), data)
+    node = await gateway.db["cms.nodes"].find_one({"_id": key_in("ContentNode", photo["id"])})
+    assert node is not None
+
+    with MongoClient[dict[str, Any]](settings.mongodb_uri) as client:
+        out = GridFSBucket(client[settings.database], "cms.assets").open_download_stream(node["detail"]["file"])
+        assert out.read() == data
+        assert (out.length, out.chunk_size, out.filename) == (len(data), CHUNK, "a-photo.png")
+
+
+async def test_a_photo_replaced_has_the_new_bytes_and_another_url(gateway: GatewayClient, clock: SettableClock) -> None:
+    old, new = picture(color="red"), picture(20, 50, "JPEG")
+    photo = await create_photo(gateway, await create_gallery(gateway), old)
+
+    replaced = await result(gateway, "replacePhoto", {"id": photo["id"], "nonce": photo["nonce"]}, new)
+
+    assert replaced["__typename"] == "PhotoPayload"
+    found = replaced["photo"]
+    assert (found["contentType"], found["width"], found["height"]) == ("image/jpeg", 20, 50)
+    assert found["checksum"] == sha256(new)
+    assert found["nonce"] != photo["nonce"]
+    assert found["url"] != photo["url"]
+    assert await bytes_of(gateway, found) == new
+    assert (await gateway.http.get(photo["url"])).status_code == 404
+    # Who reads the old bytes is given a minute.
+    assert await stored(gateway.db) == (2, 2)
+    await run_jobs(gateway, clock)
+    assert await stored(gateway.db) == (2, 2)
+    clock.advance(seconds=61)
+    await run_jobs(gateway, clock)
+    assert await stored(gateway.db) == (1, 1)
+    await assert_invariants(gateway)
+
+
+async def test_a_photo_replaced_by_the_same_bytes_has_them(gateway: GatewayClient, clock: SettableClock) -> None:
+    photo = await create_photo(gateway, await create_gallery(gateway), picture())
+
+    replaced = await result(gateway, "replacePhoto", {"id": photo["id"], "nonce": photo["nonce"]}, picture())
+    clock.advance(seconds=61)
+    await run_jobs(gateway, clock)
+
+    assert replaced["photo"]["url"] == photo["url"]
+    assert await bytes_of(gateway, photo) == picture()
+    await assert_invariants(gateway)
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+# Who may, and what else may be wrong
+
+
+async def test_photos_are_for_editors(gateway: GatewayClient) -> None:
+    gallery = await create_gallery(gateway)
+    given = photo_input(gallery)
+
+    for token, code in ((None, "UNAUTHENTICATED"), (gateway.token(roles=[Role.MERCHANT]), "FORBIDDEN")):
+        refused = await answer(gateway, "uploadPhoto", given, noise(2), token=token)
+        assert refused.codes == [code]
+    expired = await send(gateway, "uploadPhoto", given, noise(2), token="nonsense")
+
+    assert expired.status_code == 401
+    assert await stored(gateway.db) == (0, 0)
+
+
+async def test_what_is_wrong_with_the_rest_of_the_input_is_told(gateway: GatewayClient) -> None:
+    gallery, folder = await create_gallery(gateway), await create_section(gateway, "FOLDER")
+    photo = await create_photo(gateway, gallery, slug="taken")
+    cases: list[tuple[dict[str, Any], str, Any]] = [
+        ({"slug": "taken"}, "SlugTaken", {"slug": "taken"}),
+        ({"slug": "Not a slug"}, "InvalidInput", {"path": ["slug"]}),
+        ({"title": " "}, "InvalidInput", {"path": ["title"]}),
+        ({"tags": ["", "b"]}, "InvalidInput", {"path": ["tags", "0"]}),
+        ({"galleryId": folder["id"]}, "InvalidInput", {"path": ["galleryId"]}),
+        ({"galleryId": photo["id"]}, "InvalidInput", {"path": ["galleryId"]}),
+        ({"galleryId": "nonsense"}, "NotFound", {"id": None}),
+    ]
+    for fields, kind, facts in cases:
+        found = await result(gateway, "uploadPhoto", photo_input(gallery, **{"slug": "new", **fields}), noise(2))
+
+        assert found["__typename"] == kind, fields
+        assert found.items() >= facts.items()
+    assert await stored(gateway.db) == (1, 1)
+    await assert_invariants(gateway)
+
+
+async def test_a_photo_alone_can_be_replaced_by_who_has_seen_it_as_it_is(gateway: GatewayClient) -> None:
+    gallery = await create_gallery(gateway)
+    photo = await create_photo(gateway, gallery, title="As it was")
+
+    missing = await result(gateway, "replacePhoto", {"id": "nonsense", "nonce": "x"}, picture())
+    other = await result(gateway, "replacePhoto", {"id": gallery["id"], "nonce": gallery["nonce"]}, picture())
+    late = await result(gateway, "replacePhoto", {"id": photo["id"], "nonce": "another"}, picture())
+
+    assert missing["__typename"] == other["__typename"] == "NotFound"
+    assert late["__typename"] == "EditConflict"
+    assert late["current"] == {"nonce": photo["nonce"], "title": "As it was"}
+    assert (late["baseText"], late["diff"], late["mergedText"]) == (None, "", None)
+
+
+async def test_a_file_cannot_be_a_value(gateway: GatewayClient) -> None:
+    gallery = await create_gallery(gateway)
+    text = "mutation ($input: UploadPhotoInput!) { uploadPhoto(input: $input) { __typename } }"
+    literal = 'mutation { replacePhoto(input: {id: "a", nonce: "b", file: "c"}) { __typename } }'
+
+    for value in ("a text", 1, {"file": 1}, None):
+        refused = await gateway.ask(text, {"input": photo_input(gallery, file=value)})
+        assert refused.codes == ["BAD_USER_INPUT"]
+    written = await gateway.ask(literal)
+
+    assert written.codes == ["GRAPHQL_VALIDATION_FAILED"]
+    assert "multipart" in written.body["errors"][0]["message"]
+
+
+async def test_a_request_may_bring_several_photos(gateway: GatewayClient) -> None:
+    gallery = await create_gallery(gateway)
+    text = """
+    mutation ($a: UploadPhotoInput!, $b: UploadPhotoInput!) {
+      a: uploadPhoto(input: $a) { ... on PhotoPayload { photo { slug checksum } } }
+      b: uploadPhoto(input: $b) { ... on PhotoPayload { photo { slug checksum } } }
+    }
+    """
+    first, second = noise(2), noise(2, seed=2)
+    variables = {name: photo_input(gallery, slug=name, file=None) for name in "ab"}
+    parts = [
+        part("operations", json.dumps({"query": text, "variables": variables}).encode()),
+        part("map", b'{"x": ["variables.a.file"], "y": ["variables.b.file"]}'),
+        part("x", first, filename="x"),
+        part("y", second, filename="y"),
+    ]
+
+    response = await send(gateway, "uploadPhoto", {}, b"", content=_once(body_of(parts)))
+
+    assert response.json()["data"] == {
+        "a": {"photo": {"slug": "a", "checksum": sha256(first)}},
+        "b": {"photo": {"slug": "b", "checksum": sha256(second)}},
+    }
+    await assert_invariants(gateway)
+
+
+async def test_a_query_has_no_more_time_for_coming_in_parts(settings: Settings) -> None:
+    async with running(replace(settings, operation_seconds=1)) as gateway:
+        body = body_of([part("operations", b'{"query": "{ categories { nodes { id } } }"}'), part("map", b"{}")])
+        db = gateway.db
+
+        with database_of(gateway, interrupted(db, None, None, lambda: asyncio.sleep(20))):
+            late = await send(gateway, "uploadPhoto", {}, b"", content=_once(body))
+        in_time = await send(gateway, "uploadPhoto", {}, b"", content=_once(body))
+
+    assert late.json()["errors"][0]["extensions"]["code"] == "TIMEOUT"
+    assert in_time.json() == {"data": {"categories": {"nodes": []}}}
+
+
+# Meanwhile
+
+
+class Slow:
+    """The body of an upload of which a test decides when the rest comes."""
+
+    def __init__(self, mutation: str, given: dict[str, Any], data: bytes) -> None:
+        self.may_go_on = asyncio.Event()
+        self.is_waiting = asyncio.Event()
+        self._body = upload_body(mutation, given, data)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = pieces_of(self._body, 50_000)
+        half = len(pieces) // 2
+        for piece in pieces[:half]:
+            yield piece
+        self.is_waiting.set()
+        await self.may_go_on.wait()
+        for piece in pieces[half:]:
+            yield piece
+
+
+async def test_until_its_bytes_are_whole_a_photo_is_seen_by_editors_alone(gateway: GatewayClient) -> None:
+    gallery = await create_gallery(gateway, slug="gallery")
+    given = photo_input(gallery)
+    slow = Slow("uploadPhoto", given, noise(3))
+    upload = asyncio.create_task(send(gateway, "uploadPhoto", given, b"", content=aiter(slow)))
+    await slow.is_waiting.wait()
+
+    by_editor = (await gateway.data(SEEN, {"path": "/gallery/a-photo"}))["content"]
+    by_reader = (await gateway.data(SEEN, {"path": "/gallery/a-photo"}, token=None))["content"]
+    rival = await result(gateway, "uploadPhoto", given, picture())
+    locked = await result(
+        gateway,
+        "replacePhoto",
+        {"id": await id_at(gateway, "/gallery/a-photo"), "nonce": by_editor["nonce"]},
+        picture(),
+    )
+    slow.may_go_on.set()
+    uploaded = (await upload).json()["data"]["uploadPhoto"]
+
+    assert by_reader is None
+    assert (
+        by_editor.items() >= {"__typename": "Photo", "url": "", "thumbnailUrl": "", "length": 0, "checksum": ""}.items()
+    )
+    assert by_editor["locked"] is not None
+    assert rival["__typename"] == "SlugTaken"
+    assert (locked["__typename"], locked["since"]) == ("PhotoLocked", by_editor["locked"])
+    assert uploaded["__typename"] == "PhotoPayload"
+    assert (await gateway.data(SEEN, {"path": "/gallery/a-photo"}, token=None))["content"]["locked"] is None
+
+
+async def id_at(gateway: GatewayClient, path: str) -> str:
+    found = await gateway.data("query ($path: String!) { content(path: $path) { id } }", {"path": path})
+    return str(found["content"]["id"])
+
+
+async def test_the_old_bytes_stay_until_the_new_ones_are_whole(gateway: GatewayClient) -> None:
+    photo = await create_photo(gateway, await create_gallery(gateway, slug="gallery"), picture(color="red"))
+    given = {"id": photo["id"], "nonce": photo["nonce"]}
+    slow = Slow("replacePhoto", given, noise(3))
+    upload = asyncio.create_task(send(gateway, "replacePhoto", given, b"", content=aiter(slow)))
+    await slow.is_waiting.wait()
+
+    meanwhile = (await gateway.data(SEEN, {"path": "/gallery/a-photo"}, token=None))["content"]
+    old = await bytes_of(gateway, photo)
+    rival = await result(gateway, "replacePhoto", given, picture())
+    slow.may_go_on.set()
+    replaced = (await upload).json()["data"]["replacePhoto"]
+
+    assert old == picture(color="red")
+    assert (meanwhile["url"], meanwhile["nonce"]) == (photo["url"], photo["nonce"])
+    assert (rival["__typename"], rival["since"]) == ("PhotoLocked", meanwhile["locked"])
+    assert replaced["photo"]["checksum"] == sha256(noise(3))
+
+
+async def test_of_many_who_replace_at_once_one_does(gateway: GatewayClient, clock: SettableClock) -> None:
+    photo = await create_photo(gateway, await create_gallery(gateway))
+    given = {"id": photo["id"], "nonce": photo["nonce"]}
+    pictures = [noise(2, seed=number) for number in range(8)]
+
+    answers = await asyncio.gather(*(result(gateway, "replacePhoto", given, data) for data in pictures))
+
+    done = [found["photo"] for found in answers if found["__typename"] == "PhotoPayload"]
+    assert len(done) == 1
+    assert {found["__typename"] for found in answers} <= {"PhotoPayload", "PhotoLocked", "EditConflict"}
+    assert sha256(await bytes_of(gateway, done[0])) == done[0]["checksum"]
+    assert done[0]["checksum"] in map(sha256, pictures)
+    clock.advance(days=2)
+    await run_jobs(gateway, clock)
+    assert await stored(gateway.db) == (1, 2)
+    assert await gateway.db["cms.assets.files"].count_documents({}) == 1
+    await assert_invariants(gateway)
+
+
+async def test_of_many_who_upload_to_one_path_one_does(gateway: GatewayClient, clock: SettableClock) -> None:
+    given = photo_input(await create_gallery(gateway))
+
+    answers = await asyncio.gather(*(result(gateway, "uploadPhoto", given, noise(2, seed=n)) for n in range(8)))
+
+    assert sorted(found["__typename"] for found in answers) == ["PhotoPayload", *["SlugTaken"] * 7]
+    clock.advance(days=2)
+    await run_jobs(gateway, clock)
+    assert await stored(gateway.db) == (1, 2)
+    await assert_invariants(gateway)
+
+
+async def test_an_upload_that_goes_on_keeps_its_lock(settings: Settings, clock: SettableClock) -> None:
+    async with running(replace(settings, upload_stall_seconds=1), clock=clock) as gateway:
+        given = photo_input(await create_gallery(gateway))
+        upload = asyncio.create_task(send(gateway, "uploadPhoto", given, b"", content=_dripping(given, noise(1))))
+        await asyncio.sleep(1.5)
+        await run_jobs(gateway, clock)
+        uploaded = (await upload).json()["data"]["uploadPhoto"]
+
+        assert uploaded["__typename"] == "PhotoPayload"
+        await assert_invariants(gateway)
+
+
+async def _dripping(given: dict[str, Any], data: bytes) -> AsyncIterator[bytes]:
+    body = upload_body("uploadPhoto", given, data)
+    for piece in pieces_of(body, len(body) // 6):
+        yield piece
+        await asyncio.sleep(0.4)
+
+
+async def test_an_upload_of_which_nothing_comes_is_given_up(settings: Settings, clock: SettableClock) -> None:
+    async with running(replace(settings, upload_stall_seconds=1), clock=clock) as gateway:
+        given = photo_input(await create_gallery(gateway))
+        slow = Slow("uploadPhoto", given, noise(2))
+
+        response = await send(gateway, "uploadPhoto", given, b"", content=aiter(slow))
+
+        assert response.json()["errors"][0]["extensions"] == {"code": "UPLOAD_INCOMPLETE"}
+        assert await stored(gateway.db) == (0, 0)
+        await assert_invariants(gateway)

@@ -1,0 +1,263 @@
+"""Who calls: bearer tokens, and what every kind of bad one is told."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+
+from portico.gateway import auth
+from portico.gateway.auth import Authenticator
+from portico.gateway.clock import SystemClock
+from portico.gateway.logs import configure
+from portico.gateway.settings import Secret, Settings, SettingsError
+from portico.schema.roles import Role
+from tests.support.harness import SECRET, GatewayClient, category_input, running
+
+VIEWER = "{ viewer { subject roles } }"
+OTHER_SECRET = "another secret, which is also long enough to be one"
+
+
+def signed(key: str = SECRET, algorithm: str = "HS256", headers: dict[str, Any] | None = None, **changes: Any) -> str:
+    """A token that is good but for the changes; None leaves a claim out."""
+    claims = {"sub": "tester", "aud": "portico", "exp": int(time.time()) + 60, "roles": ["MERCHANT"], **changes}
+    given = {name: value for name, value in claims.items() if value is not None}
+    # Without the library's own checks of what it signs.
+    return jwt.PyJWS().encode(json.dumps(given).encode(), key, algorithm=algorithm, headers=headers)
+
+
+async def view(gateway: GatewayClient, authorization: str | None) -> httpx.Response:
+    headers = {} if authorization is None else {"authorization": authorization}
+    return await gateway.http.post("/graphql", json={"query": VIEWER}, headers=headers)
+
+
+def assert_unauthenticated(response: httpx.Response, message: str) -> None:
+    assert response.status_code == 401, response.text
+    assert response.headers["www-authenticate"] == 'Bearer error="invalid_token"'
+    assert response.json() == {"errors": [{"message": message, "extensions": {"code": "UNAUTHENTICATED"}}]}
+
+
+# Good tokens
+
+
+async def test_the_viewer_is_who_the_token_says(gateway: GatewayClient) -> None:
+    response = await view(gateway, f"Bearer {signed(sub='Ann', roles=['EDITOR', 'MERCHANT'])}")
+
+    assert response.json() == {"data": {"viewer": {"subject": "Ann", "roles": ["MERCHANT", "EDITOR"]}}}
+
+
+async def test_without_a_token_there_is_no_viewer(gateway: GatewayClient) -> None:
+    assert (await view(gateway, None)).json() == {"data": {"viewer": None}}
+
+
+@pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER   {}", "  Bearer {}  "])
+async def test_the_scheme_may_be_written_in_any_case(gateway: GatewayClient, form: str) -> None:
+    response = await view(gateway, form.format(signed()))
+
+    assert response.json()["data"]["viewer"]["subject"] == "tester"
+
+
+@pytest.mark.parametrize("roles", [None, [], "ADMIN", {"ADMIN": True}, ["EMPEROR", "admin", 1, None, ["ADMIN"], {}], 7])
+async def test_roles_that_nobody_knows_count_for_nothing(gateway: GatewayClient, roles: Any) -> None:
+    response = await view(gateway, f"Bearer {signed(roles=roles)}")
+
+    assert response.json() == {"data": {"viewer": {"subject": "tester", "roles": []}}}
+
+
+async def test_a_token_may_be_for_several_audiences(gateway: GatewayClient) -> None:
+    assert (await view(gateway, f"Bearer {signed(aud=['other', 'portico'])}")).status_code == 200
+
+
+async def test_a_token_that_has_just_expired_is_still_taken(gateway: GatewayClient) -> None:
+    assert (await view(gateway, f"Bearer {signed(exp=int(time.time()) - 5)}")).status_code == 200
+
+
+# Bad tokens
+
+
+ALGORITHM = "The token's algorithm is not accepted."
+SIGNATURE = "The token's signature does not match."
+EXPIRED = "The token has expired."
+INCOMPLETE = "The token lacks a claim: exp, sub and aud are required."
+AUDIENCE = "The token is for another audience."
+EARLY = "The token is not valid yet."
+UNREADABLE = "The token cannot be read."
+INVALID = "The token is not valid."
+
+BAD_TOKENS: dict[str, tuple[Callable[[], str], str]] = {
+    "unsigned": (lambda: signed("", "none"), ALGORITHM),
+    "unsigned, with a signature": (lambda: signed("", "none") + "eHg", ALGORITHM),
+    "another algorithm": (lambda: signed(SECRET * 2, "HS512"), ALGORITHM),
+    "another key": (lambda: signed(OTHER_SECRET), SIGNATURE),
+    "the signature cut": (lambda: signed()[:-3], SIGNATURE),
+    "without its signature": (lambda: signed().rpartition(".")[0] + ".", SIGNATURE),
+    "expired": (lambda: signed(exp=time.time() - 3600), EXPIRED),
+    "no exp": (lambda: signed(exp=None), INCOMPLETE),
+    "no sub": (lambda: signed(sub=None), INCOMPLETE),
+    "no aud": (lambda: signed(aud=None), INCOMPLETE),
+    "another audience": (lambda: signed(aud="other"), AUDIENCE),
+    "other audiences": (lambda: signed(aud=["other", "another"]), AUDIENCE),
+    "an audience that is no text": (lambda: signed(aud=7), AUDIENCE),
+    "not before tomorrow": (lambda: signed(nbf=time.time() + 86_400), EARLY),
+    "issued tomorrow": (lambda: signed(iat=time.time() + 86_400), EARLY),
+    "an exp that is no number": (lambda: signed(exp="tomorrow"), UNREADABLE),
+    "a sub that is a number": (lambda: signed(sub=7), INVALID),
+    "a sub that is a list": (lambda: signed(sub=["tester"]), INVALID),
+    "no token": (lambda: "nonsense", UNREADABLE),
+    "three parts": (lambda: "a.b.c", UNREADABLE),
+    "many parts": (lambda: "....", UNREADABLE),
+    "control characters": (lambda: "\x7f\x01", UNREADABLE),
+    "very long": (lambda: "x" * 10_000, UNREADABLE),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_TOKENS)
+async def test_a_bad_token_is_refused_with_its_reason(gateway: GatewayClient, kind: str) -> None:
+    token, message = BAD_TOKENS[kind]
+
+    assert_unauthenticated(await view(gateway, f"Bearer {token()}"), message)
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer ", "Basic dGVzdA==", "Token {}", "{}", "Bearer: {}", "Bearer,{}"]
+)
+async def test_a_header_of_another_form_is_refused(gateway: GatewayClient, header: str) -> None:
+    response = await view(gateway, header.format(signed()))
+
+    assert_unauthenticated(response, "The Authorization header must be `Bearer` and a token.")
+
+
+async def test_two_tokens_in_one_header_are_none(gateway: GatewayClient) -> None:
+    assert (await view(gateway, f"Bearer {signed()} {signed()}")).status_code == 401
+
+
+async def test_an_altered_token_is_refused(gateway: GatewayClient) -> None:
+    head, claims, signature = signed().split(".")
+    changed = json.loads(base64.urlsafe_b64decode(claims + "==")) | {"sub": "somebody else"}
+    forged = base64.urlsafe_b64encode(json.dumps(changed).encode()).rstrip(b"=").decode()
+
+    assert_unauthenticated(await view(gateway, f"Bearer {head}.{forged}.{signature}"), SIGNATURE)
+
+
+async def test_where_an_issuer_is_set_tokens_must_be_from_it(settings: Settings) -> None:
+    async with running(replace(settings, jwt_issuer="https://issuer.example")) as gateway:
+        assert (await view(gateway, f"Bearer {signed(iss='https://issuer.example')}")).status_code == 200
+        assert (await view(gateway, f"Bearer {gateway.token()}")).status_code == 200
+
+        other = await view(gateway, f"Bearer {signed(iss='https://other.example')}")
+        missing = await view(gateway, f"Bearer {signed()}")
+
+    assert_unauthenticated(other, "The token is from another issuer.")
+    assert_unauthenticated(missing, INCOMPLETE)
+
+
+async def test_a_bad_token_stops_also_what_needs_none(gateway: GatewayClient) -> None:
+    response = await gateway.http.post(
+        "/graphql", json={"query": "{ products { nodes { sku } } }"}, headers={"authorization": "Bearer nonsense"}
+    )
+
+    assert response.status_code == 401
+
+
+# What tokens are good for
+
+
+async def test_writing_needs_a_token_with_the_role(gateway: GatewayClient) -> None:
+    create = "mutation ($input: CreateCategoryInput!) { createCategory(input: $input) { __typename } }"
+    given = {"input": category_input()}
+
+    anonymous = await gateway.ask(create, given, token=None)
+    reader = await gateway.ask(create, given, token=gateway.token(roles=[Role.EDITOR]))
+    merchant = await gateway.ask(create, given, token=gateway.token(roles=[Role.MERCHANT]))
+    admin = await gateway.ask(create, {"input": category_input()}, token=gateway.token(roles=[Role.ADMIN]))
+
+    assert (anonymous.codes, anonymous.body["data"]) == (["UNAUTHENTICATED"], {"createCategory": None})
+    assert (reader.codes, reader.body["data"]) == (["FORBIDDEN"], {"createCategory": None})
+    assert merchant.data == admin.data == {"createCategory": {"__typename": "CategoryPayload"}}
+
+
+async def test_a_token_that_was_found_good_is_good_only_until_it_expires(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "_LEEWAY_SECONDS", 0)
+    token = signed(exp=time.time() + 1.5)
+
+    first = await view(gateway, f"Bearer {token}")
+    time.sleep(1.6)  # noqa: ASYNC251 - nothing else is to happen meanwhile
+    later = await view(gateway, f"Bearer {token}")
+
+    assert first.status_code == 200
+    assert_unauthenticated(later, EXPIRED)
+
+
+async def test_only_so_many_tokens_are_remembered_and_none_for_long(settings: Settings) -> None:
+    authenticator = Authenticator(settings)
+    for number in range(1_100):
+        await authenticator.authenticate(f"Bearer {signed(sub=f'caller {number}', exp=time.time() + 86_400)}")
+
+    remembered = list(authenticator._good.values())
+
+    assert len(remembered) == 1_000
+    assert remembered[0][1].subject == "caller 100"
+    assert max(until for until, *_ in remembered) <= time.time() + 300
+
+
+# Secrets
+
+
+def test_a_secret_that_is_too_short_is_refused(settings: Settings) -> None:
+    with pytest.raises(SettingsError, match=r"^PORTICO_JWT_SECRET must have 32 bytes or more\.$"):
+        Authenticator(replace(settings, jwt_secret=Secret("x" * 31)))
+
+
+def test_without_a_secret_one_is_made_once_and_kept_for_its_owner_alone(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "new")
+
+    first, second = settings.signing_secret(), settings.signing_secret()
+
+    kept = tmp_path / "new" / "jwt-secret"
+    assert first == second == kept.read_text()
+    assert len(str(first)) >= 64
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in kept.parent.iterdir()] == ["jwt-secret"]
+
+
+def test_secrets_do_not_show_in_what_settings_print(settings: Settings) -> None:
+    shown = replace(settings, mongodb_uri=Secret("mongodb://user:password@host/"), jwt_secret=Secret(OTHER_SECRET))
+
+    for text in (repr(shown), str(shown), f"{shown}", repr(Authenticator(shown)._settings)):
+        assert OTHER_SECRET not in text
+        assert "password" not in text
+
+
+async def test_tokens_do_not_show_in_logs(settings: Settings, capfd: pytest.CaptureFixture[str]) -> None:
+    loud = replace(settings, log_level="debug")
+    async with running(loud) as gateway:
+        token, bad = gateway.token(), signed(OTHER_SECRET)
+        await view(gateway, f"Bearer {token}")
+        await view(gateway, f"Bearer {bad}")
+        gateway.state.authenticator._good.clear()
+        gateway.state.authenticator._secret = None
+        await view(gateway, f"Bearer {token}")
+    configure(settings)
+
+    written = "".join(capfd.readouterr())
+    assert "started" in written
+    for secret in (token, bad, SECRET):
+        assert str(secret) not in written
+
+
+def test_a_token_cannot_be_issued_where_another_issues_them(settings: Settings) -> None:
+    authenticator = Authenticator(replace(settings, jwt_secret=None, jwks_url="https://issuer.example/keys"))
+
+    with pytest.raises(auth.InvalidToken, match="PORTICO_JWKS_URL"):
+        authenticator.issue("a", [], now=SystemClock().now(), lasts=timedelta(hours=1))

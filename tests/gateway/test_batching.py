@@ -1,0 +1,171 @@
+"""Batched reads: what is asked for together is read together, and each who waits gets their own answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from portico.loaders.batching import MAX_BATCH, Loader, Loaders
+
+
+class Reads:
+    """Reads squares of even numbers; odd ones have none. Remembers its batches; `broken` keys make a read fail."""
+
+    def __init__(self, broken: Sequence[int] = ()) -> None:
+        self.batches: list[list[int]] = []
+        self.broken = set(broken)
+        self.begun = asyncio.Event()
+
+    async def __call__(self, keys: Sequence[int]) -> Mapping[int, int]:
+        self.batches.append(list(keys))
+        self.begun.set()
+        await asyncio.sleep(0)
+        if self.broken & set(keys):
+            raise ConnectionError(f"cannot read {len(keys)}")
+        return {key: key * key for key in keys if key % 2 == 0}
+
+
+async def answers(*waiting: asyncio.Future[int | None]) -> list[int | None]:
+    return list(await asyncio.gather(*waiting))
+
+
+async def test_keys_of_one_turn_are_read_at_once() -> None:
+    reads = Reads()
+    loader = Loader(reads)
+
+    assert await answers(*(loader.load(key) for key in (4, 2, 4, 6))) == [16, 4, 16, 36]
+    assert reads.batches == [[4, 2, 6]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(delays=st.lists(st.integers(0, 1), min_size=1, max_size=30))
+async def test_keys_that_come_a_turn_apart_are_still_read_at_once(delays: list[int]) -> None:
+    """One by one, each a turn or none after the last."""
+    reads = Reads()
+    loader = Loader(reads)
+    waiting = []
+    for number, delay in enumerate(delays):
+        for _ in range(delay):
+            await asyncio.sleep(0)
+        waiting.append(loader.load(number * 2))
+
+    assert await answers(*waiting) == [(number * 2) ** 2 for number in range(len(delays))]
+    assert reads.batches == [[number * 2 for number in range(len(delays))]]
+
+
+async def test_a_key_is_read_once_and_its_answer_kept() -> None:
+    reads = Reads()
+    loader = Loader(reads)
+    await loader.load(2)
+
+    assert await answers(loader.load(2), loader.load(6)) == [4, 36]
+    assert reads.batches == [[2], [6]]
+
+
+async def test_what_is_asked_for_while_a_read_is_under_way_waits_for_it_or_is_read_next() -> None:
+    reads = Reads()
+    loader = Loader(reads)
+    first = loader.load(2)
+    await reads.begun.wait()
+
+    assert await answers(first, loader.load(2), loader.load(4)) == [4, 4, 16]
+    assert reads.batches == [[2], [4]]
+
+
+async def test_a_key_without_a_value_is_none() -> None:
+    loader = Loader(Reads())
+
+    assert await answers(loader.load(1), loader.load(2)) == [None, 4]
+    assert await loader.load(1) is None
+
+
+async def test_an_error_reaches_those_who_wait_for_that_read_and_nobody_else() -> None:
+    reads = Reads(broken=[2])
+    loader = Loader(reads)
+    failed = await asyncio.gather(loader.load(2), loader.load(4), loader.load(2), return_exceptions=True)
+
+    assert [str(error) for error in failed] == ["cannot read 2"] * 3
+    assert await loader.load(6) == 36
+    with pytest.raises(ConnectionError, match="cannot read 2"):
+        await loader.load(4)
+    assert reads.batches == [[2, 4], [6]]
+
+
+async def test_more_keys_than_a_batch_holds_go_in_several_of_which_one_may_fail() -> None:
+    reads = Reads(broken=[MAX_BATCH * 2])
+    loader = Loader(reads)
+    found = await asyncio.gather(*(loader.load(number * 2) for number in range(MAX_BATCH + 1)), return_exceptions=True)
+
+    assert [len(batch) for batch in reads.batches] == [MAX_BATCH, 1]
+    assert found[:-1] == [(number * 2) ** 2 for number in range(MAX_BATCH)]
+    assert isinstance(found[-1], ConnectionError)
+
+
+async def test_who_stops_waiting_takes_nothing_from_the_others() -> None:
+    loader = Loader(Reads())
+
+    async def wait() -> int | None:
+        return await loader.load(2)
+
+    leaving, staying = asyncio.create_task(wait()), asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    leaving.cancel()
+
+    assert await staying == 4
+    assert leaving.cancelled()
+    assert await loader.load(2) == 4
+
+
+@pytest.mark.parametrize("broken", [(), (2,)])
+async def test_a_read_that_nobody_waits_for_any_more_ends_quietly(broken: tuple[int, ...]) -> None:
+    reads = Reads(broken)
+    loader = Loader(reads)
+    waiting = loader.load(2)
+    waiting.cancel()
+    await reads.begun.wait()
+    await asyncio.sleep(0.01)
+
+    if broken:
+        with pytest.raises(ConnectionError):
+            await loader.load(2)
+    else:
+        assert await loader.load(2) == 4
+
+
+async def test_each_name_has_a_loader_of_its_own() -> None:
+    made: list[Reads] = []
+
+    def read() -> Reads:
+        made.append(Reads())
+        return made[-1]
+
+    loaders = Loaders()
+    one, same, other = loaders.get("one", read), loaders.get("one", read), loaders.get("other", read)
+
+    assert one is same
+    assert one is not other
+    assert len(made) == 2
+
+
+async def test_keys_of_two_batches_are_waited_for_whichever_is_read_first() -> None:
+    slow = asyncio.Event()
+
+    async def read(keys: Sequence[int]) -> Mapping[int, int]:
+        if 1 in keys:
+            await slow.wait()
+        return {key: key * key for key in keys}
+
+    loader = Loader(read)
+    first = loader.load(1)
+    await asyncio.sleep(0.01)
+    both = asyncio.ensure_future(loader.load_all([1, 2]))
+    await asyncio.sleep(0.01)
+    slow.set()
+
+    async with asyncio.timeout(5):
+        assert (await both)[2] == 4
+        assert await first == 1

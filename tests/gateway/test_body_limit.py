@@ -1,0 +1,133 @@
+"""Bodies over the limit, on a real server: refused at once, in little memory, and without a connection that hangs."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from portico.gateway.settings import Settings
+from tests.support.processes import Served, environment, own_database, portico, served
+
+LIMIT = 1_000_000
+HEAD = "POST /graphql HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
+CHUNK = b" " * 65_536
+TWENTY_MEGABYTES = 20_000_000
+
+
+@pytest.fixture(scope="module")
+def settings(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    with own_database(mongodb_uri, tmp_path_factory.mktemp("settings")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def gateway(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("served"), environment(settings)) as found:
+        yield found
+
+
+def send_body(gateway: Served, head: str, size: int, *, is_chunked: bool) -> tuple[int, dict[str, str], int]:
+    """Sends a body of spaces for as long as the server takes it. Returns the status, the headers, and what it took."""
+    sent = 0
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
+        connection.sendall(head.encode())
+        try:
+            while sent < size:
+                part = CHUNK[: size - sent]
+                connection.sendall(b"%x\r\n%b\r\n" % (len(part), part) if is_chunked else part)
+                sent += len(part)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        received = _received(connection)
+    status_line, *lines = received.partition(b"\r\n\r\n")[0].decode().splitlines()
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    assert json.loads(received.partition(b"\r\n\r\n")[2])["errors"][0]["extensions"] == {"code": "BODY_TOO_LARGE"}
+    return int(status_line.split()[1]), headers, sent
+
+
+def _received(connection: socket.socket) -> bytes:
+    """Everything up to the end of the connection, which the server brings about."""
+    parts = []
+    try:
+        while part := connection.recv(65_536):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+def memory(gateway: Served, name: str) -> int:
+    """Kilobytes of the server's memory: `VmRSS` that it has now, `VmHWM` that it ever had."""
+    found = re.search(rf"^{name}:\s+(\d+) kB$", Path(f"/proc/{gateway.process.pid}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_body_of_twenty_megabytes_is_refused_at_once_and_takes_no_memory(gateway: Served, is_chunked: bool) -> None:
+    length = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {TWENTY_MEGABYTES}"
+    send_body(gateway, f"{HEAD}{length}\r\n\r\n", TWENTY_MEGABYTES, is_chunked=is_chunked)
+    before = memory(gateway, "VmRSS"), memory(gateway, "VmHWM")
+
+    for _ in range(8):
+        begun = time.monotonic()
+        status, headers, _ = send_body(gateway, f"{HEAD}{length}\r\n\r\n", TWENTY_MEGABYTES, is_chunked=is_chunked)
+
+        assert status == 413
+        assert headers["connection"] == "close"
+        assert headers["content-type"] == "application/json; charset=utf-8"
+        assert time.monotonic() - begun < 3
+
+    assert memory(gateway, "VmRSS") - before[0] < 10_000
+    assert memory(gateway, "VmHWM") - before[1] < 10_000
+    assert gateway.ask("{ __typename }").json() == {"data": {"__typename": "Query"}}
+
+
+def test_a_body_that_is_announced_as_too_large_is_refused_before_it_comes(gateway: Served) -> None:
+    status, _, _ = send_body(gateway, f"{HEAD}Content-Length: {10**15}\r\n\r\n", 0, is_chunked=False)
+
+    assert status == 413
+
+
+def test_a_title_of_ten_megabytes_is_refused(gateway: Served, settings: Settings) -> None:
+    token = portico("token", "--sub", "t", "--role", "MERCHANT", env=environment(settings)).stdout.strip()
+    body = {"query": "mutation ($input: CreateCategoryInput!) { createCategory(input: $input) { __typename } }"}
+    given = {"input": {"name": "x" * 10_000_000, "slug": "x"}}
+
+    response = httpx.post(
+        gateway.graphql,
+        json={**body, "variables": given},
+        headers={"authorization": f"Bearer {token}"},
+        timeout=10,
+    )
+
+    assert response.status_code == 413
+    assert response.json()["errors"][0]["extensions"] == {"code": "BODY_TOO_LARGE"}
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_body_just_under_the_limit_passes_and_one_just_over_it_does_not(gateway: Served, is_chunked: bool) -> None:
+    query = b'{"query": "{ __typename }"}'
+    statuses = []
+    for size in (LIMIT, LIMIT + 1):
+        body = query + b" " * (size - len(query))
+        content = (body[at : at + 65_536] for at in range(0, size, 65_536)) if is_chunked else body
+        response = httpx.post(
+            gateway.graphql, content=content, headers={"content-type": "application/json"}, timeout=10
+        )
+        statuses.append(response.status_code)
+
+    assert statuses == [200, 413]
+
+
+def test_the_limit_is_a_setting(settings: Settings, tmp_path: Path) -> None:
+    with served(tmp_path, environment(settings, PORTICO_MAX_BODY_BYTES="100")) as gateway:
+        assert gateway.ask("{ __typename }").status_code == 200
+        assert gateway.ask("{ __typename " + " " * 100 + "}").status_code == 413

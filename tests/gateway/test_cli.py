@@ -1,0 +1,326 @@
+"""The command line: what each command prints, what it does, and with which status it ends."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from bson import ObjectId
+from pymongo import MongoClient
+
+from portico.gateway.cli.schema_check import print_sdl
+from portico.gateway.imports.runs import IMPORTERS
+from portico.gateway.settings import Settings
+from portico.gateway.work.doctor import INVARIANTS
+from portico.resolvers.indexes import COLLECTIONS
+from portico.schema.roles import Role
+from tests.support.harness import SECRET, GatewayClient, create_category, create_product
+from tests.support.processes import environment, eventually, portico, served, started
+
+COMMANDS = (
+    "serve",
+    "demo",
+    "payment-service",
+    "schema",
+    "explain",
+    "indexes",
+    "shard",
+    "import",
+    "token",
+    "doctor",
+    "migrate",
+    "worker",
+)
+COMMITTED = Path(__file__).parents[2] / "schema.graphql"
+CATEGORIES = [
+    {"slug": "music", "name": "Music"},
+    {"slug": "jazz", "name": "Jazz", "parent": "music"},
+]
+
+
+def album(sku: str, **fields: Any) -> dict[str, Any]:
+    pricing = {"list": {"amount": 1200}, "retail": {"amount": 1100}}
+    return {"sku": sku, "type": "Audio Album", "title": sku, "pricing": pricing, "categories": ["jazz"], **fields}
+
+
+def written(path: Path, records: list[Any]) -> str:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return str(path)
+
+
+@pytest.fixture
+def env(settings: Settings) -> dict[str, str]:
+    return environment(settings)
+
+
+@pytest.fixture
+def shop(settings: Settings) -> Iterator[Any]:
+    """The test's database, with two categories, one below the other."""
+    music = {"_id": ObjectId(), "slug": "music", "name": "Music"}
+    jazz = {"_id": ObjectId(), "slug": "jazz", "name": "Jazz", "parent": music["_id"], "ancestors": [music]}
+    with MongoClient[dict[str, Any]](settings.mongodb_uri) as client:
+        database = client[settings.database]
+        database["categories"].insert_many([{**music, "parent": None, "ancestors": []}, jazz])
+        yield database
+
+
+def test_the_command_tells_its_version() -> None:
+    assert portico("--version").stdout.strip() == metadata.version("portico")
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_what_needs_no_gateway_imports_none(option: str) -> None:
+    command = f"from portico.gateway.cli import commands; commands.app(['{option}'], standalone_mode=False)"
+    code = f"import sys; {command}; print(*sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+
+    # These make most of the second that an import of the whole takes.
+    assert {"strawberry", "graphql", "pymongo", "starlette", "uvicorn", "httpx", "structlog"}.isdisjoint(
+        done.stdout.splitlines()[-1].split()
+    )
+
+
+def test_every_command_tells_what_it_does_and_what_it_takes() -> None:
+    with ThreadPoolExecutor(3) as pool:
+        whole, *each = pool.map(lambda command: portico(*command, "--help"), [(), *((name,) for name in COMMANDS)])
+
+    assert (whole.returncode, whole.stderr) == (0, "")
+    assert "Settings come from the environment" in whole.stdout
+    for name, told in zip(COMMANDS, each, strict=True):
+        assert re.search(rf"^  {name} +[A-Z].+", whole.stdout, re.MULTILINE)
+        assert (told.returncode, told.stderr) == (0, "")
+        assert told.stdout.startswith(f"Usage: portico {name} ")
+        about, _, options = told.stdout.partition("Options:")
+        assert re.search(r"[A-Z][a-z].+\.", about.split("\n", 1)[1], re.DOTALL)
+        for option in re.split(r"\n(?=  --)", options)[1:]:
+            assert re.search(r" {2,}[A-Z][a-z]?.*\.", option, re.DOTALL), f"{name}: {option}"
+
+
+# Tokens
+
+
+def test_a_token_is_printed_alone_and_says_what_was_asked_for(env: dict[str, str]) -> None:
+    roles = [role.name for role in Role]
+    options = [option for role in roles for option in ("--role", role)]
+    options += ["--role", "merchant", "--hours", "2", "--name", "Ann Lee"]
+    done = portico("token", "--sub", "Ann", *options, env=env)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+    claims = jwt.decode(done.stdout.strip(), str(SECRET), algorithms=["HS256"], audience="portico")
+    assert (claims["sub"], claims["roles"], claims["name"]) == ("Ann", [*roles, "MERCHANT"], "Ann Lee")
+    assert claims["exp"] - claims["iat"] == 7200
+    assert abs(claims["iat"] - time.time()) < 60
+
+
+def test_a_token_is_good_for_a_gateway_with_the_same_data_folder(settings: Settings, tmp_path: Path) -> None:
+    env = environment(settings, PORTICO_DATA_DIR=str(tmp_path / "data"))
+    del env["PORTICO_JWT_SECRET"]
+
+    token = portico("token", "--sub", "Ann", env=env).stdout.strip()
+    with served(tmp_path / "served", env) as gateway:
+        answer = gateway.ask("{ viewer { subject } }", token)
+
+    assert answer.json() == {"data": {"viewer": {"subject": "Ann"}}}
+
+
+def test_a_token_needs_a_subject_and_roles_that_there_are(env: dict[str, str]) -> None:
+    without, unknown = portico("token", env=env), portico("token", "--sub", "a", "--role", "emperor", env=env)
+
+    assert (without.returncode, unknown.returncode) == (2, 2)
+    assert "--sub" in without.stderr
+    assert "emperor" in unknown.stderr
+    assert "Traceback" not in without.stderr + unknown.stderr
+
+
+# The schema
+
+
+def test_the_committed_schema_is_the_present_one() -> None:
+    done = portico("schema")
+
+    assert done.returncode == 0
+    assert done.stdout == COMMITTED.read_text(), "run `portico schema > schema.graphql`"
+
+
+@pytest.mark.parametrize(
+    ("present", "older", "status", "told"),
+    [
+        ("", "", 0, "No changes."),
+        ('  """Titles, in order."""\n  tracks: [String!]!\n', "", 0, "safe"),
+        ('"""Everything else."""\n  GENERAL\n', "", 1, "dangerous"),
+        ("  tracks: [String!]!\n", "  tracks: [String!]!\n  sides: Int\n", 2, "breaking"),
+        ("  tracks: [String!]!\n", "  tracks: [Int!]!\n", 2, "breaking"),
+    ],
+)
+def test_changes_since_an_older_schema_are_told_with_their_severity_for_a_status(
+    tmp_path: Path, present: str, older: str, status: int, told: str
+) -> None:
+    text = print_sdl()
+    assert present in text
+    (tmp_path / "older.graphql").write_text(text.replace(present, older, 1))
+
+    done = portico("schema", "--check", str(tmp_path / "older.graphql"))
+
+    assert (done.returncode, done.stderr) == (status, "")
+    assert told in done.stdout
+
+
+# Importing
+
+
+def test_good_files_are_imported_and_importing_them_again_changes_nothing(env: dict[str, str], tmp_path: Path) -> None:
+    categories = written(tmp_path / "categories.jsonl", CATEGORIES)
+    with gzip.open(tmp_path / "products.jsonl.gz", "wt") as packed:
+        packed.writelines(json.dumps(album(f"P-{number}")) + "\n" for number in range(600))
+
+    first = portico("import", "categories", categories, env=env)
+    second = portico("import", "products", str(tmp_path / "products.jsonl.gz"), env=env)
+    again = portico("import", "products", str(tmp_path / "products.jsonl.gz"), env=env)
+
+    assert [done.returncode for done in (first, second, again)] == [0, 0, 0]
+    assert first.stdout.strip().splitlines()[-1] == "categories: 2 created"
+    assert second.stdout.strip().splitlines()[-1] == "products: 600 created"
+    assert again.stdout.strip().splitlines()[-1] == "products: 600 unchanged"
+
+
+def test_bad_records_are_named_and_the_good_ones_kept(env: dict[str, str], tmp_path: Path) -> None:
+    portico("import", "categories", written(tmp_path / "categories.jsonl", CATEGORIES), env=env)
+    lines = [json.dumps(album("A")), "nonsense", json.dumps(album("B", color="red")), "", json.dumps(album("C"))]
+    lines += [json.dumps(album("D", categories=["nowhere"])), json.dumps([1]), '{"sku": "\ud83d']
+    path = tmp_path / "products.jsonl"
+    path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
+
+    done = portico("import", "products", str(path), env=env)
+
+    assert done.returncode == 1
+    assert done.stdout.strip().splitlines()[-1] == "products: 2 created, 5 failed"
+    reasons = dict(line.split(": ", 1) for line in done.stderr.splitlines())
+    assert reasons[f"{path}:2"].startswith("not JSON: ")
+    assert reasons[f"{path}:3"] == "color: there is no such field"
+    assert reasons[f"{path}:6"] == "categories: There is no category 'nowhere'."
+    assert reasons[f"{path}:7"] == "an object is wanted"
+    assert reasons[f"{path}:8"].startswith("not JSON: ")
+    assert len(reasons) == 5
+
+
+@pytest.mark.parametrize("damage", ["cut off", "garbled", "no gzip"])
+def test_of_a_damaged_file_what_can_be_read_is_kept(env: dict[str, str], tmp_path: Path, damage: str) -> None:
+    whole = gzip.compress(b"".join(json.dumps({"slug": f"c-{n}", "name": "x" * 60}).encode() + b"\n" for n in range(9)))
+    packed = {"cut off": whole[:-20], "garbled": whole[:-12] + b"\xff" * 12, "no gzip": whole[:2] + b"nonsense"}[damage]
+    (tmp_path / "categories.jsonl.gz").write_bytes(packed)
+
+    done = portico("import", "categories", str(tmp_path / "categories.jsonl.gz"), env=env)
+
+    assert done.returncode == 1
+    assert re.search(r"categories\.jsonl\.gz:\d+: the rest of the gzipped file cannot be read: .+", done.stderr), (
+        done.stderr
+    )
+    assert "Traceback" not in done.stderr
+    assert re.search(r"1 failed$", done.stdout.strip())
+
+
+# The database
+
+
+@pytest.mark.parametrize("subject", IMPORTERS)
+def test_whatever_can_be_imported_is_a_subject_of_the_command(
+    env: dict[str, str], tmp_path: Path, subject: str
+) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text('{"no such field": 1}\n')
+
+    ended = portico("import", subject, str(file), env=env)
+
+    assert (ended.returncode, f"{subject}: 1 failed" in ended.stdout) == (1, True), ended
+
+
+def test_indexes_are_created_and_listed(env: dict[str, str]) -> None:
+    done = portico("indexes", env=env)
+
+    assert done.returncode == 0
+    for spec in COLLECTIONS:
+        for index in spec.indexes:
+            assert re.search(rf"{spec.name}\W+{re.escape(index.document['name'])}\W", done.stdout)
+
+
+def test_sharding_needs_a_cluster(env: dict[str, str]) -> None:
+    done = portico("shard", env=env)
+
+    assert done.returncode == 1
+    assert re.fullmatch(r"portico: .+\n", done.stderr)
+    assert "shard" in done.stderr.lower()
+
+
+async def test_a_healthy_database_is_told_so(gateway: GatewayClient, env: dict[str, str]) -> None:
+    jazz = await create_category(gateway, slug="jazz")
+    await create_product(gateway, categoryIds=[jazz["id"]])
+
+    done = portico("doctor", env=env)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line[:4] for line in done.stdout.splitlines()] == ["ok  "] * len(INVARIANTS)
+
+
+def test_damage_is_found_and_mended_where_that_is_safe(env: dict[str, str], shop: Any) -> None:
+    # given a category with an old name among its ancestors, and one whose parent is gone
+    shop["categories"].update_one({"slug": "jazz"}, {"$set": {"ancestors.0.name": "Noise"}})
+    lost = {"_id": ObjectId(), "slug": "lost", "name": "Lost", "parent": ObjectId(), "ancestors": []}
+    shop["categories"].insert_one(lost)
+
+    found, mended, after = (portico("doctor", *options, env=env) for options in ((), ("--repair",), ()))
+
+    assert [done.returncode for done in (found, mended, after)] == [1, 1, 1]
+    assert "category jazz: its ancestors are out of date" in found.stdout
+    assert "category lost: its parent does not exist" in found.stdout
+    assert "2 wrong" in found.stdout
+    assert "1 mended" in mended.stdout
+    assert "jazz" not in after.stdout
+    assert "category lost: its parent does not exist" in after.stdout
+    assert shop["categories"].find_one({"slug": "jazz"})["ancestors"][0]["name"] == "Music"
+
+
+def test_old_documents_are_brought_up_to_date(env: dict[str, str], shop: Any) -> None:
+    old = {"type": "Film", "details": {"genre": "Drama"}, "pricing": {"list": 1200, "retail": 1100}}
+    shop["products"].insert_many({"sku": f"OLD-{number}", "title": "Old", **old} for number in range(150))
+
+    done, again = portico("migrate", env=env), portico("migrate", env=env)
+
+    assert (done.returncode, again.returncode) == (0, 0)
+    assert done.stdout.splitlines() == ["products: 100", "products: 50", "150 documents were brought up to date."]
+    assert again.stdout.splitlines() == ["0 documents were brought up to date."]
+    assert shop["products"].count_documents({"details.genres": ["Drama"], "schema_version": 2}) == 150
+
+
+def test_a_worker_does_what_is_to_be_done_and_stops_when_it_is_told(
+    settings: Settings, shop: Any, tmp_path: Path
+) -> None:
+    # given a category whose creation was cut off a minute ago
+    jazz = shop["categories"].find_one({"slug": "jazz"})
+    at = datetime.now(UTC) - timedelta(minutes=1)
+    shop["categories"].update_one({"slug": "jazz"}, {"$set": {"pending": {"op": "r-1", "at": at}}})
+
+    env = environment(settings, PORTICO_JOB_SECONDS="0.2", PORTICO_LOG_LEVEL="info", PORTICO_LOG_FORMAT="json")
+    with started(tmp_path / "worker", env, "worker") as worker:
+        eventually(lambda: "job done" in worker.errors)
+        assert shop["categories"].find_one({"slug": "jazz"}) == jazz
+        begun = time.monotonic()
+        worker.terminate()
+
+        assert worker.wait() == 0
+        assert time.monotonic() - begun < 3
+    assert "Traceback" not in worker.errors
+    assert shop["leases"].count_documents({}) == 0

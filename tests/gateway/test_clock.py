@@ -1,0 +1,202 @@
+"""All processes go by the clock of the database server, whatever the clocks of their machines show."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import textwrap
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from structlog.testing import capture_logs
+
+from portico.gateway.clock import SystemClock, machine_time
+from portico.gateway.logs import configure
+from portico.gateway.mongo.database_clock import DatabaseClock, clock_of
+from portico.gateway.settings import Settings
+from portico.gateway.work.jobs import JOBS, Turn
+from portico.resolvers.documents import Database
+from portico.resolvers.server_time import server_time
+from portico.schema.nodes import key_in
+from tests.support.harness import GatewayClient, assert_invariants, running
+from tests.support.processes import environment, eventually, started
+from tests.support.shop import add_input, cart_of, new_cart, quantities, stock_of, stock_up
+
+HOURS = pytest.mark.parametrize("hours", [-5, 5], ids=["behind", "ahead"])
+NEAR = timedelta(seconds=2)
+
+
+def skewed(hours: float) -> DatabaseClock:
+    """That of a process on a machine whose clock is wrong."""
+    return DatabaseClock(lambda: machine_time() + timedelta(hours=hours))
+
+
+async def off(clock: DatabaseClock, db: Database) -> timedelta:
+    return abs(clock.now() - await server_time(db))
+
+
+@HOURS
+async def test_a_wrong_clock_of_a_machine_is_corrected_and_logged(settings: Settings, db: Database, hours: int) -> None:
+    configure(replace(settings, log_level="warning"))
+    clock = skewed(hours)
+    before = await off(clock, db)
+
+    with capture_logs() as log:
+        async with clock_of(db, clock) as used:
+            after = await off(clock, db)
+
+    assert used is clock
+    assert before > timedelta(hours=4)
+    assert after < NEAR
+    assert [(entry["event"], round(entry["seconds"] / 3600)) for entry in log] == [("clock corrected", -hours)]
+
+
+@HOURS
+async def test_a_clock_that_is_set_while_a_process_runs_changes_nothing(db: Database, hours: int) -> None:
+    wrong = timedelta()
+    clock = DatabaseClock(lambda: machine_time() + wrong)
+    await clock.measure(db)
+
+    wrong = timedelta(hours=hours)
+
+    assert await off(clock, db) < NEAR
+
+
+async def test_a_process_that_has_slept_is_right_again_after_the_next_measurement(db: Database) -> None:
+    slept = 0.0
+    clock = DatabaseClock(elapsed=lambda: asyncio.get_running_loop().time() - slept)
+    await clock.measure(db)
+    slept = 3600.0
+    late = await off(clock, db)
+
+    await clock.measure(db)
+
+    assert late > timedelta(minutes=59)
+    assert await off(clock, db) < NEAR
+
+
+async def test_a_slow_answer_leaves_a_clock_as_it_is_that_may_be_right(db: Database) -> None:
+    elapsed = 0.0
+    told = await server_time(db)
+    clock = DatabaseClock(lambda: told, elapsed=lambda: elapsed)
+
+    async def answer_after_a_minute() -> datetime:
+        nonlocal elapsed
+        elapsed += 60.0
+        return told
+
+    await clock.measure(cast("Database", _Answering(answer_after_a_minute)))
+
+    assert clock.now() == told + timedelta(minutes=1)
+
+
+class _Answering:
+    """A server that takes its time to say what time it is."""
+
+    def __init__(self, answer: Callable[[], Awaitable[datetime]]) -> None:
+        self._answer = answer
+
+    async def command(self, _name: str) -> dict[str, Any]:
+        return {"localTime": await self._answer()}
+
+
+async def test_times_are_those_of_the_database_without_a_zone_to_the_millisecond(db: Database) -> None:
+    async with clock_of(db) as clock:
+        now = clock.now()
+
+    assert now.tzinfo is None
+    assert now.microsecond % 1000 == 0
+    assert abs(now - SystemClock().now()) < NEAR
+
+
+# ------------------------------------------------------------------ gateways
+
+
+@contextlib.asynccontextmanager
+async def on_a_wrong_machine(settings: Settings, hours: int) -> AsyncIterator[GatewayClient]:
+    async with running(settings, clock=skewed(hours)) as gateway:
+        yield gateway
+
+
+async def jobs_of(gateway: GatewayClient) -> None:
+    for job in JOBS:
+        await job.run(Turn(gateway.db, gateway.state.clock.now(), gateway.state.payments))
+
+
+@HOURS
+async def test_jobs_of_a_machine_with_a_wrong_clock_expire_no_live_cart(settings: Settings, hours: int) -> None:
+    settings = replace(settings, cart_seconds=3600)
+    async with running(settings) as right, on_a_wrong_machine(settings, hours) as wrong:
+        sku = await stock_up(right, units=10)
+        live = [await new_cart(gateway, **{sku: 1}) for gateway in (right, wrong) for _ in range(3)]
+        idle = await new_cart(right, **{sku: 1})
+        past = await server_time(right.db) - timedelta(seconds=1)
+        await right.db["carts"].update_one({"_id": key_in("Cart", idle)}, {"$set": {"expires_at": past}})
+
+        for gateway in (wrong, right):
+            await jobs_of(gateway)
+
+        assert [(await cart_of(right, cart))["status"] for cart in live] == ["ACTIVE"] * 6
+        assert (await cart_of(right, idle))["status"] == "EXPIRED"
+        assert await stock_of(right, sku) == (4, 6, 0)
+        await assert_invariants(right)
+
+
+@HOURS
+async def test_carts_of_a_machine_with_a_wrong_clock_expire_when_they_should(settings: Settings, hours: int) -> None:
+    settings = replace(settings, cart_seconds=3600)
+    async with running(settings) as right, on_a_wrong_machine(settings, hours) as wrong:
+        sku = await stock_up(right)
+        cart = await new_cart(wrong, **{sku: 1})
+        added = await right.result("addItemToCart", add_input(cart, sku))
+
+        stored = await right.db["carts"].find_one({"_id": key_in("Cart", cart)})
+
+        assert stored is not None
+        assert abs(stored["expires_at"] - await server_time(right.db) - timedelta(hours=1)) < NEAR
+        assert quantities(added["cart"]) == {sku: 2}
+
+
+def _wrong_machine(folder: Path, hours: int) -> str:
+    """A folder for PYTHONPATH, by which a process finds the clock of its machine wrong."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        textwrap.dedent(
+            f"""
+            from datetime import timedelta
+
+            import portico.gateway.clock
+
+            right = gateway.clock.machine_time
+            gateway.clock.machine_time = lambda: right() + timedelta(hours={hours})
+            """
+        )
+    )
+    return str(folder)
+
+
+@HOURS
+async def test_a_worker_process_on_a_machine_with_a_wrong_clock_expires_idle_carts_alone(
+    settings: Settings, tmp_path: Path, hours: int
+) -> None:
+    settings = replace(settings, cart_seconds=3600)
+    async with running(settings) as gateway:
+        sku = await stock_up(gateway)
+        live, idle = [await new_cart(gateway, **{sku: 1}) for _ in range(2)]
+        past = await server_time(gateway.db) - timedelta(seconds=1)
+        await gateway.db["carts"].update_one({"_id": key_in("Cart", idle)}, {"$set": {"expires_at": past}})
+        env = environment(replace(settings, job_seconds=0.1, log_level="info"))
+        env["PYTHONPATH"] = _wrong_machine(tmp_path / "wrong", hours)
+
+        with started(tmp_path, env, "worker") as process:
+            await asyncio.to_thread(eventually, lambda: "clock corrected" in process.errors or None, 30.0)
+            async with asyncio.timeout(30):
+                while (await cart_of(gateway, idle))["status"] != "EXPIRED":  # noqa: ASYNC110 - it tells nobody
+                    await asyncio.sleep(0.1)
+
+        assert (await cart_of(gateway, live))["status"] == "ACTIVE"
+        assert await stock_of(gateway, sku) == (9, 1, 0)

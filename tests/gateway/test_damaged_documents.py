@@ -1,0 +1,202 @@
+"""A damaged document fails alone: every job goes on with the healthy ones, and the log names the damaged one."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from bson.datetime_ms import DatetimeMS
+from rich.console import Console
+from structlog.testing import capture_logs
+
+from portico.gateway.cli.data import examine
+from portico.gateway.work.jobs import JOBS, Turn, Worker
+from portico.resolvers.documents import Document
+from portico.resolvers.shop import cart_jobs
+from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.sweeps import SweepFailed
+from portico.schema.nodes import key_in
+from tests.support.catalog import document
+from tests.support.damage import damage_in_front
+from tests.support.harness import GatewayClient, SettableClock, create_category, run_jobs
+from tests.support.leftovers import (
+    LEFT,
+    LONG_AGO,
+    OP,
+    Left,
+    changed,
+    expiring_cart,
+    move_in_cart,
+    move_in_stock,
+    moving_category,
+    posted_comment,
+    replaced_photo,
+)
+from tests.support.shop import new_cart, stock_up
+
+Given = dict[str, Any]
+CASES = [pytest.param(job, leave, id=f"{job}: {leave.__name__}") for job, leaves in LEFT.items() for leave in leaves]
+
+
+async def turn_of(gateway: GatewayClient, clock: SettableClock, name: str) -> None:
+    (job,) = [job for job in JOBS if job.name == name]
+    with contextlib.suppress(SweepFailed):
+        await job.run(Turn(gateway.db, clock.now(), gateway.state.payments))
+
+
+def test_every_job_is_tried_with_damaged_documents() -> None:
+    assert list(LEFT) == [job.name for job in JOBS]
+
+
+@pytest.mark.parametrize(("job", "leave"), CASES)
+async def test_what_is_healthy_is_settled_behind_documents_that_are_damaged_in_any_way(
+    gateway: GatewayClient, clock: SettableClock, job: str, leave: Callable[[GatewayClient], Awaitable[Left]]
+) -> None:
+    collection, query = await leave(gateway)
+    (healthy,) = await gateway.db[collection].find(query).to_list()
+    assert await damage_in_front(gateway.db, collection, healthy) > 20
+
+    # These take so many a turn and no more.
+    for _ in range(10 if job in {"finish-checkouts", "upgrade-documents"} else 1):
+        await turn_of(gateway, clock, job)
+
+    assert await gateway.db[collection].find_one({"_id": healthy["_id"], **query}) is None
+
+
+async def test_what_a_damaged_document_is_the_cause_of_is_logged_and_the_rest_is_counted(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    await moving_category(gateway)
+    await moving_category(gateway)
+    damaged, _ = await gateway.db["categories"].find({"moving.op": OP}).to_list()
+    await changed(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
+    (job,) = [job for job in JOBS if job.name == "finish-categories"]
+    worker = Worker(gateway.db, clock, 0.01, gateway.state.payments, jobs=[job])
+
+    with capture_logs() as log:
+        done = await worker.run_once()
+
+    (failed,) = log
+    assert (failed["event"], failed["job"], failed["log_level"]) == ("job failed", "finish-categories", "error")
+    assert done == 1
+
+
+async def test_an_error_names_the_document_that_is_its_cause(gateway: GatewayClient, clock: SettableClock) -> None:
+    await moving_category(gateway)
+    (damaged,) = await gateway.db["categories"].find({"moving.op": OP}).to_list()
+    await changed(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
+
+    with pytest.raises(SweepFailed) as failed:
+        await run_jobs(gateway, clock, "finish-categories")
+
+    (error,) = failed.value.exceptions
+    assert isinstance(error, KeyError)
+    assert error.__notes__ == [f"In categories: {damaged['_id']!r}"]
+
+
+async def test_damaged_carts_that_would_fill_a_turn_leave_the_healthy_ones_their_turn(
+    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cart_jobs, "BATCH", 3)
+    sku = await stock_up(gateway)
+    _, query = await expiring_cart(gateway)
+    (healthy,) = await gateway.db["carts"].find(query).to_list()
+    await gateway.db["carts"].delete_one({"_id": healthy["_id"]})
+    damaged = [{**healthy, "_id": f"damaged-{number}", "items": None} for number in range(10)]
+    healthy_ones = [{**healthy, "_id": f"healthy-{number}"} for number in range(4)]
+    await gateway.db["carts"].insert_many([*damaged, *healthy_ones])
+    idle = key_in("Cart", await new_cart(gateway, **{sku: 1}))
+    await changed(gateway, "carts", idle, expires_at=LONG_AGO)
+
+    done = []
+    for _ in range(2):
+        with pytest.raises(SweepFailed) as failed:
+            await run_jobs(gateway, clock, "expire-carts")
+        done.append(failed.value.done)
+
+    # The idle one is another part of the job.
+    assert done == [3 + 1, 1]
+    assert await gateway.db["carts"].count_documents({"status": "EXPIRING"}) == len(damaged)
+
+
+@pytest.mark.parametrize("wrong", [None, {}, {"at": "then"}, {"at": LONG_AGO}], ids=repr)
+@pytest.mark.parametrize("leave", [move_in_stock, move_in_cart, posted_comment, replaced_photo])
+async def test_a_damaged_entry_of_a_list_leaves_the_others_of_its_document_their_turn(
+    gateway: GatewayClient, clock: SettableClock, leave: Callable[[GatewayClient], Awaitable[Left]], wrong: object
+) -> None:
+    collection, query = await leave(gateway)
+    (path,) = [path.rpartition(".")[0] for path in query]
+    (whole,) = await gateway.db[collection].find(query).to_list()
+    entries = {"$each": [wrong], "$position": 0}
+    await gateway.db[collection].update_one({"_id": whole["_id"]}, {"$push": {path: entries}})
+
+    for job in ("finish-stock", "finish-comments", "finish-uploads"):
+        await turn_of(gateway, clock, job)
+
+    left: Any = await gateway.db[collection].find_one({"_id": whole["_id"]})
+    for step in path.split("."):
+        left = left[step]
+    assert left == [wrong]
+
+
+async def test_a_damaged_category_leaves_its_siblings_their_new_ancestors(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    root = await create_category(gateway, name="Old")
+    children = [await create_category(gateway, parentId=root["id"]) for _ in range(3)]
+    below = [await create_category(gateway, parentId=child["id"]) for child in children]
+    keys = [key_in("Category", one["id"]) for one in (*children, *below)]
+    await gateway.db["categories"].update_one({"_id": keys[0]}, {"$unset": {"name": ""}})
+
+    renamed = await gateway.result("renameCategory", {"id": root["id"], "name": "New"})
+    clock.advance(seconds=6)
+    with pytest.raises(SweepFailed):
+        await run_jobs(gateway, clock, "finish-categories")
+
+    assert renamed["category"]["name"] == "New"
+    found = {
+        one["_id"]: one["ancestors"][0]["name"] async for one in gateway.db["categories"].find({"_id": {"$in": keys}})
+    }
+    assert [found[key] for key in keys] == ["New", "New", "New", "Old", "New", "New"]
+
+
+async def test_a_product_of_an_import_that_is_damaged_leaves_the_others_of_it_their_turn(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    """Of what an import announced, each product without its category is taken out again."""
+    category = await create_category(gateway)
+    kept, gone = [
+        await gateway.db["products"].insert_one(_announced(f"announced-{number}", category)) for number in range(2)
+    ]
+    await changed(gateway, "products", kept.inserted_id, category_ids=7)
+    keys = ["announced-0", "announced-1"]
+    await gateway.db["intents"].insert_one({"_id": OP, "kind": "product-creation", "keys": keys, "at": LONG_AGO})
+    await gateway.db["categories"].delete_many({})
+
+    await turn_of(gateway, clock, "finish-products")
+
+    assert await gateway.db["products"].distinct("_id") == [kept.inserted_id]
+    assert gone.inserted_id != kept.inserted_id
+
+
+def _announced(sku: str, category: Given) -> Document:
+    ids = [key_in("Category", category["id"])]
+    return document(sku=sku) | {"_id": idempotency.derived_id(OP, sku), "category_ids": ids}
+
+
+async def test_doctor_goes_on_behind_a_date_that_python_cannot_hold(gateway: GatewayClient) -> None:
+    await gateway.db["products"].insert_many(
+        [
+            document(sku="undecodable") | {"details": {"issue_date": DatetimeMS(-(10**15))}},
+            document(sku="out-of-date") | {"terms": []},
+        ]
+    )
+    printed = io.StringIO()
+
+    left = await examine(gateway.settings, Console(file=printed, width=200), repair=False)
+
+    assert left == 1
+    assert "product out-of-date: its search terms are out of date" in printed.getvalue()

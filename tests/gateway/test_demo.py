@@ -1,0 +1,73 @@
+"""The demo's shop: stocked, with accounts to pay from, and the same however often it is started."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from portico.gateway.cli import data as cli_data
+from portico.gateway.demo import demo_token
+from portico.gateway.settings import Settings
+from portico.schema.roles import Role
+from tests.support.harness import GatewayClient, assert_invariants
+
+SHOP = """
+{
+  viewer { accounts { name balance { amount currency } } }
+  products(first: 100) { nodes { sku stock { available reserved sold } } }
+  sold: products(filter: { inStock: false }) { totalCount }
+  stocked: products(filter: { inStock: true }) { totalCount }
+}
+"""
+BUY = """
+mutation ($cart: ID!, $account: ID!) {
+  addItemToCart(input: { cartId: $cart, sku: "LP-0001", quantity: 2 }) { __typename }
+  checkout(input: { cartId: $cart, payment: { accountId: $account }, idempotencyKey: "key" }) { __typename }
+}
+"""
+
+
+async def start(settings: Settings) -> str:
+    """Loads the demo. Returns what it prints."""
+    printed = io.StringIO()
+    await cli_data.load_demo(settings, 1, Console(file=printed, width=100))
+    return printed.getvalue()
+
+
+async def shown(gateway: GatewayClient) -> Any:
+    return await gateway.data(SHOP, token=gateway.token(demo_token.SUBJECT, [Role.ADMIN]))
+
+
+async def test_the_demo_is_stocked_and_its_viewer_can_pay(gateway: GatewayClient, settings: Settings) -> None:
+    printed = await start(settings)
+
+    found = await shown(gateway)
+
+    assert found["viewer"]["accounts"] == [
+        {"name": "Everyday", "balance": {"amount": 50_000, "currency": "USD"}},
+        {"name": "Savings", "balance": {"amount": 250_000, "currency": "USD"}},
+    ]
+    assert (found["stocked"]["totalCount"], found["sold"]["totalCount"]) == (138, 12)
+    assert printed.split("\n")[-3:-1] == ["stock: 138 products", "accounts: 2 with money in them"]
+    await assert_invariants(gateway)
+
+
+async def test_the_demo_started_again_leaves_stock_carts_and_money_as_they_are(
+    gateway: GatewayClient, settings: Settings
+) -> None:
+    await start(settings)
+    token = gateway.token(demo_token.SUBJECT, [Role.ADMIN])
+    text = "mutation { createCart(input: {}) { ... on CartPayload { cart { id } } } }"
+    cart = (await gateway.data(text, token=token))["createCart"]["cart"]["id"]
+    account = (await gateway.data("{ viewer { accounts { id } } }", token=token))["viewer"]["accounts"][0]["id"]
+    bought = await gateway.data(BUY, {"cart": cart, "account": account}, token=token)
+    before = await shown(gateway)
+
+    await start(settings)
+
+    assert [one["__typename"] for one in bought.values()] == ["CartPayload", "CheckoutPayload"]
+    assert await shown(gateway) == before
+    assert before["viewer"]["accounts"][0]["balance"]["amount"] == 50_000 - 2 * 1999
+    await assert_invariants(gateway)

@@ -1,0 +1,61 @@
+"""The demo's site: a blog with a draft and an entry of the future, and a page; started again, it stays as it is."""
+
+from __future__ import annotations
+
+from portico.gateway.settings import Settings
+from tests.support.harness import GatewayClient, assert_invariants
+from tests.support.site import at
+
+from .test_demo import start
+
+BLOG = """
+{
+  content(path: "/blog") {
+    ... on Section {
+      entries { nodes { title path html author { name } } }
+      children { nodes { path nonce updated } }
+    }
+  }
+  about: content(path: "/about") { nonce ... on Page { text } }
+}
+"""
+
+
+async def test_the_demo_has_a_blog_that_readers_see_a_part_of(gateway: GatewayClient, settings: Settings) -> None:
+    printed = await start(settings)
+
+    shown = (await gateway.data(BLOG, token=None))["content"]
+    everything = (await gateway.data(BLOG))["content"]
+    feed = await gateway.http.get("/feeds/blog.atom")
+
+    assert "posts: 7 created" in printed
+    assert [len(found["children"]["nodes"]) for found in (shown, everything)] == [5, 7]
+    assert len(shown["entries"]["nodes"]) == 5
+    assert all("<" in entry["html"] and entry["author"]["name"] for entry in shown["entries"]["nodes"])
+    assert feed.text.count("<entry>") == 5
+    await assert_invariants(gateway)
+
+
+async def test_the_site_of_the_demo_started_again_stays_as_it_is(gateway: GatewayClient, settings: Settings) -> None:
+    await start(settings)
+    about = await at(gateway, "/about")
+    await gateway.result("editText", {"id": about["id"], "nonce": about["nonce"], "text": "Closed."})
+    before = await gateway.data(BLOG)
+
+    again = await start(settings)
+
+    assert "posts: 7 unchanged" in again
+    assert await gateway.data(BLOG) == before
+    assert before["about"]["text"] == "Closed."
+
+
+async def test_who_has_another_page_about_the_shop_keeps_it(gateway: GatewayClient, settings: Settings) -> None:
+    await start(settings)
+    about = await at(gateway, "/about")
+    await gateway.result("deleteContent", {"id": about["id"], "nonce": about["nonce"]})
+    own = {"kind": "FOLDER", "slug": "about", "title": "Mine"}
+    await gateway.result("createSection", own)
+
+    await start(settings)
+
+    assert (await at(gateway, "/about"))["title"] == "Mine"

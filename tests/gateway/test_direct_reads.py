@@ -1,0 +1,275 @@
+"""Reads that go straight over the wire find what the driver finds, and outlive their connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import bson
+import pytest
+from bson import Decimal128, Int64, ObjectId, Regex
+from pymongo.errors import ExecutionTimeout, OperationFailure, PyMongoError
+
+from portico.gateway.mongo import embedded, links
+from portico.gateway.mongo.direct import DirectDatabase, Reader
+from portico.gateway.mongo.driver import connect
+from portico.gateway.settings import Settings
+from portico.resolvers.documents import Database
+from tests.support.harness import Commands
+from tests.support.secure_mongodb import secure_mongodb
+from tests.support.wire import Wire, by_wire
+
+ROWS = 300
+
+
+@pytest.fixture
+def commands() -> Commands:
+    return Commands()
+
+
+@pytest.fixture
+async def db(settings: Settings, commands: Commands) -> AsyncIterator[Database]:
+    async with opened(settings, commands) as database:
+        yield database
+
+
+@contextlib.asynccontextmanager
+async def opened(settings: Settings, *listeners: Commands) -> AsyncIterator[Database]:
+    """A database with rows, read over at least one direct connection."""
+    if settings.driver == "motor":
+        pytest.skip("Motor's reads go by Motor")
+    connection = connect(settings, str(settings.mongodb_uri), listeners)
+    try:
+        await connection.database["rows"].insert_many([{"_id": n, "parity": n % 2} for n in range(ROWS)])
+        await warmed(connection.database)
+        yield connection.database
+        await connection.database["rows"].drop()
+    finally:
+        await connection.close()
+
+
+def reader_of(db: Database) -> Reader:
+    assert isinstance(db, DirectDatabase)
+    return db.reader
+
+
+async def warmed(db: Database) -> None:
+    """Returns when a direct connection is open."""
+    for _ in range(500):
+        if reader_of(db).connections:
+            return
+        await db["rows"].find_one({"_id": 0})
+        await asyncio.sleep(0.01)
+    raise AssertionError("no direct connection")
+
+
+def plain(db: Database) -> Any:
+    """The same database by the driver."""
+    return db.client[db.name]
+
+
+async def test_every_kind_of_value_comes_back_as_by_the_driver(db: Database) -> None:
+    values = {
+        "_id": ObjectId(),
+        "text": "Ärger 🎷",
+        "numbers": [1, Int64(2**40), 1.5, Decimal128("1.10"), True, None],
+        "at": datetime(2026, 1, 1, tzinfo=UTC),
+        "bytes": b"\x00\x01",
+        "below": {"deep": [{"er": Regex("^x")}]},
+    }
+    await db["rows"].insert_one(dict(values))
+
+    found = await db["rows"].find_one({"_id": values["_id"]})
+
+    assert found == await plain(db)["rows"].find_one({"_id": values["_id"]})
+    assert found is not None
+    assert found["numbers"] == values["numbers"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"sort": [("_id", -1)]},
+        {"limit": 7, "sort": [("parity", 1), ("_id", -1)]},
+        {"limit": 1000, "batch_size": 2},
+        {"batch_size": 10},
+        {"skip": 290},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("projection", [None, {"parity": 1, "_id": 0}, {"_id": 1}], ids=str)
+async def test_a_find_answers_what_the_driver_answers(
+    db: Database, options: dict[str, Any], projection: dict[str, int] | None
+) -> None:
+    found = await db["rows"].find({"_id": {"$gte": 3}}, projection, **options).to_list()
+
+    assert found == await plain(db)["rows"].find({"_id": {"$gte": 3}}, projection, **options).to_list()
+    assert found
+
+
+async def test_one_document_or_none_is_found(db: Database) -> None:
+    assert await db["rows"].find_one({"_id": 5}) == {"_id": 5, "parity": 1}
+    assert await db["rows"].find_one({"parity": 1}, {"_id": 1}, sort=[("_id", -1)]) == {"_id": ROWS - 1}
+    assert await db["rows"].find_one({"_id": ROWS}) is None
+
+
+async def test_an_aggregation_is_read_whole_or_one_by_one(db: Database) -> None:
+    stages: list[dict[str, Any]] = [{"$group": {"_id": "$parity", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]
+    wanted = [{"_id": 0, "n": ROWS // 2}, {"_id": 1, "n": ROWS // 2}]
+
+    assert await (await db["rows"].aggregate(stages)).to_list() == wanted
+    assert [row async for row in await db["rows"].aggregate(stages, batchSize=1)] == wanted
+    assert [row["_id"] async for row in db["rows"].find({}, sort=[("_id", 1)], limit=3)] == [0, 1, 2]
+
+
+async def test_an_aggregation_that_writes_does_so_without_being_read(db: Database) -> None:
+    await db["rows"].aggregate([{"$match": {"_id": 1}}, {"$merge": {"into": "copies"}}])
+
+    assert await db["copies"].find({}).to_list() == [{"_id": 1, "parity": 1}]
+
+
+async def test_more_than_a_batch_holds_is_read_to_the_end(db: Database, commands: Commands) -> None:
+    await db["large"].insert_many([{"_id": n, "text": "x" * 1_000_000} for n in range(20)])
+    commands.clear()
+
+    found = await db["large"].find({}, sort=[("_id", 1)]).to_list()
+
+    assert [row["_id"] for row in found] == list(range(20))
+    stages: list[dict[str, Any]] = [{"$currentOp": {"idleCursors": True}}, {"$match": {"ns": f"{db.name}.large"}}]
+    assert await (await db.client["admin"].aggregate(stages)).to_list() == []
+    assert any(name.startswith("getMore") for name in commands.names())
+    await db["large"].drop()
+
+
+async def test_many_reads_at_once_are_each_given_their_own_answer(db: Database) -> None:
+    async def one(number: int) -> None:
+        assert await db["rows"].find_one({"_id": number}) == {"_id": number, "parity": number % 2}
+
+    await asyncio.gather(*(one(number % ROWS) for number in range(1_000)))
+
+    assert 1 <= reader_of(db).connections <= links.CONNECTIONS
+
+
+# PyMongo leaves the socket open where it is itself cancelled while it connects.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_read_that_is_cancelled_leaves_nothing_for_the_next(db: Database) -> None:
+    rng = random.Random(7)
+
+    async def one(number: int) -> None:
+        task = asyncio.ensure_future(db["rows"].find_one({"_id": number}))
+        if rng.random() < 0.3:
+            await asyncio.sleep(rng.uniform(0, 0.002))
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            assert await task == {"_id": number, "parity": number % 2}
+
+    for _ in range(20):
+        await asyncio.gather(*(one(rng.randrange(ROWS)) for _ in range(20)))
+
+    assert await db["rows"].find_one({"_id": 1}) == {"_id": 1, "parity": 1}
+
+
+async def test_what_takes_too_long_is_given_up(settings: Settings) -> None:
+    async with opened(replace(settings, database_seconds=1)) as db:
+        slow = {"$where": "sleep(20) || true"}
+
+        with pytest.raises((ExecutionTimeout, PyMongoError)) as raised:
+            await db["rows"].find(slow).to_list()
+
+        assert isinstance(raised.value, PyMongoError)
+        assert raised.value.timeout
+        assert await db["rows"].find_one({"_id": 1}) is not None
+
+
+async def test_what_the_server_refuses_is_the_error_of_the_driver(db: Database) -> None:
+    with pytest.raises(OperationFailure, match="unknown operator") as raised:
+        await db["rows"].find({"_id": {"$never": 1}}).to_list()
+
+    assert raised.value.code == 2
+    with pytest.raises(bson.errors.InvalidDocument):
+        await db["rows"].find({"_id": object()}).to_list()
+    assert reader_of(db).connections
+
+
+async def test_the_listeners_hear_of_each_read_and_of_its_end(db: Database, commands: Commands) -> None:
+    commands.clear()
+
+    await db["rows"].find({"_id": 3}, {"parity": 1}, sort=[("_id", 1)], limit=2).to_list()
+    await (await db["rows"].aggregate([{"$match": {"_id": 3}}])).to_list()
+
+    assert commands.names() == ["find rows", "aggregate rows"]
+    assert commands.sent[0]["filter"] == {"_id": 3}
+    assert (commands.sent[0]["limit"], commands.sent[0]["sort"]) == (2, {"_id": 1})
+
+
+async def test_a_cut_connection_costs_no_answer(settings: Settings) -> None:
+    with by_wire(settings) as (wire, over_wire):
+        async with opened(over_wire) as db:
+            for _ in range(5):
+                reads = [asyncio.ensure_future(db["rows"].find({}).to_list()) for _ in range(8)]
+                await asyncio.sleep(0)
+                cut_once(wire)
+                assert [len(found) for found in await asyncio.gather(*reads)] == [ROWS] * 8
+                await warmed(db)
+
+
+def cut_once(wire: Wire) -> None:
+    wire.cut()
+    wire.mend()
+
+
+async def test_after_the_primary_has_stepped_down_reads_find_it_again(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, database="stepping")
+    hold = embedded.attach(settings)
+    try:
+        async with opened(replace(settings, mongodb_uri=hold.uri)) as db:  # type: ignore[arg-type]
+            with contextlib.suppress(PyMongoError):
+                await db.client["admin"].command("replSetStepDown", 1, secondaryCatchUpPeriodSecs=0, force=True)
+
+            assert await db["rows"].find_one({"_id": 7}) == {"_id": 7, "parity": 1}
+            await warmed(db)
+            assert await db["rows"].find_one({"_id": 8}) == {"_id": 8, "parity": 0}
+    finally:
+        hold.close()
+
+
+async def test_a_server_with_passwords_and_tls_is_read_directly_too(tmp_path: Path) -> None:
+    with secure_mongodb(tmp_path) as uri:
+        async with opened(Settings(mongodb_uri=uri, database="secure")) as db:  # type: ignore[arg-type]
+            assert await db["rows"].find_one({"_id": 9}) == {"_id": 9, "parity": 1}
+            assert len(await db["rows"].find({}).to_list()) == ROWS
+
+
+async def test_a_driver_with_other_inner_parts_is_read_by(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(settings) as db:
+        monkeypatch.setattr(links.Link, "__init__", lambda *_: {}.missing)  # type: ignore[attr-defined]
+        await asyncio.gather(*(db["rows"].find({}).to_list() for _ in range(50)))
+
+        assert await db["rows"].find_one({"_id": 9}) == {"_id": 9, "parity": 1}
+
+
+async def test_by_a_setting_all_reads_go_by_the_driver(settings: Settings) -> None:
+    connection = connect(replace(settings, direct_reads=False), str(settings.mongodb_uri))
+    try:
+        assert not isinstance(connection.database, DirectDatabase)
+        assert await connection.database["rows"].find_one({}) is None
+    finally:
+        await connection.close()
+
+
+async def test_reads_that_may_go_to_a_secondary_go_by_the_driver(settings: Settings) -> None:
+    if settings.driver == "motor":
+        pytest.skip("Motor's reads go by Motor")
+    connection = connect(replace(settings, read_preference="secondaryPreferred"), str(settings.mongodb_uri))
+    try:
+        assert isinstance(connection.database, DirectDatabase)
+        assert not isinstance(connection.reading, DirectDatabase)
+    finally:
+        await connection.close()

@@ -1,0 +1,274 @@
+"""The MongoDB that the gateway starts for itself: shared by all who use its folder, and gone with the last of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from portico.gateway.mongo.embedded import find_mongod
+from portico.gateway.settings import Settings
+from tests.support.processes import Process, environment, eventually, is_running, mongods_of, portico
+
+HOLD = """
+import sys
+from pathlib import Path
+from portico.gateway.mongo import embedded
+from portico.gateway.settings import Settings
+hold = embedded.attach(Settings(data_dir=Path(sys.argv[1])))
+print(hold.uri, flush=True)
+sys.stdin.read() or __import__("time").sleep(600)
+"""
+END_SECONDS = 15.0
+
+
+@dataclass
+class Holder:
+    """A process that holds the MongoDB of a folder."""
+
+    process: Process
+    folder: Path
+
+    @property
+    def uri(self) -> str:
+        def answered() -> str:
+            assert self.process.popen.poll() is None, self.process.errors
+            return self.process.output.strip()
+
+        return eventually(answered, 60)
+
+    def state(self) -> dict[str, int]:
+        found: dict[str, int] = json.loads((self.folder / "mongod.json").read_text())
+        return found
+
+
+@contextlib.contextmanager
+def holder(folder: Path, name: str = "holder") -> Iterator[Holder]:
+    process = Process([sys.executable, "-c", HOLD, str(folder)], environment(), folder.parent / name)
+    try:
+        yield Holder(process, folder)
+    finally:
+        process.end()
+
+
+def parent_of(pid: int) -> int:
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def assert_ends(pid: int) -> None:
+    eventually(lambda: not is_running(pid), END_SECONDS)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@contextlib.contextmanager
+def items(uri: str) -> Iterator[Any]:
+    """A collection in the MongoDB at this address."""
+    with MongoClient[dict[str, Any]](uri, serverSelectionTimeoutMS=10_000) as client:
+        yield client["test"].get_collection("items", write_concern=client.write_concern)
+
+
+def test_it_is_shared_and_ends_soon_after_the_last_who_holds_it(folder: Path) -> None:
+    with holder(folder, "first") as first, holder(folder, "second") as second:
+        assert first.uri == second.uri
+        pid = first.state()["pid"]
+
+        first.process.terminate()
+        first.process.wait()
+        with items(second.uri) as collection:
+            collection.insert_one({"_id": 1})
+            assert collection.count_documents({}) == 1
+        assert second.state()["pid"] == pid
+
+        second.process.kill()
+        assert_ends(pid)
+
+
+def test_what_was_written_stays_and_the_address_too(folder: Path) -> None:
+    with holder(folder, "first") as first:
+        uri, pid = first.uri, first.state()["pid"]
+        with items(uri) as collection:
+            collection.insert_one({"_id": 1})
+        first.process.kill()
+
+        # The next one comes at once, while the first is just about to stop.
+        with holder(folder, "second") as second:
+            assert second.uri == uri
+            with items(second.uri) as collection:
+                assert [found["_id"] for found in collection.find()] == [1]
+                collection.insert_one({"_id": 2})
+            if second.state()["pid"] != pid:
+                assert not is_running(pid)
+
+
+def test_when_its_keeper_is_killed_it_ends_and_the_next_start_finds_the_data(folder: Path) -> None:
+    with holder(folder, "first") as first:
+        with items(first.uri) as collection:
+            collection.insert_one({"_id": 1})
+        pid = first.state()["pid"]
+
+        os.kill(parent_of(pid), signal.SIGKILL)
+
+        with holder(folder, "second") as second, items(second.uri) as collection:
+            assert collection.count_documents({}) == 1
+            collection.insert_one({"_id": 2})
+            assert second.state()["pid"] != pid
+            assert_ends(pid)
+
+
+def test_when_it_is_killed_itself_the_next_start_finds_the_data(folder: Path) -> None:
+    with holder(folder, "first") as first:
+        with items(first.uri) as collection:
+            collection.insert_one({"_id": 1})
+        pid = first.state()["pid"]
+        keeper = parent_of(pid)
+
+        os.kill(pid, signal.SIGKILL)
+        assert_ends(keeper)
+
+        with holder(folder, "second") as second, items(second.uri) as collection:
+            assert collection.count_documents({}) == 1
+
+
+@contextlib.contextmanager
+def somebody_else_at(port: int) -> Iterator[None]:
+    def listening() -> ThreadingHTTPServer | None:
+        # A connection of another program may just have the port.
+        with contextlib.suppress(OSError):
+            return ThreadingHTTPServer(("127.0.0.1", port), BaseHTTPRequestHandler)
+        return None
+
+    with eventually(listening, 60) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield
+        server.shutdown()
+        thread.join()
+
+
+def test_where_somebody_else_has_taken_its_port_it_moves_to_another(folder: Path) -> None:
+    with holder(folder, "first") as first:
+        with items(first.uri) as collection:
+            collection.insert_one({"_id": 1})
+        before = first.state()
+        first.process.kill()
+        assert_ends(before["pid"])
+
+    with somebody_else_at(before["port"]), holder(folder, "second") as second, items(second.uri) as collection:
+        assert collection.count_documents({}) == 1
+        collection.insert_one({"_id": 2})
+        hello = collection.database.client.admin.command("hello")
+
+        assert second.state()["port"] != before["port"]
+        assert hello["hosts"] == [f"127.0.0.1:{second.state()['port']}"]
+
+
+def test_where_its_port_is_taken_at_the_last_moment_it_tries_another(folder: Path, tmp_path: Path) -> None:
+    real = find_mongod(Settings())
+    once = tmp_path / "once"
+    late = script(
+        tmp_path / "mongod",
+        f'#!/bin/sh\n[ -e {once} ] && exec {real} "$@"\ntouch {once}\necho "Address already in use"\nexit 1\n',
+    )
+
+    done = portico("indexes", env=environment(PORTICO_DATA_DIR=str(folder), PORTICO_MONGOD=late))
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_of_several_who_start_at_once_one_starts_it(folder: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        holders = [stack.enter_context(holder(folder, f"holder {number}")) for number in range(4)]
+
+        assert len({one.uri for one in holders}) == 1
+        assert len(mongods_of(folder)) == 1
+
+
+# Where there is none to be had
+
+
+def assert_fails(env: Mapping[str, str], *parts: str) -> None:
+    """A command that needs MongoDB ends with one line, which has these parts."""
+    done = portico("indexes", env=env)
+    assert done.returncode == 1
+    assert done.stderr.startswith("portico: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    for part in parts:
+        assert part in done.stderr
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_without_any_mongod_it_says_how_to_get_one(folder: Path, tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden" / "fiftyone"
+    hidden.mkdir(parents=True)
+    (hidden / "__init__.py").write_text("raise ImportError")
+
+    env = environment(PORTICO_DATA_DIR=str(folder), PATH="", PYTHONPATH=str(hidden.parent))
+
+    assert_fails(env, "There is no MongoDB to start.", "PORTICO_MONGODB_URI", "pip install 'portico[embedded]'")
+
+
+@pytest.mark.parametrize("path", ["/nonexistent/mongod", "/etc/passwd", "/"])
+def test_a_path_where_no_program_is_is_named(folder: Path, path: str) -> None:
+    env = environment(PORTICO_DATA_DIR=str(folder), PORTICO_MONGOD=path)
+
+    assert_fails(env, f"PORTICO_MONGOD is '{path}', and no program is there.")
+
+
+def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    assert_fails(environment(PORTICO_DATA_DIR=str(tmp_path / "file")), "PORTICO_DATA_DIR", str(tmp_path / "file"))
+    assert_fails(environment(PORTICO_DATA_DIR=str(tmp_path / "file" / "below")), "PORTICO_DATA_DIR")
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("#!/bin/sh\necho 'libcrypto.so.3: no such file' >&2\nexit 127\n", "libcrypto.so.3: no such file"),
+        ("#!/bin/sh\nexit 1\n", "it left no message"),
+        ("no program", "Exec format error"),
+    ],
+)
+def test_the_last_words_of_a_mongod_that_ends_at_once_are_told(
+    folder: Path, tmp_path: Path, program: str, told: str
+) -> None:
+    env = environment(PORTICO_DATA_DIR=str(folder), PORTICO_MONGOD=script(tmp_path / "mongod", program))
+
+    assert_fails(env, "mongod did not start: ", told)
+
+
+def test_a_mongod_that_cannot_read_its_data_says_so(folder: Path) -> None:
+    (folder / "mongo").mkdir(parents=True)
+    (folder / "mongo" / "storage.bson").write_text("nonsense")
+
+    assert_fails(environment(PORTICO_DATA_DIR=str(folder)), "mongod did not start: ")
+    assert mongods_of(folder) == []
+
+
+def test_old_errors_are_not_taken_for_new_ones(folder: Path, tmp_path: Path) -> None:
+    folder.mkdir()
+    (folder / "mongod.log").write_text('{"s": "E", "msg": "an old error"}\n')
+    broken = script(tmp_path / "mongod", "#!/bin/sh\necho 'a new error'\nexit 1\n")
+
+    assert_fails(environment(PORTICO_DATA_DIR=str(folder), PORTICO_MONGOD=broken), "mongod did not start: a new error")

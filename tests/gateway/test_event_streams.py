@@ -1,0 +1,229 @@
+"""Answers as server-sent events: of operations of every kind, and what is refused before a stream begins."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from portico.gateway.http.endpoint import GraphQLEndpoint
+from portico.gateway.settings import Settings
+from tests.support.harness import MUTATIONS, GatewayClient, category_input, running
+from tests.support.sockets import EVENTS, streamed, until
+
+VIEWER = "{ viewer { subject } }"
+CREATE = MUTATIONS["createCategory"]
+SLOW = '{ category(slug: "slow") { name } }'
+BOTH = "application/graphql-response+json, application/json;q=0.9, text/event-stream;q=0.1"
+
+
+@pytest.fixture
+async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
+    async with running(replace(settings, keep_alive_seconds=0.05, send_seconds=0.2)) as client:
+        yield client
+
+
+async def test_a_query_is_one_event_and_the_end(gateway: GatewayClient, port: int) -> None:
+    async with streamed(port, VIEWER, token=gateway.token("ann")) as stream:
+        assert stream.response.status_code == 200
+        assert stream.response.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert stream.response.headers["cache-control"] == "no-store"
+        assert len(stream.response.headers["x-request-id"]) == 32
+        assert await stream.receive() == ("next", {"data": {"viewer": {"subject": "ann"}}})
+        assert await stream.receive() == ("complete", None)
+        assert await stream.receive() is None
+
+
+async def test_a_complete_event_has_a_field_for_data_so_that_browsers_hand_it_on(gateway: GatewayClient) -> None:
+    response = await gateway.http.post("/graphql", json={"query": VIEWER}, headers=EVENTS)
+
+    assert response.text == ':\n\nevent: next\ndata: {"data":{"viewer":null}}\n\nevent: complete\ndata: \n\n'
+
+
+async def test_a_query_by_get(gateway: GatewayClient) -> None:
+    response = await gateway.http.get("/graphql", params={"query": VIEWER}, headers=EVENTS)
+
+    assert "event: next" in response.text
+
+
+async def test_a_mutation_by_post(gateway: GatewayClient, port: int) -> None:
+    async with streamed(port, CREATE, {"input": category_input(slug="a")}, token=gateway.token()) as stream:
+        event = await stream.receive()
+
+    assert event is not None
+    assert event[1]["data"]["createCategory"]["category"]["slug"] == "a"
+
+
+async def test_an_operation_that_cannot_be_run_is_an_event_with_its_errors(port: int) -> None:
+    for query, code in (
+        ("{", "GRAPHQL_PARSE_FAILED"),
+        ("{ x }", "GRAPHQL_VALIDATION_FAILED"),
+        ("query ($a: ID!) { node(id: $a) { id } }", "BAD_USER_INPUT"),
+    ):
+        async with streamed(port, query) as stream:
+            event = await stream.receive()
+
+            assert event is not None
+            assert event[0] == "next"
+            assert "data" not in event[1]
+            assert [error["extensions"]["code"] for error in event[1]["errors"]] == [code]
+            assert await stream.receive() == ("complete", None)
+
+
+async def test_what_is_no_request_is_refused_as_it_is_without_a_stream(gateway: GatewayClient) -> None:
+    token = {"authorization": "Bearer x"}
+    refused: list[tuple[str, dict[str, Any], int, str]] = [
+        ("GET", {"params": {"query": "mutation { __typename }"}}, 405, "METHOD_NOT_ALLOWED"),
+        ("PUT", {}, 405, "METHOD_NOT_ALLOWED"),
+        ("POST", {"json": {"query": 1}}, 400, "BAD_REQUEST"),
+        ("POST", {"content": "x"}, 415, "UNSUPPORTED_MEDIA_TYPE"),
+        ("POST", {"json": {"query": VIEWER}, "headers": {**EVENTS, **token}}, 401, "UNAUTHENTICATED"),
+    ]
+    for method, given, status, code in refused:
+        response = await gateway.http.request(method, "/graphql", **{"headers": EVENTS, **given})
+
+        assert response.status_code == status
+        assert response.json()["errors"][0]["extensions"] == {"code": code}
+
+
+async def test_who_takes_both_gets_a_single_answer_at_once(gateway: GatewayClient) -> None:
+    response = await gateway.http.post("/graphql", json={"query": VIEWER}, headers={"accept": BOTH})
+
+    assert response.headers["content-type"] == "application/graphql-response+json; charset=utf-8"
+    assert response.json() == {"data": {"viewer": None}}
+
+
+async def test_who_takes_neither_is_told_what_there_is(gateway: GatewayClient) -> None:
+    for accept in ("text/html", "text/event-stream;q=0", "text/*"):
+        response = await gateway.http.post("/graphql", json={"query": VIEWER}, headers={"accept": accept})
+
+        assert response.status_code == 406
+        assert "text/event-stream" in response.json()["errors"][0]["message"]
+
+
+class Held:
+    """An operation that does not answer until it is told."""
+
+    def __init__(self, gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, *, is_write: bool = False) -> None:
+        self.has_begun = self.has_ended = False
+        self.go_on = asyncio.Event()
+        self._is_write = is_write
+        self._execute = gateway.state.executor.execute
+        monkeypatch.setattr(gateway.state.executor, "execute", self._held)
+
+    async def _held(self, text: str, **more: Any) -> Any:
+        self.has_begun = True
+        more["context"].is_write = self._is_write
+        try:
+            await self.go_on.wait()
+            return await self._execute(text, **more)
+        finally:
+            self.has_ended = True
+
+
+async def test_a_stream_shows_signs_of_life_while_there_is_nothing_to_tell(
+    gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(gateway, monkeypatch)
+    async with streamed(port, VIEWER) as stream:
+        receiving = asyncio.create_task(stream.receive())
+        await until(lambda: stream.comments >= 4)
+        held.go_on.set()
+
+        assert await receiving == ("next", {"data": {"viewer": None}})
+
+
+async def test_a_query_ends_with_its_connection(
+    gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(gateway, monkeypatch)
+    async with streamed(port, VIEWER):
+        await until(lambda: held.has_begun)
+        had_ended = held.has_ended
+
+    await until(lambda: held.has_ended)
+    assert not had_ended
+
+
+async def test_a_mutation_goes_on_to_its_end_without_its_connection(
+    gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(gateway, monkeypatch, is_write=True)
+    async with streamed(port, CREATE, {"input": category_input(slug="kept")}, token=gateway.token()):
+        await until(lambda: held.has_begun)
+    await asyncio.sleep(0.2)
+    assert not held.has_ended
+    held.go_on.set()
+    await until(lambda: held.has_ended)
+
+    assert await gateway.db["categories"].count_documents({"slug": "kept", "pending": None}) == 1
+
+
+async def test_a_fault_shows_its_request_id_alone(
+    gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("a secret")
+
+    monkeypatch.setattr(gateway.state.executor, "execute", fail)
+    async with streamed(port, VIEWER) as stream:
+        event = await stream.receive()
+
+        assert event is not None
+        assert event[1]["errors"][0]["extensions"] == {
+            "code": "INTERNAL",
+            "requestId": stream.response.headers["x-request-id"],
+        }
+        assert await stream.receive() == ("complete", None)
+
+
+class Stuck:
+    """The server's side of a connection whose client reads no more after so many parts."""
+
+    def __init__(self, parts: int) -> None:
+        self.sent: list[bytes] = []
+        self.reads_on = asyncio.Event()
+        self._parts = parts
+        self._body = [{"type": "http.request", "body": json.dumps({"query": VIEWER}).encode()}]
+
+    async def receive(self) -> Any:
+        if self._body:
+            return self._body.pop()
+        return await asyncio.Future()
+
+    async def send(self, message: Any) -> None:
+        if len(self.sent) > self._parts:
+            await self.reads_on.wait()
+        self.sent.append(message.get("body", b""))
+
+
+async def test_a_client_that_does_not_read_is_dropped_and_told_so_if_it_reads_on(gateway: GatewayClient) -> None:
+    client = Stuck(parts=1)
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/graphql",
+        "headers": [(b"accept", b"text/event-stream"), (b"content-type", b"application/json")],
+    }
+    answering = asyncio.create_task(GraphQLEndpoint(gateway.state)(scope, client.receive, client.send))
+    await until(lambda: gateway.state.live.counts.unread == 1)
+    client.reads_on.set()
+    await answering
+
+    last = client.sent[-1].decode()
+    assert last.startswith("event: next\ndata: ")
+    assert '"code":"TOO_SLOW"' in last
+    assert last.endswith("event: complete\ndata: \n\n")
+
+
+async def test_a_proxy_is_told_to_hand_a_stream_on_as_it_comes(port: int) -> None:
+    async with httpx.AsyncClient() as client:
+        response = await client.post(f"http://127.0.0.1:{port}/graphql", json={"query": VIEWER}, headers=EVENTS)
+
+    assert "content-encoding" not in response.headers
+    assert response.headers["x-accel-buffering"] == "no"

@@ -1,0 +1,234 @@
+"""When something breaks inside: what the client is told, what the log is told, and what goes on working."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from portico.gateway.logs import configure
+from portico.gateway.mongo.faults import FaultyDatabase
+from portico.gateway.settings import Settings
+from tests.support.harness import Answer, GatewayClient, category_input, create_category, create_product, running
+from tests.support.wire import by_wire
+
+INTERNAL = "Something went wrong inside the gateway. The request id leads to it in the log."
+TITLES = (
+    '{ bad: product(sku: "bad") { title pricing { retail { amount } } issueDate } '
+    'good: product(sku: "good") { title } }'
+)
+CREATE = "mutation ($input: CreateCategoryInput!) { createCategory(input: $input) { __typename } }"
+
+
+class Log:
+    """What the gateway has logged, by one JSON object a line."""
+
+    def __init__(self, captured: pytest.CaptureFixture[str]) -> None:
+        self._captured = captured
+        self.text = ""
+
+    def entries(self, event: str) -> list[dict[str, Any]]:
+        self.text += self._captured.readouterr().err
+        found = [json.loads(line) for line in self.text.splitlines() if line.startswith("{")]
+        return [entry for entry in found if entry["event"] == event]
+
+
+@pytest.fixture
+def log(capsys: pytest.CaptureFixture[str], settings: Settings) -> Iterator[Log]:
+    yield Log(capsys)
+    with capsys.disabled():
+        configure(settings)
+
+
+@contextlib.asynccontextmanager
+async def logging(settings: Settings) -> AsyncIterator[GatewayClient]:
+    """A gateway with two products, whose log the test reads."""
+    async with running(replace(settings, log_format="json")) as gateway:
+        for sku in ("good", "bad"):
+            await create_product(gateway, sku=sku)
+        yield gateway
+
+
+def only_error(answer: Answer) -> dict[str, Any]:
+    (error,) = answer.body["errors"]
+    assert isinstance(error, dict)
+    return error
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"pricing": "secret of the shop"},
+        {"pricing.retail": "secret of the shop"},
+        {"pricing.retail": 2**60},
+        {"pricing.retail": 1.5},
+        {"title": {"secret of": "the shop"}},
+        {"title": None},
+        {"issue_date": "secret of the shop"},
+        {"issue_date": {"secret of": "the shop"}},
+    ],
+)
+async def test_a_damaged_document_is_a_fault_that_shows_nothing_but_the_request_id(
+    settings: Settings, log: Log, damage: dict[str, Any]
+) -> None:
+    async with logging(settings) as gateway:
+        await gateway.db["products"].update_one({"sku": "bad"}, {"$set": damage})
+
+        answer = await gateway.ask(TITLES)
+
+        error = only_error(answer)
+        request_id = answer.headers["x-request-id"]
+        assert answer.status == 200
+        assert answer.body["data"]["good"]["title"]
+        assert (error["message"], error["extensions"]) == (INTERNAL, {"code": "INTERNAL", "requestId": request_id})
+        assert error["path"][0] == "bad"
+        (entry,) = log.entries("fault")
+        assert (entry["request_id"], entry["path"]) == (request_id, error["path"])
+        assert "Traceback" in entry["exception"]
+        assert "secret" not in json.dumps(answer.body)
+
+
+async def test_of_a_crash_the_client_sees_the_request_id_and_the_log_the_cause(settings: Settings, log: Log) -> None:
+    async with logging(settings) as gateway:
+        _, gateway.state.database = FaultyDatabase.around(gateway.db, 0)
+
+        answer = await gateway.ask('{\n  viewer { subject }\n  wanted: product(sku: "good") { title }\n}')
+
+        request_id = answer.headers["x-request-id"]
+        assert answer.body["data"] == {"viewer": {"subject": "tester"}, "wanted": None}
+        assert only_error(answer) == {
+            "message": INTERNAL,
+            "locations": [{"line": 3, "column": 3}],
+            "path": ["wanted"],
+            "extensions": {"code": "INTERNAL", "requestId": request_id},
+        }
+        (entry,) = log.entries("fault")
+        assert entry["level"] == "error"
+        assert entry["request_id"] == request_id
+        assert "portico.gateway.mongo.faults.Crash" in entry["exception"]
+
+
+@pytest.mark.usefixtures("log")
+async def test_a_mutation_that_failed_leaves_those_of_the_same_request_standing(settings: Settings) -> None:
+    async with logging(settings) as gateway:
+        database = gateway.db
+        faulty, gateway.state.database = FaultyDatabase.around(database, 1)
+        query = (
+            "mutation ($a: CreateCategoryInput!, $b: CreateCategoryInput!) "
+            "{ a: createCategory(input: $a) { __typename } b: createCategory(input: $b) { __typename } }"
+        )
+
+        answer = await gateway.ask(query, {"a": category_input(slug="a"), "b": category_input(slug="b")})
+
+        assert faulty.has_crashed
+        assert answer.body["data"] == {"a": {"__typename": "CategoryPayload"}, "b": None}
+        assert (answer.codes, only_error(answer)["path"]) == (["INTERNAL"], ["b"])
+        assert [category["slug"] async for category in database["categories"].find()] == ["a"]
+
+
+@pytest.mark.usefixtures("log")
+async def test_an_error_in_a_list_names_its_place(settings: Settings) -> None:
+    async with logging(settings) as gateway:
+        product = await create_product(gateway, sku="another")
+
+        answer = await gateway.ask(
+            "query ($ids: [ID!]!) { all: nodes(ids: $ids) { ... on Product { title } } }", {"ids": [product["id"], "x"]}
+        )
+
+        assert answer.body["data"] == {"all": [{"title": product["title"]}, None]}
+        assert only_error(answer) == {
+            "message": "'x' is not an id.",
+            "locations": [{"line": 1, "column": 24}],
+            "path": ["all", 1],
+            "extensions": {"code": "BAD_USER_INPUT"},
+        }
+
+
+async def test_a_mistake_of_the_caller_is_no_news_for_the_log(settings: Settings, log: Log) -> None:
+    async with logging(settings) as gateway:
+        for query in (
+            "{ products(first: 1000) { nodes { id } } }",
+            '{ node(id: "x") { id } }',
+            "{ nonsense }",
+            "nonsense",
+        ):
+            assert (await gateway.ask(query)).status == 200
+
+        assert log.entries("fault") == []
+
+
+@pytest.mark.usefixtures("log")
+async def test_null_for_an_argument_that_must_not_be_null_is_a_mistake_of_the_caller(settings: Settings) -> None:
+    async with logging(settings) as gateway:
+        query = (
+            'query ($below: Boolean = true) { category(slug: "jazz") '
+            "{ products(includeDescendants: $below) { nodes { sku } } } }"
+        )
+        await create_category(gateway, slug="jazz")
+
+        answer = await gateway.ask(query, {"below": None})
+
+        assert answer.codes == ["BAD_USER_INPUT"]
+
+
+async def test_a_fault_outside_of_any_field_is_masked_as_well(settings: Settings, log: Log) -> None:
+    async with logging(settings) as gateway:
+        clock, gateway.state.clock = gateway.state.clock, None  # type: ignore[assignment]
+
+        answer = await gateway.ask("{ viewer { subject } }")
+
+        gateway.state.clock = clock
+        request_id = answer.headers["x-request-id"]
+        assert answer.status == 500
+        assert answer.body == {
+            "errors": [{"message": INTERNAL, "extensions": {"code": "INTERNAL", "requestId": request_id}}]
+        }
+        (entry,) = log.entries("fault")
+        assert entry["request_id"] == request_id
+        assert "AttributeError" in entry["exception"]
+
+
+# Without MongoDB
+
+
+async def test_while_mongodb_is_away_fields_that_need_it_are_unavailable_and_come_back_with_it(
+    settings: Settings, log: Log
+) -> None:
+    with by_wire(replace(settings, database_seconds=3)) as (wire, over_wire):
+        async with running(replace(over_wire, log_format="json")) as gateway:
+            wire.cut()
+
+            answer = await gateway.ask('{ viewer { subject } category(slug: "jazz") { name } }')
+
+            request_id = answer.headers["x-request-id"]
+            assert answer.body["data"] == {"viewer": {"subject": "tester"}, "category": None}
+            assert only_error(answer) == {
+                "message": "The database cannot be reached.",
+                "locations": [{"line": 1, "column": 22}],
+                "path": ["category"],
+                "extensions": {"code": "UNAVAILABLE", "requestId": request_id},
+            }
+            assert [entry["request_id"] for entry in log.entries("fault")] == [request_id]
+
+            wire.mend()
+            assert (await gateway.ask(CREATE, {"input": category_input()})).data
+
+
+async def test_a_mongodb_that_does_not_answer_in_time_is_a_timeout(settings: Settings, log: Log) -> None:
+    assert log.text == ""
+    with by_wire(replace(settings, database_seconds=3)) as (wire, over_wire):
+        async with running(over_wire) as gateway:
+            wire.block()
+
+            answer = await gateway.ask('{ category(slug: "jazz") { name } }')
+
+            assert answer.body["data"] == {"category": None}
+            assert (answer.codes, only_error(answer)["message"]) == (
+                ["TIMEOUT"],
+                "It took too long, and was given up.",
+            )
+            wire.cut()

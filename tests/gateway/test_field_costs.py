@@ -1,0 +1,83 @@
+"""What the fields of the schema declare of their cost, and what a list costs that declares nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import strawberry
+from graphql import GraphQLField, GraphQLInputObjectType, GraphQLList, GraphQLNonNull, GraphQLObjectType, parse
+
+from portico.gateway.operations.limits import Limits
+from portico.schema import create_schema
+from portico.schema.fields import MAX_COSTLY, cost_of, costs
+
+TYPES = create_schema()._schema.type_map.values()
+
+
+def fields() -> Iterator[tuple[str, GraphQLField]]:
+    for found in TYPES:
+        if isinstance(found, GraphQLObjectType) and not found.name.startswith("__"):
+            yield from ((f"{found.name}.{name}", field) for name, field in found.fields.items())
+
+
+def is_list(field: GraphQLField) -> bool:
+    output = field.type.of_type if isinstance(field.type, GraphQLNonNull) else field.type
+    return isinstance(output, GraphQLList)
+
+
+def test_every_list_declares_its_length() -> None:
+    assert [name for name, field in fields() if is_list(field) and cost_of(field).length is None] == []
+
+
+def test_only_the_rows_of_connections_are_as_long_as_a_page() -> None:
+    rows = {name for name, field in fields() if cost_of(field).length == "page"}
+    connections = {found.name for found in TYPES if found.name.endswith("Connection")}
+
+    assert rows == {f"{name}.{part}" for name in connections for part in ("nodes", "edges")}
+
+
+def test_costly_input_fields_stand_in_the_input_of_an_argument_itself() -> None:
+    costly = {
+        found.name
+        for found in TYPES
+        if isinstance(found, GraphQLInputObjectType) and any(cost_of(field).costly for field in found.fields.values())
+    }
+    arguments = {str(argument.type) for _, field in fields() for argument in field.args.values()}
+
+    assert costly == {"ProductFilter"}
+    assert costly <= arguments
+
+
+@strawberry.type
+class Leaf:
+    name: str
+
+
+@strawberry.type
+class Query:
+    unknown: list[Leaf]
+    known: list[Leaf] = strawberry.field(metadata=costs(length=3))
+    heavy: int = strawberry.field(metadata=costs(extra=7, costly=True))
+
+
+OTHER = strawberry.Schema(Query)._schema
+
+
+@pytest.mark.parametrize(
+    ("text", "cost"),
+    [("{ unknown { name } }", 1 + 100), ("{ known { name } }", 1 + 3), ("{ heavy }", 1 + 7)],
+)
+def test_a_list_without_a_declared_length_costs_as_much_as_the_largest_page(text: str, cost: int) -> None:
+    document = parse(text)
+
+    Limits(OTHER, max_depth=20, max_cost=cost).check(document, document.definitions[0], {})  # type: ignore[arg-type]
+    with pytest.raises(Exception, match=f"more than {cost - 1} fields"):
+        Limits(OTHER, max_depth=20, max_cost=cost - 1).check(document, document.definitions[0], {})  # type: ignore[arg-type]
+
+
+def test_fields_of_any_domain_can_be_costly() -> None:
+    document = parse("{" + " ".join(f"a{number}: heavy" for number in range(MAX_COSTLY + 1)) + "}")
+
+    with pytest.raises(Exception, match=f"`heavy` {MAX_COSTLY + 1} times"):
+        Limits(OTHER, max_depth=20, max_cost=1_000).check(document, document.definitions[0], {})  # type: ignore[arg-type]

@@ -1,0 +1,157 @@
+"""An operation that is given up answers what it has: what had not ended is null, with an error at its place."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from graphql import OperationDefinitionNode, build_schema, parse
+
+from portico.gateway.operations.documents import Operation
+from portico.gateway.operations.plans.executor import PlanExecutor
+from portico.gateway.operations.plans.run import Run
+from portico.gateway.settings import ExecutorName, Settings
+from portico.resolvers.catalog import products
+from tests.support.harness import create_category, running
+from tests.support.interruptions import database_of, interrupted
+
+SCHEMA = build_schema("""
+    type Query { quick: Int slow: Int item: Item late: Item items: [Item!] }
+    type Mutation { first: Int second: Int third: Int }
+    type Item { name: String slow: Int needed: Int! items: [Item] }
+""")
+
+
+async def _slow(_info: Any = None) -> Any:
+    await asyncio.sleep(30)
+
+
+async def _late(_info: Any) -> Any:
+    await asyncio.sleep(0.001)
+    return ITEM
+
+
+ITEM: dict[str, Any] = {
+    "name": "one",
+    "slow": _slow,
+    "needed": _slow,
+    "items": lambda _info: [{"name": "two"}, _slow()],
+}
+ROOT: dict[str, Any] = {
+    "quick": 1,
+    "slow": _slow,
+    "item": ITEM,
+    "late": _late,
+    "items": lambda _info: [ITEM, _slow()],
+    "first": 1,
+    "second": _slow,
+    "third": 3,
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "data", "paths"),
+    [
+        ("{ slow }", {"slow": None}, [["slow"]]),
+        ("{ slow quick other: slow }", {"slow": None, "quick": 1, "other": None}, [["slow"], ["other"]]),
+        ("{ item { slow name } quick }", {"item": {"slow": None, "name": "one"}, "quick": 1}, [["item", "slow"]]),
+        ("{ item { name needed } quick }", {"item": None, "quick": 1}, [["item", "needed"]]),
+        ("{ item { needed other: needed } }", {"item": None}, [["item", "needed"]]),
+        ("{ late { slow } }", {"late": {"slow": None}}, [["late", "slow"]]),
+        ("{ late { needed } quick }", {"late": None, "quick": 1}, [["late", "needed"]]),
+        ("{ item { items { name } } }", {"item": {"items": [{"name": "two"}, None]}}, [["item", "items", 1]]),
+        ("{ items { name } quick }", {"items": None, "quick": 1}, [["items", 1]]),
+        ("mutation { first second third }", {"first": 1, "second": None, "third": None}, [["second"], ["third"]]),
+    ],
+)
+async def test_what_had_not_ended_is_null_with_an_error_at_its_place(
+    text: str, data: dict[str, Any], paths: list[list[str | int]]
+) -> None:
+    document = parse(text)
+    definition = document.definitions[0]
+    assert isinstance(definition, OperationDefinitionNode)
+    run = PlanExecutor(SCHEMA).run(Operation(document), definition, {}, None, ROOT)
+    assert isinstance(run, Run)
+
+    with pytest.raises(TimeoutError) as late:
+        await asyncio.wait_for(run, 0.05)
+    result = run.given_up(late.value)
+
+    assert result.data == data
+    assert [error.path for error in result.errors or ()] == paths
+    assert {error.original_error for error in result.errors or ()} == {late.value}
+
+
+MUTATION = """
+mutation {
+  a: createCategory(input: { name: "A", slug: "a" }) { __typename }
+  b: createCategory(input: { name: "B", slug: "b" }) { __typename }
+  c: createCategory(input: { name: "C", slug: "c" }) { __typename }
+}
+"""
+
+
+@pytest.mark.parametrize("executor", ["compiled", "reference"])
+async def test_an_operation_that_takes_too_long_has_begun_and_says_what_it_did(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, executor: ExecutorName
+) -> None:
+    monkeypatch.setattr(products, "find_by_skus", _slow_read)
+    async with running(replace(settings, operation_seconds=1, executor=executor)) as gateway:
+        await create_category(gateway, name="Jazz", slug="jazz")
+        with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", _slow, skip=1)):
+            query, mutation = await asyncio.gather(
+                gateway.ask('{ category(slug: "jazz") { name } product(sku: "a") { title } }'), gateway.ask(MUTATION)
+            )
+        assert await gateway.db["categories"].distinct("slug") == ["a", "jazz"]
+
+    if executor == "reference":
+        assert [query.body["data"], mutation.body["data"]] == [None, None]
+        assert [query.codes, mutation.codes] == [["TIMEOUT"], ["TIMEOUT"]]
+        return
+    assert query.body["data"] == {"category": {"name": "Jazz"}, "product": None}
+    assert mutation.body["data"] == {"a": {"__typename": "CategoryPayload"}, "b": None, "c": None}
+    assert [error["path"] for error in query.body["errors"] + mutation.body["errors"]] == [["product"], ["b"], ["c"]]
+    assert query.codes + mutation.codes == ["TIMEOUT"] * 3
+
+
+async def _slow_read(*_: Any, **__: Any) -> Any:
+    await asyncio.sleep(30)
+
+
+NEEDY = build_schema("type Query { item: Item } type Item { bad: Int! slow: Int other: Int more: [Int] }")
+
+
+async def _bad(_info: Any) -> Any:
+    raise ValueError("It has failed.")
+
+
+@pytest.mark.parametrize("text", ["{ item { bad slow other more } }", "{ item { slow other more } }"])
+async def test_what_is_given_up_before_it_has_begun_leaves_nothing_unawaited(text: str) -> None:
+    document = parse(text)
+    definition = document.definitions[0]
+    assert isinstance(definition, OperationDefinitionNode)
+    root = {"item": {"bad": _bad, "slow": _slow, "other": _slow, "more": lambda _info: [_slow(), _slow()]}}
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run = PlanExecutor(NEEDY).run(Operation(document), definition, {}, None, root)
+        assert isinstance(run, Run)
+        waiting = asyncio.ensure_future(_awaited(run))
+        asyncio.get_running_loop().call_soon(waiting.cancel)
+        await asyncio.wait({waiting})
+        del run, waiting
+        gc.collect()
+
+    assert [str(warning.message) for warning in told] == []
+
+
+async def _awaited(run: Run) -> Any:
+    try:
+        return await run
+    except asyncio.CancelledError:
+        run.drop()
+        raise

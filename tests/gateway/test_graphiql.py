@@ -1,0 +1,272 @@
+"""GraphiQL: the page, its policy, its configuration, and its use in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from portico.gateway.demo import demo_token
+from portico.gateway.pages import explorer
+from portico.gateway.settings import Settings
+from tests.support.harness import GatewayClient, running
+from tests.support.processes import environment, node_modules, run_node, served
+from tests.support.sockets import listening
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "font-src 'self' data:; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+CDN_POLICY = POLICY.replace("script-src 'self'", "script-src 'self' https://unpkg.com").replace(
+    "style-src 'self' 'unsafe-inline'", "style-src 'self' 'unsafe-inline' https://unpkg.com"
+)
+FOLDER = Path(explorer.__file__).parent / "examples"
+EXAMPLES = {path.stem: path.read_text() for path in sorted(FOLDER.glob("*.graphql"))}
+OPERATION = re.compile(r"^(?:query|mutation|subscription) (\w+)", re.MULTILINE)
+PAGES = ["/", "/graphiql/", "/graphql"]
+HTML = {"accept": "text/html"}
+ASKED = ("CategoryPage", "breadcrumbs")
+needs_build = pytest.mark.skipif(not explorer.is_built(), reason="GraphiQL has not been built: see `make graphiql`")
+
+
+@needs_build
+@pytest.mark.parametrize("path", PAGES)
+async def test_the_page_comes_with_a_strict_policy_and_is_asked_for_anew_each_time(
+    gateway: GatewayClient, path: str
+) -> None:
+    page = await gateway.http.get(path, headers=HTML)
+
+    assert page.status_code == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.headers["content-security-policy"] == POLICY
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert page.headers["referrer-policy"] == "no-referrer"
+    assert page.headers["cache-control"] == "no-cache"
+    assert "<title>Portico</title>" in page.text
+
+
+@needs_build
+async def test_what_the_page_loads_is_the_gateways_own_and_may_be_kept_for_good(gateway: GatewayClient) -> None:
+    page = await gateway.http.get("/")
+    assets = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+
+    assert assets
+    for asset in assets:
+        assert asset.startswith("/graphiql/assets/")
+        found = await gateway.http.get(asset)
+        assert found.status_code == 200
+        assert found.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert found.headers["content-security-policy"] == POLICY
+        assert found.headers["x-content-type-options"] == "nosniff"
+
+
+@needs_build
+@pytest.mark.parametrize(
+    "path", ["/graphiql/assets/nothing.js", "/graphiql/../app.py", "/graphiql/%2e%2e/app.py", "/x"]
+)
+async def test_nothing_else_is_served(gateway: GatewayClient, path: str) -> None:
+    assert (await gateway.http.get(path)).status_code == 404
+
+
+async def test_the_configuration_has_a_tab_of_examples_for_each_file_and_no_token(gateway: GatewayClient) -> None:
+    demo_token.make(gateway.settings)
+
+    response = await gateway.http.get("/graphiql/config.json")
+
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["cache-control"] == "no-store"
+    assert response.json() == {
+        "endpoint": "/graphql",
+        "headers": {},
+        "tabs": [{"title": name.capitalize(), "query": text} for name, text in EXAMPLES.items()],
+    }
+
+
+CONFIG = "/graphiql/config.json"
+LOOPBACK = "127.0.0.1"
+
+
+async def headers_of(
+    gateway: GatewayClient, host: str, *, peer: str = LOOPBACK, port: int = 8000, **headers: str
+) -> dict[str, str]:
+    """The headers that GraphiQL is configured with, for a request to a demo on this port."""
+    transport = httpx.ASGITransport(app=gateway.app, client=(peer, 50_000))
+    async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1:{port}") as client:
+        response = await client.get(CONFIG, headers={"host": host, **headers})
+    found: dict[str, str] = response.json()["headers"]
+    return found
+
+
+@pytest.fixture
+async def demo(settings: Settings) -> AsyncIterator[GatewayClient]:
+    async with running(replace(settings, demo=True)) as gateway:
+        demo_token.make(gateway.settings)
+        yield gateway
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:8000", "LocalHost:8000", "[::1]:8000"])
+async def test_the_demo_gives_its_token_to_pages_of_this_machine(demo: GatewayClient, host: str) -> None:
+    token = demo_token.read(demo.settings)
+
+    assert await headers_of(demo, host) == {"authorization": f"Bearer {token}"}
+    assert await headers_of(demo, host, peer="::1") == {"authorization": f"Bearer {token}"}
+    viewer = await demo.data("{ viewer { subject roles } }", token=token)
+    assert viewer == {"viewer": {"subject": "demo", "roles": ["ADMIN"]}}
+
+
+async def test_the_demo_on_the_default_port_of_http_gives_its_token_without_one(demo: GatewayClient) -> None:
+    assert await headers_of(demo, "localhost", port=80)
+    assert not await headers_of(demo, "localhost", port=8000)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "rebound.example:8000",
+        "localhost.rebound.example:8000",
+        "localhost:9000",
+        "localhost:8000.rebound.example",
+        "rebound.example@localhost:8000",
+        "localhost@rebound.example:8000",
+        "127.0.0.1.nip.example:8000",
+        "0.0.0.0:8000",
+        "192.168.0.2:8000",
+        "[::ffff:7f00:1]:8000",
+        "localhost.:8000",
+        "",
+    ],
+)
+async def test_the_demo_gives_its_token_to_no_other_host(demo: GatewayClient, host: str) -> None:
+    assert await headers_of(demo, host) == {}
+
+
+async def test_the_demo_gives_its_token_to_no_other_machine(demo: GatewayClient) -> None:
+    for peer in ("192.0.2.1", "2001:db8::1"):
+        assert await headers_of(demo, "localhost:8000", peer=peer) == {}
+
+
+async def test_the_demo_gives_its_token_to_no_page_of_another_origin(settings: Settings) -> None:
+    async with running(replace(settings, demo=True, cors_origins="*")) as gateway:
+        demo_token.make(gateway.settings)
+
+        assert await headers_of(gateway, "localhost:8000", origin="http://localhost:9000") == {}
+
+
+async def test_two_hosts_in_one_request_get_no_token(demo: GatewayClient) -> None:
+    async with listening(demo) as port:
+        own = f"127.0.0.1:{port}"
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET {CONFIG} HTTP/1.1\r\nHost: {own}\r\nHost: rebound.example\r\n".encode())
+        writer.write(b"Connection: close\r\n\r\n")
+        two_hosts = await reader.read()
+        writer.close()
+        async with httpx.AsyncClient() as client:
+            one_host = await client.get(f"http://{own}{CONFIG}")
+
+    assert b"Bearer" not in two_hosts
+    assert "Bearer" in one_host.text
+
+
+async def test_only_the_demo_has_a_token_for_pages_of_this_machine(gateway: GatewayClient) -> None:
+    demo_token.make(gateway.settings)
+
+    assert await headers_of(gateway, "localhost:8000") == {}
+
+
+async def test_the_token_of_the_demo_is_kept_and_made_anew_where_it_is_good_no_more(settings: Settings) -> None:
+    kept = settings.data_dir / "demo-token"
+
+    first, again = demo_token.make(settings), demo_token.make(settings)
+    kept.write_text("nonsense")
+    anew = demo_token.make(settings)
+
+    assert first == again
+    assert kept.read_text() == anew == demo_token.read(settings)
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+async def test_every_example_is_an_operation_of_the_schema_within_the_limits(gateway: GatewayClient, name: str) -> None:
+    operation = gateway.state.executor.operations.get(EXAMPLES[name])
+    operations = OPERATION.findall(EXAMPLES[name])
+
+    assert operations
+    for found in operations:
+        gateway.state.executor.operations.check(operation, found, {})
+
+
+async def test_where_it_has_not_been_built_the_page_says_what_to_do(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explorer, "BUILT", tmp_path)
+    async with running(settings) as gateway:
+        for path in PAGES:
+            page = await gateway.http.get(path, headers=HTML)
+
+            assert page.status_code == 200
+            assert page.headers["content-security-policy"] == POLICY
+            assert page.headers["cache-control"] == "no-cache"
+            assert "make graphiql" in page.text
+            assert "PORTICO_GRAPHIQL=cdn" in page.text
+
+
+async def test_it_can_come_from_a_public_cdn(settings: Settings) -> None:
+    async with running(replace(settings, graphiql="cdn")) as gateway:
+        page = await gateway.http.get("/")
+        own = re.findall(r'(?:src|href)="(/[^"]+)"', page.text)
+        foreign = re.findall(r'(?:src|href)="(https?:[^"]+)"', page.text)
+        files = [await gateway.http.get(path) for path in own]
+
+    assert page.headers["content-security-policy"] == CDN_POLICY
+    assert page.headers["cache-control"] == "no-cache"
+    assert foreign
+    assert all(re.fullmatch(r"https://unpkg\.com/[a-z-]+@\d+\.\d+\.\d+/\S+", link) for link in foreign)
+    assert [found.status_code for found in files] == [200, 200]
+
+
+async def test_it_can_be_turned_off(settings: Settings) -> None:
+    async with running(replace(settings, graphiql="off")) as gateway:
+        page = await gateway.http.get("/")
+        statuses = [
+            (await gateway.http.get(path)).status_code
+            for path in ("/graphiql/", "/graphiql/config.json", "/graphiql/x.js")
+        ]
+        answer = await gateway.data("{ __typename }")
+
+    assert "turned off" in page.text
+    assert "<script" not in page.text
+    assert statuses == [404, 404, 404]
+    assert answer == {"__typename": "Query"}
+
+
+@needs_build
+def test_in_a_browser_it_answers_queries_completes_fields_and_breaks_no_rule(
+    settings: Settings, tmp_path: Path
+) -> None:
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        pytest.skip("Chromium is not installed")
+    project = node_modules("browser")
+
+    with served(tmp_path, environment(settings), command="demo") as gateway:
+        done = run_node(project, "graphiql.mjs", chromium, gateway.url + "/", *ASKED)
+        printed = gateway.process.output
+
+    assert done.returncode == 0, done.stderr
+    assert "To pay by token set PORTICO_PAYMENT_URL" in printed
+    seen = json.loads(done.stdout)
+    assert seen["title"] == "Portico"
+    # GraphiQL calls a tab after its first operation.
+    assert seen["tabs"] == [OPERATION.findall(text)[0] for text in EXAMPLES.values()]
+    assert '"name": "Jazz"' in seen["result"]
+    assert seen["suggestions"] == ["viewer"]
+    assert '"subject": "demo"' in seen["viewer"]
+    assert (seen["problems"], seen["violations"], seen["foreign"], seen["failed"]) == ([], [], [], [])

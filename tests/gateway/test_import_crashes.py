@@ -1,0 +1,194 @@
+"""Imports that are killed before any of their commands: the next one stores what is missing, and nothing twice."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from portico.gateway.imports.runs import IMPORTERS, BadRecord, Import
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.gateway.pictures.checking import upload_rules
+from portico.resolvers.comments.discussions import discussion_id
+from portico.resolvers.documents import Database
+from portico.schema.nodes import encode_id
+from tests.support.catalog import add_categories, add_products, product
+from tests.support.discussions import ON_EACH, count, everything
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, half_of_stops, run_jobs, stops
+from tests.support.photos import picture
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Records:
+    """A file of records and, behind it, one of those that need them; then the same as they are corrected later."""
+
+    kind: str
+    files: tuple[list[Line], list[Line]]
+    corrected: tuple[list[Line], list[Line]]
+    # How many documents of each collection there are in the end.
+    held: dict[str, int]
+
+
+class Importing:
+    """A gateway, and the files that are imported beside it."""
+
+    def __init__(self, gateway: GatewayClient, clock: SettableClock, folder: Path) -> None:
+        self.gateway = gateway
+        self.clock = clock
+        self.folder = folder
+
+    async def run(self, db: Database, kind: str, *files: list[Line]) -> tuple[Counter[str], list[str]]:
+        """What became of the records, and the reasons why some were not taken."""
+        paths = [self.folder / f"{number}.jsonl" for number in range(len(files))]
+        for path, lines in zip(paths, files, strict=True):
+            path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+        bad: list[BadRecord] = []
+        work = Import(db, IMPORTERS[kind], self.clock, bad.append, lambda _: None, upload_rules(self.gateway.settings))
+        summary = await work.run(paths)
+        return summary.counts, [one.reason for one in bad]
+
+    async def kill(self, records: Records, stop: int) -> bool:
+        """Whether an import got no further than to the command with this number."""
+        faulty, database = FaultyDatabase.around(self.gateway.db, stop)
+        # Some importers store several records at once.
+        with contextlib.suppress(Crash, ExceptionGroup):
+            await self.run(database, records.kind, *records.files)
+        return faulty.has_crashed
+
+    async def jobs(self) -> None:
+        for _ in range(2):
+            self.clock.advance(seconds=40)
+            await run_jobs(self.gateway, self.clock)
+
+    async def complete(self, records: Records) -> None:
+        """Imports the corrected records; a further time changes nothing."""
+        found, bad = await self.run(self.gateway.db, records.kind, *records.corrected)
+        assert (set(found) <= {"created", "changed", "unchanged"}, bad) == (True, [])
+        again, _ = await self.run(self.gateway.db, records.kind, *records.corrected)
+        assert again == Counter(unchanged=sum(map(len, records.corrected)))
+        for name, number in records.held.items():
+            assert await self.gateway.db[name].count_documents({}) == number, name
+        await assert_invariants(self.gateway)
+
+
+@pytest.fixture
+def importing(gateway: GatewayClient, clock: SettableClock, tmp_path: Path) -> Importing:
+    (tmp_path / "one.png").write_bytes(picture())
+    (tmp_path / "two.png").write_bytes(picture(20, 10))
+    return Importing(gateway, clock, tmp_path)
+
+
+def comment(name: str, parent: str | None, text: str, storage: str) -> Line:
+    return {
+        "product": "p",
+        "id": name,
+        "parent": parent,
+        "author": "alienth",
+        "posted": "2011-12-08T03:02:00Z",
+        "text": text,
+        "storage": storage,
+    }
+
+
+def comments(storage: str) -> Records:
+    def files(*texts: str) -> tuple[list[Line], list[Line]]:
+        return [comment("p0", None, texts[0], storage)], [comment("r0", "p0", texts[1], storage)]
+
+    return Records("comments", files("Top.", "Reply."), files("Top, corrected.", "Reply, corrected."), {})
+
+
+def category(slug: str, parent: str | None, name: str) -> Line:
+    return {"slug": slug, "name": name, "parent": parent}
+
+
+def post(slug: str, text: str) -> Line:
+    return {"slug": slug, "title": "Title", "text": text, "publishOn": "2020-01-02T03:04:05.000Z"}
+
+
+def photo(slug: str, title: str, file: str) -> Line:
+    return {"slug": slug, "title": title, "file": file}
+
+
+ONE, TWO = {"sku": "one", "title": "One"}, {"sku": "two", "title": "Two"}
+RECORDS = {
+    "categories": Records(
+        "categories",
+        ([category("music", None, "Music")], [category("rock", "music", "Rock"), category("soul", "rock", "Soul")]),
+        ([category("music", None, "All music")], [category("soul", "music", "Soul"), category("rock", "soul", "Rock")]),
+        {"categories": 5},
+    ),
+    "products": Records(
+        "products",
+        ([product(**ONE, categories=["jazz"])], [product(**TWO, categories=["jazz", "blues"])]),
+        ([product(**ONE, categories=["blues"])], [product(**TWO, categories=["blues"])]),
+        {"products": 2},
+    ),
+    "posts": Records(
+        "posts",
+        ([post("first", "Text.")], [post("second", "Text.")]),
+        ([post("first", "Corrected.")], [post("second", "Corrected.")]),
+        {"cms.nodes": 3},
+    ),
+    "photos": Records(
+        "photos",
+        ([photo("one", "One", "one.png")], []),
+        ([photo("one", "Corrected", "two.png")], []),
+        {"cms.nodes": 2},
+    ),
+}
+
+
+async def rebuild(gateway: GatewayClient) -> None:
+    """Leaves nothing of an earlier import, and what the records are about."""
+    for name in await gateway.db.list_collection_names():
+        if not name.startswith("system."):
+            await gateway.db[name].delete_many({})
+    await add_categories(gateway.db, [{"slug": "jazz", "name": "Jazz"}, {"slug": "blues", "name": "Blues"}])
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+async def test_an_import_that_was_killed_can_be_completed(importing: Importing, kind: str) -> None:
+    records = RECORDS[kind]
+    for stop in half_of_stops(odd=True):
+        await rebuild(importing.gateway)
+        was_killed = await importing.kill(records, stop)
+
+        await importing.jobs()
+        await importing.complete(records)
+
+        if not was_killed:
+            break
+
+
+@ON_EACH
+@pytest.mark.parametrize("is_settled_meanwhile", [False, True])
+async def test_an_import_of_comments_that_was_killed_can_be_completed(
+    importing: Importing, storage: str, is_settled_meanwhile: bool
+) -> None:
+    """Also where the jobs have made sure that what was under way cannot come any more."""
+    gateway, records = importing.gateway, comments(storage)
+    for stop in stops():
+        await rebuild(gateway)
+        await add_products(gateway.db, [product(sku="p")])
+        was_killed = await importing.kill(records, stop)
+        if is_settled_meanwhile:
+            await importing.jobs()
+
+        found, bad = await importing.run(gateway.db, "comments", *records.files)
+        assert (sum(found.values()), bad) == (2, []), stop
+        await importing.jobs()
+        await importing.complete(records)
+
+        discussion = encode_id("Discussion", discussion_id("Product", "p"))
+        rows = [(row["text"], row["depth"]) for row in await everything(gateway, discussion)]
+        assert rows == [("Top, corrected.", 0), ("Reply, corrected.", 1)], stop
+        assert await count(gateway, discussion) == 2, stop
+        if not was_killed:
+            break

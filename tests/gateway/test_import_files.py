@@ -1,0 +1,248 @@
+"""Files as they come: of any size, with any line ends, damaged, with records that are there twice."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+
+import orjson
+import pytest
+
+from portico.gateway.clock import SystemClock
+from portico.gateway.imports.runs import IMPORTERS, MAX_LINE, Import
+from tests.support.catalog import album, product, put_in_stock, skus
+from tests.support.harness import GatewayClient, assert_invariants
+
+from .test_imports import breadcrumbs, lines, put, run, write
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "records.jsonl"
+
+
+async def test_of_a_product_that_is_there_twice_the_last_one_stays(gateway: GatewayClient, file: Path) -> None:
+    given = [product(sku=f"s{number % 3}", title=f"Title {number}") for number in range(9)]
+
+    done = await put(gateway.db, "products", file, [*given, given[-1]])
+
+    assert done.counts == {"created": 3, "changed": 6, "unchanged": 1}
+    assert sorted(await skus(gateway, titlePrefix="Title ")) == ["s0", "s1", "s2"]
+    assert await skus(gateway, "TITLE_ASC", titlePrefix="Title ") == ["s0", "s1", "s2"]
+    assert await skus(gateway, titleWord="7") == ["s1"]
+
+
+async def test_the_last_one_stays_however_far_apart_they_stand(gateway: GatewayClient, file: Path) -> None:
+    given = [product(sku=f"s{number % 1100}", title=f"Title {number}") for number in range(3300)]
+
+    done = await put(gateway.db, "products", file, given)
+
+    assert done.counts == {"created": 1100, "changed": 2200}
+    assert await skus(gateway, titleWord="2200") == ["s0"]
+    assert await skus(gateway, titleWord="3299") == ["s1099"]
+
+
+async def test_of_a_category_that_is_there_twice_the_last_one_stays(gateway: GatewayClient, file: Path) -> None:
+    """Also where both wait for their parent."""
+    done = await put(
+        gateway.db,
+        "categories",
+        file,
+        [
+            {"slug": "jazz", "name": "Jazz", "parent": "music"},
+            {"slug": "jazz", "name": "Hard Bop", "parent": "music"},
+            {"slug": "pop", "name": "Pop"},
+            {"slug": "music", "name": "Music"},
+            {"slug": "pop", "name": "Popular", "parent": "music"},
+        ],
+    )
+
+    assert (done.counts, done.bad) == ({"created": 3, "changed": 2}, [])
+    assert await breadcrumbs(gateway, "jazz") == ["music/Music", "Hard Bop"]
+    assert await breadcrumbs(gateway, "pop") == ["music/Music", "Popular"]
+
+
+async def test_a_category_does_not_wait_for_an_earlier_one_that_waits_in_vain(
+    gateway: GatewayClient, file: Path
+) -> None:
+    done = await put(
+        gateway.db,
+        "categories",
+        file,
+        [
+            {"slug": "jazz", "name": "Jazz", "parent": "none"},
+            {"slug": "jazz", "name": "Jazz", "parent": "nowhere"},
+            {"slug": "jazz", "name": "Jazz"},
+            {"slug": "bop", "name": "Bop", "parent": "jazz"},
+        ],
+    )
+
+    assert done.reasons == [
+        (1, "parent: there is no category 'none'"),
+        (2, "parent: there is no category 'nowhere'"),
+    ]
+    assert await breadcrumbs(gateway, "bop") == ["jazz/Jazz", "Bop"]
+
+
+async def test_blanks_around_a_key_do_not_make_another_one(gateway: GatewayClient, file: Path) -> None:
+    for expected in ("created", "unchanged"):
+        products = await put(gateway.db, "products", file, [product(sku=" a ", title="A", type="T")])
+        categories = await put(gateway.db, "categories", file, [{"slug": " music\t", "name": " Music "}])
+
+        assert (products.counts, categories.counts) == ({expected: 1}, {expected: 1})
+    assert (await put(gateway.db, "products", file, [product(sku=" b"), product(sku="b ")])).counts == {
+        "created": 1,
+        "changed": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "counts"),
+    [
+        (b"", {}),
+        (b"\n \n\r\n\t\n", {}),
+        (gzip.compress(b""), {}),
+        (lines([product(sku="a"), product(sku="b")], b"\r\n"), {"created": 2}),
+        (lines([product(sku="a"), product(sku="b")], b"\n\n"), {"created": 2}),
+        (lines([product(sku="a")]) + lines([product(sku="b")], b""), {"created": 2}),
+        (b"  " + lines([product(sku="a")], b" \n"), {"created": 1}),
+        (gzip.compress(lines([product(sku="a")])) + gzip.compress(lines([product(sku="b")])), {"created": 2}),
+        (orjson.dumps(product(sku="a"), option=orjson.OPT_INDENT_2), {"failed": 10}),
+    ],
+    ids=[
+        "empty",
+        "blank",
+        "empty gzip",
+        "crlf",
+        "blank lines",
+        "no end",
+        "blanks",
+        "two gzips",
+        "one object over many lines",
+    ],
+)
+async def test_lines_may_end_in_many_ways(
+    gateway: GatewayClient, file: Path, content: bytes, counts: dict[str, int]
+) -> None:
+    done = await run(gateway.db, "products", write(file, content))
+
+    assert {name: count if name != "failed" else 10 for name, count in done.counts.items()} == counts
+    assert sum(done.progress) == len(content)
+
+
+async def test_what_stands_before_the_end_of_a_cut_off_gzip_is_kept(gateway: GatewayClient, file: Path) -> None:
+    rng = random.Random(1)
+    whole = lines(product(sku=f"s{number}", description=str(rng.random())) for number in range(2000))
+    packed = gzip.compress(whole)
+
+    done = await run(gateway.db, "products", write(file, packed[: len(packed) // 2]))
+
+    ((line, reason),) = done.reasons
+    assert reason.startswith("the rest of the gzipped file cannot be read: ")
+    assert 500 < done.counts["created"] < 1500
+    assert line == done.counts["created"] + 1
+    assert (await run(gateway.db, "products", write(file, packed))).counts == {
+        "created": 2000 - done.counts["created"],
+        "unchanged": done.counts["created"],
+    }
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\x1f\x8b", b"\x1f\x8bnonsense", gzip.compress(b"{}" * 50)[:12] + b"\xff" * 50],
+    ids=["nothing", "no header", "nonsense"],
+)
+async def test_a_damaged_gzip_is_named(gateway: GatewayClient, file: Path, content: bytes) -> None:
+    done = await run(gateway.db, "products", write(file, content))
+
+    ((line, reason),) = done.reasons
+    assert (line, done.counts) == (1, {"failed": 1})
+    assert reason.startswith("the rest of the gzipped file cannot be read: ")
+
+
+async def test_files_are_taken_in_order_and_named_apart(gateway: GatewayClient, tmp_path: Path) -> None:
+    first = write(tmp_path / "first.jsonl", lines([product(sku="a", title="One"), b"bad"]))
+    second = write(tmp_path / "second.jsonl", lines([b"", b"bad", product(sku="a", title="Two")]))
+
+    done = await run(gateway.db, "products", first, second)
+
+    assert [(one.file, one.line) for one in done.bad] == [(str(first), 2), (str(second), 2)]
+    assert done.counts == {"created": 1, "changed": 1, "failed": 2}
+    assert await skus(gateway, titlePrefix="Two") == ["a"]
+
+
+async def test_a_file_that_cannot_be_read_is_an_error_of_the_system(gateway: GatewayClient, tmp_path: Path) -> None:
+    work = Import(gateway.db, IMPORTERS["products"], SystemClock(), print, print)
+
+    with pytest.raises(FileNotFoundError):
+        await work.run([tmp_path / "none.jsonl"])
+    with pytest.raises(IsADirectoryError):
+        await work.run([tmp_path])
+
+
+async def test_a_line_that_is_too_long_is_named_alone(gateway: GatewayClient, file: Path) -> None:
+    endless = b'{"sku": "' + b"x" * (2 * MAX_LINE) + b'"}'
+
+    done = await put(gateway.db, "products", file, [product(sku="a"), endless, product(sku="b"), b"bad"])
+
+    assert [line for line, _ in done.reasons] == [2, 4]
+    assert done.counts == {"created": 2, "failed": 2}
+
+
+async def test_a_product_that_no_document_could_hold_is_named_alone(gateway: GatewayClient, file: Path) -> None:
+    large = product(sku="large", details={"text": "x" * (MAX_LINE - 1000)})
+    names = product(sku="names", details={f"{number}" * 1000: number for number in range(4000)})
+
+    done = await put(gateway.db, "products", file, [product(sku="a"), large, names, product(sku="b")])
+
+    assert done.reasons == [
+        (2, "details: Details may hold 1,000,000 characters."),
+        (3, "details: Details may hold 1,000,000 characters."),
+    ]
+    assert done.counts == {"created": 2, "failed": 2}
+
+
+async def test_an_import_leaves_alone_what_a_file_says_nothing_of(gateway: GatewayClient, file: Path) -> None:
+    """Here whether a product is in stock."""
+    given = album(sku="a", title="One")
+    await put(gateway.db, "products", file, [given])
+    await put_in_stock(gateway.db, {"sku": "a"})
+
+    again = await put(gateway.db, "products", file, [given])
+    changed = await put(gateway.db, "products", file, [given | {"title": "Two"}])
+
+    assert (again.counts, changed.counts) == ({"unchanged": 1}, {"changed": 1})
+    assert await skus(gateway, inStock=True, titleWord="two") == ["a"]
+    await assert_invariants(gateway)
+
+
+async def test_products_keep_the_prices_and_dates_of_the_largest_and_the_smallest(
+    gateway: GatewayClient, file: Path
+) -> None:
+    largest = {"list": {"amount": 2**53 - 1}, "retail": {"amount": 9_007_199_254_740_991.0}}
+    given = [
+        product(sku="large", pricing=largest, issueDate="9999-12-31T23:59:59.999Z", details={"n": 2**63 - 1}),
+        product(sku="small", issueDate="0001-01-01T00:00:00Z", details={"n": -(2**63)}),
+    ]
+
+    done = await put(gateway.db, "products", file, given)
+    data = await gateway.data(
+        "{ products { nodes { sku issueDate pricing { retail { amount } } ... on GeneralProduct { details } } } }"
+    )
+
+    assert done.counts == {"created": 2}
+    assert data["products"]["nodes"] == [
+        {
+            "sku": "large",
+            "issueDate": "9999-12-31T23:59:59.999Z",
+            "pricing": {"retail": {"amount": 2**53 - 1}},
+            "details": {"n": 2**63 - 1},
+        },
+        {
+            "sku": "small",
+            "issueDate": "0001-01-01T00:00:00.000Z",
+            "pricing": {"retail": {"amount": 1000}},
+            "details": {"n": -(2**63)},
+        },
+    ]

@@ -1,0 +1,200 @@
+"""Records that are too much, that the database does not take, or that somebody else stores at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pymongo.errors import ConnectionFailure, DocumentTooLarge, OperationFailure, WriteError
+
+from portico.gateway.clock import SystemClock
+from portico.gateway.imports.runs import IMPORTERS, BadRecord, Import
+from portico.gateway.mongo.faults import COMMANDS
+from portico.resolvers.content.photo_uploads import UploadRules
+from portico.resolvers.documents import Database
+from tests.support.catalog import add_categories, add_products, product
+from tests.support.harness import GatewayClient, assert_invariants
+from tests.support.photos import picture
+
+from .test_imports import lines, put, write
+
+Line = dict[str, Any]
+HUGE = "x" * 500_000
+
+
+def line_of(subject: str, key: str, text: str) -> Line:
+    """A good record, with this text for what it shows."""
+    made: dict[str, Callable[[], Line]] = {
+        "categories": lambda: {"slug": key, "name": text},
+        "products": lambda: product(sku=key, title=text),
+        "posts": lambda: {"slug": key, "title": "Post", "text": text},
+        "photos": lambda: {"slug": key, "file": "photo.png", "title": text},
+        "comments": lambda: {
+            "product": "p",
+            "id": key,
+            "author": "Ann",
+            "posted": "2020-01-01T00:00:00Z",
+            "text": text,
+        },
+    }
+    return made[subject]()
+
+
+async def imported(db: Database, subject: str, file: Path, given: list[Line], rules: UploadRules) -> Any:
+    """The counts, and the reasons by their lines."""
+    bad: list[BadRecord] = []
+    work = Import(db, IMPORTERS[subject], SystemClock(), bad.append, lambda _: None, rules)
+    summary = await work.run([write(file, lines(given))])
+    return summary.counts, {one.line: one.reason for one in bad}
+
+
+class Refusing:
+    """A database that does not take what holds the word."""
+
+    def __init__(self, database: Any, error: Exception) -> None:
+        self._database = database
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def __getitem__(self, name: str) -> Any:
+        return _RefusingCollection(self._database[name], self._error)
+
+
+class _RefusingCollection:
+    def __init__(self, collection: Any, error: Exception) -> None:
+        self._collection = collection
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._collection, name)
+        if name not in COMMANDS - {"find", "find_one"}:
+            return method
+
+        async def checked(*args: Any, **kwargs: Any) -> Any:
+            if any("UNWANTED" in str(one) for one in (*args, *kwargs.values())):
+                raise self._error
+            return await method(*args, **kwargs)
+
+        return checked
+
+
+TOO_LARGE = DocumentTooLarge("'insert' command document too large")
+NOT_VALID = WriteError("Document failed validation", 121)
+GROWN = OperationFailure("Resulting document after update is larger than 16777216", 17419)
+
+
+@pytest.mark.parametrize("error", [TOO_LARGE, NOT_VALID, GROWN], ids=["too large", "not valid", "grown too large"])
+@pytest.mark.parametrize("subject", IMPORTERS)
+async def test_what_the_database_does_not_take_is_named_and_the_others_go_in(
+    gateway: GatewayClient, tmp_path: Path, subject: str, error: Exception
+) -> None:
+    (tmp_path / "photo.png").write_bytes(picture())
+    await add_products(gateway.db, [product(sku="p")])
+    given = [line_of(subject, key, text) for key, text in (("a", "Good"), ("b", "UNWANTED"), ("c", "Good"))]
+    refusing = cast("Database", Refusing(gateway.db, error))
+
+    counts, reasons = await imported(refusing, subject, tmp_path / "rows.jsonl", given, gateway.state.uploads)
+    again, _ = await imported(gateway.db, subject, tmp_path / "rows.jsonl", given, gateway.state.uploads)
+
+    assert counts == {"created": 2, "failed": 1}
+    assert list(reasons) == [2]
+    assert reasons[2].startswith("the database does not take it: ")
+    assert again == {"created": 1, "unchanged": 2}
+
+
+# Where the records of each subject are stored, by which path each is found, and what is taken out of it.
+STORED = {
+    "categories": ("categories", "slug", ("name",)),
+    "products": ("products", "sku", ("nonce",)),
+    "posts": ("cms.nodes", "slug", ("detail",)),
+    "photos": ("cms.nodes", "slug", ("detail",)),
+    "comments": ("comments", "text", ("author", "text")),
+}
+
+
+@pytest.mark.parametrize("subject", IMPORTERS)
+async def test_a_damaged_document_fails_its_own_record_and_the_others_go_in(
+    gateway: GatewayClient, tmp_path: Path, subject: str
+) -> None:
+    (tmp_path / "photo.png").write_bytes(picture())
+    await add_products(gateway.db, [product(sku="p")])
+    given = [line_of(subject, key, f"Text of {key}") for key in ("a", "b", "c")]
+    file, rules = tmp_path / "rows.jsonl", gateway.state.uploads
+    await imported(gateway.db, subject, file, given, rules)
+    collection, path, taken = STORED[subject]
+    name = {"text": "Text of b"}.get(path, "b")
+    damaged = await gateway.db[collection].update_one({path: name}, {"$unset": dict.fromkeys(taken, "")})
+
+    new = [line_of(subject, key, f"New text of {key}") for key in ("a", "b", "c")]
+    counts, reasons = await imported(gateway.db, subject, file, new, rules)
+
+    assert damaged.matched_count == 1
+    assert counts == {"changed": 2, "failed": 1}
+    assert list(reasons) == [2]
+    assert "damaged" in reasons[2]
+
+
+@pytest.mark.parametrize(("subject", "shown"), [("categories", "name"), ("products", "title")])
+async def test_of_many_documents_the_one_that_the_server_refuses_is_named(
+    gateway: GatewayClient, tmp_path: Path, subject: str, shown: str
+) -> None:
+    given = [line_of(subject, key, text) for key, text in (("a", "Good"), ("b", "UNWANTED"), ("c", "Good"))]
+    await gateway.db.command("collMod", subject, validator={shown: {"$ne": "UNWANTED"}})
+    try:
+        done = await put(gateway.db, subject, tmp_path / "rows.jsonl", given)
+    finally:
+        await gateway.db.command("collMod", subject, validator={})
+
+    assert done.counts == {"created": 2, "failed": 1}
+    assert done.reasons == [(2, "the database does not take it: Document failed validation")]
+
+
+async def test_a_database_that_is_gone_ends_an_import(gateway: GatewayClient, tmp_path: Path) -> None:
+    gone = cast("Database", Refusing(gateway.db, ConnectionFailure("gone")))
+
+    with pytest.raises(ConnectionFailure):
+        await put(gone, "categories", tmp_path / "rows.jsonl", [line_of("categories", "a", "UNWANTED")])
+
+
+async def test_every_text_has_a_limit_and_what_stands_beside_it_is_stored(
+    gateway: GatewayClient, tmp_path: Path
+) -> None:
+    await add_products(gateway.db, [product(sku="p")])
+    given: dict[str, list[tuple[Line, str]]] = {
+        "categories": [({"slug": HUGE}, "slug"), ({"parent": HUGE}, "parent"), ({"name": HUGE}, "name")],
+        "products": [({"sku": HUGE}, "sku"), ({"categories": [HUGE]}, "categories.0"), ({"title": HUGE}, "title")],
+        "posts": [({"slug": HUGE}, "slug"), ({"authors": [HUGE]}, "author"), ({"tags": [HUGE]}, "tags.0")],
+        "comments": [
+            ({"id": HUGE}, "id"),
+            ({"parent": HUGE}, "parent"),
+            ({"author": HUGE}, "author"),
+            ({"product": HUGE}, "product"),
+        ],
+    }
+    for subject, rows in given.items():
+        file = tmp_path / "rows.jsonl"
+        many = [line_of(subject, f"k{number}", "Good") | fields for number, (fields, _) in enumerate(rows)]
+        done = await put(gateway.db, subject, file, [*many, line_of(subject, "good", "Good")])
+
+        assert done.counts == {"created": 1, "failed": len(rows)}, subject
+        for (_, path), (_, reason) in zip(rows, done.reasons, strict=True):
+            assert reason.startswith(f"{path}: "), subject
+            assert "500,000 characters" in reason
+
+
+@pytest.mark.parametrize("subject", [subject for subject in IMPORTERS if subject != "photos"])
+async def test_two_imports_at_once_end_with_what_both_say(gateway: GatewayClient, tmp_path: Path, subject: str) -> None:
+    await add_products(gateway.db, [product(sku="p")])
+    await add_categories(gateway.db, [{"slug": "there", "name": "There"}])
+    for text in ("Good", "Better"):
+        given = [line_of(subject, f"k{number}", text) for number in range(30)]
+        both = [put(gateway.db, subject, tmp_path / f"{number}.jsonl", given) for number in range(3)]
+        found = await asyncio.gather(*both)
+        assert [one.reasons for one in found] == [[]] * 3
+    assert (await put(gateway.db, subject, tmp_path / "0.jsonl", given)).counts == {"unchanged": 30}
+    await assert_invariants(gateway)

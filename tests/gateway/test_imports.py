@@ -1,0 +1,337 @@
+"""Importing files: every good record is kept, every bad one is named, and doing it again changes nothing."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from portico.gateway.clock import SystemClock
+from portico.gateway.imports.runs import IMPORTERS, BadRecord, Import
+from portico.resolvers.documents import Database
+from tests.support.catalog import add_categories, album, pricing, product, skus
+from tests.support.harness import GatewayClient, assert_invariants
+
+Line = dict[str, Any] | bytes
+
+
+@dataclass
+class Imported:
+    """What became of an import: its counts, and each bad record with its line and reason."""
+
+    counts: dict[str, int]
+    bad: list[BadRecord]
+    progress: list[int] = field(default_factory=list)
+
+    @property
+    def reasons(self) -> list[tuple[int, str]]:
+        return [(one.line, one.reason) for one in sorted(self.bad, key=lambda one: one.line)]
+
+
+def lines(given: Iterable[Line], end: bytes = b"\n") -> bytes:
+    return b"".join((one if isinstance(one, bytes) else orjson.dumps(one)) + end for one in given)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "records.jsonl"
+
+
+async def run(db: Database, subject: str, *files: Path) -> Imported:
+    done = Imported({}, [])
+    work = Import(db, IMPORTERS[subject], SystemClock(), done.bad.append, done.progress.append)
+    done.counts = dict((await work.run(files)).counts)
+    assert done.counts.get("failed", 0) == len(done.bad)
+    return done
+
+
+def write(file: Path, content: bytes) -> Path:
+    file.write_bytes(content)
+    return file
+
+
+async def put(db: Database, subject: str, file: Path, given: Iterable[Line]) -> Imported:
+    return await run(db, subject, write(file, lines(given)))
+
+
+async def breadcrumbs(gateway: GatewayClient, slug: str) -> list[str]:
+    text = "query ($slug: String!) { category(slug: $slug) { name breadcrumbs { slug name } } }"
+    found = (await gateway.data(text, {"slug": slug}))["category"]
+    return [*(f"{crumb['slug']}/{crumb['name']}" for crumb in found["breadcrumbs"]), found["name"]]
+
+
+async def test_products_are_created_from_a_plain_and_from_a_gzipped_file(gateway: GatewayClient, file: Path) -> None:
+    await add_categories(gateway.db, [{"slug": "jazz", "name": "Jazz"}])
+    whole = album(
+        sku="whole",
+        title="A Love Supreme",
+        description="One session.",
+        asin="B0000A118M",
+        artist="John Coltrane",
+        genres=["Jazz"],
+        tracks=["Resolution"],
+        categories=["jazz"],
+        properties=[{"name": "Label", "value": "Impulse!"}],
+        issueDate="1965-01-01T02:00:00+02:00",
+        shipping={"weight": 6, "dimensions": {"width": 10, "height": 10.5, "depth": 1}},
+        pricing={"list": {"amount": 1200, "currency": "EUR"}, "retail": {"amount": 1100, "currency": "EUR"}},
+    )
+    packed = write(file.with_suffix(".gz"), gzip.compress(lines([product(sku="packed"), product(sku="other")])))
+
+    plain = await put(gateway.db, "products", file, [whole, product(sku="plain")])
+    unpacked = await run(gateway.db, "products", packed)
+
+    assert (plain.counts, unpacked.counts) == ({"created": 2}, {"created": 2})
+    assert set(await skus(gateway)) == {"whole", "plain", "packed", "other"}
+    text = """
+    {
+      product(sku: "whole") {
+        title description asin issueDate categories { slug } properties { name value }
+        pricing { list { amount currency } pctSavings }
+        shipping { weight dimensions { width height depth } }
+        ... on AudioAlbum { artist genres tracks }
+      }
+    }
+    """
+    assert (await gateway.data(text))["product"] == {
+        "title": "A Love Supreme",
+        "description": "One session.",
+        "asin": "B0000A118M",
+        "issueDate": "1965-01-01T00:00:00.000Z",
+        "categories": [{"slug": "jazz"}],
+        "properties": [{"name": "Label", "value": "Impulse!"}],
+        "pricing": {"list": {"amount": 1200, "currency": "EUR"}, "pctSavings": 8},
+        "shipping": {"weight": 6.0, "dimensions": {"width": 10.0, "height": 10.5, "depth": 1.0}},
+        "artist": "John Coltrane",
+        "genres": ["Jazz"],
+        "tracks": ["Resolution"],
+    }
+
+
+async def test_an_import_can_be_run_again(gateway: GatewayClient, file: Path) -> None:
+    await add_categories(gateway.db, [{"slug": "jazz", "name": "Jazz"}, {"slug": "pop", "name": "Pop"}])
+    given = [album(sku=f"a{number}", genres=["Jazz"], categories=["jazz"]) for number in range(1200)]
+    assert (await put(gateway.db, "products", file, given)).counts == {"created": 1200}
+    before = await gateway.db["products"].find({}, sort=[("sku", 1)]).to_list()
+
+    again = await run(gateway.db, "products", file)
+    assert again.counts == {"unchanged": 1200}
+    assert await gateway.db["products"].find({}, sort=[("sku", 1)]).to_list() == before
+
+    given[0] |= {"title": "Other", "categories": ["pop"]}
+    given[1] |= {"title": "Another", "categories": []}
+    del given[2]["details"]["genres"]
+    changed = await put(gateway.db, "products", file, [*given, product(sku="new")])
+
+    assert changed.counts == {"changed": 3, "unchanged": 1197, "created": 1}
+    assert await gateway.db["products"].count_documents({}) == 1201
+    assert await skus(gateway, titlePrefix="Other") == ["a0"]
+    assert await skus(gateway, titleWord="another") == ["a1"]
+    text = '{ a: product(sku: "a0") { categories { slug } } b: product(sku: "a1") { categories { slug } } }'
+    assert await gateway.data(text) == {"a": {"categories": [{"slug": "pop"}]}, "b": {"categories": []}}
+    assert (await gateway.data('{ product(sku: "a2") { ... on AudioAlbum { genres } } }'))["product"] == {"genres": []}
+    by_sku = {one["sku"]: one["nonce"] for one in before}
+    for one in await gateway.db["products"].find({"sku": {"$in": ["a0", "a1", "a2", "a3"]}}).to_list():
+        assert (one["nonce"] == by_sku[one["sku"]]) == (one["sku"] == "a3")
+    await assert_invariants(gateway)
+
+
+GOOD: dict[str, Any] = {
+    "sku": "x",
+    "type": "T",
+    "title": "X",
+    "pricing": {"list": {"amount": 2}, "retail": {"amount": 1}},
+}
+BAD_PRODUCTS: list[tuple[Line, str]] = [
+    (b"{", "not JSON: "),
+    (b"nonsense", "not JSON: "),
+    (b'{"sku": "x"} {"sku": "y"}', "not JSON: "),
+    (b'{"sku": "\xff"}', "not JSON: "),
+    (b'{"sku": "\\ud800"}', "not JSON: "),
+    (b'{"sku": NaN}', "not JSON: "),
+    (b'{"pricing": {"list": {"amount": 1e400}}}', "not JSON: "),
+    (b"[]", "an object is wanted"),
+    (b"null", "an object is wanted"),
+    (b'"text"', "an object is wanted"),
+    ({**GOOD, "colour": "red"}, "colour: there is no such field"),
+    ({**GOOD, "categoryIds": []}, "categoryIds: there is no such field"),
+    ({**GOOD, "sku": None}, "sku: it is missing"),
+    ({name: value for name, value in GOOD.items() if name != "title"}, "title: it is missing"),
+    ({name: value for name, value in GOOD.items() if name != "pricing"}, "pricing: an object is wanted"),
+    ({**GOOD, "sku": 7}, "sku: a text is wanted"),
+    ({**GOOD, "sku": "  "}, "sku: Sku must not be empty."),
+    ({**GOOD, "sku": "x" * 101}, "sku: Sku has 101 characters; 100 are allowed."),
+    ({**GOOD, "title": ""}, "title: Title must not be empty."),
+    ({**GOOD, "title": "a\0b"}, "title: Title holds a NUL character."),
+    ({**GOOD, "pricing": {"list": {"amount": 1}}}, "pricing.retail: an object is wanted"),
+    ({**GOOD, "pricing": pricing(1, 2)}, "pricing.retail: The retail price must not be above the list price."),
+    (
+        {**GOOD, "pricing": pricing(2**53, 1)},
+        (
+            "pricing.list.amount: The integer 9007199254740992 is too large: "
+            "`BigInt` must be between -9007199254740991 and 9007199254740991."
+        ),
+    ),
+    (orjson.dumps(GOOD).replace(b'"amount":2', b'"amount":123456789012345678901234567890'), "pricing.list.amount: "),
+    (
+        {**GOOD, "pricing": {"list": {"amount": 1.5}, "retail": {"amount": 1}}},
+        "pricing.list.amount: BigInt cannot represent a value that is not a whole number: 1.5.",
+    ),
+    ({**GOOD, "pricing": {"list": {"amount": "1"}, "retail": {"amount": 1}}}, "pricing.list.amount: "),
+    ({**GOOD, "pricing": pricing(-1, -1)}, "pricing.list.amount: An amount must be from 0 to 2^53 - 1 minor units."),
+    (
+        {**GOOD, "pricing": {"list": {"amount": 1, "currency": "usd"}, "retail": {"amount": 1}}},
+        "pricing.list.currency: ",
+    ),
+    (
+        {**GOOD, "pricing": {"list": {"amount": 1, "currency": "EUR"}, "retail": {"amount": 1}}},
+        "pricing.retail.currency: ",
+    ),
+    ({**GOOD, "categories": ["none"]}, "categories: There is no category 'none'."),
+    ({**GOOD, "categories": "jazz"}, "categories: a list is wanted"),
+    ({**GOOD, "categories": [1]}, "categories.0: a text is wanted"),
+    ({**GOOD, "properties": [{"name": "a"}]}, "properties.0.value: it is missing"),
+    ({**GOOD, "properties": [{"name": "a", "value": "b", "x": 1}]}, "properties.0.x: there is no such field"),
+    ({**GOOD, "shipping": {"weight": "1"}}, "shipping.weight: a number is wanted"),
+    ({**GOOD, "shipping": {"weight": -1}}, "shipping.weight: A measure must be zero or more."),
+    ({**GOOD, "shipping": {"dimensions": {"width": 1}}}, "shipping.dimensions.height: a number is wanted"),
+    ({**GOOD, "issueDate": "1999"}, "issueDate: DateTime must be an RFC 3339 text with a zone"),
+    ({**GOOD, "issueDate": "1999-02-30T00:00:00Z"}, "issueDate: DateTime cannot represent '1999-02-30T00:00:00Z'"),
+    ({**GOOD, "issueDate": 0}, "issueDate: DateTime must be an RFC 3339 text with a zone"),
+    ({**GOOD, "details": []}, "details: Details must be an object."),
+    ({**GOOD, "details": "x"}, "details: Details must be an object."),
+    ({**GOOD, "details": 0}, "details: Details must be an object."),
+    ({**GOOD, "details": {"n": 2**63}}, "details.n: A whole number must fit into 64 bits."),
+    ({**GOOD, "details": {"a\0": 1}}, "details: A name holds a NUL character."),
+    ({**GOOD, "type": "Film", "details": {"actors": "One"}}, "details.actors: A list of texts is wanted."),
+    ({**GOOD, "type": "Film", "details": {"tracks": []}}, "details.tracks: A product of type 'Film' has no 'tracks'."),
+]
+
+
+async def test_every_bad_product_is_named_with_its_line_and_every_good_one_is_kept(
+    gateway: GatewayClient, file: Path
+) -> None:
+    given: list[Line] = []
+    for number, (bad, _) in enumerate(BAD_PRODUCTS):
+        given += [bad, product(sku=f"good-{number}")]
+
+    done = await put(gateway.db, "products", file, given)
+
+    assert [line for line, _ in done.reasons] == [2 * number + 1 for number in range(len(BAD_PRODUCTS))]
+    for (_, reason), (line, expected) in zip(done.reasons, BAD_PRODUCTS, strict=True):
+        assert reason.startswith(expected), (line, reason)
+        assert len(reason) < 150
+    assert {one.file for one in done.bad} == {str(file)}
+    assert done.counts == {"created": len(BAD_PRODUCTS), "failed": len(BAD_PRODUCTS)}
+    assert len(await skus(gateway)) == len(BAD_PRODUCTS)
+
+
+async def test_every_bad_category_is_named(gateway: GatewayClient, file: Path) -> None:
+    bad: list[tuple[Line, str]] = [
+        ({"slug": "a"}, "name: it is missing"),
+        ({"name": "A"}, "slug: it is missing"),
+        ({"slug": "a", "name": "A", "id": 1}, "id: there is no such field"),
+        ({"slug": "a", "name": "A", "parent": 1}, "parent: a text is wanted"),
+        ({"slug": "A B", "name": "A"}, "slug: Slug may hold lower-case letters"),
+        ({"slug": "a" * 201, "name": "A"}, "slug: Slug has 201 characters; 200 are allowed."),
+        ({"slug": "b", "name": "x" * 201}, "name: Name has 201 characters; 200 are allowed."),
+        ({"slug": "c", "name": "  "}, "name: Name must not be empty."),
+        ({"slug": "good", "name": ""}, "name: Name must not be empty."),
+    ]
+    done = await put(gateway.db, "categories", file, [{"slug": "good", "name": "Good"}, *(one for one, _ in bad)])
+
+    for (line, reason), (number, (_, expected)) in zip(done.reasons, enumerate(bad, start=2), strict=True):
+        assert line == number
+        assert reason.startswith(expected), reason
+    assert done.counts == {"created": 1, "failed": len(bad)}
+
+
+async def test_parents_may_stand_after_their_children(gateway: GatewayClient, file: Path) -> None:
+    """Also so far that they come in another batch."""
+    leaves = [
+        {"slug": f"leaf-{number}", "name": f"{number}", "parent": f"branch-{number % 7}"} for number in range(1100)
+    ]
+    branches = [{"slug": f"branch-{number}", "name": f"Branch {number}", "parent": "root"} for number in range(7)]
+
+    done = await put(gateway.db, "categories", file, [*leaves, *branches, {"slug": "root", "name": "Root"}])
+
+    assert (done.counts, done.bad) == ({"created": 1108}, [])
+    assert await breadcrumbs(gateway, "leaf-1000") == ["root/Root", "branch-6/Branch 6", "1000"]
+    await assert_invariants(gateway)
+
+
+async def test_a_deep_tree_may_come_upside_down(gateway: GatewayClient, file: Path) -> None:
+    given = [{"slug": f"c{depth}", "name": f"{depth}", "parent": f"c{depth - 1}"} for depth in range(40, 0, -1)]
+
+    done = await put(gateway.db, "categories", file, [*given, {"slug": "c0", "name": "0"}])
+
+    assert done.counts == {"created": 41}
+    assert len(await breadcrumbs(gateway, "c40")) == 41
+
+
+async def test_categories_without_a_parent_or_in_a_circle_are_named(gateway: GatewayClient, file: Path) -> None:
+    done = await put(
+        gateway.db,
+        "categories",
+        file,
+        [
+            {"slug": "lost", "name": "Lost", "parent": "none"},
+            {"slug": "below", "name": "Below", "parent": "lost"},
+            {"slug": "a", "name": "A", "parent": "b"},
+            {"slug": "b", "name": "B", "parent": "a"},
+            {"slug": "own", "name": "Own", "parent": "own"},
+            {"slug": "good", "name": "Good", "parent": None},
+        ],
+    )
+
+    assert done.reasons == [
+        (1, "parent: there is no category 'none'"),
+        (2, "parent: there is no category 'lost'"),
+        (3, "parent: there is no category 'b'"),
+        (4, "parent: there is no category 'a'"),
+        (5, "parent: there is no category 'own'"),
+    ]
+    assert done.counts == {"created": 1, "failed": 5}
+
+
+async def test_a_category_is_not_moved_below_itself(gateway: GatewayClient, file: Path) -> None:
+    await add_categories(gateway.db, [{"slug": "a", "name": "A"}, {"slug": "b", "name": "B", "parent": "a"}])
+
+    done = await put(gateway.db, "categories", file, [{"slug": "a", "name": "A", "parent": "b"}])
+
+    assert done.reasons == [(1, "A category cannot be moved below itself.")]
+    assert await breadcrumbs(gateway, "b") == ["a/A", "B"]
+
+
+async def test_categories_are_renamed_and_moved_with_all_below_them(gateway: GatewayClient, file: Path) -> None:
+    tree: list[Line] = [
+        {"slug": "music", "name": "Music"},
+        {"slug": "jazz", "name": "Jazz", "parent": "music"},
+        {"slug": "bop", "name": "Bop", "parent": "jazz"},
+    ]
+    assert (await put(gateway.db, "categories", file, tree)).counts == {"created": 3}
+    assert (await put(gateway.db, "categories", file, tree)).counts == {"unchanged": 3}
+
+    done = await put(
+        gateway.db,
+        "categories",
+        file,
+        [
+            {"slug": "jazz", "name": "Jazz & Blues", "parent": "shop"},
+            {"slug": "music", "name": "Music"},
+            {"slug": "shop", "name": "Shop"},
+            {"slug": "bop", "name": "Bop", "parent": "jazz"},
+            {"slug": "hard-bop", "name": "Hard Bop", "parent": "bop"},
+        ],
+    )
+
+    assert done.counts == {"created": 2, "changed": 1, "unchanged": 2}
+    assert await breadcrumbs(gateway, "hard-bop") == ["shop/Shop", "jazz/Jazz & Blues", "bop/Bop", "Hard Bop"]
+    assert (await put(gateway.db, "categories", file, [{"slug": "jazz", "name": "Jazz"}])).counts == {"changed": 1}
+    assert await breadcrumbs(gateway, "hard-bop") == ["jazz/Jazz", "bop/Bop", "Hard Bop"]
+    await assert_invariants(gateway)

@@ -1,0 +1,332 @@
+"""Every command is served by an index: none scans a collection, and what sorts in memory is listed here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from portico.gateway.clock import SystemClock
+from portico.gateway.imports.runs import IMPORTERS, Import
+from portico.gateway.work.doctor import INVARIANTS
+from portico.gateway.work.jobs import JOBS, Turn
+from portico.resolvers.indexes import COLLECTIONS, create_indexes, migrate
+from portico.schema.nodes import encode_id
+from tests.support.accounts import deposit_input, open_account, transfer_input
+from tests.support.catalog import (
+    add_categories,
+    add_products,
+    album,
+    film,
+    pricing,
+    product,
+    put_in_stock,
+    shared_gateway,
+)
+from tests.support.explaining import Plan, explain
+from tests.support.harness import (
+    MUTATIONS,
+    GatewayClient,
+    category_input,
+    create_category,
+    create_product,
+    product_input,
+)
+from tests.support.interruptions import crashing
+
+SORTS = ("NEWEST", "DISCOUNT_DESC", "PRICE_ASC", "PRICE_DESC", "TITLE_ASC")
+FILTERS: dict[str, dict[str, Any]] = {
+    "everything": {},
+    "a type": {"type": "FILM"},
+    "a genre": {"genres": ["jazz"]},
+    "several genres": {"genres": ["jazz", "drama", "polka"]},
+    "in stock": {"inStock": True},
+    "out of stock": {"inStock": False},
+    "a type and genres": {"type": "FILM", "genres": ["jazz", "drama"], "inStock": False},
+    "an actor": {"actor": "Actor 7"},
+    "an artist": {"artist": "Artist 3"},
+    "a title word": {"titleWord": "blue"},
+    "properties": {"properties": [{"name": "label", "value": "label 4"}, {"name": "format", "value": "lp"}]},
+    "an actor of a type": {"actor": "Actor 7", "type": "FILM"},
+    "a search": {"search": "blue -red"},
+    "a search and a type": {"search": "blue", "type": "FILM"},
+    "a title prefix": {"titlePrefix": "Blue T"},
+    "prices": {"minPrice": 500, "maxPrice": 900},
+    "a discount": {"minPctSavings": 60},
+    "a discount on a genre": {"minPctSavings": 60, "genres": ["jazz", "drama"]},
+}
+# The matches of a search are found by an index of words, which knows of no other order.
+SEARCHES = {"a search", "a search and a type"}
+# Few products share a keyword; they have one index, and are sorted as they are found where the order is another.
+KEYWORDS = {"an actor", "an artist", "a title word", "properties", "an actor of a type"}
+# A range narrows by one path and the order is by another: either may be walked, and the server tries which is cheaper.
+RANGES = {"a title prefix", "prices", "a discount", "a discount on a genre"}
+MAY_SORT = SEARCHES | KEYWORDS | RANGES
+# Of two terms at once, e.g. a category and a type, one is walked along and the other looked at. Where so few products
+# are in a category that the walk would come to its end, the server may rather sort these.
+FEW = 100
+# An invariant is checked on every category, every photo and every file, so all of them are read.
+MAY_SCAN = {
+    "find categories {}",
+    "find discussions {'closed': None}",
+    "find cms.nodes {'type': 'photo', 'detail.file': {'$ne': None}}",
+    "find cms.assets.files {'metadata.unsettled': None, 'metadata.removed': None}",
+}
+
+LIST = """
+query ($filter: ProductFilter, $sort: ProductSort, $after: String) {
+  products(filter: $filter, sort: $sort, first: 10, after: $after) { nodes { sku } pageInfo { endCursor PREVIOUS } }
+}
+"""
+BRANCH = """
+query ($slug: String!, $deep: Boolean!, $filter: ProductFilter, $sort: ProductSort, $after: String) {
+  category(slug: $slug) {
+    products(includeDescendants: $deep, filter: $filter, sort: $sort, first: 10, after: $after) {
+      nodes { sku } pageInfo { endCursor PREVIOUS }
+    }
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+async def shop(
+    mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> AsyncIterator[GatewayClient]:
+    """2,400 products in 253 categories: genres that many share, people that few share, one in ten without a date."""
+    rng = random.Random(7)
+    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("shop"), pytestconfig) as gateway:
+        shelves = [{"slug": f"shelf-{number}", "name": f"Shelf {number}", "parent": "all"} for number in range(250)]
+        small = [{"slug": "few", "name": "Few"}, {"slug": "few-1", "name": "Few 1", "parent": "few"}]
+        await add_categories(gateway.db, [{"slug": "all", "name": "All"}, *small, *shelves])
+        await add_products(gateway.db, [_product(rng, number) for number in range(2400)])
+        await put_in_stock(gateway.db, {"pricing.pct_savings": {"$gt": 85}})
+        yield gateway
+
+
+def _product(rng: random.Random, number: int) -> dict[str, Any]:
+    price = rng.randrange(100, 3000)
+    fields: dict[str, Any] = {
+        "sku": f"s{number}",
+        "title": " ".join(rng.choices(["Blue", "Red", "Train", "Night", "The", f"No. {number}"], k=3)),
+        "description": " ".join(rng.choices(["blue", "green", "record", "story"], k=5)),
+        "pricing": pricing(price, rng.randrange(price)),
+        "categories": list(
+            {f"shelf-{rng.randrange(250)}", "few-1" if number % 40 == 0 else f"shelf-{rng.randrange(250)}"}
+        ),
+        "properties": [{"name": "Label", "value": f"Label {rng.randrange(40)}"}, {"name": "Format", "value": "LP"}],
+        "issueDate": None if number % 10 == 0 else f"19{rng.randrange(50, 99)}-0{rng.randrange(1, 9)}-01T00:00:00Z",
+    }
+    genres = rng.sample(["Jazz", "Pop", "Drama", "Comedy", "Polka"], 2)
+    match number % 3:
+        case 0:
+            return album(artist=f"Artist {rng.randrange(80)}", genres=genres, **fields)
+        case 1:
+            return film(actors=[f"Actor {rng.randrange(200)}" for _ in range(3)], genres=genres, **fields)
+    return product(**fields)
+
+
+async def plans(gateway: GatewayClient, query: str, variables: dict[str, Any]) -> tuple[Any, list[Plan]]:
+    """The answer, and the plan of each command that was sent for it."""
+    gateway.commands.clear()
+    data = await gateway.data(query, variables)
+    return data, [plan for command in list(gateway.commands.sent) for plan in await explain(gateway.db, command)]
+
+
+async def first_and_later(gateway: GatewayClient, text: str, variables: dict[str, Any]) -> list[Plan]:
+    """The plans of a list's first page, and of the one after it with whether rows stand before it."""
+    data, found = await plans(gateway, text.replace("PREVIOUS", ""), variables)
+    listed = data.get("products") or data["category"]["products"]
+    assert listed["nodes"]
+    after = {"after": listed["pageInfo"]["endCursor"]}
+    _, later = await plans(gateway, text.replace("PREVIOUS", "hasPreviousPage"), variables | after)
+    assert len(later) >= 2
+    return [*found, *later]
+
+
+@pytest.mark.parametrize("sort", SORTS)
+async def test_every_filter_in_every_order_is_a_walk_along_an_index(shop: GatewayClient, sort: str) -> None:
+    for name, conditions in FILTERS.items():
+        found = await first_and_later(shop, LIST, {"filter": conditions, "sort": sort})
+
+        assert not any(plan.scans_collection for plan in found), name
+        assert name in MAY_SORT or not any(plan.sorts_in_memory for plan in found), name
+
+
+@pytest.mark.parametrize("sort", SORTS)
+@pytest.mark.parametrize(("slug", "deep"), [("all", True), ("few", True), ("few-1", False), ("shelf-3", False)])
+async def test_every_filter_within_a_category_is_a_walk_along_an_index(
+    shop: GatewayClient, slug: str, deep: bool, sort: str
+) -> None:
+    for name, conditions in FILTERS.items():
+        variables = {"slug": slug, "deep": deep, "filter": conditions, "sort": sort}
+        _, found = await plans(shop, BRANCH.replace("PREVIOUS", ""), variables)
+
+        assert not any(plan.scans_collection for plan in found), name
+        assert name in MAY_SORT or max(plan.rows_sorted for plan in found) <= FEW, name
+
+    unfiltered = await first_and_later(shop, BRANCH, {"slug": slug, "deep": deep, "sort": sort})
+    assert not any(plan.scans_collection or plan.sorts_in_memory for plan in unfiltered)
+
+
+async def test_a_page_in_the_middle_of_a_common_filter_examines_little_more_than_it_shows(shop: GatewayClient) -> None:
+    for sort in SORTS:
+        for conditions in ({}, {"type": "FILM"}, {"genres": ["jazz", "drama"]}):
+            text, variables = LIST.replace("PREVIOUS", ""), {"filter": conditions, "sort": sort}
+            after = None
+            for _ in range(20):
+                data = await shop.data(text, {**variables, "after": after})
+                after = data["products"]["pageInfo"]["endCursor"]
+            _, found = await plans(shop, text, {**variables, "after": after})
+
+            assert sum(plan.documents_examined for plan in found) <= 30, (sort, conditions)
+
+
+async def test_counts_are_served_by_indexes(shop: GatewayClient) -> None:
+    text = """
+    query ($filter: ProductFilter) {
+      products(filter: $filter, first: 1) {
+        totalCount
+        facets { types { count } genres { count } categories { count } prices { count } }
+      }
+    }
+    """
+    for name, conditions in FILTERS.items():
+        _, found = await plans(shop, text, {"filter": conditions})
+
+        assert [plan.name for plan in found] == ["find products", "aggregate products", "aggregate products"]
+        assert not any(plan.scans_collection for plan in found), name
+
+
+async def test_categories_and_objects_by_id_are_found_by_indexes(shop: GatewayClient) -> None:
+    text = """
+    query ($ids: [ID!]!, $after: String) {
+      nodes(ids: $ids) { id }
+      product(sku: "s1") { title categories { parent { name } } }
+      category(slug: "all") {
+        children(first: 2) { nodes { name } pageInfo { endCursor } }
+        descendants(first: 2, after: $after) { nodes { name } pageInfo { endCursor hasPreviousPage } }
+      }
+      categories { nodes { children(first: 2) { nodes { products(first: 2) { nodes { sku } } } } } }
+    }
+    """
+    category = (await shop.data('{ category(slug: "few") { id } }'))["category"]["id"]
+    ids = [category, *(encode_id("Product", f"s{number}") for number in range(30))]
+    data, first = await plans(shop, text, {"ids": ids})
+    after = data["category"]["descendants"]["pageInfo"]["endCursor"]
+    _, later = await plans(shop, text, {"ids": ids, "after": after})
+
+    assert not any(plan.scans_collection or plan.sorts_in_memory for plan in (*first, *later))
+
+
+async def test_accounts_and_transfers_are_found_by_indexes(shop: GatewayClient) -> None:
+    mine, theirs = await open_account(shop.db, 100), await open_account(shop.db)
+    made = (await shop.result("transfer", transfer_input(mine, theirs)))["transfer"]["id"]
+    text = """
+    query ($ids: [ID!]!) {
+      viewer { accounts { name pendingTransfers { id } } }
+      nodes(ids: $ids) { ... on Account { name } ... on Transfer { source { name } destination { name } } }
+    }
+    """
+
+    _, found = await plans(shop, text, {"ids": [mine, made]})
+
+    assert len(found) == 4
+    assert not any(plan.scans_collection or plan.sorts_in_memory for plan in found)
+
+
+async def test_whatever_a_mutation_looks_for_is_found_by_an_index(shop: GatewayClient) -> None:
+    root, other = await create_category(shop), await create_category(shop)
+    child = await create_category(shop, parentId=root["id"])
+    made = await create_product(shop)
+    mine, theirs = await open_account(shop.db, 100), await open_account(shop.db)
+    writes = [
+        ("createCategory", category_input(parentId=root["id"], idempotencyKey="one")),
+        ("renameCategory", {"id": root["id"], "name": "Other", "slug": f"{root['slug']}-x"}),
+        ("moveCategory", {"id": child["id"], "newParentId": other["id"]}),
+        ("deleteCategory", {"id": child["id"], "idempotencyKey": "two"}),
+        ("createProduct", product_input(categoryIds=[other["id"]], idempotencyKey="three")),
+        ("updateProduct", {"id": made["id"], "nonce": made["nonce"], "categoryIds": [root["id"]]}),
+        ("deleteProduct", {"id": made["id"], "nonce": made["nonce"], "idempotencyKey": "four"}),
+        ("openAccount", {"name": "Savings", "idempotencyKey": "five"}),
+        ("deposit", deposit_input(mine)),
+        ("transfer", transfer_input(mine, theirs)),
+        ("transfer", transfer_input(mine, theirs, 1_000)),
+    ]
+    for mutation, given in writes:
+        _, found = await plans(shop, MUTATIONS[mutation], {"input": given})
+
+        assert found
+        assert not any(plan.scans_collection or plan.sorts_in_memory for plan in found), mutation
+
+
+async def test_whatever_imports_jobs_and_checks_look_for_is_found_by_an_index(
+    shop: GatewayClient, tmp_path: Path
+) -> None:
+    clock = SystemClock()
+    mine, theirs = await open_account(shop.db, 100), await open_account(shop.db)
+    with crashing(shop, 7):
+        await shop.ask(MUTATIONS["transfer"], {"input": transfer_input(mine, theirs)})
+    categories, products = tmp_path / "categories.jsonl", tmp_path / "products.jsonl"
+    categories.write_bytes(b'{"slug": "few", "name": "Renamed"}\n{"slug": "new", "name": "New", "parent": "few"}\n')
+    given = [product(sku="s1", categories=["few"]), product(sku="fresh", categories=["few-1"]), product(sku="s2")]
+    products.write_bytes(b"\n".join(orjson.dumps(one) for one in given))
+
+    async def imported(subject: str, file: Path) -> None:
+        done = await Import(shop.db, IMPORTERS[subject], clock, _refuse, lambda _: None).run([file])
+        assert done.counts["failed"] == 0
+
+    async def jobs() -> None:
+        for job in JOBS:
+            await job.run(Turn(shop.db, clock.now() + timedelta(hours=1), shop.state.payments))
+
+    async def checked() -> None:
+        for invariant in INVARIANTS:
+            assert not [problem async for problem in invariant.check(shop.db)]
+
+    async def migrated() -> None:
+        await shop.db["products"].update_many({"sku": {"$in": ["s5", "s6"]}}, {"$unset": {"schema_version": ""}})
+        assert [count async for _, count in migrate(shop.db)] == [2]
+
+    work: list[Callable[[], Awaitable[None]]] = [
+        lambda: imported("categories", categories),
+        lambda: imported("products", products),
+        jobs,
+        checked,
+        migrated,
+    ]
+    for run in work:
+        shop.commands.clear()
+        await run()
+        sent = list(shop.commands.sent)
+        for command in sent:
+            for plan in await explain(shop.db, command):
+                shown = f"{plan.name} {command.get('filter')}"
+                assert shown in MAY_SCAN or not plan.scans_collection, shown
+                assert not plan.sorts_in_memory, shown
+
+
+def _refuse(bad: object) -> None:
+    raise AssertionError(bad)
+
+
+async def test_every_index_is_created_and_creating_them_again_changes_nothing(shop: GatewayClient) -> None:
+    async def present() -> dict[str, list[str]]:
+        return {
+            spec.name: sorted([index["name"] async for index in await shop.db[spec.name].list_indexes()])
+            for spec in COLLECTIONS
+            if spec.indexes
+        }
+
+    before = await present()
+    created = {name: names async for name, names in create_indexes(shop.db)}
+
+    assert await present() == before
+    for spec in COLLECTIONS:
+        assert len(created[spec.name]) == len(spec.indexes)
+        assert set(created[spec.name]) <= set(before.get(spec.name, ()))

@@ -1,0 +1,245 @@
+"""Calls with an idempotency key that stop half way, or take long, and those that come after them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pymongo.errors import AutoReconnect
+
+from portico.resolvers.comments.discussions import DOCUMENTS
+from portico.resolvers.writes.idempotency import OPERATIONS
+from portico.schema.nodes import encode_id
+from tests.support.discussions import open_on_product, post
+from tests.support.harness import (
+    MUTATIONS,
+    GatewayClient,
+    SettableClock,
+    assert_invariants,
+    category_input,
+    create_category,
+    create_product,
+    product_input,
+    run_jobs,
+)
+from tests.support.interruptions import always, crashing, database_of, interrupted
+
+Given = dict[str, Any]
+
+
+def own(product: dict[str, Any]) -> Given:
+    return {"id": product["id"], "nonce": product["nonce"]}
+
+
+async def stop_at_the_end(gateway: GatewayClient, mutation: str, given: Given) -> None:
+    """All is done, but for keeping the answer. A creation has noted before that its object is there."""
+    gate = interrupted(gateway.db, "operations", "update_one", lose_connection, skip=mutation.startswith("create"))
+    with database_of(gateway, gate):
+        answer = await gateway.ask(MUTATIONS[mutation], {"input": given})
+    assert answer.codes == ["UNAVAILABLE"]
+
+
+async def lose_connection() -> None:
+    raise AutoReconnect("the connection is gone")
+
+
+@pytest.mark.parametrize("mutation", ["renameCategory", "moveCategory", "updateProduct"])
+async def test_a_write_that_was_cut_off_does_not_undo_what_others_did_since(
+    gateway: GatewayClient, clock: SettableClock, mutation: str
+) -> None:
+    one, place = await create_category(gateway), await create_category(gateway, slug="place")
+    product = await create_product(gateway)
+    mine, theirs = {
+        "renameCategory": ({"id": one["id"], "name": "Mine"}, {"id": one["id"], "name": "Theirs"}),
+        "moveCategory": ({"id": one["id"], "newParentId": place["id"]}, {"id": one["id"]}),
+        "updateProduct": ({**own(product), "title": "Mine"}, {"id": product["id"], "title": "Theirs"}),
+    }[mutation]
+    mine["idempotencyKey"] = "key"
+    await stop_at_the_end(gateway, mutation, mine)
+    if mutation == "updateProduct":
+        theirs["nonce"] = (await gateway.data("{ products { nodes { nonce } } }"))["products"]["nodes"][0]["nonce"]
+    then = await gateway.result(mutation, theirs)
+    clock.advance(seconds=31)
+
+    again = await gateway.result(mutation, mine)
+
+    assert again == then
+    assert then["__typename"] in {"CategoryPayload", "ProductPayload"}
+
+
+@pytest.mark.parametrize("mutation", ["createCategory", "createProduct"])
+async def test_a_creation_that_was_cut_off_is_remembered_though_its_place_is_gone_since(
+    gateway: GatewayClient, clock: SettableClock, mutation: str
+) -> None:
+    place = await create_category(gateway)
+    is_category = mutation == "createCategory"
+    given = category_input(parentId=place["id"]) if is_category else product_input(categoryIds=[place["id"]])
+    given["idempotencyKey"] = "key"
+    await stop_at_the_end(gateway, mutation, given)
+    created = await gateway.db["categories" if is_category else "products"].find_one(
+        {"slug": given["slug"]} if is_category else {"sku": given["sku"]}
+    )
+    assert created is not None
+    if is_category:
+        await gateway.result("moveCategory", {"id": encode_id("Category", created["_id"])})
+    else:
+        edit = {"id": encode_id("Product", given["sku"]), "nonce": created["nonce"], "categoryIds": []}
+        await gateway.result("updateProduct", edit)
+    assert (await gateway.result("deleteCategory", {"id": place["id"]}))["__typename"] == "DeletedPayload"
+    clock.advance(seconds=31)
+
+    again = await gateway.result(mutation, given)
+
+    assert again["__typename"] == ("CategoryPayload" if is_category else "ProductPayload")
+    await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("mutation", ["createCategory", "createProduct"])
+async def test_a_creation_that_was_cut_off_is_not_made_again_where_somebody_has_deleted_it_since(
+    gateway: GatewayClient, clock: SettableClock, mutation: str
+) -> None:
+    given = {**(category_input() if mutation == "createCategory" else product_input()), "idempotencyKey": "key"}
+    await stop_at_the_end(gateway, mutation, given)
+    collection = gateway.db["categories" if mutation == "createCategory" else "products"]
+    (created,) = await collection.find({}).to_list()
+    if mutation == "createCategory":
+        deleted = await gateway.result("deleteCategory", {"id": encode_id("Category", created["_id"])})
+    else:
+        nonce = created["nonce"]
+        deleted = await gateway.result("deleteProduct", {"id": encode_id("Product", given["sku"]), "nonce": nonce})
+    clock.advance(seconds=31)
+
+    again = await gateway.result(mutation, given)
+
+    kind = mutation.removeprefix("create").lower()
+    message = f"There is no such {kind}."
+    assert again == {"__typename": "NotFound", "message": message, "id": deleted["deletedId"]}
+    assert await collection.count_documents({}) == 0
+
+
+async def test_a_call_waits_for_its_twin_and_is_told_the_same(gateway: GatewayClient) -> None:
+    given = category_input(idempotencyKey="key")
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def sleep() -> None:
+        reached.set()
+        await asyncio.wait_for(go_on.wait(), 30)
+
+    with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", sleep)):
+        first = asyncio.create_task(gateway.result("createCategory", given))
+        await asyncio.wait_for(reached.wait(), 30)
+    second = asyncio.create_task(gateway.result("createCategory", given))
+    other = await gateway.ask(MUTATIONS["createCategory"], {"input": {**given, "name": "Other"}})
+    await asyncio.sleep(0.2)
+
+    # With another input there is nothing to wait for.
+    assert other.codes == ["IDEMPOTENCY_KEY_REUSED"]
+    assert not second.done()
+    assert await gateway.db["categories"].count_documents({}) == 0
+    go_on.set()
+    assert await first == await second
+    assert (await first)["__typename"] == "CategoryPayload"
+
+
+async def test_a_call_that_failed_by_a_fault_can_be_repeated_at_once(gateway: GatewayClient) -> None:
+    given = category_input(idempotencyKey="key")
+
+    with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", lose_connection)):
+        failed = await gateway.ask(MUTATIONS["createCategory"], {"input": given})
+    async with asyncio.timeout(5):
+        again = await gateway.result("createCategory", given)
+
+    assert (failed.body["data"], failed.codes) == ({"createCategory": None}, ["UNAVAILABLE"])
+    assert again["__typename"] == "CategoryPayload"
+
+
+async def test_a_call_takes_over_from_one_that_is_gone_when_its_time_is_up(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    given = category_input(idempotencyKey="key")
+    with crashing(gateway, 2):
+        await gateway.ask(MUTATIONS["createCategory"], {"input": given})
+    clock.advance(seconds=29)
+    loop = asyncio.get_running_loop()
+
+    began = loop.time()
+    again = await gateway.result("createCategory", given)
+
+    assert again["__typename"] == "CategoryPayload"
+    assert 0.3 < loop.time() - began < 10
+
+
+async def test_a_call_that_slept_until_another_took_over_is_told_what_that_one_was(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    category = await create_category(gateway)
+    given = {"id": category["id"], "idempotencyKey": "key"}
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def sleep() -> None:
+        reached.set()
+        await asyncio.wait_for(go_on.wait(), 30)
+
+    with database_of(gateway, interrupted(gateway.db, "categories", "update_one", sleep)):
+        sleeper = asyncio.create_task(gateway.result("deleteCategory", given))
+        await asyncio.wait_for(reached.wait(), 30)
+    clock.advance(seconds=31)
+    second = await gateway.result("deleteCategory", given)
+    go_on.set()
+
+    assert second == {"__typename": "DeletedPayload", "deletedId": category["id"]}
+    assert await sleeper == second
+    assert await gateway.db[OPERATIONS.name].count_documents({"state": "done"}) == 1
+
+
+@pytest.mark.parametrize("skip", [3, 6, 7])
+async def test_a_call_that_slept_refuses_nothing_that_another_one_carries_out(
+    gateway: GatewayClient, clock: SettableClock, skip: int
+) -> None:
+    comment = await post(gateway, await open_on_product(gateway, DOCUMENTS))
+    given = {"id": comment["id"], "idempotencyKey": "key"}
+    text = MUTATIONS["deleteComment"]
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def sleep() -> None:
+        reached.set()
+        await asyncio.wait_for(go_on.wait(), 30)
+
+    with database_of(gateway, interrupted(gateway.db, None, None, sleep, skip=skip)):
+        sleeper = asyncio.create_task(gateway.ask(text, {"input": given}))
+        await asyncio.wait({asyncio.create_task(reached.wait()), sleeper}, return_when=asyncio.FIRST_COMPLETED)
+    clock.advance(seconds=31)
+
+    async def wake_the_sleeper() -> None:
+        # The second call has deleted the comment, and is about to keep its answer.
+        if await gateway.db["comments"].find_one({"gone": None}) is None:
+            go_on.set()
+            await asyncio.wait({sleeper})
+
+    with database_of(gateway, always(gateway.db, wake_the_sleeper, collection="operations", method="update_one")):
+        second = await gateway.result("deleteComment", given)
+    go_on.set()
+
+    assert second["__typename"] == "CommentPayload"
+    assert await gateway.result("deleteComment", given) == second
+    slept = await sleeper
+    assert slept.codes == ["OPERATION_UNDER_WAY"] or slept.data["deleteComment"] == second
+
+
+async def test_what_a_crash_left_of_a_refused_creation_can_be_tried_again(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    place = await create_category(gateway)
+    given = product_input(categoryIds=[place["id"]], idempotencyKey="key")
+    with crashing(gateway, 3):
+        await gateway.ask(MUTATIONS["createProduct"], {"input": given})
+    assert (await gateway.result("deleteCategory", {"id": place["id"]}))["__typename"] == "DeletedPayload"
+    clock.advance(seconds=31)
+    await run_jobs(gateway, clock)
+
+    result = await gateway.result("createProduct", given)
+
+    assert result == {"__typename": "NotFound", "message": "There is no such category.", "id": place["id"]}
+    assert await gateway.db["products"].count_documents({}) == 0
+    await assert_invariants(gateway)

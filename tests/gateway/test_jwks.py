@@ -1,0 +1,351 @@
+"""Tokens of an outside issuer, checked by the public keys that it publishes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+
+from portico.gateway import auth
+from portico.gateway.auth import Authenticator, InvalidToken, KeysUnavailable
+from portico.gateway.settings import Settings
+from portico.schema.roles import Role
+from tests.support.harness import SECRET, running
+
+URL = "https://issuer.example/keys"
+PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+
+
+@cache
+def rsa_key(number: int) -> rsa.RSAPrivateKey:
+    assert number >= 0
+    return rsa.generate_private_key(65537, 2048)
+
+
+@cache
+def ec_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+class Issuer:
+    """An issuer outside the gateway: what it publishes, and how often that was asked for."""
+
+    def __init__(self, **keys: PrivateKey) -> None:
+        self.keys = keys
+        self.asked = 0
+        self.answer: httpx.Response | Exception | None = None
+
+    def published(self) -> dict[str, Any]:
+        return {"keys": [_jwk(key) | {"kid": name, "use": "sig"} for name, key in self.keys.items()]}
+
+    async def __call__(self, request: httpx.Request) -> httpx.Response:
+        assert str(request.url) == URL
+        self.asked += 1
+        # Long enough for others to ask meanwhile.
+        await asyncio.sleep(0.01)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer or httpx.Response(200, json=self.published())
+
+    def trusted(self, **changes: Any) -> Authenticator:
+        """An authenticator that takes its tokens."""
+        return Authenticator(Settings(**{"jwks_url": URL, **changes}), httpx.MockTransport(self))
+
+
+def _jwk(key: PrivateKey) -> dict[str, Any]:
+    if isinstance(key, rsa.RSAPrivateKey):
+        return RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    return ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
+
+
+def token(key: PrivateKey | str, algorithm: str, key_id: str | None, **claims: Any) -> str:
+    given = {"sub": "tester", "aud": "portico", "exp": time.time() + 60, "roles": ["EDITOR"], **claims}
+    headers = {} if key_id is None else {"kid": key_id}
+    return jwt.encode(given, key, algorithm=algorithm, headers=headers)
+
+
+def forged(secret: bytes, key_id: str | None) -> str:
+    """A token signed by HMAC with any bytes, which a library would refuse to take for a secret."""
+    header = {"alg": "HS256", "typ": "JWT"} | ({} if key_id is None else {"kid": key_id})
+    claims = {"sub": "tester", "aud": "portico", "exp": time.time() + 60, "roles": ["ADMIN"]}
+    parts = [_encoded(json.dumps(part).encode()) for part in (header, claims)]
+    return ".".join([*parts, _encoded(hmac.digest(secret, ".".join(parts).encode(), hashlib.sha256))])
+
+
+def _encoded(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+async def refusal(authenticator: Authenticator, sent: str) -> str:
+    with pytest.raises(InvalidToken) as caught:
+        await authenticator.authenticate(f"Bearer {sent}")
+    return str(caught.value)
+
+
+async def test_tokens_are_checked_by_the_published_key_that_they_name() -> None:
+    issuer = Issuer(first=rsa_key(1), second=ec_key())
+    authenticator = issuer.trusted()
+
+    by_rsa = await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first', sub='Ann')}")
+    by_ec = await authenticator.authenticate(f"Bearer {token(ec_key(), 'ES256', 'second', sub='Bob')}")
+
+    assert by_rsa is not None
+    assert by_ec is not None
+    assert (by_rsa.subject, by_ec.subject) == ("Ann", "Bob")
+    assert by_rsa.roles == {Role.EDITOR}
+    assert issuer.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("key_id", "text"),
+    [(None, "The token's signature does not match."), ("first", "The token's algorithm is not accepted.")],
+)
+async def test_a_public_key_is_no_secret_to_sign_with(key_id: str | None, text: str) -> None:
+    issuer = Issuer(first=rsa_key(1))
+    public = rsa_key(1).public_key()
+    spellings = [
+        public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+        public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+        json.dumps(_jwk(rsa_key(1))).encode(),
+        b"",
+        b"None",
+    ]
+
+    told = [await refusal(issuer.trusted(), forged(secret, key_id)) for secret in spellings]
+
+    assert set(told) == {text}
+
+
+async def test_the_token_does_not_choose_how_it_is_checked() -> None:
+    issuer = Issuer(first=rsa_key(1), second=ec_key())
+    authenticator = issuer.trusted()
+
+    assert await refusal(authenticator, token(rsa_key(1), "RS512", "first")) == "The token's algorithm is not accepted."
+    assert await refusal(authenticator, token(rsa_key(1), "PS256", "first")) == "The token's algorithm is not accepted."
+    assert await refusal(authenticator, token("", "none", "first")) == "The token's algorithm is not accepted."
+    assert await refusal(authenticator, token(rsa_key(2), "RS256", "first")) == "The token's signature does not match."
+    await refusal(authenticator, token(rsa_key(1), "RS256", "second"))
+    await refusal(authenticator, token(ec_key(), "ES256", "first"))
+
+
+async def test_a_token_that_names_no_key_or_an_unknown_one_is_refused() -> None:
+    authenticator = Issuer(first=rsa_key(1)).trusted()
+
+    for key_id in (None, "", "second", "../first"):
+        message = await refusal(authenticator, token(rsa_key(1), "RS256", key_id))
+        assert message == "The token's signature does not match."
+
+
+async def test_beside_published_keys_a_secret_is_good_for_tokens_that_name_no_key() -> None:
+    issuer = Issuer(first=rsa_key(1))
+    authenticator = issuer.trusted(jwt_secret=SECRET)
+
+    assert await authenticator.authenticate(f"Bearer {token(SECRET, 'HS256', None)}")
+    assert await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
+    assert await refusal(authenticator, token(SECRET, "HS256", "first")) == "The token's algorithm is not accepted."
+    assert await refusal(authenticator, token(rsa_key(1), "RS256", None)) == "The token's algorithm is not accepted."
+
+
+async def test_claims_are_checked_as_everywhere() -> None:
+    authenticator = Issuer(first=rsa_key(1)).trusted(jwt_issuer="https://issuer.example")
+
+    for claims in ({"iss": "https://other.example"}, {}, {"iss": "https://issuer.example", "aud": "other"}):
+        await refusal(authenticator, token(rsa_key(1), "RS256", "first", **claims))
+    assert await authenticator.authenticate(
+        f"Bearer {token(rsa_key(1), 'RS256', 'first', iss='https://issuer.example')}"
+    )
+
+
+# Rotation
+
+
+async def test_an_unknown_key_makes_the_keys_be_read_again_but_not_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # given an issuer whose first key is known
+    monkeypatch.setattr(auth, "_JWKS_PAUSE", 0.4)
+    issuer = Issuer(first=rsa_key(1))
+    authenticator = issuer.trusted()
+    await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
+
+    # when it takes another, within the pause nothing is read
+    issuer.keys = {"second": rsa_key(2)}
+    for _ in range(5):
+        await refusal(authenticator, token(rsa_key(2), "RS256", "second"))
+    assert issuer.asked == 1
+
+    # then the first token after the pause brings the new key, and the old one is gone
+    await asyncio.sleep(0.5)
+    assert await authenticator.authenticate(f"Bearer {token(rsa_key(2), 'RS256', 'second')}")
+    await refusal(authenticator, token(rsa_key(1), "RS256", "first", sub="another"))
+    assert issuer.asked == 2
+
+
+async def test_a_pause_between_two_readings_lasts_ten_seconds() -> None:
+    assert auth._JWKS_PAUSE == 10.0
+
+
+async def test_many_callers_at_once_read_the_keys_once() -> None:
+    issuer = Issuer(first=rsa_key(1))
+    authenticator = issuer.trusted()
+    sent = [token(rsa_key(1), "RS256", "first", sub=f"caller {number}") for number in range(20)]
+    sent += [token(rsa_key(2), "RS256", f"unknown {number}") for number in range(20)]
+
+    answers = await asyncio.gather(
+        *(authenticator.authenticate(f"Bearer {one}") for one in sent), return_exceptions=True
+    )
+
+    assert [type(answer).__name__ for answer in answers] == ["Caller"] * 20 + ["InvalidToken"] * 20
+    assert issuer.asked == 1
+
+
+async def test_keys_are_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "_JWKS_PAUSE", 0.0)
+    monkeypatch.setattr(auth, "_JWKS_SECONDS", 0.2)
+    issuer = Issuer(first=rsa_key(1))
+    authenticator = issuer.trusted()
+    for _ in range(2):
+        await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
+    assert issuer.asked == 1
+
+    await asyncio.sleep(0.3)
+    await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first', sub='another')}")
+
+    assert issuer.asked == 2
+
+
+# An issuer that does not answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.ConnectError("refused"),
+        httpx.ReadTimeout("slow"),
+        httpx.Response(500),
+        httpx.Response(302, headers={"location": URL}),
+        httpx.Response(200, content=b""),
+        httpx.Response(200, content=b"<!doctype html>"),
+        httpx.Response(200, content=b"\xff\xfe"),
+        httpx.Response(200, json=[]),
+        httpx.Response(200, json="keys"),
+        httpx.Response(200, json={}),
+        httpx.Response(200, json={"keys": 1}),
+        httpx.Response(200, json={"keys": []}),
+        httpx.Response(200, json={"keys": [1, None]}),
+        httpx.Response(200, json={"keys": [{"kty": "RSA", "kid": "first"}]}),
+    ],
+    ids=repr,
+)
+async def test_without_keys_no_token_can_be_checked(answer: httpx.Response | Exception) -> None:
+    issuer = Issuer(first=rsa_key(1))
+    issuer.answer = answer
+    authenticator = issuer.trusted()
+
+    for _ in range(3):
+        with pytest.raises(KeysUnavailable):
+            await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
+
+    assert issuer.asked == 1
+
+
+async def test_keys_are_asked_for_again_soon_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "_JWKS_RETRY", 0.1)
+    issuer = Issuer(first=rsa_key(1))
+    issuer.answer = httpx.Response(503)
+    authenticator = issuer.trusted()
+    with pytest.raises(KeysUnavailable):
+        await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
+
+    issuer.answer = None
+    await asyncio.sleep(0.2)
+
+    assert await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
+
+
+async def test_known_keys_stay_good_while_the_issuer_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "_JWKS_PAUSE", 0.0)
+    monkeypatch.setattr(auth, "_JWKS_SECONDS", 0.0)
+    issuer = Issuer(first=rsa_key(1))
+    authenticator = issuer.trusted()
+    await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
+
+    issuer.answer = httpx.ConnectError("gone")
+    again = await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first', sub='another')}")
+
+    assert again is not None
+    assert again.subject == "another"
+    assert issuer.asked == 2
+    await refusal(authenticator, token(rsa_key(2), "RS256", "second"))
+
+
+# Over a network
+
+
+@pytest.fixture
+def published() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The address of a server that publishes keys, and the answers that it gives, one after the other."""
+    answers: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(answers[0]).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/jwk-set+json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/keys", answers
+        server.shutdown()
+        thread.join()
+
+
+async def test_a_gateway_takes_the_tokens_of_an_issuer_on_the_network(
+    settings: Settings, published: tuple[str, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    url, answers = published
+    answers.append(Issuer(first=rsa_key(1)).published())
+    chosen = replace(settings, jwks_url=url, jwt_secret=None, data_dir=tmp_path / "none")
+    async with running(chosen) as gateway:
+        good = await gateway.ask("{ viewer { subject } }", token=token(rsa_key(1), "RS256", "first"))
+        bad = await gateway.ask("{ viewer { subject } }", token=token(rsa_key(2), "RS256", "first"))
+
+    assert good.data == {"viewer": {"subject": "tester"}}
+    assert (bad.status, bad.codes) == (401, ["UNAUTHENTICATED"])
+    assert not (tmp_path / "none").exists()
+
+
+async def test_while_the_issuer_cannot_be_reached_a_gateway_answers_503_and_serves_who_shows_no_token(
+    settings: Settings, free_tcp_port: int
+) -> None:
+    chosen = replace(settings, jwks_url=f"http://127.0.0.1:{free_tcp_port}/keys", jwt_secret=None)
+    async with running(chosen) as gateway:
+        with_token = await gateway.ask("{ viewer { subject } }", token=token(rsa_key(1), "RS256", "first"))
+        without = await gateway.ask("{ viewer { subject } }", token=None)
+
+    assert (with_token.status, with_token.codes) == (503, ["UNAVAILABLE"])
+    assert without.data == {"viewer": None}

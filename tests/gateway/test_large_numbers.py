@@ -1,0 +1,96 @@
+"""Integers that are too large: one plain message, wherever they stand in an operation."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.harness import GatewayClient
+
+LARGE = {"20 digits": "1" + "0" * 20, "5,000 digits": "1" * 5_000}
+PRODUCT = (
+    'mutation {{ createProduct(input: {{ sku: "a", type: "b", title: "c", pricing: {{ list: {{ amount: 1 }}, '
+    "retail: {{ amount: 1 }} }}, FIELD }}) {{ __typename }} }}"
+)
+# Where an integer stands, by the type of its place.
+INTS = [
+    "{{ products(first: {}) {{ nodes {{ id }} }} }}",
+    "query ($n: Int = {}) {{ products(first: $n) {{ __typename }} }}",
+]
+BIG_INTS = [
+    "{{ products(filter: {{ minPrice: {} }}) {{ nodes {{ id }} }} }}",
+    "query ($n: BigInt = {}) {{ products(filter: {{ minPrice: $n }}) {{ __typename }} }}",
+]
+OTHERS = [
+    "{{ node(id: {}) {{ id }} }}",
+    "{{ nodes(ids: [{}]) {{ id }} }}",
+    "query ($id: ID = {}) {{ node(id: $id) {{ id }} }}",
+    "{{ category(slug: {}) {{ id }} }}",
+    "{{ products(sort: {}) {{ nodes {{ id }} }} }}",
+    "{{ products(filter: {}) {{ nodes {{ id }} }} }}",
+    "{{ products(filter: {{ inStock: {} }}) {{ nodes {{ id }} }} }}",
+    "{{ __typename @include(if: {}) }}",
+    "{{ __typename @unknown(if: {}) }}",
+    "{{ products(unknown: {}) {{ nodes {{ id }} }} }}",
+    PRODUCT.replace("FIELD", "shipping: {{ weight: {} }}"),
+    PRODUCT.replace("FIELD", "details: {{ a: [{{ b: {} }}] }}"),
+    PRODUCT.replace("FIELD", "issueDate: {}"),
+    'mutation {{ uploadPhoto(input: {{ galleryId: "a", slug: "b", title: "c", file: {} }}) {{ __typename }} }}',
+]
+RANGES = {"Int": (2_147_483_647, INTS), "BigInt": (9_007_199_254_740_991, BIG_INTS)}
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize("name", RANGES)
+async def test_an_integer_beyond_its_type_is_refused_by_its_range(gateway: GatewayClient, name: str, sign: str) -> None:
+    most, places = RANGES[name]
+    lowest = -most - 1 if name == "Int" else -most
+    bound = f"`{name}` must be between {lowest} and {most}."
+    for text in places:
+        for literal, shown in (
+            (LARGE["20 digits"], LARGE["20 digits"]),
+            (LARGE["5,000 digits"], "1" * 20 + "… (5,000 digits)"),
+        ):
+            answer = await gateway.ask(text.format(sign + literal))
+
+            assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
+            assert answer.body["errors"][0]["message"] == f"The integer {sign}{shown} is too large: {bound}"
+            assert answer.body["errors"][0]["locations"]
+
+
+@pytest.mark.parametrize("text", OTHERS)
+async def test_an_integer_of_thousands_of_digits_is_refused_everywhere(gateway: GatewayClient, text: str) -> None:
+    answer = await gateway.ask(text.format(LARGE["5,000 digits"]))
+
+    assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
+    shown = "1" * 20 + "… (5,000 digits)"
+    assert answer.body["errors"][0]["message"] == f"The integer {shown} is too large: it can have at most 309 digits."
+
+
+async def test_the_largest_integers_of_a_type_are_taken(gateway: GatewayClient) -> None:
+    assert (await gateway.ask(BIG_INTS[0].format(9_007_199_254_740_991))).data
+    assert (await gateway.ask(BIG_INTS[0].format(-9_007_199_254_740_991))).data
+    for number in (2_147_483_647, -2_147_483_648):
+        refused = (await gateway.ask(INTS[0].format(number))).body["errors"][0]["message"]
+        assert refused == f"`first` is {number}: it must be from 1 to 100."
+    assert (await gateway.ask(OTHERS[1].format("9" * 309))).codes == ["BAD_USER_INPUT"]
+
+
+@pytest.mark.parametrize("digits", LARGE)
+@pytest.mark.parametrize("name", RANGES)
+async def test_an_integer_that_is_too_large_for_its_variable_is_refused_by_its_range(
+    gateway: GatewayClient, name: str, digits: str
+) -> None:
+    most, places = RANGES[name]
+    text = places[1].format(1)
+    body = json.dumps({"query": text, "variables": {"n": 0}}).replace('"n": 0', f'"n": {LARGE[digits]}')
+
+    response = await gateway.http.post("/graphql", content=body, headers={"content-type": "application/json"})
+
+    (error,) = response.json()["errors"]
+    assert error["extensions"]["code"] in {"BAD_USER_INPUT", "BAD_REQUEST"}
+    assert len(error["message"]) < 200
+    assert "digits) for integer string" not in error["message"]
+    if digits == "20 digits":
+        assert ("32-bit" if name == "Int" else f"`BigInt` must be between {-most} and {most}.") in error["message"]

@@ -1,0 +1,332 @@
+"""Work that nobody waits for: who does it, when, and what happens where it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo.errors import AutoReconnect
+
+from portico.gateway.settings import Settings
+from portico.gateway.work.jobs import JOBS, Turn, Worker
+from portico.resolvers.catalog import category_jobs, product_jobs
+from portico.resolvers.documents import Database
+from portico.resolvers.writes import leases
+from tests.support.harness import (
+    MUTATIONS,
+    GatewayClient,
+    SettableClock,
+    assert_invariants,
+    category_input,
+    create_category,
+    create_product,
+    product_input,
+    running,
+)
+from tests.support.interruptions import crashing, interrupted
+
+NOON = datetime(2026, 11, 21, 12)  # noqa: DTZ001 - as the driver gives it, UTC without a zone
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """The gateway has had a turn at all jobs, and rests."""
+    return replace(settings, jobs=True, job_seconds=3600.0)
+
+
+async def acquire(db: Database, owner: str, *, after: float = 0, name: str = "work") -> bool:
+    return await leases.acquire(db, name, owner=owner, now=NOON + timedelta(seconds=after), duration=MINUTE)
+
+
+# -------------------------------------------------------------------- leases
+
+
+async def test_a_lease_keeps_others_away_until_it_runs_out(db: Database) -> None:
+    assert await acquire(db, "one")
+
+    assert not await acquire(db, "other", after=0)
+    assert not await acquire(db, "other", after=59.999)
+    assert await acquire(db, "other", after=60)
+    assert not await acquire(db, "one", after=61)
+
+
+async def test_a_lease_is_renewed_by_its_owner(db: Database) -> None:
+    assert await acquire(db, "one")
+    assert await acquire(db, "one", after=59)
+
+    assert not await acquire(db, "other", after=118)
+    assert await acquire(db, "other", after=119)
+
+
+async def test_a_lease_is_given_back_by_its_owner_alone(db: Database) -> None:
+    assert await acquire(db, "one")
+
+    await leases.release(db, ["work"], owner="other")
+    assert not await acquire(db, "other")
+    await leases.release(db, ["work"], owner="one")
+    assert await acquire(db, "other")
+
+
+async def test_leases_with_different_names_are_independent(db: Database) -> None:
+    assert await acquire(db, "one", name="work")
+    assert await acquire(db, "other", name="other work")
+
+
+async def test_of_many_who_want_a_lease_exactly_one_gets_it(db: Database) -> None:
+    for after in (0, 60, 120):
+        taken = await asyncio.gather(*(acquire(db, f"owner {n} after {after}", after=after) for n in range(20)))
+        assert sorted(taken) == [False] * 19 + [True]
+
+
+# --------------------------------------------------------- marks that are left
+
+
+async def leave_pending(gateway: GatewayClient) -> None:
+    parent = await create_category(gateway)
+    await stop(gateway, "createCategory", category_input(parentId=parent["id"]), 2)
+
+
+async def leave_refresh(gateway: GatewayClient) -> None:
+    one = await create_category(gateway)
+    await create_category(gateway, parentId=one["id"])
+    await stop(gateway, "renameCategory", {"id": one["id"], "name": "New"}, 1)
+
+
+async def leave_moving(gateway: GatewayClient) -> None:
+    one, place = await create_category(gateway), await create_category(gateway)
+    await stop(gateway, "moveCategory", {"id": one["id"], "newParentId": place["id"]}, 2)
+
+
+async def leave_deleting(gateway: GatewayClient) -> None:
+    one = await create_category(gateway)
+    await stop(gateway, "deleteCategory", {"id": one["id"]}, 1)
+
+
+async def leave_intent(gateway: GatewayClient) -> None:
+    one = await create_category(gateway)
+    await stop(gateway, "createProduct", product_input(categoryIds=[one["id"]]), 3)
+
+
+async def leave_incoming(gateway: GatewayClient) -> None:
+    one, product = await create_category(gateway), await create_product(gateway)
+    given = {"id": product["id"], "nonce": product["nonce"], "categoryIds": [one["id"]]}
+    await stop(gateway, "updateProduct", given, 2)
+
+
+async def stop(gateway: GatewayClient, mutation: str, given: dict[str, Any], before: int) -> None:
+    with crashing(gateway, before):
+        answer = await gateway.ask(MUTATIONS[mutation], {"input": given})
+    assert answer.codes == ["INTERNAL"]
+
+
+# What leaves a mark, the collection and the path of its time.
+LEFT: dict[str, tuple[Callable[[GatewayClient], Any], str, str]] = {
+    "pending": (leave_pending, "categories", "pending.at"),
+    "refresh": (leave_refresh, "categories", "refresh.0.at"),
+    "moving": (leave_moving, "categories", "moving.at"),
+    "deleting": (leave_deleting, "categories", "deleting.at"),
+    "intent": (leave_intent, "intents", "at"),
+    "incoming": (leave_incoming, "products", "incoming.0.at"),
+}
+
+
+def left(gateway: GatewayClient, name: str) -> Any:
+    _, collection, path = LEFT[name]
+    return gateway.db[collection].count_documents({path: {"$exists": True}})
+
+
+@pytest.mark.parametrize("name", LEFT)
+async def test_a_mark_is_settled_when_it_is_five_seconds_old_and_not_before(gateway: GatewayClient, name: str) -> None:
+    leave, collection, path = LEFT[name]
+    await leave(gateway)
+    (document,) = await gateway.db[collection].find({path: {"$exists": True}}).to_list()
+    at: Any = document
+    for step in path.split("."):
+        at = at[int(step)] if isinstance(at, list) else at[step]
+    finish = category_jobs.finish_changes if collection == "categories" else product_jobs.finish_changes
+
+    early = await finish(gateway.db, now=at + timedelta(seconds=4, milliseconds=999))
+    left_early = await left(gateway, name)
+    in_time = await finish(gateway.db, now=at + timedelta(seconds=5))
+    again = await finish(gateway.db, now=at + timedelta(days=1))
+
+    assert (early, left_early, in_time, again) == (0, 1, 1, 0)
+    assert await left(gateway, name) == 0
+    await assert_invariants(gateway)
+
+
+async def test_who_announced_a_product_has_a_minute_to_write_it(gateway: GatewayClient) -> None:
+    one = await create_category(gateway)
+    await stop(gateway, "createProduct", product_input(categoryIds=[one["id"]]), 2)
+    at = (await gateway.db["intents"].find({}).to_list())[0]["at"]
+
+    settled = [await product_jobs.finish_changes(gateway.db, now=at + timedelta(seconds=age)) for age in (59, 60, 61)]
+
+    assert settled == [0, 1, 0]
+
+
+async def test_many_marks_are_settled_in_one_turn(gateway: GatewayClient, clock: SettableClock) -> None:
+    for leave, _, _ in [*LEFT.values()] * 3:
+        await leave(gateway)
+    clock.advance(seconds=6)
+
+    turn = Turn(gateway.db, clock.now(), gateway.state.payments)
+    done = [await job.run(turn) for job in JOBS]
+
+    assert dict(zip((job.name for job in JOBS), done, strict=True)) == {
+        "finish-categories": 12,
+        "finish-products": 6,
+        "finish-content": 0,
+        "finish-stock": 0,
+        "expire-carts": 0,
+        "finish-checkouts": 0,
+        "finish-transfers": 0,
+        "finish-comments": 0,
+        "finish-uploads": 0,
+        "upgrade-documents": 0,
+    }
+    assert [await left(gateway, name) for name in LEFT] == [0] * 6
+    await assert_invariants(gateway)
+
+
+# ------------------------------------------------------------------- workers
+
+
+def worker(gateway: GatewayClient, clock: SettableClock, database: Database | None = None, **options: Any) -> Worker:
+    options = {"payments": gateway.state.payments, **options}
+    return Worker(database if database is not None else gateway.db, clock, pause_seconds=0.01, **options)
+
+
+async def test_two_workers_do_not_do_one_job_at_once(gateway: GatewayClient, clock: SettableClock) -> None:
+    for leave in (leave_moving, leave_incoming) * 3:
+        await leave(gateway)
+    # The gateway's own worker, which rests, has had every job until now.
+    clock.advance(seconds=61)
+    inside: list[str] = []
+    most = 0
+
+    async def look() -> None:
+        nonlocal most
+        inside.append("at work")
+        most = max(most, len(inside))
+        await asyncio.sleep(0.1)
+        inside.pop()
+
+    one, other = (
+        worker(gateway, clock, interrupted(gateway.db, "categories", "find", look)),
+        worker(gateway, clock, interrupted(gateway.db, "categories", "find", look)),
+    )
+
+    assert sum(await asyncio.gather(one.run_once(), other.run_once())) == 6
+    assert most == 1
+    assert [await left(gateway, name) for name in ("moving", "incoming")] == [0, 0]
+
+
+async def test_a_worker_keeps_its_jobs_until_its_lease_runs_out(gateway: GatewayClient, clock: SettableClock) -> None:
+    clock.advance(seconds=61)
+    one, other = worker(gateway, clock), worker(gateway, clock)
+    await leave_moving(gateway)
+    await one.run_once()
+    clock.advance(seconds=6)
+
+    assert await other.run_once() == 0
+    # As if the first had been killed.
+    clock.advance(seconds=4)
+    assert await other.run_once() == 1
+    await leave_moving(gateway)
+    clock.advance(seconds=6)
+    assert await one.run_once() == 0
+
+
+async def test_a_worker_that_is_stopped_gives_its_jobs_back(gateway: GatewayClient, clock: SettableClock) -> None:
+    clock.advance(seconds=61)
+    task = asyncio.create_task(worker(gateway, clock).run())
+    await asyncio.sleep(0.2)
+    held = await gateway.db["leases"].count_documents({"until": {"$gt": clock.now()}})
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    await leave_moving(gateway)
+    clock.advance(seconds=6)
+    assert held == len(JOBS)
+    assert await worker(gateway, clock).run_once() == 1
+
+
+async def test_a_worker_stops_even_where_the_driver_swallows_it(gateway: GatewayClient, clock: SettableClock) -> None:
+    clock.advance(seconds=61)
+    reached = asyncio.Event()
+
+    async def swallow() -> None:
+        reached.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        raise AutoReconnect("the connection was cancelled")
+
+    task = asyncio.create_task(worker(gateway, clock, interrupted(gateway.db, "categories", "find", swallow)).run())
+    await reached.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 20)
+
+
+async def test_a_job_that_fails_does_not_stop_the_others_and_is_tried_again(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    await leave_moving(gateway)
+    await leave_incoming(gateway)
+    clock.advance(seconds=61)
+
+    async def lose_connection() -> None:
+        raise AutoReconnect("the connection is gone")
+
+    ours = worker(gateway, clock, interrupted(gateway.db, "categories", "find", lose_connection))
+
+    assert await ours.run_once() == 1
+    assert [await left(gateway, name) for name in ("moving", "incoming")] == [1, 0]
+    assert await ours.run_once() == 1
+    assert await left(gateway, "moving") == 0
+
+
+async def test_a_running_gateway_settles_what_was_left_and_gives_its_leases_back(
+    settings: Settings, clock: SettableClock
+) -> None:
+    async with running(replace(settings, job_seconds=0.05), clock=clock) as gateway:
+        for leave, _, _ in LEFT.values():
+            await leave(gateway)
+        clock.advance(seconds=6)
+        async with asyncio.timeout(20):
+            while sum([await left(gateway, name) for name in LEFT]):  # noqa: ASYNC110 - a job tells nobody
+                await asyncio.sleep(0.05)
+        await assert_invariants(gateway)
+        (owner,) = await gateway.db["leases"].distinct("owner")
+    async with running(settings, clock=clock) as gateway:
+        (successor,) = await gateway.db["leases"].distinct("owner")
+    assert successor != owner
+
+
+async def test_a_gateway_may_leave_the_jobs_to_others(settings: Settings, clock: SettableClock) -> None:
+    async with running(replace(settings, jobs=False, job_seconds=0.01), clock=clock) as gateway:
+        await leave_moving(gateway)
+        clock.advance(seconds=61)
+        await asyncio.sleep(0.2)
+
+        assert await gateway.db["leases"].count_documents({}) == 0
+        assert await left(gateway, "moving") == 1
+        assert await worker(gateway, clock).run_once() == 1
+
+
+def test_the_jobs_are_those_that_are_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    listed = page.partition("## Jobs")[2].partition("\n## ")[0]
+
+    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", listed, re.MULTILINE)) == sorted(job.name for job in JOBS)

@@ -1,0 +1,326 @@
+"""What one request may ask for, and how the values in it are checked."""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from graphql import get_introspection_query
+
+from portico.gateway.operations.documents import MAX_ERRORS
+from portico.gateway.settings import Settings
+from portico.schema.context import Context
+from tests.support.harness import Answer, GatewayClient, create_category, running
+
+PAGES = "query ($n: Int) { categories(first: $n) { nodes { children(first: $n) { nodes { id } } } } }"
+NESTED = "{ categories { nodes { children { nodes { children { nodes { children { nodes { id } } } } } } } } }"
+
+
+def assert_too_complex(answer: Answer) -> None:
+    assert answer.codes == ["OPERATION_TOO_COMPLEX"], answer.body
+    assert "data" not in answer.body
+
+
+async def quickly(gateway: GatewayClient, query: str, variables: dict[str, Any] | None = None) -> Answer:
+    """The answer, which must come within two seconds on a busy machine."""
+    begun = time.perf_counter()
+    answer = await gateway.ask(query, variables)
+    assert time.perf_counter() - begun < 2
+    return answer
+
+
+# Size, depth and cost
+
+
+async def test_an_operation_has_a_limited_number_of_tokens(gateway: GatewayClient) -> None:
+    most = "{" + " ".join(f"a{number}:__typename" for number in range(1332)) + "}"
+
+    assert len(await gateway.data(most)) == 1332
+    assert_too_complex(await gateway.ask(most.replace("}", " b:__typename}")))
+
+
+async def test_an_operation_has_a_limited_depth(gateway: GatewayClient) -> None:
+    def chain(levels: int) -> str:
+        return '{ category(slug: "a") ' + "{ parent " * (levels - 2) + "{ id }" + " }" * (levels - 2) + " }"
+
+    assert await gateway.data(chain(20)) == {"category": None}
+    answer = await gateway.ask(chain(21))
+
+    assert_too_complex(answer)
+    assert answer.body["errors"][0]["message"] == "The operation is 21 levels deep; 20 are allowed."
+
+
+async def test_depth_counts_through_fragments(gateway: GatewayClient) -> None:
+    fragments = [f"fragment F{n} on Category {{ parent {{ ...F{n + 1} }} }}" for n in range(20)]
+    query = '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + " fragment F20 on Category { id }"
+
+    assert_too_complex(await gateway.ask(query))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_allowed"),
+    [
+        ({"n": 10}, True),
+        ({"n": 70}, True),
+        ({"n": 71}, False),
+        ({"n": 100}, False),
+        ({"n": 100.0}, False),
+        ({"n": None}, True),
+        ({}, True),
+    ],
+)
+async def test_the_cost_of_nested_pages_follows_from_their_sizes(
+    settings: Settings, sizes: dict[str, Any], is_allowed: bool
+) -> None:
+    # given room for two levels of pages of 70, which are 1 + 70 * (2 + 70 * 2) fields
+    async with running(replace(settings, max_cost=9_941)) as gateway:
+        answer = await gateway.ask(PAGES, sizes)
+
+        if is_allowed:
+            assert answer.data == {"categories": {"nodes": []}}
+        else:
+            assert_too_complex(answer)
+
+
+async def test_an_operation_that_was_allowed_with_some_sizes_is_checked_again_with_others(
+    gateway: GatewayClient,
+) -> None:
+    three = PAGES.replace("{ id }", "{ products(first: $n) { nodes { id } } }")
+    for _ in range(2):
+        assert (await gateway.ask(three, {"n": 10})).data
+        assert_too_complex(await gateway.ask(three, {"n": 100}))
+        assert_too_complex(await gateway.ask(three, {"n": 100.0}))
+
+
+async def test_a_page_size_of_null_or_by_default_costs_what_it_answers(gateway: GatewayClient) -> None:
+    by_null = NESTED.replace("categories", "categories(first: null)").replace("children", "children(first: null)")
+    by_variable = "query ($n: Int) " + by_null.replace("null", "$n")
+    by_default = "query ($n: Int = 100) " + by_null.replace("null", "$n")
+
+    assert_too_complex(await gateway.ask(NESTED))
+    assert_too_complex(await gateway.ask(by_null))
+    assert_too_complex(await gateway.ask(by_variable))
+    assert_too_complex(await gateway.ask(by_variable, {"n": None}))
+    assert (await gateway.ask(by_default, {"n": 5})).data
+    assert_too_complex(await gateway.ask(by_default))
+
+
+async def test_what_reads_a_whole_list_costs_more(settings: Settings) -> None:
+    async with running(replace(settings, max_cost=500)) as gateway:
+        assert await gateway.data("{ products(first: 100) { totalCount nodes { id } } }")
+        assert_too_complex(await gateway.ask("{ products(first: 1) { facets { types { value } } } }"))
+
+
+async def test_a_large_page_may_come_with_its_facets(gateway: GatewayClient) -> None:
+    query = "{ products(first: 100) { totalCount facets { types { value count } } nodes { id title } } }"
+
+    assert await gateway.data(query)
+
+
+async def test_many_aliases_cost_as_much_as_many_fields(gateway: GatewayClient) -> None:
+    query = "{" + " ".join(f"a{n}: categories(first: 100) {{ nodes {{ id name slug }} }}" for n in range(250)) + "}"
+
+    assert_too_complex(await quickly(gateway, query))
+
+
+# Lists that are no connections
+
+CATEGORIES = "products(first: $n) { nodes { categories { slug } } }"
+
+
+async def test_lists_below_pages_cost_as_much_as_they_may_hold(gateway: GatewayClient) -> None:
+    nested = CATEGORIES.replace("slug", CATEGORIES)
+
+    assert (await gateway.ask(f"query ($n: Int) {{ {nested} }}", {"n": 4})).data
+    assert_too_complex(await gateway.ask(f"query ($n: Int) {{ {nested} }}", {"n": 40}))
+
+
+@pytest.mark.parametrize(
+    ("query", "cost"),
+    [
+        # A page of 2, each with 20 tracks.
+        ("{ products(first: 2) { nodes { ... on AudioAlbum { tracks } } } }", 1 + 2 * (1 + 20)),
+        # A page of 2, each with 10 categories of 8 breadcrumbs.
+        ("{ products(first: 2) { nodes { categories { breadcrumbs { slug } } } } }", 1 + 2 * (1 + 1 + 10 * (1 + 8))),
+        ('{ nodes(ids: ["a"]) { id } }', 1 + 100),
+        ("{ viewer { roles accounts { id } } }", 1 + 7 + 1 + 100),
+        ("{ products(first: 1) { totalCount } }", 1 + 101),
+    ],
+)
+async def test_a_list_costs_its_declared_length(settings: Settings, query: str, cost: int) -> None:
+    async with running(replace(settings, max_cost=cost)) as gateway:
+        assert "OPERATION_TOO_COMPLEX" not in (await gateway.ask(query)).codes
+    async with running(replace(settings, max_cost=cost - 1)) as gateway:
+        assert_too_complex(await gateway.ask(query))
+
+
+# Fragments
+
+
+async def test_fragments_that_spread_each_other_in_a_circle_are_refused(gateway: GatewayClient) -> None:
+    circle = "fragment A on Category { parent { ...B } } fragment B on Category { parent { ...A } }"
+
+    answer = await gateway.ask('{ category(slug: "a") { ...A } } ' + circle)
+
+    assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
+
+
+@pytest.mark.parametrize("field", ["", "name"])
+async def test_fragments_that_double_at_every_level_are_answered_at_once(gateway: GatewayClient, field: str) -> None:
+    fragments = [f"fragment F{n} on Category {{ {field} ...F{n + 1} ...F{n + 1} }}" for n in range(150)]
+    last = " fragment F150 on Category { __typename }"
+
+    answer = await quickly(gateway, '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + last)
+
+    assert answer.codes == (["OPERATION_TOO_COMPLEX"] if field else [])
+
+
+@pytest.mark.parametrize("levels", [100, 190, 400])
+async def test_a_long_chain_of_fragments_ends_no_process(gateway: GatewayClient, levels: int) -> None:
+    fragments = [f"fragment F{n} on Category {{ parent {{ ...F{n + 1} }} }}" for n in range(levels)]
+    query = '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + f" fragment F{levels} on Category {{ id }}"
+
+    assert_too_complex(await quickly(gateway, query))
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        "__typename " * 3_900,
+        "categories { nodes { id } } " * 500,
+        "... on Query { categories { nodes { id } } } " * 300,
+        " ".join(f"categories(first: {n}) {{ nodes {{ id }} }}" for n in range(1, 300)),
+    ],
+)
+async def test_a_field_that_is_repeated_over_and_over_takes_no_time(gateway: GatewayClient, selection: str) -> None:
+    assert_too_complex(await quickly(gateway, "{" + selection + "}"))
+
+
+# Introspection
+
+
+async def test_a_tool_may_ask_for_the_whole_schema(gateway: GatewayClient) -> None:
+    found = await gateway.data(
+        get_introspection_query(specified_by_url=True, directive_is_repeatable=True, input_value_deprecation=True)
+    )
+
+    assert found["__schema"]["queryType"]["name"] == "Query"
+
+
+async def test_nobody_may_ask_for_the_whole_schema_again_and_again_in_one_request(gateway: GatewayClient) -> None:
+    schemas = " ".join(f"a{n}: __schema {{ types {{ fields {{ args {{ name }} }} }} }}" for n in range(220))
+    types = "{ __schema { types { ...A } } } fragment A on __Type {" + " ".join(
+        f"a{n}: fields {{ type {{ name }} }}" for n in range(300)
+    )
+
+    assert_too_complex(await quickly(gateway, "{" + schemas + "}"))
+    assert_too_complex(await quickly(gateway, types + "}"))
+
+
+async def test_introspection_goes_down_a_few_levels_only(gateway: GatewayClient) -> None:
+    answer = await gateway.ask("{ __schema { types { fields { type { fields { type { fields { name } } } } } } } }")
+
+    assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
+
+
+# Operations are parsed once
+
+
+async def test_only_so_many_operations_are_kept(settings: Settings) -> None:
+    async with running(replace(settings, cached_operations=10)) as gateway:
+        for number in range(30):
+            assert await gateway.data(f"{{ a{number}: __typename }}") == {f"a{number}": "Query"}
+
+        assert len(gateway.state.executor.operations) == 10
+
+
+async def test_a_very_long_operation_is_not_kept(gateway: GatewayClient) -> None:
+    await gateway.data("{ __typename " + " " * 20_000 + "}")
+    await gateway.ask("{ nonsense }")
+    await gateway.ask("nonsense")
+
+    assert len(gateway.state.executor.operations) == 0
+
+
+async def test_what_is_kept_of_an_operation_holds_none_of_its_requests(gateway: GatewayClient) -> None:
+    refused = ("{ nonsense }", "nonsense", '{ products(first: "x") { nodes { id } } }', "{ a" * 300 + " }" * 300)
+    texts = (*refused, "{ __schema { queryType { name } } }")
+    before = _contexts()
+
+    first = [(await gateway.ask(text)).body for text in texts]
+    again = [[(await gateway.ask(text)).body for text in texts] for _ in range(3)]
+
+    assert again == [first] * 3
+    assert _contexts() <= before
+
+
+def _contexts() -> int:
+    """How many requests are in memory."""
+    gc.collect()
+    return sum(isinstance(found, Context) for found in gc.get_objects())
+
+
+async def test_a_kept_operation_answers_by_the_variables_of_each_request(gateway: GatewayClient) -> None:
+    query = (
+        "query Q($slug: String!, $more: Boolean!) { category(slug: $slug) { name ... @include(if: $more) { slug } } }"
+    )
+    for slug in ("jazz", "rock"):
+        await create_category(gateway, slug=slug, name=slug.capitalize())
+    kept = len(gateway.state.executor.operations)
+
+    asked = [{"slug": slug, "more": more} for slug in ("jazz", "rock", "x") for more in (False, True)]
+    answers = [await gateway.data(query, variables) for variables in asked]
+
+    assert [answer["category"] for answer in answers] == [
+        {"name": "Jazz"},
+        {"name": "Jazz", "slug": "jazz"},
+        {"name": "Rock"},
+        {"name": "Rock", "slug": "rock"},
+        None,
+        None,
+    ]
+    assert len(gateway.state.executor.operations) == kept + 1
+
+
+async def test_of_several_operations_the_named_one_runs(gateway: GatewayClient) -> None:
+    query = "query A { a: __typename } query B { b: __typename }"
+
+    assert await gateway.data(query, operation="B") == {"b": "Query"}
+    assert await gateway.data(query, operation="A") == {"a": "Query"}
+    for name in (None, "C"):
+        assert (await gateway.ask(query, operation=name)).codes == ["BAD_USER_INPUT"]
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("subscription { x }", "GRAPHQL_VALIDATION_FAILED"),
+        ("subscription { __typename }", "GRAPHQL_VALIDATION_FAILED"),
+        ("fragment A on Category { id }", "GRAPHQL_VALIDATION_FAILED"),
+        ("type A { b: Int } query { __typename }", "GRAPHQL_VALIDATION_FAILED"),
+        ("{ ... @defer { __typename } }", "GRAPHQL_VALIDATION_FAILED"),
+        ("{ viewer }", "GRAPHQL_VALIDATION_FAILED"),
+        ("{ nonsense }", "GRAPHQL_VALIDATION_FAILED"),
+        ("{ category { id } }", "GRAPHQL_VALIDATION_FAILED"),
+        ('{ category(slug: "a", nonsense: 1) { id } }', "GRAPHQL_VALIDATION_FAILED"),
+        ("{ category(slug: 1) { id } }", "GRAPHQL_VALIDATION_FAILED"),
+        ('{ products(sort: "NEWEST") { nodes { id } } }', "GRAPHQL_VALIDATION_FAILED"),
+        ("{ products(filter: { nonsense: 1 }) { nodes { id } } }", "GRAPHQL_VALIDATION_FAILED"),
+    ],
+)
+async def test_an_operation_that_the_schema_does_not_allow_is_refused(
+    gateway: GatewayClient, query: str, code: str
+) -> None:
+    assert (await gateway.ask(query)).codes == [code]
+
+
+async def test_the_mistakes_of_an_operation_are_told_up_to_a_bound(gateway: GatewayClient) -> None:
+    many = await quickly(gateway, "{" + " ".join(f"nonsense{number}" for number in range(3_000)) + "}")
+    values = await quickly(gateway, "query ($ids: [ID!]!) { nodes(ids: $ids) { id } }", {"ids": [None] * 20_000})
+
+    assert many.codes == ["GRAPHQL_VALIDATION_FAILED"] * (MAX_ERRORS + 1)
+    assert set(values.codes) == {"BAD_USER_INPUT"}
+    assert len(values.codes) <= 100

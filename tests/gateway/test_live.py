@@ -1,0 +1,406 @@
+"""One stream of changes for all who listen: what they are told, from when on, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from bson import ObjectId
+from pymongo.asynchronous.change_stream import AsyncChangeStream
+from pymongo.errors import OperationFailure
+
+from portico.gateway.live import Counts, EventsLost, Hub, Listener, Stopping, TooSlow
+from portico.gateway.mongo.driver import MotorChangeStream, connect
+from portico.gateway.settings import Settings
+from portico.resolvers import changes
+from portico.resolvers.changes import Event, Source
+from portico.resolvers.comments.comments import CommentRef
+from portico.resolvers.comments.events import SOURCES, comments_of
+from portico.resolvers.documents import Database, Document
+from tests.support.damage import WRONG
+from tests.support.harness import Commands
+from tests.support.sockets import SECONDS, until
+
+ONE, OTHER = ObjectId(), ObjectId()
+
+
+@pytest.fixture
+async def watched(settings: Settings, commands: Commands) -> AsyncIterator[Database]:
+    """The database by the driver of the run, with its commands recorded."""
+    assert settings.mongodb_uri is not None
+    connection = connect(settings, settings.mongodb_uri, [commands])
+    yield connection.database
+    await connection.close()
+
+
+@pytest.fixture
+async def hub(watched: Database) -> AsyncIterator[Hub]:
+    hub = Hub(watched, SOURCES, Counts(), most_waiting=5)
+    yield hub
+    await hub.stopped()
+
+
+async def post(db: Database, discussion: ObjectId = ONE, storage: str = "DOCUMENTS") -> CommentRef:
+    """Writes what a posted comment looks like in a change stream."""
+    ref = CommentRef(storage, discussion, ObjectId())
+    if storage == "DOCUMENTS":
+        await db["comments"].insert_one(
+            {"_id": ref.id, "discussion": discussion, "key": str(ref.id), "slug": str(ref.id)}
+        )
+    elif storage == "EMBEDDED":
+        update = {"$set": {"newest": str(ref)}, "$push": {"comments": {"_id": ref.id}}}
+        await db["comment_discussions"].update_one({"_id": discussion}, update, upsert=False)
+    else:
+        await db["comment_pages"].update_one({"_id": discussion}, {"$set": {"newest": str(ref)}})
+    return ref
+
+
+async def take(listener: Listener, count: int = 1) -> list[Any]:
+    """The keys of the next events."""
+    async with asyncio.timeout(SECONDS):
+        return [(await anext(listener)).key for _ in range(count)]
+
+
+def streams(commands: Commands) -> int:
+    return sum("$changeStream" in command["pipeline"][0] for command in commands.sent if "aggregate" in command)
+
+
+# What is told
+
+
+async def test_a_listener_is_told_of_every_comment_of_its_discussion_in_order(db: Database, hub: Hub) -> None:
+    for name in ("comment_discussions", "comment_pages"):
+        await db[name].insert_one({"_id": ONE})
+    listener = await hub.listen(comments_of(ONE))
+
+    posted = []
+    for storage in ("DOCUMENTS", "EMBEDDED", "PAGES", "DOCUMENTS"):
+        posted.append(await post(db, storage=storage))
+        await post(db, OTHER)
+
+    assert await take(listener, 4) == posted
+
+
+async def test_nothing_is_told_of_but_posting(db: Database, hub: Hub) -> None:
+    await db["comment_pages"].insert_one({"_id": ONE, "newest": str(CommentRef("PAGES", ONE, ObjectId()))})
+    listener = await hub.listen(comments_of(ONE))
+
+    first = await post(db)
+    await db["comments"].update_one({"_id": first.id}, {"$set": {"text": "edited"}})
+    await db["comment_pages"].update_one({"_id": ONE}, {"$set": {"count": 7}})
+    await db["comment_pages"].insert_one(
+        {"_id": OTHER, "low": "1", "newest": str(CommentRef("PAGES", ONE, ObjectId()))}
+    )
+    await db["comments"].delete_one({"_id": first.id})
+    await db["discussions"].insert_one({"_id": ONE, "key": "a", "discussion": ONE})
+    # What something else has written, and not as the gateway does.
+    await db["comments"].insert_one({"key": 1})
+    await db["comment_pages"].update_one({"_id": ONE}, {"$set": {"newest": "nonsense"}})
+    second = await post(db)
+
+    assert await take(listener, 2) == [first, second]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+async def test_a_damaged_change_does_not_end_the_stream(db: Database, hub: Hub, wrong: object) -> None:
+    await db["comment_pages"].insert_one({"_id": OTHER, "low": "1"})
+    listener = await hub.listen(comments_of(ONE))
+
+    await db["comments"].insert_one({"_id": ObjectId(), "discussion": wrong, "key": "1", "slug": "1"})
+    await db["comments"].insert_one({"_id": "1", "discussion": ONE, "key": wrong, "slug": "2"})
+    await db["comment_pages"].update_one({"_id": OTHER}, {"$set": {"newest": wrong}})
+    posted = await post(db)
+
+    async with asyncio.timeout(SECONDS):
+        seen = [await anext(listener)]
+        while seen[-1].key != posted:
+            seen.append(await anext(listener))
+    assert seen[-1].key == posted
+
+
+@pytest.mark.parametrize("round_number", range(3))
+async def test_what_is_written_once_listening_has_begun_is_never_missed(
+    db: Database, hub: Hub, round_number: int
+) -> None:
+    for _ in range(4):
+        listener = await hub.listen(comments_of(ONE))
+        posted = await post(db)
+
+        # What was posted just before it belongs to nobody.
+        assert await take(listener) == [posted], round_number
+        await listener.aclose()
+
+
+@pytest.fixture
+async def rooms(watched: Database) -> AsyncIterator[Hub]:
+    """A hub whose only events are changes of rooms, each with the room as its key."""
+
+    def changed(change: Document) -> list[Event]:
+        return [Event("rooms", change["documentKey"]["_id"])]
+
+    source = Source(frozenset({"rooms"}), {"operationType": "update"}, ("documentKey",), changed)
+    hub = Hub(watched, [source], Counts(), most_waiting=20)
+    yield hub
+    await hub.stopped()
+
+
+async def change(db: Database, room: str, number: int) -> None:
+    await db["rooms"].update_one({"_id": room}, {"$set": {"number": number}})
+
+
+async def test_each_change_of_the_same_object_is_an_event(db: Database, rooms: Hub) -> None:
+    await db["rooms"].insert_many([{"_id": "hall"}, {"_id": "attic"}])
+    listener = await rooms.listen("rooms")
+
+    for number, room in enumerate(["hall", "hall", "attic", "hall"]):
+        await change(db, room, number)
+
+    assert await take(listener, 4) == ["hall", "hall", "attic", "hall"]
+
+
+async def test_a_change_that_the_stream_repeats_is_one_event(
+    db: Database, rooms: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await db["rooms"].insert_many([{"_id": "hall"}, {"_id": "attic"}])
+    _repeat_each(monkeypatch)
+    listener = await rooms.listen("rooms")
+
+    for number, room in enumerate(["hall", "attic", "hall"]):
+        await change(db, room, number)
+    assert await take(listener, 3) == ["hall", "attic", "hall"]
+
+    await change(db, "attic", 3)
+    assert await take(listener) == ["attic"]
+
+
+def _repeat_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream delivers each change, then it and the two before it again, by either driver."""
+    latest: deque[Any] = deque(maxlen=3)
+    again: deque[Any] = deque()
+    for stream in (AsyncChangeStream, MotorChangeStream):
+
+        async def read(self: Any, read: Any = stream.try_next) -> Any:
+            if again:
+                return again.popleft()
+            found = await read(self)
+            if found is not None:
+                latest.append(found)
+                again.extend(latest)
+            return found
+
+        monkeypatch.setattr(stream, "try_next", read)
+
+
+# One stream
+
+
+async def test_a_hundred_listeners_share_one_stream(db: Database, hub: Hub, commands: Commands) -> None:
+    listeners = await asyncio.gather(*(hub.listen(comments_of(ONE)) for _ in range(100)))
+    posted = [await post(db) for _ in range(3)]
+
+    for told in await asyncio.gather(*(take(listener, 3) for listener in listeners)):
+        assert told == posted
+
+    assert streams(commands) == 1
+    assert (hub.counts.streams, hub.counts.listeners, hub.counts.events, hub.counts.deliveries) == (1, 100, 3, 300)
+
+
+async def test_the_stream_is_closed_after_the_last_listener_and_opened_for_the_next(
+    db: Database, watched: Database, hub: Hub, commands: Commands
+) -> None:
+    first, second = await hub.listen(comments_of(ONE)), await hub.listen(comments_of(OTHER))
+    await first.aclose()
+    await post(db, OTHER)
+    await take(second)
+    await second.aclose()
+    await second.aclose()
+    assert hub.counts.listeners == 0
+    assert streams(commands) == 1
+
+    await until(lambda: any("killCursors" in command for command in commands.sent) or not _is_pymongo(watched))
+    sent = len(commands.sent)
+    await asyncio.sleep(0.2)
+    assert len(commands.sent) == sent or not _is_pymongo(watched)
+
+    third = await hub.listen(comments_of(ONE))
+    posted = await post(db)
+    assert await take(third) == [posted]
+    assert streams(commands) == 2
+
+
+def _is_pymongo(db: Database) -> bool:
+    """Motor's stream is closed behind the read that is under way, up to a second later."""
+    return "pymongo" in type(db).__module__
+
+
+async def test_what_was_waiting_goes_with_its_listener(db: Database, hub: Hub) -> None:
+    listener = await hub.listen(comments_of(ONE))
+    other = await hub.listen(comments_of(ONE))
+    await post(db)
+    await take(other)
+
+    await listener.aclose()
+
+    with pytest.raises(StopAsyncIteration):
+        await anext(listener)
+
+
+async def test_who_gives_up_before_the_stream_is_open_leaves_nothing_behind(hub: Hub) -> None:
+    one, two = (asyncio.create_task(hub.listen(comments_of(ONE))) for _ in range(2))
+    await asyncio.sleep(0)
+
+    one.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await one
+
+    await two
+    assert hub.counts.listeners == 1
+
+
+# The end
+
+
+async def test_a_listener_that_does_not_take_its_events_is_dropped_and_the_others_go_on(db: Database, hub: Hub) -> None:
+    slow, quick = await hub.listen(comments_of(ONE)), await hub.listen(comments_of(ONE))
+
+    for _ in range(6):
+        posted = await post(db)
+        assert await take(quick) == [posted]
+
+    with pytest.raises(TooSlow) as raised:
+        await anext(slow)
+    assert raised.value.extensions == {"code": "TOO_SLOW"}
+    assert len(slow._waiting) == 0
+    assert (hub.counts.listeners, dict(hub.counts.ended)) == (1, {"TOO_SLOW": 1})
+    assert await take(quick, 0) == []
+
+
+async def test_where_the_oplog_does_not_reach_back_every_listener_is_told(
+    db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = await hub.listen(comments_of(ONE))
+    before = await post(db)
+    await until(lambda: hub.counts.events == 1)
+    _fail_once(monkeypatch, OperationFailure("history lost", 286))
+
+    assert await take(listener) == [before]
+    with pytest.raises(EventsLost) as raised:
+        await take(listener)
+    assert raised.value.extensions == {"code": "EVENTS_LOST"}
+    assert hub.counts.listeners == 0
+
+    again = await hub.listen(comments_of(ONE))
+    posted = await post(db)
+    assert await take(again) == [posted]
+
+
+async def test_a_dropped_database_loses_events(db: Database, hub: Hub) -> None:
+    listener = await hub.listen(comments_of(ONE))
+    await post(db)
+    await take(listener)
+
+    await db.client.drop_database(db.name)
+
+    with pytest.raises(EventsLost):
+        await take(listener)
+
+
+@pytest.mark.parametrize("error", [OperationFailure("killed", 11601), OperationFailure("stepped down", 189)])
+async def test_an_interruption_loses_and_repeats_nothing(
+    db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch, error: OperationFailure
+) -> None:
+    listener = await hub.listen(comments_of(ONE))
+    posted = [await post(db) for _ in range(2)]
+    await until(lambda: hub.counts.events == 2)
+    _fail_once(monkeypatch, error)
+    posted += [await post(db) for _ in range(2)]
+
+    assert await take(listener, 4) == posted
+    assert hub.counts.streams == 1
+    assert hub.counts.interruptions == 1
+
+
+async def test_a_cursor_that_the_server_has_killed_loses_and_repeats_nothing(db: Database, hub: Hub) -> None:
+    listener = await hub.listen(comments_of(ONE))
+    posted = [await post(db)]
+    await take(listener)
+
+    pipeline: list[Any] = [
+        {"$currentOp": {"idleCursors": True}},
+        {"$match": {"cursor.originatingCommand.$db": db.name}},
+    ]
+    killed = 0
+    async with asyncio.timeout(SECONDS):
+        while not killed:
+            answer = await db.client.admin.command("aggregate", 1, pipeline=pipeline, cursor={})
+            for found in answer["cursor"]["firstBatch"]:
+                await db.command("killCursors", "$cmd.aggregate", cursors=[found["cursor"]["cursorId"]])
+                killed += 1
+    posted += [await post(db) for _ in range(3)]
+
+    assert await take(listener, 3) == posted[1:]
+
+
+async def test_what_cannot_be_opened_is_no_stream(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_sources: Any) -> Any:
+        raise OperationFailure("no replica set", 40573)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(changes, "pipeline", fail)
+        with pytest.raises(OperationFailure, match="no replica set"):
+            await hub.listen(comments_of(ONE))
+
+    assert hub.counts.listeners == 0
+    await hub.listen(comments_of(ONE))
+
+
+async def test_a_hub_that_stops_ends_all_and_takes_no_more(hub: Hub) -> None:
+    listener = await hub.listen(comments_of(ONE))
+
+    await hub.stopped()
+
+    with pytest.raises(Stopping):
+        await anext(listener)
+    with pytest.raises(Stopping):
+        await hub.listen(comments_of(ONE))
+    assert hub.counts.listeners == 0
+
+
+async def test_a_hub_that_stops_does_not_wait_for_a_stream_to_open(hub: Hub) -> None:
+    opening = asyncio.create_task(hub.listen(comments_of(ONE)))
+    await asyncio.sleep(0)
+
+    await hub.stopped()
+
+    with pytest.raises(Stopping):
+        await opening
+    assert hub.counts.streams == hub.counts.listeners == 0
+
+
+def _fail_once(monkeypatch: pytest.MonkeyPatch, error: OperationFailure) -> None:
+    """The next read of the stream fails, by either driver."""
+    errors = [error]
+    for stream in (AsyncChangeStream, MotorChangeStream):
+
+        async def read(self: Any, read: Any = stream.try_next) -> Any:
+            if errors:
+                raise errors.pop()
+            return await read(self)
+
+        monkeypatch.setattr(stream, "try_next", read)
+
+
+def test_the_server_sends_what_the_sources_need_and_no_more() -> None:
+    sources = (
+        Source(frozenset({"b", "a"}), {"operationType": "insert"}, ("fullDocument._id",), lambda _: ()),
+        Source(frozenset({"c"}), {}, ("documentKey",), lambda _: ()),
+    )
+
+    assert changes.pipeline(sources) == [
+        {"$match": {"$or": [{"ns.coll": {"$in": ["a", "b"]}, "operationType": "insert"}, {"ns.coll": {"$in": ["c"]}}]}},
+        {"$project": {"documentKey": 1, "fullDocument._id": 1, "ns": 1, "operationType": 1}},
+    ]

@@ -1,0 +1,192 @@
+"""The marks that operations leave on documents: none is forgotten while a call may ask for it, and few are kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
+from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.idempotency import OPERATIONS
+from tests.support.discussions import open_on_product, post
+from tests.support.harness import GatewayClient, SettableClock, create_category, half_of_stops
+from tests.support.interruptions import crashing
+from tests.support.shop import add_input, cart_of, key, new_cart, quantities, stock_of, stock_up
+from tests.support.site import create_page
+
+KEPT = 4
+# So that the marks are looked at twice, and then some.
+LATER = 4 * KEPT
+Call = tuple[str, dict[str, Any]]
+
+
+@dataclass
+class Case:
+    """A call, the others that come later, and what is there at the end where none has had its effect twice."""
+
+    first: Call
+    later: Callable[[int], Call]
+    at_last: Any
+    look: Callable[[], Awaitable[Any]]
+
+
+async def _restock(gateway: GatewayClient) -> Case:
+    sku = await stock_up(gateway, units=1)
+
+    def restock(units: int) -> Call:
+        return "restock", {"sku": sku, "quantity": units}
+
+    async def look() -> tuple[int, int, int]:
+        return await stock_of(gateway, sku)
+
+    return Case(restock(100), lambda _: restock(1), (101 + LATER, 0, 0), look)
+
+
+async def _add(gateway: GatewayClient) -> Case:
+    one, other = [await stock_up(gateway, units=100) for _ in range(2)]
+    cart = await new_cart(gateway)
+
+    async def look() -> dict[str, int]:
+        return quantities(await cart_of(gateway, cart))
+
+    first = ("addItemToCart", add_input(cart, one, 3))
+    return Case(first, lambda _: ("addItemToCart", add_input(cart, other)), {one: 3, other: LATER}, look)
+
+
+def _node(gateway: GatewayClient, global_id: str, selection: str) -> Callable[[], Awaitable[Any]]:
+    async def look() -> Any:
+        text = f"query ($id: ID!) {{ node(id: $id) {{ ... on {selection} }} }}"
+        return (await gateway.data(text, {"id": global_id}))["node"]
+
+    return look
+
+
+async def _rename(gateway: GatewayClient) -> Case:
+    category = (await create_category(gateway))["id"]
+
+    def rename(name: str) -> Call:
+        return "renameCategory", {"id": category, "name": name}
+
+    look = _node(gateway, category, "Category { name }")
+    return Case(rename("First"), lambda number: rename(f"{number}"), {"name": f"{LATER - 1}"}, look)
+
+
+async def _tag(gateway: GatewayClient) -> Case:
+    page = (await create_page(gateway))["id"]
+    given = {"id": page, "tags": ["first"]}
+    return Case(
+        ("addTags", given), lambda _: ("removeTags", given), {"tags": []}, _node(gateway, page, "Page { tags }")
+    )
+
+
+def _edit(storage: str) -> Callable[[GatewayClient], Awaitable[Case]]:
+    async def case(gateway: GatewayClient) -> Case:
+        comment = (await post(gateway, await open_on_product(gateway, storage)))["id"]
+
+        def edit(text: str) -> Call:
+            return "editComment", {"id": comment, "text": text}
+
+        look = _node(gateway, comment, "Comment { text }")
+        return Case(edit("First"), lambda number: edit(f"{number}"), {"text": f"{LATER - 1}"}, look)
+
+    return case
+
+
+CASES = {
+    "a restock": _restock,
+    "an item for a cart": _add,
+    "a name of a category": _rename,
+    "a tag": _tag,
+    **{f"a text of {storage}": _edit(storage) for storage in (DOCUMENTS, EMBEDDED, PAGES)},
+}
+MARKED = ("stock", "carts", "categories", "cms.nodes", "comments", "comment_discussions", "comment_pages")
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents keep few marks, so that a few writes are many."""
+    monkeypatch.setattr(idempotency, "_MARKS_KEPT", KEPT)
+    for module in ("comment_ledger", "comment_embedded"):
+        monkeypatch.setattr(f"resolvers.{module}.MARKS_KEPT", KEPT)
+
+
+async def forget_the_answer(gateway: GatewayClient) -> None:
+    """Leaves the operations as they are where a call is cut off before it has kept its answer."""
+    await gateway.db[OPERATIONS.name].update_many({}, {"$set": {"state": "running"}, "$unset": {"outcome": ""}})
+
+
+async def marks(gateway: GatewayClient) -> list[str]:
+    """Those of the one document that has any."""
+    documents = [document for name in MARKED async for document in gateway.db[name].find({})]
+    cells = [cell for document in documents for cell in (document, *document.get("comments", ()))]
+    (found,) = [cell["applied"] for cell in cells if cell.get("applied")]
+    return list(found)
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_call_that_was_cut_off_has_one_effect_however_many_come_before_its_repetition(
+    gateway: GatewayClient, clock: SettableClock, name: str
+) -> None:
+    case = await CASES[name](gateway)
+    mutation, given = case.first
+    given["idempotencyKey"] = "first"
+    first = await gateway.result(mutation, given)
+    await forget_the_answer(gateway)
+    for number in range(LATER):
+        other, later = case.later(number)
+        await gateway.result(other, {**later, "idempotencyKey": key()})
+    clock.advance(seconds=31)
+
+    again = await gateway.result(mutation, given)
+
+    assert again["__typename"] == first["__typename"]
+    assert await case.look() == case.at_last
+    kept = await marks(gateway)
+    assert len(kept) < 2 * KEPT + 1
+    assert len(set(kept)) == len(kept)
+
+
+async def test_restocks_at_once_count_once_though_marks_are_forgotten_among_them(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    sku = await stock_up(gateway, units=1)
+    first = [{"sku": sku, "quantity": 100, "idempotencyKey": key()} for _ in range(KEPT)]
+    await asyncio.gather(*(gateway.result("restock", given) for given in first))
+    await forget_the_answer(gateway)
+    others = [{"sku": sku, "quantity": 1, "idempotencyKey": key()} for _ in range(8 * KEPT)]
+
+    await asyncio.gather(*(gateway.result("restock", given) for given in others))
+    clock.advance(seconds=31)
+    await asyncio.gather(*(gateway.result("restock", given) for given in (*first, *others)))
+
+    assert await stock_of(gateway, sku) == (1 + 100 * len(first) + len(others), 0, 0)
+    assert len(await marks(gateway)) < len(first) + len(others)
+
+
+async def test_a_restock_that_stops_anywhere_while_it_forgets_marks_counts_once(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    for stop in half_of_stops(odd=True):
+        for collection in ("stock", "products", "operations"):
+            await gateway.db[collection].delete_many({})
+        sku = await stock_up(gateway, units=1)
+        given = [{"sku": sku, "quantity": 1, "idempotencyKey": key()} for _ in range(2 * KEPT)]
+        for one in given[:-1]:
+            await gateway.result("restock", one)
+        with crashing(gateway, stop) as faulty:
+            text = "mutation ($input: RestockInput!) { restock(input: $input) { __typename } }"
+            await gateway.ask(text, {"input": given[-1]})
+        clock.advance(seconds=31)
+        for one in given:
+            await gateway.result("restock", one)
+
+        assert await stock_of(gateway, sku) == (1 + len(given), 0, 0), stop
+        if not faulty.has_crashed:
+            break
+    # The marks were looked up, and taken off.
+    assert [name for name, _ in faulty.commands].count("stock") == 2
+    assert len(await marks(gateway)) == KEPT

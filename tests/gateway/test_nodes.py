@@ -1,0 +1,169 @@
+"""Global ids: opaque, stable, and enough to fetch an object again."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from portico.schema.nodes import encode_id
+from tests.support.catalog import add_categories, add_products, album, film, product, shared_gateway
+from tests.support.harness import GatewayClient, create_category, create_product
+
+NODE = "query ($id: ID!) { node(id: $id) { __typename id ... on Category { slug } ... on Product { sku } } }"
+NODES = "query ($ids: [ID!]!) { nodes(ids: $ids) { __typename id ... on Category { slug } ... on Product { sku } } }"
+
+
+def encoded(text: str | bytes) -> str:
+    raw = text if isinstance(text, bytes) else text.encode()
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+MALFORMED = [
+    "",
+    " ",
+    "x",
+    "product",
+    "Product:p1",
+    "é",
+    "a" * 10_000,
+    encoded("Product"),
+    encoded("Product:"),
+    encoded("Product:a\0b"),
+    encoded(b"Product:\xff"),
+    encoded("product:p1"),
+    encoded("Order:1"),
+    encoded("Node:1"),
+    encoded("Category:1"),
+    encoded(f"Category:{'A' * 24}"),
+    encoded("Product:p1") + "=",
+    encoded("Product:p1") + "==",
+    " " + encoded("Product:p1"),
+    encoded("Product:p1")[:6] + "!" + encoded("Product:p1")[6:],
+]
+
+
+@pytest.fixture(scope="module")
+async def shop(
+    mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> AsyncIterator[GatewayClient]:
+    """A gateway for the tests that only read."""
+    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("shop"), pytestconfig) as gateway:
+        await add_categories(gateway.db, [{"slug": "music", "name": "Music"}])
+        await add_products(gateway.db, [album(sku="p1"), film(sku="p 2/é:=😀"), product(sku="p3")])
+        yield gateway
+
+
+async def id_of(gateway: GatewayClient, slug: str) -> str:
+    found: str = (await gateway.data(f'{{ category(slug: "{slug}") {{ id }} }}'))["category"]["id"]
+    return found
+
+
+async def test_every_object_is_fetched_again_by_its_id(shop: GatewayClient) -> None:
+    data = await shop.data("{ products { nodes { __typename id sku } } categories { nodes { __typename id slug } } }")
+    objects = [*data["products"]["nodes"], *data["categories"]["nodes"]]
+
+    assert {one["__typename"] for one in objects} == {"AudioAlbum", "Film", "GeneralProduct", "Category"}
+    for one in objects:
+        assert (await shop.data(NODE, {"id": one["id"]}))["node"] == one
+    assert (await shop.data(NODES, {"ids": [one["id"] for one in objects]}))["nodes"] == objects
+
+
+async def test_ids_are_opaque_and_fit_into_urls(shop: GatewayClient) -> None:
+    data = await shop.data("{ products { nodes { id sku } } }")
+
+    for one in data["products"]["nodes"]:
+        assert one["sku"] not in one["id"]
+        assert set(one["id"]) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+async def test_an_id_stays_the_same_whatever_changes(gateway: GatewayClient) -> None:
+    category = await create_category(gateway)
+    other = await create_category(gateway)
+    made = await create_product(gateway)
+
+    await gateway.result("renameCategory", {"id": category["id"], "name": "Other", "slug": "other"})
+    await gateway.result("moveCategory", {"id": category["id"], "newParentId": other["id"]})
+    await gateway.result("updateProduct", {"id": made["id"], "nonce": made["nonce"], "title": "Other"})
+
+    assert (await gateway.data(NODE, {"id": category["id"]}))["node"]["slug"] == "other"
+    assert (await gateway.data(NODE, {"id": made["id"]}))["node"]["sku"] == made["sku"]
+
+
+async def test_answers_stand_in_the_order_of_the_ids_each_as_often_as_it_is_asked_for(shop: GatewayClient) -> None:
+    music, p1, p3 = await id_of(shop, "music"), encode_id("Product", "p1"), encode_id("Product", "p3")
+    ids = [p3, music, p1, p3, music]
+
+    assert [one["id"] for one in (await shop.data(NODES, {"ids": ids}))["nodes"]] == ids
+    assert (await shop.data(NODES, {"ids": []}))["nodes"] == []
+
+
+async def test_what_is_not_there_is_null(shop: GatewayClient) -> None:
+    music = await id_of(shop, "music")
+    ids = [encode_id("Product", "none"), music, encode_id("Category", ObjectId())]
+
+    found = (await shop.data(NODES, {"ids": ids}))["nodes"]
+
+    assert [one and one["id"] for one in found] == [None, music, None]
+    assert (await shop.data(NODE, {"id": ids[0]})) == {"node": None}
+
+
+async def test_a_deleted_object_is_not_there_any_more(gateway: GatewayClient) -> None:
+    category, made = await create_category(gateway), await create_product(gateway)
+    await gateway.result("deleteCategory", {"id": category["id"]})
+    await gateway.result("deleteProduct", {"id": made["id"], "nonce": made["nonce"]})
+
+    assert (await gateway.data(NODES, {"ids": [category["id"], made["id"]]}))["nodes"] == [None, None]
+
+
+@pytest.mark.parametrize("bad", MALFORMED, ids=lambda bad: bad[:20])
+async def test_a_malformed_id_is_an_error_for_itself_alone(shop: GatewayClient, bad: str) -> None:
+    good = encode_id("Product", "p1")
+
+    one = await shop.ask(NODE, {"id": bad})
+    many = await shop.ask(NODES, {"ids": [good, bad, good]})
+
+    assert (one.body["data"], one.codes) == ({"node": None}, ["BAD_USER_INPUT"])
+    assert [node and node["id"] for node in many.body["data"]["nodes"]] == [good, None, good]
+    (error,) = many.body["errors"]
+    assert error["extensions"]["code"] == "BAD_USER_INPUT"
+    assert error["path"] == ["nodes", 1]
+    assert len(error["message"]) < 100
+
+
+async def test_at_most_a_hundred_ids_are_taken(shop: GatewayClient) -> None:
+    ids = [encode_id("Product", "p1")] * 100
+
+    assert len((await shop.data(NODES, {"ids": ids}))["nodes"]) == 100
+    refused = await shop.ask(NODES, {"ids": [*ids, "x"]})
+
+    assert refused.codes == ["BAD_USER_INPUT"]
+    assert not (refused.body.get("data") or {}).get("nodes")
+
+
+async def test_an_id_of_another_kind_is_no_category_and_no_product(shop: GatewayClient) -> None:
+    """Where a mutation wants an id of one kind, that of another names nothing."""
+    music = await id_of(shop, "music")
+    given: list[tuple[str, dict[str, Any]]] = [
+        ("renameCategory", {"id": encode_id("Product", "p1"), "name": "x"}),
+        ("renameCategory", {"id": "x", "name": "x"}),
+        ("updateProduct", {"id": music, "nonce": "x"}),
+        ("createCategory", {"name": "x", "slug": "x", "parentId": encode_id("Product", "p1")}),
+    ]
+    for mutation, values in given:
+        assert (await shop.result(mutation, values))["__typename"] == "NotFound"
+
+
+async def test_what_is_asked_for_by_ids_is_read_with_what_stands_beside_it(shop: GatewayClient) -> None:
+    ids = [encode_id("Product", sku) for sku in ("p1", "p3")]
+    for order in (
+        'product(sku: "p1") { id } nodes(ids: $ids) { id }',
+        'nodes(ids: $ids) { id } product(sku: "p1") { id }',
+    ):
+        shop.commands.clear()
+        await shop.data(f"query ($ids: [ID!]!) {{ {order} }}", {"ids": ids})
+
+        assert shop.commands.names() == ["find products"], order

@@ -1,0 +1,224 @@
+"""An operation takes its time when its turn comes: neither a wait nor a slow step makes a deadline pass early."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from pymongo.errors import AutoReconnect
+
+from portico.gateway.clock import SystemClock
+from portico.resolvers.accounts import transfer_jobs, transfers
+from portico.resolvers.content import assets, photo_jobs, photos
+from portico.resolvers.content.photo_imports import PhotoRecord, put_photos
+from portico.resolvers.documents import Database
+from portico.resolvers.payments import Charge
+from portico.resolvers.shop import cart_jobs
+from portico.schema.roles import Role
+from tests.content.test_photo_crashes import NEW, PHOTO_JOBS, SEEN, Scene
+from tests.support.accounts import deposit_input, open_account
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs
+from tests.support.interruptions import crashing, database_of, interrupted
+from tests.support.photos import PicturesHere, bytes_of, create_gallery, create_photo, noise_of
+from tests.support.shop import Provider, checkout_input, new_cart, stock_up
+from tests.support.site import page_input
+
+SLOW = 1.0
+
+
+@pytest.fixture
+def scene(gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(assets, "CHUNK_BYTES", 1_000)
+    monkeypatch.setattr(assets, "CHUNKS_AT_ONCE", 1)
+    uploads = replace(gateway.state.uploads, pictures=PicturesHere(), lock_lasts=timedelta(seconds=SLOW))
+    gateway.state.uploads = uploads
+    return Scene(gateway, clock)
+
+
+@pytest.mark.parametrize("mutation", ["uploadPhoto", "replacePhoto"])
+async def test_an_upload_that_waits_for_the_lease_of_a_dead_call_holds_its_lock(scene: Scene, mutation: str) -> None:
+    db = scene.gateway.db
+    given = await scene.set(mutation)
+    with crashing(scene.gateway, 9) as faulty:
+        await scene.ask(mutation, given)
+    assert faulty.has_crashed
+    # The lease of the dead call ends in two seconds.
+    scene.clock.advance(seconds=28)
+
+    async def jobs() -> None:
+        with database_of(scene.gateway, db):
+            await run_jobs(scene.gateway, scene.clock, *PHOTO_JOBS)
+
+    with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "insert_many", jobs)):
+        told = await scene.ask(mutation, given)
+
+    assert told == "PhotoPayload"
+
+
+async def test_an_upload_that_is_given_up_while_it_is_taken_over_can_be_repeated(scene: Scene) -> None:
+    """The job and the repeated call have both read the upload of a dead call before either goes on."""
+    db = scene.gateway.db
+    given = await scene.set("uploadPhoto")
+    with crashing(scene.gateway, 9) as faulty:
+        await scene.ask("uploadPhoto", given)
+    assert faulty.has_crashed
+    scene.clock.advance(seconds=31)
+    reached, go_on = asyncio.Event(), asyncio.Event()
+    calls: list[asyncio.Task[str]] = []
+
+    async def wait() -> None:
+        reached.set()
+        await asyncio.wait_for(go_on.wait(), 30)
+
+    async def call() -> None:
+        with database_of(scene.gateway, interrupted(db, "cms.nodes", "update_one", wait)):
+            calls.append(asyncio.create_task(scene.ask("uploadPhoto", given)))
+            await asyncio.wait_for(reached.wait(), 30)
+
+    await photo_jobs.finish_uploads(interrupted(db, "cms.nodes", "delete_one", call), now=scene.clock.now())
+    go_on.set()
+
+    assert await calls[0] == "CONFLICT"
+    assert await scene.ask("uploadPhoto", given) == "PhotoPayload"
+
+
+async def test_an_upload_that_is_given_up_while_it_is_decoded_is_a_conflict_and_can_be_repeated(scene: Scene) -> None:
+    db = scene.gateway.db
+    given = await scene.set("uploadPhoto")
+
+    async def jobs() -> None:
+        with database_of(scene.gateway, db):
+            await scene.later(31)
+
+    with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "find", jobs, skip=1)):
+        told = await scene.ask("uploadPhoto", given)
+
+    assert told == "CONFLICT"
+    assert await scene.ask("uploadPhoto", given) == "PhotoPayload"
+
+
+async def test_a_replacement_that_takes_long_leaves_readers_of_the_old_bytes_their_time(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(photos, "READ_ON", timedelta(seconds=SLOW / 2))
+    db = scene.gateway.db
+    given = await scene.set("replacePhoto")
+    old = (await db["cms.nodes"].find_one({"type": "photo"}) or {})["detail"]["file"]
+    before = scene.clock.now()
+
+    with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "insert_many", lambda: asyncio.sleep(SLOW))):
+        assert await scene.ask("replacePhoto", given) == "PhotoPayload"
+    await run_jobs(scene.gateway, scene.clock, *PHOTO_JOBS)
+
+    assert await db[assets.CHUNKS.name].count_documents({"files_id": old}) == 1
+    node = await db["cms.nodes"].find_one({"type": "photo"})
+    assert node is not None
+    assert node["updated"] - before >= timedelta(seconds=SLOW)
+    assert await bytes_of(scene.gateway, (await scene.gateway.data(SEEN))["content"]) == NEW
+
+
+async def test_a_photo_that_is_imported_behind_slow_ones_holds_its_lock(scene: Scene) -> None:
+    db = scene.gateway.db
+    gallery = await create_gallery(scene.gateway, slug="gallery")
+    await create_photo(scene.gateway, gallery, slug="there")
+
+    def record(number: int) -> PhotoRecord:
+        async def read() -> AsyncIterator[bytes]:
+            await asyncio.sleep(SLOW / 2)
+            await photo_jobs.finish_uploads(db, now=SystemClock().now())
+            yield noise_of(28, 28, number)
+
+        return PhotoRecord(f"photo-{number}", "A photo", "/gallery", "import", (), read)
+
+    told = await put_photos(
+        db, [record(number) for number in range(3)], rules=scene.gateway.state.uploads, now=SystemClock().now()
+    )
+
+    assert told == ["created"] * 3
+
+
+async def test_each_field_of_a_mutation_has_a_time_of_its_own(gateway: GatewayClient, clock: SettableClock) -> None:
+    text = """mutation ($one: CreatePageInput!, $two: CreatePageInput!) {
+      one: createPage(input: $one) { ...Created }
+      two: createPage(input: $two) { ...Created }
+    }
+    fragment Created on CreateContentResult { ... on ContentPayload { content { created } } }"""
+
+    async def later() -> None:
+        clock.advance(seconds=60)
+
+    with database_of(gateway, interrupted(gateway.db, "cms.nodes", "insert_one", later)):
+        made = await gateway.data(text, {"one": page_input(), "two": page_input()})
+
+    one, two = (datetime.fromisoformat(made[name]["content"]["created"]) for name in ("one", "two"))
+    assert two - one >= timedelta(seconds=60)
+
+
+async def test_a_transfer_that_waited_for_an_earlier_one_is_not_called_off_as_it_begins(
+    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (transfers, transfer_jobs):
+        monkeypatch.setattr(module, "STALE_AFTER", timedelta(seconds=SLOW))
+    db = gateway.db
+    given = deposit_input(await open_account(db), 50)
+    token = gateway.token(roles=[Role.SERVICE])
+
+    async def lose_connection() -> None:
+        raise AutoReconnect("the connection is gone")
+
+    async def jobs() -> None:
+        with database_of(gateway, db):
+            await run_jobs(gateway, clock, "finish-transfers")
+
+    with database_of(gateway, interrupted(db, "accounts", "update_one", lose_connection)):
+        lost = await gateway.ask(MUTATIONS["deposit"], {"input": given}, token=token)
+    # The updates before this one call the first transfer off.
+    with database_of(gateway, interrupted(db, "transfers", "update_one", jobs, skip=2)):
+        done = await gateway.result("deposit", given, token=token)
+
+    assert (lost.codes, done["account"]["balance"]["amount"]) == (["UNAVAILABLE"], 50)
+    states = [transfer["state"] async for transfer in db["transfers"].find({})]
+    assert sorted(states) == ["CANCELLED", "SETTLED"]
+
+
+class SlowProvider(Provider):
+    """A provider that takes its time."""
+
+    async def charge(self, db: Database, charge: Charge, *, now: datetime) -> str:
+        await asyncio.sleep(SLOW)
+        return await super().charge(db, charge, now=now)
+
+
+async def test_a_payment_that_is_declined_late_leaves_the_cart_its_whole_time(gateway: GatewayClient) -> None:
+    gateway.state.payments = SlowProvider()
+    cart = await new_cart(gateway, **{await stock_up(gateway): 1})
+    before = SystemClock().now()
+
+    declined = await gateway.result("checkout", checkout_input(cart, "decline"))
+
+    assert declined["__typename"] == "PaymentDeclined"
+    found = await gateway.db["carts"].find_one({})
+    assert found is not None
+    lasts = timedelta(seconds=gateway.settings.cart_seconds)
+    assert found["expires_at"] - before >= lasts + timedelta(seconds=SLOW)
+
+
+async def test_payments_are_asked_about_again_half_a_minute_after_they_were_asked_about(
+    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cart_jobs, "_CHARGES_AT_ONCE", 1)
+    provider: Any = SlowProvider()
+    gateway.state.payments = provider
+    for _ in range(2):
+        cart = await new_cart(gateway, **{await stock_up(gateway): 1})
+        assert (await gateway.result("checkout", checkout_input(cart, "hang")))["__typename"] == "PaymentPending"
+    clock.advance(seconds=31)
+
+    await run_jobs(gateway, clock, "finish-checkouts")
+
+    first, second = sorted([cart["due"] async for cart in gateway.db["carts"].find({})])
+    assert second - first >= timedelta(seconds=SLOW)

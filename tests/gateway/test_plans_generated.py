@@ -1,0 +1,128 @@
+"""Plans answer as the reference does.
+
+Generated operations, on documents that miss fields or hold wrong types, with resolvers that fail.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import structlog.testing
+from graphql import print_schema
+from hypothesis import HealthCheck, given, settings
+from hypothesis import seed as seed_of_hypothesis
+from hypothesis import strategies as st
+from hypothesis_graphql import nodes, queries
+
+from portico.gateway.operations import execution
+from portico.resolvers.catalog import product_search
+from portico.resolvers.paging import Listing, Page
+from portico.schema import create_schema
+from tests.support.everything import Known, something_of_everything
+from tests.support.harness import IS_SOAK, GatewayClient
+from tests.support.operations import Request, as_a_client_asks, comparable
+
+# Each generated operation is asked in several forms.
+EXAMPLES = int(os.environ.get("PLANS_EXAMPLES", "2500" if IS_SOAK else "110"))
+VARIANTS = 20
+SEED = int(os.environ["PLANS_SEED"]) if "PLANS_SEED" in os.environ else None
+DAMAGE: tuple[Any, ...] = (None, 7, -1.5, "text", {}, [None], True, ["a", 3], 2**60)
+PATHS = ("description", "pricing.list", "pricing.currency", "pricing", "shipping", "properties", "details", "nonce")
+# What is no key, in place of the keys of what a document refers to.
+UNFIT: tuple[tuple[str, dict[str, Any], str, Any], ...] = (
+    ("products", {"sku": "sku-6"}, "category_ids", 7),
+    ("products", {"sku": "sku-3"}, "category_ids", [["x"]]),
+    ("categories", {"slug": "jazz"}, "parent", {}),
+    ("cms.nodes", {"slug": "entry-1"}, "parent", [1]),
+    ("comments", {"text": "Below."}, "parent", {"a": 1}),
+    ("transfers", {}, "source", [1]),
+)
+
+SCHEMA = create_schema()._schema
+OPERATIONS = queries(
+    print_schema(SCHEMA),
+    custom_scalars={
+        "DateTime": st.just("2012-03-09T20:55:36.000Z").map(nodes.String),
+        "BigInt": st.integers(0, 5_000).map(nodes.Int),
+        "JSON": st.text(max_size=5).map(nodes.String),
+    },
+    allow_x00=False,
+)
+
+
+@pytest.fixture
+async def shop(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> GatewayClient:
+    """A gateway that has something of everything; some documents are damaged, and some reads fail."""
+    KNOWN.update(await something_of_everything(gateway))
+    rng = random.Random(5)
+    for number in range(9, 12):
+        change = {"$set": {rng.choice(PATHS): rng.choice(DAMAGE)}}
+        await gateway.db["products"].update_one({"sku": f"sku-{number}", "pricing": {"$type": "object"}}, change)
+    for collection, where, path, value in UNFIT:
+        done = await gateway.db[collection].update_one(where, {"$set": {path: value}})
+        assert done.modified_count == 1, (collection, where)
+    monkeypatch.setattr(product_search, "find_facets", _failing(product_search.find_facets, lambda args: args[1]))
+    monkeypatch.setattr(Page, "has_previous", _failing(Page.has_previous, lambda args: args[0].listing))
+    # Faults are many here, and to write each into the log takes longer than all the rest.
+    monkeypatch.setattr(execution, "logger", structlog.testing.CapturingLogger)
+    return gateway
+
+
+def _failing(read: Any, listing_of: Callable[[Any], Listing]) -> Any:
+    """The read of one listing, which fails for some of them, and for those always: however reads are batched."""
+
+    async def failing(*args: Any) -> Any:
+        if len(repr(listing_of(args))) % 3 == 0:
+            raise RuntimeError("a fault of the resolver")
+        return await read(*args)
+
+    return failing
+
+
+# graphql-core leaves what stands beside a failed field unawaited now and then; Python tells of it when it is collected.
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.timeout(7_200)
+@seed_of_hypothesis(SEED or 0)
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=SEED is None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(text=OPERATIONS, seed=st.integers(0, 2**32 - 1))
+async def test_a_generated_operation_is_answered_as_the_reference_answers_it(
+    shop: GatewayClient, text: str, seed: int
+) -> None:
+    for number in range(VARIANTS):
+        request = as_a_client_asks(SCHEMA, text, KNOWN, seed + number)
+
+        compiled, reference = [await _answer(shop, name, request) for name in EXECUTORS]
+
+        assert comparable(compiled) == comparable(reference), request
+        COUNTS["with errors" if "errors" in reference else "without errors"] += 1
+
+
+@pytest.fixture(autouse=True, scope="module")
+def enough() -> Iterator[None]:
+    """What was compared is told; operations that only fail would show little."""
+    yield
+    sys.stderr.write(f"\ncompared: {dict(COUNTS)}\n")
+    assert COUNTS["without errors"] > COUNTS["with errors"] / 10
+
+
+EXECUTORS = ("compiled", "reference")
+KNOWN: Known = {}
+COUNTS: Counter[str] = Counter()
+
+
+async def _answer(shop: GatewayClient, executor: Any, request: Request) -> dict[str, Any]:
+    shop.state.executor.name = executor
+    return dict((await shop.ask(request.text, request.variables, operation=request.operation)).body)

@@ -1,0 +1,342 @@
+"""What a repeated call with an idempotency key is told: of failures, and of what is gone since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from portico.schema.nodes import encode_id
+from tests.support import comment_cases
+from tests.support.accounts import deposit, deposit_input, open_account, transfer_input
+from tests.support.discussions import post_input
+from tests.support.failures import Failing, Failure, always, nothing
+from tests.support.harness import (
+    MUTATIONS,
+    GatewayClient,
+    SettableClock,
+    category_input,
+    create_category,
+    create_product,
+    product_input,
+    run_jobs,
+)
+from tests.support.interruptions import crashing
+from tests.support.shop import (
+    Provider,
+    add_input,
+    anonymously,
+    cart_of_nobody,
+    checkout_input,
+    new_cart,
+    restock,
+    stock_up,
+    update_input,
+)
+from tests.support.site_failures import CONTENT_ELSEWHERE, CONTENT_FAILURES
+
+Given = dict[str, Any]
+
+
+def own(product: dict[str, Any]) -> Given:
+    return {"id": product["id"], "nonce": product["nonce"]}
+
+
+async def _slug_taken(gateway: GatewayClient, given: Given) -> Failure:
+    other = await create_category(gateway, slug="taken")
+    return Failure(given, lambda: gateway.result("renameCategory", {"id": other["id"], "slug": "free"}))
+
+
+async def _create_slug_taken(gateway: GatewayClient) -> Failure:
+    return await _slug_taken(gateway, category_input(slug="taken"))
+
+
+async def _rename_slug_taken(gateway: GatewayClient) -> Failure:
+    one = await create_category(gateway)
+    return await _slug_taken(gateway, {"id": one["id"], "slug": "taken"})
+
+
+async def _cycle(gateway: GatewayClient) -> Failure:
+    one = await create_category(gateway)
+    below = await create_category(gateway, parentId=one["id"])
+    given = {"id": one["id"], "newParentId": below["id"]}
+    return Failure(given, lambda: gateway.result("moveCategory", {"id": below["id"]}))
+
+
+async def _not_empty(gateway: GatewayClient) -> Failure:
+    one = await create_category(gateway)
+    below = await create_category(gateway, parentId=one["id"])
+    return Failure({"id": one["id"]}, lambda: gateway.result("deleteCategory", {"id": below["id"]}))
+
+
+async def _sku_taken(gateway: GatewayClient) -> Failure:
+    other = await create_product(gateway, sku="S")
+    return Failure(product_input(sku="S"), lambda: gateway.result("deleteProduct", own(other)))
+
+
+async def _edit_conflict(gateway: GatewayClient) -> Failure:
+    product = await create_product(gateway)
+    await gateway.result("updateProduct", {**own(product), "title": "Second"})
+    return Failure(own(product))
+
+
+async def _in_use(gateway: GatewayClient) -> Failure:
+    product = await create_product(gateway, sku="held")
+    await restock(gateway, "held", 3)
+    cart = await new_cart(gateway, held=2)
+    return Failure(own(product), lambda: gateway.result("updateCartItem", update_input(cart, "held", 2, 0)))
+
+
+async def _too_few_to_take_away(gateway: GatewayClient) -> Failure:
+    sku = await stock_up(gateway, units=2)
+    return Failure({"sku": sku, "quantity": -5}, lambda: restock(gateway, sku, 5))
+
+
+async def _too_many(gateway: GatewayClient) -> Failure:
+    sku = await stock_up(gateway, units=2)
+    return Failure({"sku": sku, "quantity": 2**31 - 1}, lambda: restock(gateway, sku, -2))
+
+
+def _inactive(given: Callable[[str], Given], *, of_nobody: bool = False) -> Failing:
+    async def fail(gateway: GatewayClient) -> Failure:
+        gateway.state.payments = Provider()
+        await stock_up(gateway, "held")
+        cart = await (cart_of_nobody if of_nobody else new_cart)(gateway, held=2)
+        await anonymously(gateway, "checkout", checkout_input(cart)) if of_nobody else await gateway.result(
+            "checkout", checkout_input(cart)
+        )
+        return Failure(given(cart))
+
+    return fail
+
+
+def _too_few(given: Callable[[str], Given]) -> Failing:
+    async def fail(gateway: GatewayClient) -> Failure:
+        await stock_up(gateway, "held", 3)
+        cart = await new_cart(gateway, held=2)
+        return Failure(given(cart), lambda: restock(gateway, "held", 20))
+
+    return fail
+
+
+async def _empty(gateway: GatewayClient) -> Failure:
+    gateway.state.payments = Provider()
+    cart = await new_cart(gateway)
+    sku = await stock_up(gateway)
+    return Failure(checkout_input(cart), lambda: gateway.result("addItemToCart", add_input(cart, sku)))
+
+
+async def _declined(gateway: GatewayClient) -> Failure:
+    gateway.state.payments = Provider()
+    return Failure(checkout_input(await new_cart(gateway, **{await stock_up(gateway): 1}), "decline"))
+
+
+async def _poor(gateway: GatewayClient) -> Failure:
+    account = await open_account(gateway.db)
+    cart = await new_cart(gateway, **{await stock_up(gateway, price=100): 1})
+    given = {"cartId": cart, "payment": {"accountId": account}}
+    return Failure(given, lambda: deposit(gateway, deposit_input(account, 500)))
+
+
+async def _too_poor(gateway: GatewayClient) -> Failure:
+    mine, theirs = await open_account(gateway.db, 5), await open_account(gateway.db)
+    return Failure(transfer_input(mine, theirs, 10), lambda: deposit(gateway, deposit_input(mine, 50)))
+
+
+async def _full(gateway: GatewayClient) -> Failure:
+    return Failure(*await comment_cases.full(gateway))
+
+
+async def _no_text(gateway: GatewayClient) -> Failure:
+    return Failure(await comment_cases.without_text(gateway))
+
+
+async def _edit_without_text(gateway: GatewayClient) -> Failure:
+    return Failure(await comment_cases.edit_without_text(gateway))
+
+
+def nowhere() -> str:
+    return encode_id("Category", ObjectId())
+
+
+NO_ACCOUNT = encode_id("Account", ObjectId())
+NO_CART = encode_id("Cart", "0" * 32)
+NO_PRODUCT = {"id": encode_id("Product", "none"), "nonce": "n"}
+FAILURES: dict[tuple[str, str], Failing] = {
+    ("createCategory", "SlugTaken"): _create_slug_taken,
+    ("createCategory", "NotFound"): always(lambda: category_input(parentId=nowhere())),
+    ("createCategory", "InvalidInput"): always(lambda: category_input(name="")),
+    ("renameCategory", "SlugTaken"): _rename_slug_taken,
+    ("renameCategory", "NotFound"): always(lambda: {"id": "no id", "name": "New"}),
+    ("renameCategory", "InvalidInput"): always(lambda: {"id": nowhere(), "slug": "A"}),
+    ("moveCategory", "CategoryCycle"): _cycle,
+    ("moveCategory", "NotFound"): always(lambda: {"id": nowhere()}),
+    ("deleteCategory", "CategoryNotEmpty"): _not_empty,
+    ("deleteCategory", "NotFound"): always(lambda: {"id": nowhere()}),
+    ("createProduct", "SkuTaken"): _sku_taken,
+    ("createProduct", "NotFound"): always(lambda: product_input(categoryIds=[nowhere()])),
+    ("createProduct", "InvalidInput"): always(lambda: product_input(type="Book", details={"a_b": {"c_d": 2**63}})),
+    ("updateProduct", "ProductEditConflict"): _edit_conflict,
+    ("updateProduct", "NotFound"): always(lambda: {**NO_PRODUCT, "title": "T"}),
+    ("deleteProduct", "ProductEditConflict"): _edit_conflict,
+    ("deleteProduct", "NotFound"): always(lambda: NO_PRODUCT),
+    ("deleteProduct", "ProductInUse"): _in_use,
+    ("restock", "InadequateInventory"): _too_few_to_take_away,
+    ("restock", "NotFound"): always(lambda: {"sku": "none", "quantity": 1}),
+    ("restock", "InvalidInput"): _too_many,
+    ("addItemToCart", "CartInactive"): _inactive(lambda cart: add_input(cart, "held")),
+    ("addItemToCart", "InadequateInventory"): _too_few(lambda cart: add_input(cart, "held", 5)),
+    ("addItemToCart", "NotFound"): always(lambda: add_input(NO_CART, "none")),
+    ("addItemToCart", "InvalidInput"): always(lambda: add_input(NO_CART, "none", 0)),
+    ("updateCartItem", "CartInactive"): _inactive(lambda cart: update_input(cart, "held", 2, 1)),
+    ("updateCartItem", "InadequateInventory"): _too_few(lambda cart: update_input(cart, "held", 2, 5)),
+    ("updateCartItem", "NotFound"): always(lambda: update_input(NO_CART, "none", 1, 2)),
+    ("updateCartItem", "InvalidInput"): always(lambda: update_input(NO_CART, "none", -1, 2)),
+    ("claimCart", "CartInactive"): _inactive(lambda cart: {"cartId": cart}, of_nobody=True),
+    ("claimCart", "NotFound"): always(lambda: {"cartId": NO_CART}),
+    ("checkout", "CartInactive"): _inactive(checkout_input),
+    ("checkout", "EmptyCart"): _empty,
+    ("checkout", "PaymentDeclined"): _declined,
+    ("checkout", "InsufficientFunds"): _poor,
+    ("checkout", "NotFound"): always(lambda: checkout_input(NO_CART)),
+    ("openAccount", "InvalidInput"): always(lambda: {"name": ""}),
+    ("transfer", "InsufficientFunds"): _too_poor,
+    ("transfer", "NotFound"): always(lambda: transfer_input(NO_ACCOUNT, encode_id("Account", ObjectId()))),
+    ("transfer", "InvalidInput"): always(lambda: transfer_input(NO_ACCOUNT, NO_ACCOUNT)),
+    ("openDiscussion", "NotFound"): always(lambda: {"subjectId": NO_PRODUCT["id"]}),
+    ("postComment", "NotFound"): always(lambda: post_input(comment_cases.NO_DISCUSSION)),
+    ("postComment", "InvalidInput"): _no_text,
+    ("postComment", "DiscussionFull"): _full,
+    ("editComment", "NotFound"): always(lambda: {"id": comment_cases.NO_COMMENT, "text": "Text."}),
+    ("editComment", "InvalidInput"): _edit_without_text,
+    ("deleteComment", "NotFound"): always(lambda: {"id": comment_cases.NO_COMMENT}),
+    **CONTENT_FAILURES,
+}
+# An edit fails by its input only where there is a product; a conflict passes, and so does a payment that is pending;
+# deposits are for another role; a deletion says nothing that could be invalid.
+ELSEWHERE = {
+    ("updateProduct", "InvalidInput"),
+    ("moveCategory", "Conflict"),
+    ("updateCartItem", "Conflict"),
+    ("claimCart", "Conflict"),
+    ("checkout", "PaymentPending"),
+    ("deposit", "NotFound"),
+    ("deposit", "InvalidInput"),
+    ("deleteComment", "InvalidInput"),
+    *CONTENT_ELSEWHERE,
+}
+
+
+async def test_every_failure_of_every_mutation_has_a_case_here(gateway: GatewayClient) -> None:
+    query = """{
+      __schema { mutationType { fields { name type { possibleTypes { name } } } } }
+      __type(name: "UserError") { possibleTypes { name } }
+    }"""
+
+    found = await gateway.data(query)
+
+    failures = found["__type"]["possibleTypes"]
+    members = {
+        (field["name"], member["name"])
+        for field in found["__schema"]["mutationType"]["fields"]
+        for member in field["type"]["possibleTypes"]
+        if member in failures
+    }
+    assert members == FAILURES.keys() | ELSEWHERE
+
+
+@pytest.mark.parametrize(("mutation", "member"), FAILURES)
+async def test_a_failure_is_repeated_though_its_cause_is_gone(
+    gateway: GatewayClient, mutation: str, member: str
+) -> None:
+    failure = await FAILURES[mutation, member](gateway)
+    given = {**failure.given, "idempotencyKey": "key"}
+
+    first = await gateway.result(mutation, given)
+    await failure.repair()
+    again = await gateway.result(mutation, given)
+
+    assert first["__typename"] == member
+    assert again == first
+    if failure.repair is not nothing:
+        anew = await gateway.result(mutation, {**given, "idempotencyKey": "another"})
+        assert anew["__typename"].endswith("Payload")
+
+
+async def test_an_edit_that_was_refused_is_refused_again_by_its_key(gateway: GatewayClient) -> None:
+    product = await create_product(gateway)
+    given = {**own(product), "details": {"my_own": 1}, "idempotencyKey": "key"}
+
+    results = [await gateway.result("updateProduct", given) for _ in range(2)]
+
+    message = "A product of type 'Audio Album' has no 'my_own'."
+    assert results == [{"__typename": "InvalidInput", "message": message, "path": ["details", "my_own"]}] * 2
+
+
+@pytest.mark.parametrize(("mutation", "told"), [("moveCategory", "Conflict"), ("deleteCategory", "CONFLICT")])
+async def test_a_call_that_others_were_in_the_way_of_can_be_repeated_by_its_key(
+    gateway: GatewayClient, clock: SettableClock, mutation: str, told: str
+) -> None:
+    one, place = await create_category(gateway), await create_category(gateway)
+    with crashing(gateway, 2):
+        await gateway.ask(MUTATIONS["moveCategory"], {"input": {"id": one["id"], "newParentId": place["id"]}})
+    given = {"id": one["id"], "idempotencyKey": "key"}
+    if mutation == "moveCategory":
+        given["newParentId"] = place["id"]
+
+    refused = await gateway.ask(MUTATIONS[mutation], {"input": given})
+    clock.advance(seconds=6)
+    await run_jobs(gateway, clock)
+    again = await gateway.result(mutation, given)
+
+    assert told in {*refused.codes, (refused.body["data"][mutation] or {}).get("__typename")}
+    assert again["__typename"] in {"CategoryPayload", "DeletedPayload"}
+
+
+@pytest.mark.parametrize("mutation", ["updateProduct", "deleteProduct"])
+async def test_a_repeated_conflict_shows_the_product_as_it_is_by_then(gateway: GatewayClient, mutation: str) -> None:
+    product = await create_product(gateway, title="First")
+    second = (await gateway.result("updateProduct", {**own(product), "title": "Second"}))["product"]
+    given = {**own(product), "idempotencyKey": "key"}
+    first = await gateway.result(mutation, given)
+    third = (await gateway.result("updateProduct", {**own(second), "title": "Third"}))["product"]
+
+    again = await gateway.result(mutation, given)
+    await gateway.result("deleteProduct", own(third))
+    at_last = await gateway.result(mutation, given)
+
+    message = "The product has changed since it was read."
+    conflict = {"__typename": "ProductEditConflict", "message": message}
+    assert first == {**conflict, "current": {"title": "Second", "nonce": second["nonce"]}}
+    assert again == {**conflict, "current": {"title": "Third", "nonce": third["nonce"]}}
+    assert at_last == {"__typename": "NotFound", "message": "There is no such product.", "id": product["id"]}
+
+
+# ---------------------------------------------------------------- what is gone
+
+
+@pytest.mark.parametrize("mutation", ["createCategory", "renameCategory", "moveCategory"])
+async def test_a_repeated_answer_about_a_category_that_is_gone_says_so(gateway: GatewayClient, mutation: str) -> None:
+    known = await create_category(gateway)
+    given = category_input() if mutation == "createCategory" else {"id": known["id"]}
+    first = (await gateway.result(mutation, {**given, "idempotencyKey": "key"}))["category"]
+    await gateway.result("deleteCategory", {"id": first["id"]})
+
+    again = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
+
+    assert again == {"__typename": "NotFound", "message": "There is no such category.", "id": first["id"]}
+    assert await gateway.db["categories"].find_one({"slug": first["slug"]}) is None
+
+
+@pytest.mark.parametrize("mutation", ["createProduct", "updateProduct"])
+async def test_a_repeated_answer_about_a_product_that_is_gone_says_so(gateway: GatewayClient, mutation: str) -> None:
+    given = product_input() if mutation == "createProduct" else own(await create_product(gateway))
+    first = (await gateway.result(mutation, {**given, "idempotencyKey": "key"}))["product"]
+    await gateway.result("deleteProduct", own(first))
+
+    again = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
+
+    assert again == {"__typename": "NotFound", "message": "There is no such product.", "id": first["id"]}
+    assert await gateway.db["products"].count_documents({}) == 0

@@ -1,0 +1,76 @@
+"""What a repeated call with an idempotency key is told of an object that the caller may not see any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portico.schema.roles import Role
+from tests.support.accounts import deposit_input, open_account
+from tests.support.discussions import post_input
+from tests.support.harness import MUTATIONS, GatewayClient
+from tests.support.shop import add_input, anonymously, stock_up, update_input
+from tests.support.site import create_entry, create_section
+
+Given = dict[str, Any]
+
+
+def not_found(kind: str, global_id: str) -> Given:
+    return {"__typename": "NotFound", "message": f"There is no such {kind}.", "id": global_id}
+
+
+async def test_a_cart_that_somebody_has_claimed_is_not_shown_to_those_who_filled_it(gateway: GatewayClient) -> None:
+    sku = await stock_up(gateway)
+    eve, bob = gateway.token("eve"), gateway.token("bob")
+    created = {"idempotencyKey": "a cart"}
+    cart = (await anonymously(gateway, "createCart", created))["cart"]["id"]
+    by_nobody = add_input(cart, sku, idempotencyKey="by nobody")
+    by_eve = update_input(cart, sku, 1, 3, idempotencyKey="by eve")
+    claim = {"cartId": cart, "idempotencyKey": "a claim"}
+
+    first = [
+        await anonymously(gateway, "addItemToCart", by_nobody),
+        await gateway.result("updateCartItem", by_eve, token=eve),
+        await gateway.result("claimCart", claim, token=bob),
+    ]
+    again = [
+        await anonymously(gateway, "addItemToCart", by_nobody),
+        await gateway.result("updateCartItem", by_eve, token=eve),
+    ]
+    anew = await gateway.ask(MUTATIONS["createCart"], {"input": created}, token=None)
+
+    assert [one["__typename"] for one in first] == ["CartPayload"] * 3
+    assert again == [not_found("cart", cart)] * 2
+    # This union has no member for it.
+    assert (anew.body["data"], anew.codes) == ({"createCart": None}, ["NOT_FOUND"])
+    assert await gateway.result("claimCart", claim, token=bob) == first[2]
+
+
+async def test_a_comment_below_what_has_become_a_draft_is_not_shown_to_its_author(gateway: GatewayClient) -> None:
+    entry = await create_entry(gateway, await create_section(gateway, "BLOG"))
+    reader = gateway.token("reader", [])
+    opened = {"subjectId": entry["id"], "idempotencyKey": "a discussion"}
+    discussion = (await gateway.result("openDiscussion", opened, token=reader))["discussion"]["id"]
+    posted = post_input(discussion, idempotencyKey="a comment")
+    comment = (await gateway.result("postComment", posted, token=reader))["comment"]["id"]
+    deleted = {"id": comment, "idempotencyKey": "a deletion"}
+    assert (await gateway.result("deleteComment", deleted, token=reader))["__typename"] == "CommentPayload"
+    calls = {"openDiscussion": opened, "postComment": posted, "deleteComment": deleted}
+    seen = [(await gateway.result(name, given, token=reader))["__typename"] for name, given in calls.items()]
+
+    hidden = await gateway.result("editMetadata", {"id": entry["id"], "nonce": entry["nonce"], "publishOn": None})
+    again = [await gateway.result(name, given, token=reader) for name, given in calls.items()]
+
+    assert seen == ["DiscussionPayload", "NotFound", "CommentPayload"]
+    assert hidden["__typename"] == "ContentPayload"
+    assert again == [not_found("discussion", discussion), *[not_found("comment", comment)] * 2]
+
+
+async def test_who_makes_a_deposit_by_their_role_is_shown_the_account_again(gateway: GatewayClient) -> None:
+    account = await open_account(gateway.db, owner="another")
+    given = deposit_input(account, 5)
+    bank = gateway.token("a bank", [Role.SERVICE])
+
+    first, again = [await gateway.result("deposit", given, token=bank) for _ in range(2)]
+
+    assert first["__typename"] == "AccountPayload"
+    assert first == again

@@ -1,0 +1,64 @@
+"""A request that has been answered leaves nothing in memory, without help of the garbage collector."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from portico.gateway.http import endpoint as http
+from portico.gateway.settings import Settings
+from portico.schema.context import Context
+from tests.support.harness import MUTATIONS, GatewayClient, category_input, create_category, create_product, running
+
+REQUESTS = 20
+PAGE = "{ products(first: 20) { nodes { title categories { name breadcrumbs { name } } } } }"
+OPERATIONS: dict[str, tuple[str, Any]] = {
+    "query": (PAGE, {}),
+    "query with an error": ("{ products(first: 1000) { nodes { title } } }", {}),
+    "refused": ("{ nonsense }", {}),
+    "mutation": (MUTATIONS["createCategory"], None),
+    "refused mutation": (MUTATIONS["createCategory"], {"input": {"name": "", "slug": "a"}}),
+}
+
+
+@pytest.fixture(params=[True, False], ids=["direct reads", "reads by the driver"])
+async def gateway(settings: Settings, request: pytest.FixtureRequest) -> AsyncIterator[GatewayClient]:
+    async with running(replace(settings, direct_reads=request.param)) as client:
+        yield client
+
+
+@pytest.fixture
+def uncollected(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No garbage collection, and every request lasts long enough that the gateway watches for its client to leave."""
+    monkeypatch.setattr(http, "_WATCH_AFTER_SECONDS", 0)
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def contexts() -> int:
+    """How many requests are in memory."""
+    return sum(type(found) is Context for found in gc.get_objects())
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_an_answered_request_is_freed_at_once(gateway: GatewayClient, name: str) -> None:
+    category = await create_category(gateway)
+    for _ in range(3):
+        await create_product(gateway, categoryIds=[category["id"]])
+    before = contexts()
+
+    text, variables = OPERATIONS[name]
+    for _ in range(3):
+        await asyncio.gather(*(gateway.ask(text, variables or {"input": category_input()}) for _ in range(REQUESTS)))
+    # The watch of the last requests ends in the next turns of the loop.
+    await asyncio.sleep(0.05)
+
+    assert contexts() - before <= 1

@@ -1,0 +1,245 @@
+"""Gateways as processes: how they stop, how several workers share one database, and how they come back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pymongo import MongoClient
+from pymongo.database import Database
+
+from portico.gateway.auth import Authenticator
+from portico.gateway.clock import SystemClock
+from portico.gateway.settings import Settings
+from portico.schema.roles import Role
+from tests.support.processes import Served, environment, eventually, is_running, mongods_of, served
+from tests.support.wire import by_wire
+
+CREATE = 'mutation {{ createCategory(input: {{ name: "A", slug: "{0}", idempotencyKey: "{0}" }}) {{ __typename }} }}'
+PAYLOAD = {"data": {"createCategory": {"__typename": "CategoryPayload"}}}
+
+
+@pytest.fixture
+def token(settings: Settings) -> str:
+    return Authenticator(settings).issue(
+        "tester", [Role.MERCHANT], now=SystemClock().now(), lasts=timedelta(minutes=10)
+    )
+
+
+@pytest.fixture
+def database(settings: Settings) -> Iterator[Database[dict[str, Any]]]:
+    with MongoClient[dict[str, Any]](settings.mongodb_uri) as client:
+        yield client[settings.database]
+
+
+def test_the_demo_prints_the_process_id_that_ends_it_and_keeps_its_token_on_this_machine(
+    settings: Settings, tmp_path: Path
+) -> None:
+    with served(tmp_path, environment(settings), command="demo") as gateway:
+        (pid,) = re.findall(r"^Process id: (\d+)$", gateway.process.output, re.MULTILINE)
+        config = f"{gateway.url}/graphiql/config.json"
+        own = httpx.get(config).json()
+        rebound = httpx.get(config, headers={"host": f"rebound.example:{gateway.port}"}).json()
+
+        os.kill(int(pid), signal.SIGKILL)
+
+        assert gateway.process.wait() == -signal.SIGKILL
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{gateway.url}/livez")
+    assert own["headers"]["authorization"] in re.sub(r"\s+", " ", gateway.process.output)
+    assert rebound["headers"] == {}
+
+
+class Request:
+    """A mutation that is on its way."""
+
+    def __init__(self, gateway: Served, token: str) -> None:
+        self.answer: httpx.Response | None = None
+        self._thread = threading.Thread(target=self._ask, args=(gateway, token))
+        self._thread.start()
+        time.sleep(0.5)
+        assert self._thread.is_alive()
+
+    def _ask(self, gateway: Served, token: str) -> None:
+        with contextlib.suppress(httpx.TransportError):
+            self.answer = gateway.ask(CREATE.format("slow"), token)
+
+    def wait(self) -> None:
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+
+def is_refused(gateway: Served) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", gateway.port)) != 0
+
+
+# Stopping
+
+
+def test_a_request_under_way_is_finished_and_no_other_one_is_taken(
+    settings: Settings, token: str, database: Database[dict[str, Any]], tmp_path: Path
+) -> None:
+    with by_wire(settings) as (wire, over_wire), served(tmp_path, environment(over_wire)) as gateway:
+        wire.block()
+        request = Request(gateway, token)
+
+        gateway.process.terminate()
+        eventually(lambda: is_refused(gateway))
+        assert request.answer is None
+        wire.unblock()
+        request.wait()
+
+        assert request.answer is not None
+        assert request.answer.json() == PAYLOAD
+        assert gateway.process.wait() in {0, -signal.SIGTERM}
+        assert "Traceback" not in gateway.process.errors
+    assert [category["slug"] for category in database["categories"].find()] == ["slow"]
+    assert database["leases"].count_documents({}) == 0
+
+
+def test_a_request_that_does_not_finish_is_cut_off_after_a_while(
+    settings: Settings, token: str, tmp_path: Path
+) -> None:
+    chosen = replace(settings, stop_seconds=1)
+    with by_wire(chosen) as (wire, over_wire), served(tmp_path, environment(over_wire)) as gateway:
+        wire.block()
+        request = Request(gateway, token)
+        begun = time.monotonic()
+
+        gateway.process.terminate()
+        request.wait()
+        assert 1 <= time.monotonic() - begun < 4
+        gateway.process.wait(30)
+
+        assert time.monotonic() - begun < 10
+
+
+def test_neither_an_unfinished_upload_nor_an_idle_connection_holds_a_gateway_that_stops(
+    settings: Settings, tmp_path: Path
+) -> None:
+    with served(tmp_path, environment(replace(settings, stop_seconds=1))) as gateway, httpx.Client() as idle:
+        idle.get(f"{gateway.url}/livez")
+        with socket.create_connection(("127.0.0.1", gateway.port)) as uploading:
+            head = (
+                b"POST /graphql HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+            )
+            uploading.sendall(head)
+            time.sleep(0.2)
+            begun = time.monotonic()
+
+            gateway.process.terminate()
+            gateway.process.wait()
+
+            assert time.monotonic() - begun < 5
+
+
+def test_an_idle_gateway_stops_at_once(settings: Settings, tmp_path: Path) -> None:
+    with served(tmp_path, environment(settings)) as gateway, httpx.Client() as idle:
+        idle.get(f"{gateway.url}/livez")
+        begun = time.monotonic()
+
+        gateway.process.terminate()
+        gateway.process.wait()
+
+        assert time.monotonic() - begun < 3
+
+
+# Several workers
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> dict[str, str]:
+    """The environment of a gateway with a MongoDB of its own, which runs its jobs often."""
+    variables = {"DATA_DIR": str(tmp_path / "data"), "JOB_SECONDS": "0.3", "LOG_FORMAT": "json", "STOP_SECONDS": "3"}
+    return environment() | {f"PORTICO_{name}": value for name, value in variables.items()}
+
+
+def embedded_token(folder: Path) -> str:
+    return Authenticator(Settings(data_dir=folder)).issue(
+        "tester", [Role.MERCHANT], now=SystemClock().now(), lasts=timedelta(minutes=10)
+    )
+
+
+def test_workers_share_one_mongodb_and_do_each_job_once_and_all_end_together(
+    embedded: dict[str, str], tmp_path: Path
+) -> None:
+    with served(tmp_path / "served", embedded, "--workers", "2") as gateway:
+        eventually(lambda: gateway.process.errors.count('"started"') == 2, 30)
+        (mongod,) = mongods_of(tmp_path / "data")
+        assert gateway.ask(CREATE.format("a"), embedded_token(tmp_path / "data")).json() == PAYLOAD
+
+        # given a category whose creation was cut off a minute ago
+        with MongoClient[dict[str, Any]](_uri(tmp_path / "data")) as client:
+            categories = client["portico"]["categories"]
+            parent = categories.find_one({"slug": "a"}, {"slug": 1, "name": 1})
+            assert parent is not None
+            left = {"slug": "left", "name": "Left", "parent": parent["_id"], "ancestors": [parent]}
+            at = datetime.now(UTC) - timedelta(minutes=1)
+            categories.insert_one({**left, "pending": {"op": "r-1", "at": at}})
+            eventually(lambda: categories.count_documents({"slug": "left", "pending": None}))
+
+        eventually(lambda: '"job done"' in gateway.process.errors)
+        assert gateway.process.errors.count('"job done"') == 1
+        workers = children_of(gateway.process.pid)
+        gateway.process.terminate()
+        gateway.process.wait()
+        for pid in (*workers, mongod):
+            eventually(lambda pid=pid: not is_running(pid), 15)  # type: ignore[misc]
+
+
+def _uri(folder: Path) -> str:
+    return f"mongodb://127.0.0.1:{json.loads((folder / 'mongod.json').read_text())['port']}/?directConnection=true"
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_gateway_that_was_killed_comes_back_at_its_port_with_its_data(
+    embedded: dict[str, str], tmp_path: Path, workers: str
+) -> None:
+    token = embedded_token(tmp_path / "data")
+    with served(tmp_path / "first", embedded, "--workers", workers) as gateway:
+        assert gateway.ask(CREATE.format("a"), token).json() == PAYLOAD
+        port = gateway.port
+        gateway.process.kill()
+
+        with served(tmp_path / "second", embedded, "--workers", workers, port=port) as again:
+            answer = again.ask('{ category(slug: "a") { name } }')
+
+    assert answer.json() == {"data": {"category": {"name": "A"}}}
+
+
+def test_a_worker_that_was_killed_is_replaced(settings: Settings, tmp_path: Path) -> None:
+    with served(tmp_path, environment(settings), "--workers", "2") as gateway:
+        eventually(lambda: len(children_of(gateway.process.pid)) >= 2)
+        before = set(children_of(gateway.process.pid))
+        for pid in before:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+        eventually(lambda: len(set(children_of(gateway.process.pid)) - before) >= 2, 20)
+        answered = eventually(lambda: _answer(gateway), 20)
+
+    assert answered == {"data": {"__typename": "Query"}}
+
+
+def _answer(gateway: Served) -> Any:
+    with contextlib.suppress(httpx.TransportError):
+        return gateway.ask("{ __typename }").json()
+    return None

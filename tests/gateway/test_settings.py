@@ -1,0 +1,204 @@
+"""Every setting comes from the environment, is checked once, and is documented."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import pytest
+
+from portico.gateway.settings import PREFIX, Secret, Settings, SettingsError, kept_secret
+
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+FIELDS = {PREFIX + field.name.upper(): field for field in dataclasses.fields(Settings)}
+GOOD: dict[str, tuple[str, Any]] = {
+    "PORTICO_MONGODB_URI": ("mongodb://user:password@host/", Secret("mongodb://user:password@host/")),
+    "PORTICO_DATABASE": ("shop", "shop"),
+    "PORTICO_DATA_DIR": ("/data/portico", Path("/data/portico")),
+    "PORTICO_MONGOD": ("/opt/mongod", "/opt/mongod"),
+    "PORTICO_DRIVER": ("motor", "motor"),
+    "PORTICO_READ_PREFERENCE": ("secondaryPreferred", "secondaryPreferred"),
+    "PORTICO_DIRECT_READS": ("false", False),
+    "PORTICO_JWT_SECRET": ("x" * 32, Secret("x" * 32)),
+    "PORTICO_JWKS_URL": ("https://issuer.example/keys", "https://issuer.example/keys"),
+    "PORTICO_JWT_ISSUER": ("https://issuer.example", "https://issuer.example"),
+    "PORTICO_JWT_AUDIENCE": ("shop", "shop"),
+    "PORTICO_EXECUTOR": ("reference", "reference"),
+    "PORTICO_MAX_BODY_BYTES": ("2000000", 2_000_000),
+    "PORTICO_MAX_UPLOAD_BYTES": ("1000", 1_000),
+    "PORTICO_MAX_PHOTO_PIXELS": ("2000", 2_000),
+    "PORTICO_MAX_TOKENS": ("500", 500),
+    "PORTICO_MAX_DEPTH": ("5", 5),
+    "PORTICO_MAX_COST": ("1", 1),
+    "PORTICO_CACHED_OPERATIONS": ("10", 10),
+    "PORTICO_CORS_ORIGINS": ("https://shop.example", "https://shop.example"),
+    "PORTICO_OPERATION_SECONDS": ("7", 7),
+    "PORTICO_UPLOAD_SECONDS": ("120", 120),
+    "PORTICO_UPLOAD_STALL_SECONDS": ("4", 4),
+    "PORTICO_DATABASE_SECONDS": ("5", 5),
+    "PORTICO_STOP_SECONDS": ("3", 3),
+    "PORTICO_JOBS": ("false", False),
+    "PORTICO_JOB_SECONDS": ("0.5", 0.5),
+    "PORTICO_SITE_URL": ("https://www.example.org", "https://www.example.org"),
+    "PORTICO_MAX_OPERATIONS": ("5", 5),
+    "PORTICO_MAX_WAITING_EVENTS": ("7", 7),
+    "PORTICO_INIT_SECONDS": ("1.5", 1.5),
+    "PORTICO_SEND_SECONDS": ("2", 2.0),
+    "PORTICO_KEEP_ALIVE_SECONDS": ("30", 30.0),
+    "PORTICO_CART_SECONDS": ("60", 60),
+    "PORTICO_PAYMENT_URL": ("https://pay.example/v1", "https://pay.example/v1"),
+    "PORTICO_PAYMENT_KEY": ("sk_live", Secret("sk_live")),
+    "PORTICO_PAYMENT_SECONDS": ("2.5", 2.5),
+    "PORTICO_GRAPHIQL": ("off", "off"),
+    "PORTICO_SHOW_PLANS": ("true", True),
+    "PORTICO_DEMO": ("true", True),
+    "PORTICO_LOG_LEVEL": ("warning", "warning"),
+    "PORTICO_LOG_FORMAT": ("json", "json"),
+}
+TYPES = get_type_hints(Settings)
+CHOICES = {name: get_args(kind) for name, field in FIELDS.items() if get_origin(kind := TYPES[field.name]) is Literal}
+NUMBERS = [name for name, field in FIELDS.items() if field.type in {"int", "float"}]
+
+
+def test_without_any_variable_all_are_at_their_defaults() -> None:
+    assert Settings.from_env({}) == Settings()
+    assert Settings.from_env({"HOME": "/", "portico_driver": "motor"}) == Settings()
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_each_setting_is_read_from_its_variable(name: str) -> None:
+    text, value = GOOD[name]
+
+    found = Settings.from_env({name: text})
+
+    assert found == dataclasses.replace(Settings(), **{FIELDS[name].name: value})
+    assert type(getattr(found, FIELDS[name].name)) is type(value)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_an_empty_variable_is_as_good_as_none(name: str) -> None:
+    assert Settings.from_env({name: ""}) == Settings()
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1e", "nan", "inf", "-inf", " ", "0x10", "1,000", "9" * 5000])
+def test_a_number_must_be_one_above_zero(name: str, text: str) -> None:
+    with pytest.raises(SettingsError, match=rf"^{name} must be a number above zero, and is '.+'\.$"):
+        Settings.from_env({name: text})
+
+
+@pytest.mark.parametrize("name", [name for name in NUMBERS if FIELDS[name].type == "int"])
+def test_a_whole_number_has_no_fraction(name: str) -> None:
+    with pytest.raises(SettingsError, match=rf"^{name} must be"):
+        Settings.from_env({name: "1.5"})
+
+
+@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("text", ["other", "ON", " "])
+def test_a_choice_must_be_one_of_those_there_are(name: str, text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_env({name: text})
+
+    assert str(caught.value) == f"{name} must be one of {', '.join(CHOICES[name])}, and is {text!r}."
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("true", True), ("TRUE", True), ("1", True), ("yes", True), ("false", False), ("0", False)]
+)
+def test_a_switch_is_true_or_false(text: str, value: bool) -> None:
+    assert Settings.from_env({"PORTICO_DEMO": text}).demo is value
+
+
+def test_a_switch_is_nothing_else() -> None:
+    with pytest.raises(SettingsError, match=r"^PORTICO_DEMO must be true or false, and is 'maybe'\.$"):
+        Settings.from_env({"PORTICO_DEMO": "maybe"})
+
+
+@pytest.mark.parametrize(
+    "text", ["keys.json", "ftp://issuer.example/keys", "https://", "https:///keys", "issuer.example"]
+)
+def test_a_url_is_one_of_the_web(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"^PORTICO_JWKS_URL must be a URL with http or https"):
+        Settings.from_env({"PORTICO_JWKS_URL": text})
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_only_the_name_of_a_file_may_be_other_than_utf8(name: str) -> None:
+    environment = {name: GOOD[name][0] + os.fsdecode(b"\xff")}
+    if isinstance(GOOD[name][1], Path):
+        assert bytes(Settings.from_env(environment).data_dir).endswith(b"\xff")
+    else:
+        with pytest.raises(SettingsError, match=rf"^{name} is not UTF-8\.$"):
+            Settings.from_env(environment)
+
+
+def test_a_variable_that_is_nearly_a_setting_is_told_of() -> None:
+    environment = {"PORTICO_MAX_COSTS": "1", "PORTICO_DATABSE": "x", "PORTICO_MAX_COST": "2"}
+
+    assert Settings.misspelt(environment) == {
+        "PORTICO_DATABSE": "PORTICO_DATABASE",
+        "PORTICO_MAX_COSTS": "PORTICO_MAX_COST",
+    }
+    assert Settings.from_env(environment).max_cost == 2
+
+
+def test_variables_by_which_a_cluster_names_a_service_are_let_be() -> None:
+    environment = {"PORTICO_SERVICE_HOST": "10.0.0.1", "PORTICO_PORT_8000_TCP": "tcp://10.0.0.1:8000"}
+
+    assert Settings.misspelt(environment) == {}
+    assert Settings.from_env(environment) == Settings()
+
+
+def test_a_mistake_in_a_secret_does_not_show_it() -> None:
+    settings = Settings.from_env({"PORTICO_JWT_SECRET": "too short"})
+
+    with pytest.raises(SettingsError) as caught:
+        settings.signing_secret()
+
+    assert str(caught.value) == "PORTICO_JWT_SECRET must have 32 bytes or more."
+
+
+def test_a_secret_is_counted_in_bytes() -> None:
+    settings = Settings(jwt_secret=Secret("é" * 16))
+
+    assert settings.signing_secret() == "é" * 16
+
+
+def test_with_published_keys_no_secret_is_made(tmp_path: Path) -> None:
+    settings = Settings(jwks_url="https://issuer.example/keys", data_dir=tmp_path / "data")
+
+    assert settings.signing_secret() is None
+    assert not settings.data_dir.exists()
+
+
+def test_a_secret_that_cannot_be_kept_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(SettingsError, match=r"^PORTICO_DATA_DIR: the secret cannot be kept in .*/file/secret: .+\.$"):
+        kept_secret(tmp_path / "file" / "secret")
+
+
+@pytest.mark.parametrize(("content", "problem"), [(b"", "must have 32 bytes or more"), (b"\xff" * 40, "is not UTF-8")])
+def test_a_kept_secret_that_cannot_be_used_is_told(tmp_path: Path, content: bytes, problem: str) -> None:
+    (tmp_path / "jwt-secret").write_bytes(content)
+
+    with pytest.raises(SettingsError) as caught:
+        Settings(data_dir=tmp_path).signing_secret()
+
+    assert str(caught.value) == f"PORTICO_DATA_DIR: the secret in {tmp_path}/jwt-secret {problem}."
+
+
+def test_every_setting_is_in_the_documentation_with_its_default() -> None:
+    rows = re.findall(r"^\| `(PORTICO_\w+)` \| (.*?) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+
+    assert rows == [(name, shown(field.default), field.metadata["doc"]) for name, field in FIELDS.items()]
+
+
+def shown(default: object) -> str:
+    """A default as the documentation writes it."""
+    if default is None:
+        return ""
+    return f"`{str(default).lower()}`" if isinstance(default, bool) else f"`{default}`"

@@ -1,0 +1,205 @@
+"""A primary stalls, another one is elected, and the first resumes: a read sees every write acknowledged before it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pymongo.errors import PyMongoError
+from pymongo.write_concern import WriteConcern
+
+from portico.gateway.mongo import links
+from portico.gateway.settings import Secret, Settings
+from portico.resolvers.documents import Database
+from tests.support.harness import IS_SOAK, GatewayClient, create_category, running
+from tests.support.replica_sets import ReplicaSet, replica_set
+
+from .test_direct_reads import opened, plain, reader_of
+
+# How many reads run at once. Each has a connection.
+READERS = 8
+# The timeout for what happens at once.
+SOON = 5.0
+# How long the primary stalls after the election. The driver's monitor times out after 30 seconds.
+STALLS = [27.0, 70.0] if IS_SOAK else [1.0]
+
+NAME = "query ($slug: String!) { category(slug: $slug) { name } }"
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet]:
+    with replica_set(tmp_path_factory.mktemp("three")) as found:
+        yield found
+
+
+@pytest.fixture
+def on_three(settings: Settings, three: ReplicaSet) -> Settings:
+    return replace(settings, mongodb_uri=Secret(three.uri))
+
+
+@pytest.fixture
+async def db(on_three: Settings) -> AsyncIterator[Database]:
+    """A database with a connection for each read."""
+    async with opened(on_three) as found:
+        await connected(found)
+        yield found
+
+
+async def connected(db: Database, count: int = READERS) -> None:
+    """Returns when so many connections are open."""
+    for _ in range(500):
+        if reader_of(db).connections >= count:
+            return
+        await asyncio.gather(*(db["rows"].find_one({"_id": 0}) for _ in range(count)))
+    raise AssertionError("too few direct connections")
+
+
+@contextlib.asynccontextmanager
+async def stalled(three: ReplicaSet) -> AsyncIterator[int]:
+    """Yields the port of a stalled primary. It resumes at the end of the block at the latest."""
+    port = await asyncio.to_thread(three.stall_primary)
+    try:
+        yield port
+    finally:
+        three.resume(port)
+        await asyncio.to_thread(three.rejoined, port)
+
+
+async def known(db: Database, port: int) -> None:
+    """Returns when the driver knows the primary at this port."""
+    async with asyncio.timeout(SOON):
+        while await db.client.primary != ("127.0.0.1", port):  # noqa: ASYNC110 - the driver signals nothing
+            await asyncio.sleep(0.01)
+
+
+def written(db: Database) -> Any:
+    """The same database by the driver. Writes need no majority: the third node may still sync from the first."""
+    return plain(db).with_options(write_concern=WriteConcern(1))
+
+
+async def values(db: Database, count: int = READERS) -> list[int]:
+    """The value of one row, from so many reads at once."""
+    rows = await asyncio.gather(*(db["rows"].find_one({"_id": 0}) for _ in range(count)))
+    return [row["parity"] for row in rows if row is not None]
+
+
+async def test_a_caller_sees_what_was_written_while_a_former_primary_stalls(
+    on_three: Settings, three: ReplicaSet
+) -> None:
+    async with running(on_three) as gateway:
+        category = await create_category(gateway, name="before")
+        await asyncio.gather(*(name_of(gateway, category) for _ in range(100)))
+
+        async with stalled(three) as former:
+            await known(gateway.db, await asyncio.to_thread(three.succeeded, former))
+            await written(gateway.db)["categories"].update_one({"slug": category["slug"]}, {"$set": {"name": "after"}})
+            async with asyncio.timeout(SOON):
+                names = await asyncio.gather(*(name_of(gateway, category) for _ in range(100)))
+            assert names == ["after"] * 100
+
+            three.resume(former)
+            assert {await name_of(gateway, category) for _ in range(100)} == {"after"}
+
+
+async def name_of(gateway: GatewayClient, category: dict[str, Any]) -> str:
+    found: str = (await gateway.data(NAME, {"slug": category["slug"]}))["category"]["name"]
+    return found
+
+
+async def test_reads_that_wait_on_a_stalled_primary_move_to_the_next_one_at_once(
+    db: Database, three: ReplicaSet
+) -> None:
+    async with stalled(three) as former:
+        waiting = asyncio.ensure_future(values(db))
+        await known(db, await asyncio.to_thread(three.succeeded, former))
+
+        async with asyncio.timeout(SOON):
+            assert await waiting == [0] * READERS
+            # The next reads have connections again.
+            await connected(db)
+
+
+async def test_an_answer_that_a_former_primary_gives_after_the_election_does_not_count(
+    db: Database, three: ReplicaSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without the watch, the reads wait until the former primary answers.
+    monkeypatch.setattr(links, "WATCH_SECONDS", 600)
+    async with stalled(three) as former:
+        waiting = asyncio.ensure_future(values(db))
+        await known(db, await asyncio.to_thread(three.succeeded, former))
+        await written(db)["rows"].update_one({"_id": 0}, {"$set": {"parity": 7}})
+        assert not waiting.done()
+
+        three.resume(former)
+
+        async with asyncio.timeout(SOON):
+            assert await waiting == [7] * READERS
+
+
+async def test_connections_that_stall_while_they_open_do_not_count_after_the_election(
+    db: Database, three: ReplicaSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "CONNECTIONS", READERS + 1)
+    async with stalled(three) as former:
+        # The read without a connection opens one, and that stalls.
+        waiting = asyncio.ensure_future(values(db, READERS + 1))
+        await known(db, await asyncio.to_thread(three.succeeded, former))
+
+        async with asyncio.timeout(SOON):
+            await connected(db, READERS + 1)
+    await waiting
+
+
+@pytest.mark.timeout(300 if IS_SOAK else 60)
+@pytest.mark.parametrize("seconds", STALLS)
+async def test_a_read_never_finds_less_than_was_written_before_it_began(
+    db: Database, three: ReplicaSet, seconds: float
+) -> None:
+    newest = 0
+    is_over = asyncio.Event()
+    # Reads that began before the election would occupy all connections to the former primary.
+    may_read = asyncio.Event()
+    reads = 0
+
+    async def write() -> None:
+        nonlocal newest
+        number = 1
+        while not is_over.is_set():
+            # A write that hangs is retried on the new primary. `$max` ignores one that arrives late.
+            with contextlib.suppress(PyMongoError, TimeoutError):
+                async with asyncio.timeout(1):
+                    await written(db)["rows"].update_one({"_id": 0}, {"$max": {"parity": number}})
+                newest, number = number, number + 1
+
+    async def read() -> None:
+        nonlocal reads
+        while not is_over.is_set():
+            await may_read.wait()
+            before = newest
+            async with asyncio.timeout(2 * SOON):
+                row = await db["rows"].find_one({"_id": 0})
+            assert row is not None
+            assert row["parity"] >= before
+            reads += 1
+
+    async def stall() -> None:
+        async with stalled(three) as former:
+            await known(db, await asyncio.to_thread(three.succeeded, former))
+            before = newest
+            while newest == before:  # noqa: ASYNC110 - the writer signals nothing
+                await asyncio.sleep(0.01)
+            may_read.set()
+            await asyncio.sleep(seconds)
+        await asyncio.sleep(1)
+        is_over.set()
+
+    async with asyncio.TaskGroup() as group:
+        for task in (write(), stall(), *(read() for _ in range(READERS))):
+            group.create_task(task)
+
+    assert newest
+    assert reads

@@ -1,0 +1,94 @@
+"""Comments go on while a replica set of three changes its primary: a subscriber sees each of them once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from portico.gateway.settings import Secret, Settings
+from tests.support.discussions import STORAGES, open_on_product, post_input
+from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, running
+from tests.support.replica_sets import ReplicaSet, replica_set
+from tests.support.sockets import POSTED, Socket, listening, live, opened, streamed, texts, until
+
+IS_LONG = IS_SOAK
+# Of each storage; about a third of them is posted when the primary goes.
+COUNT = 1_000 if IS_LONG else 36
+WAYS = ["step down", "crash"] if IS_LONG else ["step down"]
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[ReplicaSet]:
+    with replica_set(tmp_path / "three") as found:
+        yield found
+
+
+@pytest.fixture
+async def gateway(settings: Settings, three: ReplicaSet) -> AsyncIterator[GatewayClient]:
+    async with running(replace(settings, mongodb_uri=Secret(three.uri), max_waiting_events=10_000)) as client:
+        yield client
+
+
+async def post_all(gateway: GatewayClient, discussion: str, count: int) -> None:
+    """Posts comments one after the other, each as often as it takes, as a client does that knows of its key."""
+    for number in range(count):
+        given = post_input(discussion, str(number), idempotencyKey=f"{discussion}-{number}")
+        while True:
+            answer = await gateway.ask(MUTATIONS["postComment"], {"input": given})
+            result = (answer.body.get("data") or {}).get("postComment") or {}
+            if result.get("__typename") == "CommentPayload":
+                break
+            assert set(answer.codes) <= {"UNAVAILABLE", "TIMEOUT", "OPERATION_UNDER_WAY"}, answer.body
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.timeout(1_800 if IS_LONG else 120)
+@pytest.mark.parametrize("way", WAYS)
+async def test_every_comment_is_seen_once_whatever_happens_to_the_primary(
+    gateway: GatewayClient, three: ReplicaSet, way: str
+) -> None:
+    discussions = [await open_on_product(gateway, storage) for storage in STORAGES]
+    async with (
+        listening(gateway) as port,
+        opened(port) as socket,
+        streamed(port, POSTED, {"id": discussions[0]}) as own,
+    ):
+        await socket.init()
+        for discussion in discussions:
+            await socket.subscribe(discussion, POSTED, {"id": discussion})
+        await live(gateway, 4)
+        told = asyncio.gather(told_of(socket, 3 * COUNT), texts(own, COUNT))
+
+        posting = asyncio.gather(*(post_all(gateway, discussion, COUNT) for discussion in discussions))
+        counts = gateway.state.live.counts
+        await until(lambda: counts.events >= COUNT, 300)
+        assert not posting.done()
+        await asyncio.to_thread(three.step_down if way == "step down" else three.kill_primary)
+        await posting
+        on_socket, on_stream = await told
+
+        every = [str(number) for number in range(COUNT)]
+        assert on_stream == every
+        assert on_socket == dict.fromkeys(discussions, every)
+        # What comes next is new: nothing is told of twice later on.
+        for discussion in discussions:
+            await post_all(gateway, discussion, 1)
+            await gateway.result("postComment", post_input(discussion, "last"))
+        assert await told_of(socket, 3) == {discussion: ["last"] for discussion in discussions}
+        assert await texts(own, 1) == ["last"]
+        assert gateway.state.live.counts.streams == 1
+
+
+async def told_of(socket: Socket, count: int) -> dict[str, list[str]]:
+    """What the next comments say, by discussion."""
+    found: dict[str, list[str]] = {}
+    for _ in range(count):
+        async with asyncio.timeout(120):
+            message = await socket.receive()
+        assert "errors" not in message["payload"], message
+        found.setdefault(message["id"], []).append(message["payload"]["data"]["commentPosted"]["text"])
+    return found

@@ -1,0 +1,294 @@
+"""What comes between a subscriber and the comments: slow clients, faults, an end of the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tracemalloc
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from socket import SHUT_RDWR
+from typing import Any
+
+import pytest
+from pymongo.errors import AutoReconnect, OperationFailure
+
+from portico.gateway.http.websocket import SocketEndpoint
+from portico.gateway.settings import Settings
+from portico.resolvers.changes import Event
+from portico.resolvers.comments import storages as comment_storages
+from portico.resolvers.comments.comments import CommentRef, comment_ref
+from portico.resolvers.comments.discussions import DOCUMENTS
+from portico.resolvers.comments.events import comments_of
+from portico.schema.nodes import decode_id
+from tests.support.discussions import open_on_product, post
+from tests.support.harness import GatewayClient, running
+from tests.support.sockets import POSTED, Socket, live, opened, streamed, subscribe, texts, until
+
+
+@pytest.fixture
+async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
+    async with running(replace(settings, send_seconds=0.3, max_waiting_events=10)) as client:
+        yield client
+
+
+@pytest.fixture
+async def socket(port: int) -> AsyncIterator[Socket]:
+    async with opened(port) as found:
+        await found.init()
+        yield found
+
+
+@pytest.fixture
+async def discussion(gateway: GatewayClient) -> str:
+    return await open_on_product(gateway, DOCUMENTS)
+
+
+class StuckSocket:
+    """The server's side of a socket whose client has subscribed, and takes so many messages and then no more."""
+
+    def __init__(self, discussion: str, takes: int) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.reads_on = asyncio.Event()
+        self._takes = takes
+        texts_ = [{"type": "connection_init"}, subscribe(query=POSTED, variables={"id": discussion})]
+        self._messages = [{"type": "websocket.receive", "text": json.dumps(message)} for message in texts_]
+        self._messages.insert(0, {"type": "websocket.connect"})
+
+    async def receive(self) -> Any:
+        if self._messages:
+            return self._messages.pop(0)
+        return await asyncio.Future()
+
+    async def send(self, message: Any) -> None:
+        if len(self.sent) >= self._takes:
+            await self.reads_on.wait()
+        self.sent.append(message)
+
+
+SCOPE = {"type": "websocket", "path": "/graphql", "headers": [], "subprotocols": ["graphql-transport-ws"]}
+
+
+# Slow clients
+
+
+@pytest.mark.parametrize("reads_on", [False, True])
+async def test_a_socket_that_is_not_read_is_closed_and_others_go_on(
+    gateway: GatewayClient, socket: Socket, discussion: str, *, reads_on: bool
+) -> None:
+    client = StuckSocket(discussion, takes=3)
+    connection = asyncio.create_task(SocketEndpoint(gateway.state)(SCOPE, client.receive, client.send))
+    await socket.subscribe("1", POSTED, {"id": discussion})
+    await live(gateway, 2)
+
+    for number in range(3):
+        await post(gateway, discussion, str(number))
+        assert await texts(socket, 1) == [str(number)]
+    await until(lambda: gateway.state.live.counts.unread == 1)
+
+    # It is told of nothing more, whether it reads on or not.
+    await until(lambda: gateway.state.live.counts.listeners == 1)
+    await post(gateway, discussion, "3")
+    assert await texts(socket, 1) == ["3"]
+    if reads_on:
+        client.reads_on.set()
+        await connection
+        assert client.sent[-1] == {"type": "websocket.close", "code": 4410, "reason": "Too slow"}
+        assert [message["type"] for message in client.sent].count("websocket.send") == 2
+    else:
+        connection.cancel()
+        await asyncio.wait({connection})
+    assert gateway.state.live.counts.sockets == 1
+
+
+async def test_events_that_come_faster_than_they_can_be_told_close_a_socket_and_end_a_stream(
+    gateway: GatewayClient, port: int, socket: Socket, discussion: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = asyncio.Event()
+    find = comment_storages.find_comments
+
+    async def slowly(*given: Any) -> Any:
+        await found.wait()
+        return await find(*given)
+
+    async with streamed(port, POSTED, {"id": discussion}) as stream:
+        await socket.subscribe("1", POSTED, {"id": discussion})
+        await live(gateway, 2)
+        monkeypatch.setattr(comment_storages, "find_comments", slowly)
+        key = decode_id(discussion)[1]
+        for number in range(12):
+            gateway.state.live.tell(Event(comments_of(key), number))
+
+        assert gateway.state.live.counts.ended["TOO_SLOW"] == 2
+        assert gateway.state.live.counts.listeners == 0
+        found.set()
+        monkeypatch.undo()
+        assert await socket.closed() == (4410, "Too slow")
+        while (event := await stream.receive()) is not None and "data" in event[1]:
+            pass
+        assert event is not None
+        assert event[1]["errors"][0]["extensions"] == {"code": "TOO_SLOW"}
+        assert await stream.receive() == ("complete", None)
+
+
+async def test_a_client_that_does_not_read_costs_a_bounded_amount_of_memory(
+    gateway: GatewayClient, socket: Socket, discussion: str
+) -> None:
+    client = StuckSocket(discussion, takes=3)
+    connection = asyncio.create_task(SocketEndpoint(gateway.state)(SCOPE, client.receive, client.send))
+    await socket.subscribe("1", POSTED, {"id": discussion})
+    await live(gateway, 2)
+    posted = await post(gateway, discussion, "x" * 9_000)
+    await texts(socket, 1)
+    ref: CommentRef = comment_ref(str(decode_id(posted["id"])[1]))
+    hub = gateway.state.live
+    gateway.commands.is_recording = False
+
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            hub.tell(Event(comments_of(ref.discussion), ref))
+            assert await texts(socket, 1) == ["x" * 9_000]
+        early = tracemalloc.get_traced_memory()[0]
+        for _ in range(500):
+            hub.tell(Event(comments_of(ref.discussion), ref))
+            assert await texts(socket, 1) == ["x" * 9_000]
+        late = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        connection.cancel()
+        await asyncio.wait({connection})
+
+    # 500 comments are 4.5 MB.
+    assert late - early < 1_000_000
+
+
+# Faults
+
+
+async def test_a_fault_in_one_event_does_not_end_the_others(
+    gateway: GatewayClient, socket: Socket, discussion: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await socket.subscribe("1", POSTED, {"id": discussion})
+    await live(gateway)
+    with monkeypatch.context() as patched:
+        patched.setattr(comment_storages, "find_comments", _failing(OperationFailure("a secret")))
+        await post(gateway, discussion, "lost")
+        failed = await socket.receive()
+    await post(gateway, discussion, "told")
+
+    assert failed["type"] == "next"
+    assert failed["payload"]["data"] is None
+    assert failed["payload"]["errors"][0]["extensions"]["code"] == "INTERNAL"
+    assert "secret" not in json.dumps(failed)
+    assert await texts(socket, 1) == ["told"]
+
+
+async def test_an_event_waits_for_a_database_that_cannot_be_reached(
+    gateway: GatewayClient, socket: Socket, discussion: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await socket.subscribe("1", POSTED, {"id": discussion})
+    await live(gateway)
+    failing = _failing(AutoReconnect("stepped down"), times=2)
+    monkeypatch.setattr(comment_storages, "find_comments", failing)
+
+    await post(gateway, discussion, "a")
+    await post(gateway, discussion, "b")
+
+    assert await texts(socket, 2) == ["a", "b"]
+
+
+async def test_a_field_that_fails_is_told_of_with_the_rest(
+    gateway: GatewayClient, socket: Socket, discussion: str
+) -> None:
+    query = "subscription ($id: ID!) { commentPosted(discussionId: $id) { text thread(first: 1000) { nodes { id } } } }"
+    await socket.subscribe("1", query, {"id": discussion})
+    await live(gateway)
+    await post(gateway, discussion, "a")
+
+    payload = (await socket.receive())["payload"]
+    assert payload["errors"][0]["path"] == ["commentPosted", "thread"]
+    assert payload["errors"][0]["extensions"]["code"] == "BAD_USER_INPUT"
+
+
+async def test_a_comment_that_is_gone_before_its_event_is_left_out(
+    gateway: GatewayClient, socket: Socket, discussion: str
+) -> None:
+    await socket.subscribe("1", POSTED, {"id": discussion})
+    await live(gateway)
+    key = decode_id(discussion)[1]
+    gone = CommentRef(DOCUMENTS, key, key)
+
+    gateway.state.live.tell(Event(comments_of(key), gone))
+    await post(gateway, discussion, "there")
+
+    assert await texts(socket, 1) == ["there"]
+
+
+def _failing(error: Exception, times: int = 1_000) -> Any:
+    """A read that fails so often before it reads."""
+    left = [error] * times
+    find = comment_storages.find_comments
+
+    async def failing(*given: Any) -> Any:
+        if left:
+            raise left.pop()
+        return await find(*given)
+
+    return failing
+
+
+# Ends
+
+
+async def test_lost_events_end_a_subscription_and_leave_its_connection(
+    gateway: GatewayClient, port: int, socket: Socket, discussion: str
+) -> None:
+    async with streamed(port, POSTED, {"id": discussion}) as stream:
+        await socket.subscribe("1", POSTED, {"id": discussion})
+        await live(gateway, 2)
+
+        await gateway.db.client.drop_database(gateway.db.name)
+
+        message = await socket.receive()
+        assert (message["id"], message["type"]) == ("1", "error")
+        assert message["payload"][0]["extensions"] == {"code": "EVENTS_LOST"}
+        event = await stream.receive()
+        assert event is not None
+        assert event[1]["errors"][0]["extensions"] == {"code": "EVENTS_LOST"}
+        assert await stream.receive() == ("complete", None)
+    await socket.send({"type": "ping"})
+    assert await socket.receive() == {"type": "pong"}
+
+
+async def test_a_gateway_that_stops_closes_sockets_and_ends_streams_without_completing_them(
+    gateway: GatewayClient, port: int, socket: Socket, discussion: str
+) -> None:
+    async with streamed(port, POSTED, {"id": discussion}) as stream:
+        await socket.subscribe("1", POSTED, {"id": discussion})
+        await live(gateway, 2)
+
+        gateway.app.state.gateway.stop_streams()
+
+        assert await socket.closed() == (1012, "The gateway stops")
+        assert await stream.receive() is None
+
+
+@pytest.mark.parametrize("how", ["close", "break"])
+async def test_who_goes_away_is_told_of_nothing_more(
+    gateway: GatewayClient, port: int, discussion: str, how: str
+) -> None:
+    async with opened(port) as socket, streamed(port, POSTED, {"id": discussion}) as stream:
+        await socket.init()
+        await socket.subscribe("1", POSTED, {"id": discussion})
+        await live(gateway, 2)
+        if how == "close":
+            await socket.connection.close()
+            await stream.response.aclose()
+        else:
+            socket.connection.transport.abort()
+            stream.response.extensions["network_stream"].get_extra_info("socket").shutdown(SHUT_RDWR)
+
+        await until(lambda: gateway.state.live.counts.listeners == 0)
+    await until(lambda: gateway.state.live.counts.sockets == 0)
+    assert gateway.state.live.counts.deliveries == 0

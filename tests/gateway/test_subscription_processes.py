@@ -1,0 +1,199 @@
+"""Subscriptions of gateways in processes of their own: across them, by clients of others, and when they stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from portico.gateway.settings import Settings
+from tests.support.discussions import STORAGES, open_on_product, post
+from tests.support.harness import GatewayClient, running
+from tests.support.processes import TESTS, Served, environment, node_modules, run_node, served
+from tests.support.sockets import POSTED, Socket, opened, streamed, texts
+
+
+@pytest.fixture
+async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
+    async with running(settings) as client:
+        yield client
+
+
+@pytest.fixture
+def other(settings: Settings, tmp_path: Path) -> Iterator[Served]:
+    """A gateway on the same database, in a process of its own."""
+    with served(tmp_path / "other", environment(settings)) as found:
+        yield found
+
+
+async def barrier(socket_: Socket) -> None:
+    """Until what was sent before is taken: a subscription is live then."""
+    await socket_.send({"type": "ping"})
+    assert await socket_.receive() == {"type": "pong"}
+
+
+# Across processes
+
+
+async def test_what_is_posted_at_one_gateway_is_told_by_another(gateway: GatewayClient, other: Served) -> None:
+    for storage in STORAGES:
+        discussion = await open_on_product(gateway, storage)
+        async with opened(other.port) as socket_, streamed(other.port, POSTED, {"id": discussion}) as stream:
+            await socket_.init()
+            await socket_.subscribe("1", POSTED, {"id": discussion})
+            await barrier(socket_)
+
+            for number in range(3):
+                await post(gateway, discussion, str(number))
+
+            assert await texts(socket_, 3) == await texts(stream, 3) == ["0", "1", "2"]
+
+
+async def test_workers_of_one_gateway_tell_of_each_others_comments(
+    gateway: GatewayClient, settings: Settings, tmp_path: Path
+) -> None:
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    with served(tmp_path / "workers", environment(settings), "--workers", "2") as both:
+        async with contextlib.AsyncExitStack() as stack:
+            # Connections are shared out among the workers.
+            streams = [
+                await stack.enter_async_context(streamed(both.port, POSTED, {"id": discussion})) for _ in range(8)
+            ]
+            await post(gateway, discussion, "a")
+
+            for stream in streams:
+                assert await texts(stream, 1) == ["a"]
+
+
+# Clients of others
+
+
+async def test_the_clients_of_graphql_ws_and_graphql_sse_understand_it(gateway: GatewayClient, other: Served) -> None:
+    project = node_modules("interop")
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+
+    done = await asyncio.to_thread(
+        run_node, project, "clients.mjs", other.graphql, gateway.token("ann", []), discussion
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "queries": [{"data": {"viewer": {"subject": "ann"}}}] * 2,
+        "anonymous": [{"data": {"viewer": None}}] * 2,
+        "invalid": [{"codes": ["GRAPHQL_VALIDATION_FAILED"]}] * 2,
+        "unknown": [{"codes": ["NOT_FOUND"]}] * 2,
+        "refused": [{"code": 4403, "reason": "The token cannot be read."}, {"status": 401}],
+        "told": [["one by ann", "two by ann", "three by ann"]] * 2,
+    }
+
+
+async def test_graphiql_runs_subscriptions(gateway: GatewayClient, other: Served) -> None:
+    project = node_modules("interop")
+    if not (TESTS.parent / "gateway" / "graphiql" / "node_modules").exists():
+        pytest.skip("GraphiQL has not been built: see `make graphiql`")
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+
+    done = await asyncio.to_thread(
+        run_node, project, "explorer.mjs", other.graphql, gateway.token("ann", []), discussion
+    )
+
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["who"] == {"data": {"viewer": {"subject": "ann"}}}
+    assert seen["told"] == {"data": {"commentPosted": {"text": "Hello"}}}
+    assert seen["ended"] is True
+    assert seen["unknown"]["errors"][0]["extensions"] == {"code": "NOT_FOUND"}
+    assert seen["refused"] == {"errors": [{"message": "The connection was closed: The token cannot be read. (4403)."}]}
+
+
+# The end
+
+
+@pytest.mark.parametrize(("how", "workers"), [(signal.SIGINT, "1"), (signal.SIGTERM, "2")])
+async def test_a_gateway_with_open_subscriptions_stops_at_once(
+    gateway: GatewayClient, settings: Settings, tmp_path: Path, how: signal.Signals, workers: str
+) -> None:
+    discussion = await open_on_product(gateway, "PAGES")
+    with served(tmp_path / "stops", environment(settings), "--workers", workers) as stopped:
+        async with opened(stopped.port) as socket_, streamed(stopped.port, POSTED, {"id": discussion}) as stream:
+            await socket_.init()
+            await socket_.subscribe("1", POSTED, {"id": discussion})
+            await barrier(socket_)
+            begun = time.monotonic()
+
+            stopped.process.popen.send_signal(how)
+
+            assert (await socket_.closed())[0] == 1012
+            # There is no `complete`: the client knows that it should come again.
+            with contextlib.suppress(httpx.RemoteProtocolError):
+                assert await stream.receive() is None
+        await asyncio.to_thread(stopped.process.wait)
+        assert time.monotonic() - begun < 4
+        assert "Traceback" not in stopped.process.errors
+
+
+async def test_a_socket_can_be_opened_again_at_a_gateway_that_came_back(
+    gateway: GatewayClient, settings: Settings, tmp_path: Path
+) -> None:
+    discussion = await open_on_product(gateway, "EMBEDDED")
+    with served(tmp_path / "first", environment(settings)) as first:
+        async with streamed(first.port, POSTED, {"id": discussion}) as stream:
+            await post(gateway, discussion, "a")
+            assert await texts(stream, 1) == ["a"]
+            first.process.kill()
+        with served(tmp_path / "second", environment(settings), port=first.port) as second:
+            async with streamed(second.port, POSTED, {"id": discussion}) as stream:
+                await post(gateway, discussion, "b")
+                assert await texts(stream, 1) == ["b"]
+
+
+# Slow clients
+
+
+def _memory(served_: Served) -> int:
+    """The bytes of memory that the process has."""
+    status = Path(f"/proc/{served_.process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+
+
+async def test_a_client_that_stops_reading_is_dropped_while_others_go_on(
+    gateway: GatewayClient, settings: Settings, tmp_path: Path
+) -> None:
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    chosen = replace(settings, send_seconds=0.5, max_waiting_events=50)
+    with served(tmp_path / "slow", environment(chosen)) as gone, socket.socket() as slow:
+        # What the kernel holds for it is little, so that it is soon full.
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        slow.connect(("127.0.0.1", gone.port))
+        body = json.dumps({"query": POSTED, "variables": {"id": discussion}})
+        head = "POST /graphql HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\n"
+        slow.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        async with opened(gone.port) as quick:
+            await quick.init()
+            await quick.subscribe("1", POSTED, {"id": discussion})
+            await barrier(quick)
+            before, posted = _memory(gone), 0
+            async with asyncio.timeout(60):
+                while "portico_connections_unread_total 1.0" not in await _metrics(gone):
+                    await asyncio.gather(*(post(gateway, discussion, "x" * 10_000) for _ in range(25)))
+                    posted += 25
+            await texts(quick, posted)
+            await post(gateway, discussion, "last")
+
+            assert await texts(quick, 1) == ["last"]
+            assert "portico_subscriptions 1.0" in await _metrics(gone)
+            assert _memory(gone) - before < 40_000_000
+
+
+async def _metrics(served_: Served) -> str:
+    async with httpx.AsyncClient() as client:
+        return (await client.get(f"{served_.url}/metrics")).text

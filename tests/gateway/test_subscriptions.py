@@ -1,0 +1,385 @@
+"""`commentPosted`: who is told of which comments, and what an event looks like, by both protocols."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from portico.gateway.auth import Authenticator, InvalidToken
+from portico.gateway.clock import SystemClock
+from portico.gateway.settings import Settings
+from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
+from portico.schema.nodes import encode_id
+from portico.schema.roles import Role
+from tests.support.discussions import ON_EACH, delete, open_on_product, post
+from tests.support.harness import GatewayClient, running
+from tests.support.site import create_section, entry_input
+from tests.support.sockets import POSTED, Socket, listening, live, opened, streamed, texts, until
+
+EDIT = "mutation ($input: EditCommentInput!) { editComment(input: $input) { __typename } }"
+
+
+@pytest.fixture
+async def socket(port: int) -> AsyncIterator[Socket]:
+    async with opened(port) as found:
+        await found.init()
+        yield found
+
+
+# What is told
+
+
+@ON_EACH
+async def test_a_comment_comes_with_all_that_was_asked_of_it(
+    gateway: GatewayClient, socket: Socket, storage: str
+) -> None:
+    discussion = await open_on_product(gateway, storage)
+    first = await post(gateway, discussion, "first")
+    query = """subscription ($id: ID!) { new: commentPosted(discussionId: $id) {
+      __typename id slug depth author { name } text html replyCount parent { text replyCount }
+      discussion { id commentCount }
+    } }"""
+    await socket.subscribe("1", query, {"id": discussion})
+    await live(gateway)
+
+    reply = await post(gateway, discussion, "*second*", first["slug"])
+
+    assert await socket.receive() == {
+        "id": "1",
+        "type": "next",
+        "payload": {
+            "data": {
+                "new": {
+                    "__typename": "Comment",
+                    "id": reply["id"],
+                    "slug": reply["slug"],
+                    "depth": 1,
+                    "author": {"name": "poster"},
+                    "text": "*second*",
+                    "html": "<p><em>second</em></p>\n",
+                    "replyCount": 0,
+                    "parent": {"text": "first", "replyCount": 1},
+                    "discussion": {"id": discussion, "commentCount": 2},
+                }
+            }
+        },
+    }
+
+
+@ON_EACH
+async def test_comments_come_once_each_in_the_order_of_posting_and_edits_and_deletions_do_not(
+    gateway: GatewayClient, port: int, storage: str
+) -> None:
+    discussion = await open_on_product(gateway, storage)
+    other = await open_on_product(gateway, storage)
+    async with streamed(port, POSTED, {"id": discussion}) as stream:
+        for number in range(3):
+            posted = await post(gateway, discussion, str(number))
+            await post(gateway, other, "elsewhere")
+            assert await texts(stream, 1) == [str(number)]
+            token = gateway.token("poster", [])
+            await gateway.data(EDIT, {"input": {"id": posted["id"], "text": "edited"}}, token=token)
+            await delete(gateway, posted)
+        await post(gateway, discussion, "last")
+
+        assert await texts(stream, 1) == ["last"]
+
+
+async def test_comments_that_split_a_page_come_once_each(gateway: GatewayClient, port: int) -> None:
+    discussion = await open_on_product(gateway, PAGES)
+    async with streamed(port, POSTED, {"id": discussion}) as stream:
+        posting = [asyncio.create_task(post(gateway, discussion, str(number))) for number in range(110)]
+        told = await texts(stream, 110)
+        await asyncio.gather(*posting)
+        await post(gateway, discussion, "last")
+
+        assert sorted(told, key=int) == [str(number) for number in range(110)]
+        assert await texts(stream, 1) == ["last"]
+    assert await gateway.db["comment_pages"].count_documents({}) > 1
+
+
+async def test_a_call_that_is_repeated_under_its_key_tells_once(gateway: GatewayClient, socket: Socket) -> None:
+    discussion = await open_on_product(gateway, DOCUMENTS)
+    await socket.subscribe("1", POSTED, {"id": discussion})
+    await live(gateway)
+
+    await asyncio.gather(*(post(gateway, discussion, "once", idempotencyKey="a") for _ in range(5)))
+    await post(gateway, discussion, "last")
+
+    assert await texts(socket, 2) == ["once", "last"]
+
+
+@pytest.mark.parametrize("executor", ["compiled", "reference"])
+async def test_both_executors_answer_alike(settings: Settings, executor: Any) -> None:
+    query = """subscription ($id: ID!, $with: Boolean! = false) { commentPosted(discussionId: $id) {
+      ...all author @include(if: $with) { id } } }
+      fragment all on Comment { text posted parent { id } discussion { subject { __typename } } }"""
+    async with running(replace(settings, executor=executor)) as gateway, listening(gateway) as port:
+        discussion = await open_on_product(gateway, DOCUMENTS)
+        async with streamed(port, query, {"id": discussion}) as stream:
+            await post(gateway, discussion, "a")
+            event = await stream.receive()
+
+    assert event is not None
+    comment = event[1]["data"]["commentPosted"]
+    assert comment.pop("posted").endswith("Z")
+    assert event == (
+        "next",
+        {
+            "data": {
+                "commentPosted": {
+                    "text": "a",
+                    "parent": None,
+                    "discussion": {"subject": {"__typename": "GeneralProduct"}},
+                }
+            }
+        },
+    )
+
+
+async def test_subscriptions_of_one_connection_are_apart(gateway: GatewayClient, socket: Socket) -> None:
+    one, two = await open_on_product(gateway, DOCUMENTS), await open_on_product(gateway, PAGES)
+    await socket.subscribe("1", POSTED, {"id": one})
+    await socket.subscribe("2", POSTED, {"id": two})
+    await socket.subscribe("3", POSTED, {"id": one})
+    await live(gateway, 3)
+
+    await post(gateway, one, "a")
+    assert {(await socket.receive())["id"] for _ in range(2)} == {"1", "3"}
+    await socket.send({"id": "1", "type": "complete"})
+    await until(lambda: gateway.state.live.counts.listeners == 2)
+    await post(gateway, one, "b")
+    await post(gateway, two, "c")
+
+    assert {(await socket.receive())["id"] for _ in range(2)} == {"2", "3"}
+    assert gateway.state.live.counts.streams == 1
+
+
+async def test_a_query_that_is_sent_behind_a_subscription_and_its_events_leave_no_comment_out(
+    gateway: GatewayClient, port: int
+) -> None:
+    discussion = await open_on_product(gateway, DOCUMENTS)
+    listed = "query ($id: ID!) { node(id: $id) { ... on Discussion { comments(first: 100) { nodes { text } } } } }"
+    stop = asyncio.Event()
+    posted: list[str] = []
+
+    async def keep_posting() -> None:
+        while not stop.is_set():
+            await post(gateway, discussion, str(len(posted)))
+            posted.append(str(len(posted)))
+
+    posting = asyncio.create_task(keep_posting())
+    for _ in range(5):
+        async with opened(port) as socket:
+            await socket.init()
+            await socket.subscribe("s", POSTED, {"id": discussion})
+            await socket.subscribe("q", listed, {"id": discussion})
+            seen: set[str] = set()
+            is_listed = False
+            goal = len(posted) + 10
+            while not is_listed or str(goal) not in seen:
+                message = await socket.receive()
+                if message["id"] == "q":
+                    is_listed = True
+                    nodes = message["payload"]["data"]["node"]["comments"]["nodes"] if "payload" in message else ()
+                    seen |= {node["text"] for node in nodes}
+                else:
+                    seen.add(message["payload"]["data"]["commentPosted"]["text"])
+            assert {str(number) for number in range(goal)} <= seen
+        if len(posted) > 60:
+            break
+    stop.set()
+    await posting
+
+
+# Who is told
+
+
+async def test_a_discussion_that_is_none_ends_it_at_once(gateway: GatewayClient, port: int, socket: Socket) -> None:
+    discussion = await open_on_product(gateway, DOCUMENTS)
+    await gateway.db["discussions"].delete_many({})
+
+    for key in ("nonsense", encode_id("Product", "a"), discussion):
+        await socket.subscribe("1", POSTED, {"id": key})
+        message = await socket.receive()
+        assert (message["id"], message["type"]) == ("1", "error")
+        assert message["payload"][0]["extensions"] == {"code": "NOT_FOUND"}
+        assert message["payload"][0]["path"] == ["commentPosted"]
+        async with streamed(port, POSTED, {"id": key}) as stream:
+            event = await stream.receive()
+            assert event is not None
+            assert event[1]["errors"][0]["extensions"] == {"code": "NOT_FOUND"}
+            assert "data" not in event[1]
+            assert await stream.receive() == ("complete", None)
+    assert gateway.state.live.counts.streams == 0
+
+
+async def open_on_entry(gateway: GatewayClient) -> str:
+    """A discussion on an entry of a blog that everybody may see."""
+    blog = await create_section(gateway, kind="BLOG")
+    created = await gateway.result("createBlogEntry", entry_input(blog))
+    opened_ = await gateway.result("openDiscussion", {"subjectId": created["content"]["id"], "storage": DOCUMENTS})
+    found: str = opened_["discussion"]["id"]
+    return found
+
+
+async def hide(gateway: GatewayClient) -> None:
+    """Makes drafts of all entries."""
+    await gateway.db["cms.nodes"].update_many({}, {"$set": {"visible_from": None, "detail.publish_on": None}})
+
+
+async def test_who_may_not_see_the_subject_any_more_is_told_of_nothing(gateway: GatewayClient, port: int) -> None:
+    discussion = await open_on_entry(gateway)
+    editor = gateway.token("ed", [Role.EDITOR])
+    async with (
+        streamed(port, POSTED, {"id": discussion}) as reader,
+        streamed(port, POSTED, {"id": discussion}, token=editor) as writer,
+    ):
+        await post(gateway, discussion, "seen")
+        assert await texts(reader, 1) == ["seen"]
+        await hide(gateway)
+        await post(gateway, discussion, "hidden", roles=[Role.EDITOR])
+
+        event = await reader.receive()
+        assert event is not None
+        assert event[1]["errors"][0]["extensions"] == {"code": "NOT_FOUND"}
+        assert "data" not in event[1]
+        assert await reader.receive() == ("complete", None)
+        assert await texts(writer, 2) == ["seen", "hidden"]
+    async with streamed(port, POSTED, {"id": discussion}) as again:
+        event = await again.receive()
+        assert event is not None
+        assert event[1]["errors"][0]["extensions"] == {"code": "NOT_FOUND"}
+
+
+async def test_the_token_is_looked_at_for_each_event(
+    gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    discussion = await open_on_product(gateway, DOCUMENTS)
+    identify = gateway.state.authenticator.identify
+    withdrawn = gateway.token("ann")
+
+    async def without(authorization: str | None) -> Any:
+        if authorization is not None and withdrawn in authorization:
+            raise InvalidToken("The token's signature does not match.")
+        return await identify(authorization)
+
+    async with opened(port) as socket, streamed(port, POSTED, {"id": discussion}, token=withdrawn) as stream:
+        await socket.init(withdrawn)
+        await socket.subscribe("1", POSTED, {"id": discussion})
+        await live(gateway, 2)
+        monkeypatch.setattr(gateway.state.authenticator, "identify", without)
+        await post(gateway, discussion)
+
+        assert await socket.closed() == (4403, "The token's signature does not match.")
+        event = await stream.receive()
+        assert event is not None
+        assert event[1]["errors"][0]["extensions"] == {"code": "UNAUTHENTICATED"}
+        assert await stream.receive() == ("complete", None)
+
+
+async def test_a_stream_ends_with_its_token(gateway: GatewayClient, port: int) -> None:
+    discussion = await open_on_product(gateway, DOCUMENTS)
+    # A token counts for ten seconds more than it says, for clocks that differ.
+    almost = SystemClock().now() - timedelta(seconds=9)
+    token = Authenticator(gateway.settings).issue("ann", [], now=almost, lasts=timedelta(seconds=1))
+
+    async with streamed(port, POSTED, {"id": discussion}, token=token) as stream:
+        event = await stream.receive()
+
+    assert event is not None
+    assert event[1] == {"errors": [{"message": "The token has expired.", "extensions": {"code": "UNAUTHENTICATED"}}]}
+
+
+# What it costs
+
+
+async def test_many_subscribers_cost_one_stream_and_one_look_at_each_comment(gateway: GatewayClient, port: int) -> None:
+    discussion = await open_on_product(gateway, DOCUMENTS)
+    async with contextlib.AsyncExitStack() as stack:
+        sockets = [await stack.enter_async_context(opened(port)) for _ in range(10)]
+        for socket in sockets:
+            await socket.init()
+            for number in range(10):
+                await socket.subscribe(str(number), POSTED, {"id": discussion})
+        await live(gateway, 100)
+        gateway.commands.clear()
+
+        await post(gateway, discussion, "a")
+        posting = [name for name in gateway.commands.names() if "getMore" not in name]
+        for socket in sockets:
+            assert await texts(socket, 10) == ["a"] * 10
+
+        sent = [name for name in gateway.commands.names() if "getMore" not in name]
+        # The comment, its discussion and what is discussed, whoever is told of it.
+        assert Counter(sent[len(posting) :]) <= Counter({"find comments": 1, "find discussions": 1, "find products": 1})
+        assert gateway.state.live.counts.streams == 1
+        assert gateway.state.live.counts.deliveries == 100
+
+
+async def test_the_limits_of_a_query_are_those_of_an_event(settings: Settings) -> None:
+    deep = "subscription ($id: ID!) { commentPosted(discussionId: $id) { parent { parent { parent { id } } } } }"
+    async with running(replace(settings, max_depth=4)) as gateway, listening(gateway) as port:
+        async with streamed(port, deep, {"id": "x"}) as stream:
+            event = await stream.receive()
+        async with opened(port) as socket:
+            await socket.init()
+            await socket.subscribe("1", deep, {"id": "x"})
+            message = await socket.receive()
+
+    assert event is not None
+    assert event[1]["errors"][0]["extensions"] == {"code": "OPERATION_TOO_COMPLEX"}
+    assert message["type"] == "error"
+    assert message["payload"][0]["extensions"] == {"code": "OPERATION_TOO_COMPLEX"}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_who_does_not_take_a_stream_is_told_how_to_ask(gateway: GatewayClient, method: str) -> None:
+    given = {"query": POSTED, "variables": {"id": "x"}}
+    body = {"json": given} if method == "POST" else {"params": {**given, "variables": json.dumps(given["variables"])}}
+
+    response = await gateway.http.request(method, "/graphql", **body)  # type: ignore[arg-type]
+
+    assert response.status_code == 406
+    (error,) = response.json()["errors"]
+    assert error["extensions"] == {"code": "NOT_ACCEPTABLE"}
+    assert error["message"] == "A subscription is answered as text/event-stream, or over a WebSocket."
+
+
+async def test_a_request_in_parts_is_no_way_to_subscribe(gateway: GatewayClient) -> None:
+    given = {"operations": json.dumps({"query": POSTED, "variables": {"id": "x"}}), "map": "{}"}
+    parts = {name: (None, value) for name, value in given.items()}
+
+    headers = {"graphql-require-preflight": "true"}
+    response = await gateway.http.post("/graphql", files=parts, headers=headers)
+
+    assert response.status_code == 406
+    assert response.json()["errors"][0]["extensions"] == {"code": "NOT_ACCEPTABLE"}
+
+
+async def test_the_metrics_count_who_listens_and_what_they_were_told(gateway: GatewayClient, socket: Socket) -> None:
+    discussion = await open_on_product(gateway, DOCUMENTS)
+    await socket.subscribe("1", POSTED, {"id": discussion})
+    await live(gateway)
+    await post(gateway, discussion, "a")
+    await texts(socket, 1)
+
+    shown = (await gateway.http.get("/metrics")).text
+
+    for line in (
+        "portico_sockets 1.0",
+        "portico_subscriptions 1.0",
+        "portico_change_streams_total 1.0",
+        "portico_change_stream_interruptions_total 0.0",
+        "portico_events_total 1.0",
+        "portico_events_delivered_total 1.0",
+    ):
+        assert f"\n{line}\n" in shown

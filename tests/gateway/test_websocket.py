@@ -1,0 +1,246 @@
+"""GraphQL over a WebSocket, message by message: what the protocol asks for, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pymongo.errors import ConnectionFailure
+from starlette.datastructures import Headers
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from portico.gateway.auth import Authenticator, KeysUnavailable
+from portico.gateway.clock import SystemClock
+from portico.gateway.http.websocket import may_connect
+from portico.gateway.settings import Settings
+from tests.support.harness import GatewayClient, running
+from tests.support.sockets import Socket, opened, subscribe
+
+VIEWER = "{ viewer { subject } }"
+INIT = {"type": "connection_init"}
+ORIGIN = "https://shop.example"
+
+
+@pytest.fixture
+async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
+    chosen = replace(settings, init_seconds=0.3, max_operations=3, max_body_bytes=5_000, cors_origins=ORIGIN)
+    async with running(chosen) as client:
+        yield client
+
+
+# Opening
+
+
+async def test_a_connection_is_acknowledged_and_speaks_the_protocol(socket: Socket) -> None:
+    await socket.send({**INIT, "payload": None})
+
+    assert await socket.receive() == {"type": "connection_ack"}
+    assert socket.connection.subprotocol == "graphql-transport-ws"
+
+
+async def test_a_client_of_another_protocol_is_refused(port: int) -> None:
+    for subprotocol in (None, "graphql-ws", "soap"):
+        async with opened(port, subprotocol=subprotocol) as socket:
+            assert await socket.closed() == (4406, "Subprotocol not acceptable")
+
+
+async def test_who_says_nothing_is_closed_after_a_while(socket: Socket) -> None:
+    begun = time.monotonic()
+
+    assert await socket.closed() == (4408, "Connection initialisation timeout")
+    assert 0.2 < time.monotonic() - begun < 5
+
+
+async def test_who_has_begun_in_time_stays_connected(socket: Socket) -> None:
+    await socket.init()
+    await asyncio.sleep(0.5)
+    await socket.send({"type": "ping"})
+
+    assert await socket.receive() == {"type": "pong"}
+
+
+async def test_a_second_init_closes_it(socket: Socket) -> None:
+    await socket.init()
+    await socket.send(INIT)
+
+    assert await socket.closed() == (4429, "Too many initialisation requests")
+
+
+async def test_an_operation_before_the_acknowledgement_closes_it(socket: Socket) -> None:
+    await socket.send(subscribe())
+
+    assert await socket.closed() == (4401, "Unauthorized")
+
+
+async def test_there_is_a_socket_nowhere_else(port: int) -> None:
+    for path in ("/", "/graphiql", "/graphql/x"):
+        with pytest.raises(InvalidStatus, match="403"):
+            await connect(f"ws://127.0.0.1:{port}{path}", proxy=None)
+
+
+# Who asks
+
+
+async def test_the_token_is_in_the_first_message(gateway: GatewayClient, port: int) -> None:
+    for name in ("Authorization", "authorization"):
+        async with opened(port) as socket:
+            await socket.send({**INIT, "payload": {name: f"Bearer {gateway.token('ann')}"}})
+            await socket.receive()
+            await socket.send(subscribe())
+
+            assert (await socket.receive())["payload"] == {"data": {"viewer": {"subject": "ann"}}}
+
+
+async def test_a_program_may_send_the_token_as_a_header(gateway: GatewayClient, port: int) -> None:
+    async with opened(port, headers={"authorization": f"Bearer {gateway.token('ann')}"}) as socket:
+        await socket.init()
+        await socket.send(subscribe())
+
+        assert (await socket.receive())["payload"] == {"data": {"viewer": {"subject": "ann"}}}
+
+
+async def test_without_a_token_the_caller_is_anonymous(socket: Socket) -> None:
+    await socket.init()
+    await socket.send(subscribe())
+
+    assert (await socket.receive())["payload"] == {"data": {"viewer": None}}
+
+
+async def test_a_token_that_is_not_good_closes_it(port: int) -> None:
+    for given, reason in (
+        ("Bearer nonsense", "The token cannot be read."),
+        ("nonsense", "The Authorization header must be `Bearer` and a token."),
+        (17, "`Authorization` must be `Bearer` and a token."),
+    ):
+        async with opened(port) as socket:
+            await socket.send({**INIT, "payload": {"Authorization": given}})
+
+            assert await socket.closed() == (4403, reason)
+
+
+async def test_a_token_that_cannot_be_checked_just_now_asks_to_come_again(
+    gateway: GatewayClient, socket: Socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_keys(_authorization: str | None) -> Any:
+        raise KeysUnavailable
+
+    monkeypatch.setattr(gateway.state.authenticator, "identify", no_keys)
+    await socket.send(INIT)
+
+    assert await socket.closed() == (1013, "The keys that check tokens cannot be read just now.")
+
+
+async def test_the_connection_ends_with_the_token(gateway: GatewayClient, port: int) -> None:
+    # A token counts for ten seconds more than it says, for clocks that differ.
+    almost = SystemClock().now() - timedelta(seconds=9)
+    token = Authenticator(gateway.settings).issue("ann", [], now=almost, lasts=timedelta(seconds=1))
+    async with opened(port) as socket:
+        await socket.init(token)
+
+        assert await socket.closed() == (4403, "The token has expired.")
+
+
+async def test_only_pages_of_the_gateway_and_of_named_origins_may_open_one(port: int) -> None:
+    for origin in (None, ORIGIN, f"http://127.0.0.1:{port}", f"https://127.0.0.1:{port}"):
+        async with opened(port, origin=origin) as socket:
+            await socket.init()
+    for origin in (
+        "http://127.0.0.1",
+        "https://evil.example",
+        "https://shop.example.evil.example",
+        "null",
+        "http://[",
+        "http://127.0.0.1:x",
+        f"ftp://127.0.0.1:{port}",
+    ):
+        with pytest.raises(InvalidStatus, match="403"):
+            async with opened(port, origin=origin):
+                pass
+
+
+async def test_any_page_may_open_one_where_any_origin_may_ask() -> None:
+    headers = Headers({"origin": "https://evil.example", "host": "shop.example"})
+
+    assert may_connect(headers, Settings(cors_origins="*"))
+    assert not may_connect(headers, Settings())
+    assert may_connect(Headers({"origin": "https://shop.example", "host": "shop.example:443"}), Settings())
+
+
+# Messages
+
+
+INVALID: list[tuple[Any, str]] = [
+    (b"{}", "it must be a text"),
+    ("{", "it is no JSON"),
+    ("[" * 3_000, "it is no JSON"),
+    ("[]", "it must be an object"),
+    ("{}", "there is no such type"),
+    ({"type": "connection_ack"}, "there is no such type"),
+    ({"type": "next", "id": "1"}, "there is no such type"),
+    ({"type": ["ping"]}, "there is no such type"),
+    ({"type": "ping", "payload": 1}, "`payload` must be an object"),
+    ({"type": "pong", "payload": []}, "`payload` must be an object"),
+    ({"type": "complete"}, "`id` must be a text, and not be empty"),
+    ({"type": "complete", "id": 1}, "`id` must be a text, and not be empty"),
+    (subscribe(key=""), "`id` must be a text, and not be empty"),
+    (subscribe(key=None), "`id` must be a text, and not be empty"),
+    ({"type": "subscribe", "id": "1"}, "`query` must be the text of an operation."),
+    (subscribe(query=1), "`query` must be the text of an operation."),
+    (subscribe(variables=[]), "`variables` must be an object."),
+    (subscribe(operationName=1), "`operationName` must be a text."),
+    (subscribe(extensions=1), "`extensions` must be an object."),
+]
+
+
+async def test_a_message_that_is_none_of_the_protocol_closes_it(port: int) -> None:
+    for message, reason in INVALID:
+        async with opened(port) as socket:
+            await socket.init()
+            await socket.send(message)
+
+            assert await socket.closed() == (4400, f"Invalid message: {reason}"), message
+
+
+async def test_a_message_that_is_too_long_closes_it(socket: Socket) -> None:
+    await socket.init()
+    await socket.send(subscribe(query=VIEWER + " " * 5_000))
+
+    assert (await socket.closed())[0] == 1009
+
+
+async def test_pings_are_answered_also_before_the_first_message(socket: Socket) -> None:
+    await socket.send({"type": "ping"})
+    await socket.send({"type": "ping", "payload": {"number": 1}})
+    await socket.send({"type": "pong"})
+
+    assert await socket.receive() == {"type": "pong"}
+    assert await socket.receive() == {"type": "pong", "payload": {"number": 1}}
+
+
+async def test_a_fault_of_the_connection_closes_it(
+    gateway: GatewayClient, socket: Socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_authorization: str | None) -> Any:
+        raise ConnectionFailure("a secret")
+
+    monkeypatch.setattr(gateway.state.authenticator, "identify", fail)
+    await socket.send(INIT)
+
+    assert await socket.closed() == (4500, "Internal server error")
+
+
+# The end
+
+
+async def test_a_gateway_that_stops_says_so(gateway: GatewayClient, socket: Socket) -> None:
+    await socket.init()
+
+    gateway.app.state.gateway.stop_streams()
+
+    assert await socket.closed() == (1012, "The gateway stops")

@@ -1,0 +1,226 @@
+"""Operations of every kind over a WebSocket: side by side, given up, and finished all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from portico.gateway.settings import Settings
+from tests.support.harness import MUTATIONS, GatewayClient, category_input, running
+from tests.support.sockets import Socket, listening, opened, subscribe, until
+
+VIEWER = "{ viewer { subject } }"
+PRODUCTS = "products(first: 100) {{ nodes {{ title sku nonce categories {{ {0} }} }} }}"
+MANY = f"{{ {PRODUCTS.format(PRODUCTS.format('id'))} }}"
+CREATE = MUTATIONS["createCategory"]
+SLOW = '{ category(slug: "slow") { name } }'
+
+
+@pytest.fixture
+async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
+    chosen = replace(settings, max_operations=3)
+    async with running(chosen) as client:
+        yield client
+
+
+class Slow:
+    """Holds what has to do with categories until it is told. What is under way has begun, and not ended."""
+
+    def __init__(self, gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun = self.ended = 0
+        self.go_on = asyncio.Event()
+        self._execute = gateway.state.executor.execute
+        monkeypatch.setattr(gateway.state.executor, "execute", self._slowly)
+
+    @property
+    def under_way(self) -> int:
+        return self.begun - self.ended
+
+    async def _slowly(self, text: str, **more: Any) -> Any:
+        if "ategory" not in text:
+            return await self._execute(text, **more)
+        self.begun += 1
+        more["context"].is_write = "mutation" in text
+        try:
+            await self.go_on.wait()
+            return await self._execute(text, **more)
+        finally:
+            self.ended += 1
+
+
+@pytest.fixture
+def slow(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> Slow:
+    return Slow(gateway, monkeypatch)
+
+
+# Operations
+
+
+async def test_a_query_answers_once_and_completes(socket: Socket) -> None:
+    await socket.init()
+    await socket.send(subscribe("a", "query A { __typename } query B { viewer { subject } }", operationName="A"))
+
+    assert await socket.receive() == {"id": "a", "type": "next", "payload": {"data": {"__typename": "Query"}}}
+    assert await socket.receive() == {"id": "a", "type": "complete"}
+
+
+async def test_a_mutation_takes_variables_and_the_caller_of_the_connection(
+    gateway: GatewayClient, socket: Socket
+) -> None:
+    await socket.init(gateway.token())
+    await socket.subscribe("1", CREATE, {"input": category_input(slug="a")})
+
+    answer = await socket.receive()
+    assert answer["payload"]["data"]["createCategory"]["category"]["slug"] == "a"
+    assert await socket.receive() == {"id": "1", "type": "complete"}
+
+
+async def test_what_goes_wrong_in_a_field_comes_with_the_data(gateway: GatewayClient, socket: Socket) -> None:
+    await socket.init()
+    await socket.subscribe("1", CREATE, {"input": category_input()})
+
+    payload = (await socket.receive())["payload"]
+    assert payload["data"] == {"createCategory": None}
+    assert payload["errors"][0]["extensions"] == {"code": "UNAUTHENTICATED"}
+    assert (await socket.receive())["type"] == "complete"
+    assert await gateway.db["categories"].count_documents({}) == 0
+
+
+async def test_an_operation_that_cannot_be_run_ends_with_an_error_and_leaves_the_others_alone(socket: Socket) -> None:
+    await socket.init()
+    for query, code in (
+        ("{", "GRAPHQL_PARSE_FAILED"),
+        ("{ nothing }", "GRAPHQL_VALIDATION_FAILED"),
+        ("subscription { __typename }", "GRAPHQL_VALIDATION_FAILED"),
+        ("query ($id: ID!) { node(id: $id) { id } }", "BAD_USER_INPUT"),
+        ("query A { __typename } query B { __typename }", "BAD_USER_INPUT"),
+        (MANY, "OPERATION_TOO_COMPLEX"),
+    ):
+        # The id is free again each time.
+        await socket.subscribe("1", query)
+
+        message = await socket.receive()
+        assert (message["id"], message["type"]) == ("1", "error")
+        assert [error["extensions"]["code"] for error in message["payload"]] == [code]
+    await socket.subscribe("1", VIEWER)
+    assert (await socket.receive())["type"] == "next"
+
+
+async def test_an_id_that_is_in_use_closes_it(gateway: GatewayClient, socket: Socket, slow: Slow) -> None:
+    await socket.init()
+    key = "é" * 100
+    await socket.send(subscribe(key, SLOW))
+    await until(lambda: slow.begun == 1)
+    await socket.send(subscribe(key))
+
+    code, reason = await socket.closed()
+    assert code == 4409
+    # A reason has 123 bytes at most.
+    assert reason == "Subscriber for " + "é" * 54
+    assert gateway.state.live.counts.sockets == 0
+
+
+async def test_a_query_may_ask_for_its_plan(settings: Settings) -> None:
+    async with (
+        running(replace(settings, show_plans=True)) as gateway,
+        listening(gateway) as port,
+        opened(port) as socket,
+    ):
+        await socket.init()
+        await socket.send(subscribe(extensions={"plan": True}))
+
+        assert (await socket.receive())["payload"]["extensions"]["plan"]["executor"] == gateway.settings.executor
+
+
+async def test_operations_run_side_by_side_up_to_a_bound(socket: Socket, slow: Slow) -> None:
+    await socket.init()
+    for key in "abc":
+        await socket.send(subscribe(key, SLOW))
+    await until(lambda: slow.begun == 3)
+    await socket.send(subscribe("d"))
+
+    refused = await socket.receive()
+    assert (refused["id"], refused["type"]) == ("d", "error")
+    assert refused["payload"][0]["extensions"] == {"code": "TOO_MANY_OPERATIONS"}
+    slow.go_on.set()
+    assert {(await socket.receive())["id"] for _ in range(6)} == set("abc")
+
+
+async def test_a_query_that_its_client_completes_is_given_up_and_answers_nothing(socket: Socket, slow: Slow) -> None:
+    await socket.init()
+    await socket.send(subscribe("a", SLOW))
+    await until(lambda: slow.begun == 1)
+    await socket.send({"id": "a", "type": "complete"})
+    await until(lambda: slow.ended == 1)
+    await socket.send({"id": "a", "type": "complete"})
+    await socket.send(subscribe("a"))
+
+    assert await socket.receive() == {"id": "a", "type": "next", "payload": {"data": {"viewer": None}}}
+
+
+@pytest.mark.parametrize("how", ["complete", "close", "break"])
+async def test_a_mutation_goes_on_to_its_end_whatever_its_client_does(
+    gateway: GatewayClient, port: int, slow: Slow, how: str
+) -> None:
+    async with opened(port) as socket:
+        await socket.init(gateway.token())
+        await socket.subscribe("a", CREATE, {"input": category_input(slug="kept")})
+        await until(lambda: slow.begun == 1)
+        if how == "complete":
+            await socket.send({"id": "a", "type": "complete"})
+            await socket.send({"type": "ping"})
+            assert await socket.receive() == {"type": "pong"}
+        elif how == "close":
+            await socket.connection.close()
+        else:
+            socket.connection.transport.abort()
+        await asyncio.sleep(0.05)
+        slow.go_on.set()
+        await until(lambda: slow.ended == 1)
+        await until(lambda: not slow.under_way)
+        assert await gateway.db["categories"].count_documents({"slug": "kept", "pending": None}) == 1
+        if how == "complete":
+            await socket.send({"type": "ping"})
+            assert await socket.receive() == {"type": "pong"}
+
+
+@pytest.mark.parametrize("how", ["close", "break"])
+async def test_a_query_ends_with_its_connection(gateway: GatewayClient, port: int, slow: Slow, how: str) -> None:
+    async with opened(port) as socket:
+        await socket.init()
+        await socket.send(subscribe("a", SLOW))
+        await until(lambda: slow.begun == 1)
+        if how == "close":
+            await socket.connection.close()
+        else:
+            socket.connection.transport.abort()
+
+        await until(lambda: slow.ended == 1)
+    await until(lambda: gateway.state.live.counts.sockets == 0)
+    assert slow.begun == 1
+    assert not slow.under_way
+
+
+async def test_a_fault_shows_its_request_id_alone_and_ends_one_operation(
+    gateway: GatewayClient, socket: Socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("a secret")
+
+    await socket.init()
+    with monkeypatch.context() as patched:
+        patched.setattr(gateway.state.executor, "execute", fail)
+        await socket.send(subscribe())
+        message = await socket.receive()
+    await socket.send(subscribe())
+
+    assert message["type"] == "error"
+    assert message["payload"][0]["extensions"]["code"] == "INTERNAL"
+    assert len(message["payload"][0]["extensions"]["requestId"]) == 32
+    assert "secret" not in json.dumps(message)
+    assert (await socket.receive())["type"] == "next"

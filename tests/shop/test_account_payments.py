@@ -1,0 +1,176 @@
+"""Paying a cart by account: the money goes to the shop, once, or stays where it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from portico.resolvers.accounts.accounts import shop_account_id
+from portico.schema.nodes import encode_id
+from tests.support.accounts import assert_money, balances, open_account, transfer_input
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, stops_of
+from tests.support.interruptions import crashing
+from tests.support.shop import (
+    SHOP_JOBS,
+    add_input,
+    anonymously,
+    cart_of,
+    checkout_input,
+    new_cart,
+    nothing_under_way,
+    stock_of,
+    stock_up,
+)
+
+PRICE = 1000
+SHOP = encode_id("Account", shop_account_id("USD"))
+
+
+async def full_cart(gateway: GatewayClient) -> tuple[str, str]:
+    """A cart with two units of a SKU, and the SKU."""
+    sku = await stock_up(gateway, price=PRICE)
+    return await new_cart(gateway, **{sku: 2}), sku
+
+
+def paid_by(cart: str, account: str) -> dict[str, Any]:
+    return checkout_input(cart, payment={"accountId": account})
+
+
+async def assert_unsold(gateway: GatewayClient, cart: str, sku: str) -> None:
+    assert (await cart_of(gateway, cart))["status"] == "ACTIVE"
+    assert await stock_of(gateway, sku) == (8, 2, 0)
+    await nothing_under_way(gateway.db)
+
+
+async def test_the_total_goes_from_the_buyers_account_to_the_shops(gateway: GatewayClient) -> None:
+    account = await open_account(gateway.db, 5 * PRICE)
+    cart, sku = await full_cart(gateway)
+
+    done = await gateway.result("checkout", paid_by(cart, account))
+
+    assert done["__typename"] == "CheckoutPayload"
+    (record,) = await gateway.db["transfers"].find({"source": {"$ne": None}}).to_list()
+    assert done["order"]["paymentReference"] == f"transfer-{record['_id']}"
+    assert await balances(gateway.db, account, SHOP) == [3 * PRICE, 2 * PRICE]
+    assert await stock_of(gateway, sku) == (8, 0, 2)
+    await assert_money(gateway, 5 * PRICE)
+
+
+async def test_the_buyer_sees_the_transfer_and_the_name_of_the_shop_alone(gateway: GatewayClient) -> None:
+    account = await open_account(gateway.db, 5 * PRICE)
+    cart, _ = await full_cart(gateway)
+    done = await gateway.result("checkout", paid_by(cart, account))
+    transfer = encode_id("Transfer", done["order"]["paymentReference"].removeprefix("transfer-"))
+    text = "query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Transfer { destination { name } } } }"
+
+    assert await gateway.data(text, {"ids": [transfer, SHOP]}) == {
+        "nodes": [{"destination": {"name": "The shop"}}, None]
+    }
+    assert await gateway.data(text, {"ids": [transfer, SHOP]}, token=None) == {"nodes": [None, None]}
+
+
+async def test_too_little_money_leaves_the_cart_as_it_was_and_more_can_pay_for_it(gateway: GatewayClient) -> None:
+    account, full = await open_account(gateway.db, 2 * PRICE - 1), await open_account(gateway.db, 10)
+    cart, sku = await full_cart(gateway)
+    given = paid_by(cart, account)
+
+    refused = await gateway.result("checkout", given)
+    await assert_unsold(gateway, cart, sku)
+    await gateway.result("transfer", transfer_input(full, account, 1))
+    again = await gateway.result("checkout", given)
+    paid = await gateway.result("checkout", paid_by(cart, account))
+
+    # What a call was told it is told again; another call is another checkout.
+    assert refused == again
+    assert refused["__typename"] == "InsufficientFunds"
+    assert paid["__typename"] == "CheckoutPayload"
+    assert await balances(gateway.db, account, SHOP) == [0, 2 * PRICE]
+
+
+async def test_only_an_account_of_the_buyers_in_the_carts_currency_pays(gateway: GatewayClient) -> None:
+    cart, sku = await full_cart(gateway)
+    theirs = await open_account(gateway.db, 5 * PRICE, owner="another")
+    euros = await open_account(gateway.db, 5 * PRICE, currency="EUR")
+    nothing = encode_id("Account", "0" * 24)
+
+    told = [await gateway.result("checkout", paid_by(cart, account)) for account in (theirs, SHOP, nothing, euros)]
+
+    assert [one["__typename"] for one in told] == ["NotFound", "NotFound", "NotFound", "PaymentDeclined"]
+    assert told[3]["message"] == "The account is in EUR, the cart in USD."
+    await assert_unsold(gateway, cart, sku)
+    await assert_money(gateway, 10 * PRICE)
+
+
+async def test_a_caller_without_a_token_has_no_account(gateway: GatewayClient) -> None:
+    account = await open_account(gateway.db, 5 * PRICE)
+    sku = await stock_up(gateway, price=PRICE)
+    cart = (await anonymously(gateway, "createCart", {}))["cart"]["id"]
+    await anonymously(gateway, "addItemToCart", add_input(cart, sku))
+
+    told = await anonymously(gateway, "checkout", paid_by(cart, account))
+
+    assert told["__typename"] == "NotFound"
+    assert await balances(gateway.db, account) == [5 * PRICE]
+
+
+async def test_a_cart_that_costs_nothing_is_bought_for_nothing(gateway: GatewayClient) -> None:
+    account = await open_account(gateway.db)
+    sku = await stock_up(gateway, price=0)
+    cart = await new_cart(gateway, **{sku: 2})
+
+    assert (await gateway.result("checkout", paid_by(cart, account)))["__typename"] == "CheckoutPayload"
+    await assert_money(gateway, 0)
+
+
+@pytest.mark.parametrize("amount", [5 * PRICE, PRICE], ids=["enough", "too little"])
+@pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
+async def test_a_checkout_that_stops_anywhere_is_paid_for_once_or_not_at_all(
+    gateway: GatewayClient, clock: SettableClock, amount: int, *, jobs_first: bool
+) -> None:
+    for stop in stops_of(jobs_first=jobs_first):
+        for collection in ("products", "stock", "carts", "orders", "operations", "accounts", "transfers"):
+            await gateway.db[collection].delete_many({})
+        account = await open_account(gateway.db, amount)
+        cart, sku = await full_cart(gateway)
+        given = paid_by(cart, account)
+        with crashing(gateway, stop) as faulty:
+            await gateway.ask(MUTATIONS["checkout"], {"input": given})
+        clock.advance(seconds=40)
+        if jobs_first:
+            for _ in range(2):
+                await run_jobs(gateway, clock, *SHOP_JOBS)
+            orders = await gateway.db["orders"].count_documents({})
+            assert await balances(gateway.db, account) == [amount - 2 * PRICE * orders], stop
+            await nothing_under_way(gateway.db)
+            await assert_money(gateway, amount)
+
+        told = [await gateway.result("checkout", given) for _ in range(2)]
+
+        assert told[0] == told[1]
+        if amount < 2 * PRICE:
+            assert told[0]["__typename"] == "InsufficientFunds", stop
+            await assert_unsold(gateway, cart, sku)
+        else:
+            assert told[0]["__typename"] == "CheckoutPayload", stop
+            assert await balances(gateway.db, account, SHOP) == [amount - 2 * PRICE, 2 * PRICE]
+            assert await stock_of(gateway, sku) == (8, 0, 2)
+        await assert_money(gateway, amount)
+        if not faulty.has_crashed:
+            break
+    assert stop > 8
+
+
+async def test_many_carts_at_once_are_paid_for_as_long_as_the_money_lasts(gateway: GatewayClient) -> None:
+    account = await open_account(gateway.db, 7 * PRICE)
+    sku = await stock_up(gateway, units=20, price=PRICE)
+    carts = [await new_cart(gateway, **{sku: 1}) for _ in range(12)]
+
+    told = await asyncio.gather(*(gateway.result("checkout", paid_by(cart, account)) for cart in carts))
+
+    assert sorted(one["__typename"] for one in told) == ["CheckoutPayload"] * 7 + ["InsufficientFunds"] * 5
+    assert await balances(gateway.db, account, SHOP) == [0, 7 * PRICE]
+    assert await stock_of(gateway, sku) == (8, 5, 7)
+    await nothing_under_way(gateway.db)
+    await assert_money(gateway, 7 * PRICE)

@@ -1,0 +1,248 @@
+"""Checkouts and orders, as buyers see them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.shop import (
+    Provider,
+    add_input,
+    anonymously,
+    cart_of,
+    checkout_input,
+    new_cart,
+    nothing_under_way,
+    quantities,
+    stock_of,
+    stock_up,
+    update_input,
+)
+
+ORDERS = "query ($after: String) { viewer { orders(first: 2, after: $after) { nodes { id } pageInfo { endCursor } } } }"
+
+
+async def test_a_cart_becomes_an_order(gateway: GatewayClient, provider: Provider) -> None:
+    one, other = await stock_up(gateway, price=1000), await stock_up(gateway, price=250)
+    cart = await new_cart(gateway, **{one: 2, other: 4})
+
+    done = await gateway.result("checkout", checkout_input(cart))
+
+    assert done["__typename"] == "CheckoutPayload"
+    assert (done["cart"]["status"], done["cart"]["expiresAt"]) == ("COMPLETE", None)
+    order = done["order"]
+    assert [(line["sku"], line["quantity"], line["lineTotal"]["amount"]) for line in order["items"]] == [
+        (one, 2, 2000),
+        (other, 4, 1000),
+    ]
+    assert order["total"] == {"amount": 3000}
+    assert [f"paid-{reference}" for reference in provider.taken] == [order["paymentReference"]]
+    assert list(provider.taken.values()) == [3000]
+    assert (await stock_of(gateway, one), await stock_of(gateway, other)) == ((8, 0, 2), (6, 0, 4))
+    await nothing_under_way(gateway.db)
+    await assert_invariants(gateway)
+
+
+async def test_a_complete_cart_is_changed_by_nobody(gateway: GatewayClient, provider: Provider) -> None:
+    sku = await stock_up(gateway)
+    cart = await new_cart(gateway, **{sku: 2})
+    await gateway.result("checkout", checkout_input(cart))
+
+    answers = [
+        await gateway.result("addItemToCart", add_input(cart, sku)),
+        await gateway.result("updateCartItem", update_input(cart, sku, 2, 1)),
+        await gateway.result("checkout", checkout_input(cart)),
+    ]
+
+    assert [(answer["__typename"], answer["status"]) for answer in answers] == [("CartInactive", "COMPLETE")] * 3
+    assert len(provider.taken) == 1
+
+
+async def test_an_empty_cart_cannot_be_paid_for(gateway: GatewayClient, provider: Provider) -> None:
+    cart = await new_cart(gateway)
+
+    assert (await gateway.result("checkout", checkout_input(cart)))["__typename"] == "EmptyCart"
+    assert (provider.asked, (await cart_of(gateway, cart))["status"]) == (0, "ACTIVE")
+
+
+async def test_a_refused_payment_leaves_the_cart_as_it_was(gateway: GatewayClient, provider: Provider) -> None:
+    sku = await stock_up(gateway)
+    cart = await new_cart(gateway, **{sku: 2})
+
+    refused = await gateway.result("checkout", checkout_input(cart, "decline"))
+
+    assert refused["__typename"] == "PaymentDeclined"
+    left = await cart_of(gateway, cart)
+    assert (left["status"], quantities(left)) == ("ACTIVE", {sku: 2})
+    assert left["expiresAt"] is not None
+    assert await stock_of(gateway, sku) == (8, 2, 0)
+    assert (await gateway.result("checkout", checkout_input(cart)))["__typename"] == "CheckoutPayload"
+    assert provider.taken.keys() < provider.outcomes.keys()
+
+
+async def test_a_payment_of_a_kind_that_the_shop_does_not_take_is_declined(gateway: GatewayClient) -> None:
+    cart = await new_cart(gateway, **{await stock_up(gateway): 1})
+
+    assert (await gateway.result("checkout", checkout_input(cart)))["__typename"] == "PaymentDeclined"
+    assert (await cart_of(gateway, cart))["status"] == "ACTIVE"
+
+
+@pytest.mark.parametrize("payment", [{}, {"token": "accept", "accountId": "x"}, {"token": None}])
+async def test_there_is_exactly_one_way_to_pay(gateway: GatewayClient, payment: dict[str, Any]) -> None:
+    cart = await new_cart(gateway, **{await stock_up(gateway): 1})
+    text = "mutation ($input: CheckoutInput!) { checkout(input: $input) { __typename } }"
+
+    answer = await gateway.ask(text, {"input": {"cartId": cart, "payment": payment, "idempotencyKey": "k"}})
+
+    assert answer.codes == ["BAD_USER_INPUT"]
+
+
+async def test_an_unknown_outcome_keeps_the_cart_locked_and_the_same_key_asks_again(
+    gateway: GatewayClient, clock: SettableClock, provider: Provider
+) -> None:
+    sku = await stock_up(gateway)
+    cart = await new_cart(gateway, **{sku: 2})
+    given = checkout_input(cart, "hang")
+
+    pending = [await gateway.result("checkout", given) for _ in range(2)]
+    clock.advance(days=2)
+    await run_jobs(gateway, clock)
+    still = await cart_of(gateway, cart)
+    others = [
+        await gateway.result("checkout", checkout_input(cart)),
+        await gateway.result("addItemToCart", add_input(cart, sku)),
+    ]
+    provider.is_back = True
+    done = await gateway.result("checkout", given)
+
+    assert [(answer["__typename"], answer["cart"]) for answer in pending] == [
+        ("PaymentPending", {"id": cart, "status": "PENDING"})
+    ] * 2
+    assert (still["status"], still["expiresAt"], quantities(still)) == ("PENDING", None, {sku: 2})
+    assert [(answer["__typename"], answer["status"]) for answer in others] == [("CartInactive", "PENDING")] * 2
+    assert done["__typename"] == "CheckoutPayload"
+    assert await stock_of(gateway, sku) == (8, 0, 2)
+    assert len(provider.taken) == 1
+    await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("token", ["lost", "hang"])
+async def test_a_job_asks_what_came_of_a_payment(
+    gateway: GatewayClient, clock: SettableClock, provider: Provider, token: str
+) -> None:
+    sku = await stock_up(gateway)
+    cart = await new_cart(gateway, **{sku: 2})
+    given = checkout_input(cart, token)
+    await gateway.result("checkout", given)
+    provider.is_back = True
+    await run_jobs(gateway, clock)
+    early = (await cart_of(gateway, cart))["status"]
+    clock.advance(seconds=31)
+
+    await run_jobs(gateway, clock)
+
+    assert (early, (await cart_of(gateway, cart))["status"]) == ("PENDING", "COMPLETE")
+    assert await stock_of(gateway, sku) == (8, 0, 2)
+    done = await gateway.result("checkout", given)
+    assert done["__typename"] == "CheckoutPayload"
+    assert list(provider.taken.values()) == [2000]
+    await assert_invariants(gateway)
+
+
+async def test_a_payment_that_turns_out_to_be_refused_unlocks_the_cart(
+    gateway: GatewayClient, clock: SettableClock, provider: Provider
+) -> None:
+    sku = await stock_up(gateway)
+    cart = await new_cart(gateway, **{sku: 2})
+    await gateway.result("checkout", checkout_input(cart, "hang"))
+    stored = await gateway.db["carts"].find_one({})
+    assert stored is not None
+    provider.outcomes[stored["checkout"]["reference"]] = "refused"
+    provider.is_back = True
+    clock.advance(seconds=31)
+
+    await run_jobs(gateway, clock)
+
+    assert (await cart_of(gateway, cart))["status"] == "ACTIVE"
+    assert await stock_of(gateway, sku) == (8, 2, 0)
+    await assert_invariants(gateway)
+
+
+async def test_what_a_checkout_was_paid_with_is_not_kept(gateway: GatewayClient, provider: Provider) -> None:
+    cart = await new_cart(gateway, **{await stock_up(gateway): 1})
+    await gateway.result("checkout", checkout_input(cart, "lost"))
+    pending = await gateway.db["carts"].find_one({})
+    provider.outcomes.clear()
+    cart = await new_cart(gateway, **{await stock_up(gateway): 1})
+    await gateway.result("checkout", checkout_input(cart))
+    complete = await gateway.db["carts"].find_one({"status": "COMPLETE"})
+
+    assert pending is not None
+    assert complete is not None
+    assert pending["checkout"]["payment"] == {"method": "token", "token": "lost"}
+    assert "payment" not in complete["checkout"]
+
+
+@pytest.mark.usefixtures("provider")
+async def test_a_viewer_pages_through_orders_latest_first(gateway: GatewayClient, clock: SettableClock) -> None:
+    sku = await stock_up(gateway)
+    placed = []
+    for _ in range(3):
+        done = await gateway.result("checkout", checkout_input(await new_cart(gateway, **{sku: 1})))
+        placed.append(done["order"]["id"])
+        clock.advance(seconds=1)
+
+    first = (await gateway.data(ORDERS))["viewer"]["orders"]
+    second = (await gateway.data(ORDERS, {"after": first["pageInfo"]["endCursor"]}))["viewer"]["orders"]
+    others = (await gateway.data(ORDERS, token=gateway.token("other")))["viewer"]["orders"]
+
+    assert [node["id"] for node in (*first["nodes"], *second["nodes"])] == placed[::-1]
+    assert others["nodes"] == []
+
+
+@pytest.mark.usefixtures("provider")
+async def test_an_order_is_seen_by_its_buyer_alone(gateway: GatewayClient) -> None:
+    done = await gateway.result("checkout", checkout_input(await new_cart(gateway, **{await stock_up(gateway): 1})))
+    order = done["order"]["id"]
+    node = "query ($id: ID!) { node(id: $id) { id ... on Order { total { amount } } } }"
+
+    mine = (await gateway.data(node, {"id": order}))["node"]
+    theirs = [
+        (await gateway.data(node, {"id": order}, token=token))["node"] for token in (gateway.token("other"), None)
+    ]
+
+    assert (mine, theirs) == ({"id": order, "total": {"amount": 1000}}, [None, None])
+
+
+@pytest.mark.usefixtures("provider")
+async def test_anybody_can_buy_with_a_cart_that_has_no_owner(gateway: GatewayClient) -> None:
+    sku = await stock_up(gateway)
+    carts = [(await anonymously(gateway, "createCart", {}))["cart"]["id"] for _ in range(2)]
+    for cart in carts:
+        await anonymously(gateway, "addItemToCart", add_input(cart, sku))
+
+    nobody = await anonymously(gateway, "checkout", checkout_input(carts[0]))
+    somebody = await gateway.result("checkout", checkout_input(carts[1]))
+
+    assert (nobody["__typename"], somebody["__typename"]) == ("CheckoutPayload", "CheckoutPayload")
+    assert [node["id"] for node in (await gateway.data(ORDERS))["viewer"]["orders"]["nodes"]] == [
+        somebody["order"]["id"]
+    ]
+    assert await stock_of(gateway, sku) == (8, 0, 2)
+
+
+async def test_two_checkouts_of_one_cart_sell_it_once(gateway: GatewayClient, provider: Provider) -> None:
+    sku = await stock_up(gateway)
+    cart = await new_cart(gateway, **{sku: 2})
+
+    answers = await asyncio.gather(*(gateway.result("checkout", checkout_input(cart)) for _ in range(20)))
+
+    kinds = [answer["__typename"] for answer in answers]
+    assert (kinds.count("CheckoutPayload"), kinds.count("CartInactive")) == (1, 19)
+    assert list(provider.taken.values()) == [2000]
+    assert await stock_of(gateway, sku) == (8, 0, 2)
+    assert await gateway.db["orders"].count_documents({}) == 1
+    await assert_invariants(gateway)

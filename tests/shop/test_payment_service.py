@@ -1,0 +1,131 @@
+"""The payment service for tests, as `portico payment-service` serves it."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from portico.gateway.payments.service import TOKENS
+from tests.support.payment_service import PaymentService, running_payment_service
+from tests.support.processes import Process, environment, eventually, portico, started
+
+HELP = re.compile(r"^  +([a-z-]+) +(\S.*)$", re.MULTILINE)
+
+
+async def charged(service: PaymentService, token: str, key: str = "key", **fields: Any) -> httpx.Response:
+    body = {"amount": 100, "currency": "USD", "token": token, **fields}
+    async with httpx.AsyncClient() as client:
+        return await client.post(f"{service.url}/charges", json=body, headers={"idempotency-key": key}, timeout=5)
+
+
+@pytest.mark.parametrize("token", ["accept", "pending", "garbled", "hang", "hang-late", "drop", "die"])
+async def test_once_the_while_is_over_each_token_that_pays_is_charged_once(token: str) -> None:
+    async with running_payment_service() as service:
+        service.is_back = True
+        if token == "die":
+            for _ in range(2):
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await charged(service, token)
+            service.dead.clear()
+
+        told = [(await charged(service, token)).json() for _ in range(2)]
+
+        assert told == [{"status": "charged", "id": "ch-1", "amount": 100}] * 2
+        assert service.taken() == [("key", 100)]
+
+
+async def test_a_refusal_stands_whatever_the_key_is_asked_for_again() -> None:
+    async with running_payment_service() as service:
+        told = [await charged(service, token) for token in ("decline", "accept", "nonsense")]
+
+    assert [(one.status_code, one.json()["message"]) for one in told] == [(402, "The card has expired.")] * 3
+    assert service.taken() == []
+
+
+async def test_a_token_that_there_is_not_is_declined_with_those_that_there_are() -> None:
+    async with running_payment_service() as service:
+        answer = await charged(service, "tok_visa")
+
+    assert (answer.status_code, answer.json()["status"]) == (402, "declined")
+    assert all(token in answer.json()["message"] for token in TOKENS)
+
+
+async def test_what_is_no_request_for_a_charge_is_refused_and_the_next_one_answered() -> None:
+    async with running_payment_service() as service, httpx.AsyncClient() as client:
+        wrong = [
+            await client.post(f"{service.url}/charges", content=content, headers=headers)
+            for content, headers in [
+                (b"{", {"idempotency-key": "key"}),
+                (b"[]", {"idempotency-key": "key"}),
+                (b"{}", {"idempotency-key": "key"}),
+                (b'{"amount": 1, "currency": "USD", "token": "accept"}', {}),
+                (b'{"amount": null, "currency": "USD", "token": "accept"}', {"idempotency-key": "key"}),
+            ]
+        ]
+        nowhere = [await client.get(f"{service.url}/charges/key"), await client.post(f"{service.url}/refunds")]
+
+    assert [answer.status_code for answer in wrong] == [400] * 5
+    assert [answer.status_code for answer in nowhere] == [404] * 2
+    assert service.outcomes == {}
+
+
+# The command
+
+
+def url_of(process: Process) -> str:
+    return str(eventually(lambda: re.search(r"PORTICO_PAYMENT_URL=(http://\S+)", process.output))[1])
+
+
+def test_a_service_that_has_died_remembers_its_charges(tmp_path: Path) -> None:
+    command = ("payment-service", "--port", "0", "--file", str(tmp_path / "charges.jsonl"))
+    body = {"amount": 100, "currency": "USD", "token": "die"}
+    asked = {"json": body, "headers": {"idempotency-key": "key"}}
+    with started(tmp_path / "first", environment(), *command) as process:
+        url = url_of(process)
+        with pytest.raises(httpx.TransportError):
+            httpx.post(f"{url}/charges", **asked)  # type: ignore[arg-type]
+        status = process.wait()
+        first = process
+    with started(tmp_path / "second", environment(), *command) as process:
+        url = url_of(process)
+        known, again = httpx.get(f"{url}/charges/key"), httpx.post(f"{url}/charges", **asked)  # type: ignore[arg-type]
+        process.terminate()
+        ended = process.wait()
+
+    assert (status, ended) == (1, 0)
+    assert url.startswith("http://127.0.0.1:")
+    assert first.errors == "portico: the token `die` has ended the payment service; start it again.\n"
+    assert "asked for 100 USD by die\n  it is charged ch-1\n" in first.output
+    assert known.json() == again.json() == {"status": "charged", "id": "ch-1", "amount": 100}
+    assert process.errors == ""
+
+
+def test_the_command_tells_what_each_token_does() -> None:
+    told = portico("payment-service", "--help").stdout
+
+    assert dict(HELP.findall(told)).items() >= TOKENS.items()
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "products.jsonl"
+    file.write_text('{"sku": "LP-0001"}\n')
+
+    done = portico("payment-service", "--port", "0", "--file", str(file))
+
+    assert (done.returncode, done.stderr) == (1, f"portico: {file} is no file of charges: its lines are no charges\n")
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+
+        done = portico("payment-service", "--port", str(port))
+
+    assert done.stderr == f"portico: 127.0.0.1:{port} cannot be listened on: Address already in use.\n"

@@ -1,0 +1,358 @@
+"""Paying by token through a provider that fails in every way: no card is charged twice, and no paid cart is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from portico.gateway.payments.service import TOKENS
+from portico.gateway.settings import Secret, Settings
+from portico.resolvers.shop import cart_jobs
+from portico.schema.nodes import key_in
+from tests.support.harness import (
+    MUTATIONS,
+    Commands,
+    GatewayClient,
+    SettableClock,
+    assert_invariants,
+    run_jobs,
+    running,
+    stops,
+)
+from tests.support.interruptions import crashing
+from tests.support.payment_service import PaymentService, running_payment_service
+from tests.support.shop import cart_of, checkout_input, new_cart, nothing_under_way, stock_of, stock_up
+
+PAGE = Path(__file__).parents[2] / "docs" / "shop.md"
+PRICE = 1000
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[PaymentService]:
+    async with running_payment_service() as found:
+        yield found
+
+
+@pytest.fixture
+async def shop(
+    settings: Settings, clock: SettableClock, commands: Commands, service: PaymentService
+) -> AsyncIterator[GatewayClient]:
+    """A gateway whose provider is the service; it waits a second for an answer."""
+    key = Secret("the gateway's key")
+    own = replace(settings, payment_url=service.url, payment_key=key, payment_seconds=1.0, log_level="warning")
+    async with running(own, clock=clock, commands=commands) as gateway:
+        yield gateway
+
+
+async def full_cart(shop: GatewayClient) -> tuple[str, str]:
+    """A cart with two units of a SKU, and the SKU."""
+    sku = await stock_up(shop, price=PRICE)
+    return await new_cart(shop, **{sku: 2}), sku
+
+
+async def assert_sold_once(shop: GatewayClient, service: PaymentService, cart: str, sku: str) -> None:
+    (order,) = await shop.db["orders"].find({}).to_list()
+    (taken,) = service.taken()
+    assert taken[1] == 2 * PRICE
+    assert order["payment_reference"] == service.outcomes[taken[0]]["id"]
+    assert (await cart_of(shop, cart))["status"] == "COMPLETE"
+    assert await stock_of(shop, sku) == (8, 0, 2)
+    await nothing_under_way(shop.db)
+    await assert_invariants(shop)
+
+
+async def assert_unsold(shop: GatewayClient, cart: str, sku: str) -> None:
+    assert await shop.db["orders"].count_documents({}) == 0
+    assert (await cart_of(shop, cart))["status"] == "ACTIVE"
+    assert await stock_of(shop, sku) == (8, 2, 0)
+    await nothing_under_way(shop.db)
+    await assert_invariants(shop)
+
+
+async def test_the_provider_is_asked_once_for_the_total_under_a_reference(
+    shop: GatewayClient, service: PaymentService
+) -> None:
+    cart, sku = await full_cart(shop)
+
+    done = await shop.result("checkout", checkout_input(cart, "accept"))
+
+    assert done["order"]["paymentReference"] == "ch-1"
+    (asked,) = service.asked
+    assert (asked.method, asked.path) == ("POST", "/v1/charges")
+    assert asked.body == {"amount": 2 * PRICE, "currency": "USD", "token": "accept"}
+    assert asked.headers["authorization"] == "Bearer the gateway's key"
+    assert asked.headers["idempotency-key"] == service.taken()[0][0]
+    await assert_sold_once(shop, service, cart, sku)
+
+
+async def test_a_refusal_gives_the_cart_back_and_another_card_can_pay(
+    shop: GatewayClient, service: PaymentService
+) -> None:
+    cart, sku = await full_cart(shop)
+    given = checkout_input(cart, "decline")
+
+    refused = [await shop.result("checkout", given) for _ in range(2)]
+
+    assert refused == [{"__typename": "PaymentDeclined", "message": "The card has expired."}] * 2
+    await assert_unsold(shop, cart, sku)
+    paid = await shop.result("checkout", checkout_input(cart, "accept"))
+    assert paid["__typename"] == "CheckoutPayload"
+    await assert_sold_once(shop, service, cart, sku)
+
+
+@pytest.mark.parametrize("token", ["busy", "throttled"])
+async def test_a_provider_in_trouble_is_asked_again_at_once(
+    shop: GatewayClient, service: PaymentService, token: str
+) -> None:
+    cart, sku = await full_cart(shop)
+
+    done = await shop.result("checkout", checkout_input(cart, token))
+
+    assert done["__typename"] == "CheckoutPayload"
+    assert service.methods() == ["POST"] * 3
+    assert len({asked.headers["idempotency-key"] for asked in service.asked}) == 1
+    await assert_sold_once(shop, service, cart, sku)
+
+
+UNKNOWN = ["drop", "hang", "hang-late", "garbled", "pending"]
+
+
+@pytest.mark.parametrize("token", UNKNOWN)
+async def test_the_same_call_asks_again_where_the_outcome_was_unknown(
+    shop: GatewayClient, service: PaymentService, token: str
+) -> None:
+    cart, sku = await full_cart(shop)
+    given = checkout_input(cart, token)
+
+    first = [await shop.result("checkout", given) for _ in range(2)]
+    locked = await cart_of(shop, cart)
+    service.is_back = True
+    then = [await shop.result("checkout", given) for _ in range(2)]
+
+    assert [one["__typename"] for one in first] == ["PaymentPending"] * 2
+    assert first[0]["cart"] == {"id": cart, "status": "PENDING"}
+    assert (locked["status"], locked["expiresAt"]) == ("PENDING", None)
+    assert then[0] == then[1]
+    assert then[0]["__typename"] == "CheckoutPayload"
+    await assert_sold_once(shop, service, cart, sku)
+
+
+@pytest.mark.parametrize("token", UNKNOWN)
+async def test_a_job_learns_the_outcome_where_nobody_asks_again(
+    shop: GatewayClient, clock: SettableClock, service: PaymentService, token: str
+) -> None:
+    cart, sku = await full_cart(shop)
+    given = checkout_input(cart, token)
+    assert (await shop.result("checkout", given))["__typename"] == "PaymentPending"
+    clock.advance(minutes=2)
+    await run_jobs(shop, clock)
+    # A hold never lapses while nobody knows whether it is paid for.
+    clock.advance(days=1)
+    service.is_back = True
+
+    for _ in range(2):
+        clock.advance(minutes=2)
+        await run_jobs(shop, clock)
+
+    was_taken = token in {"drop", "hang-late"}
+    if was_taken:
+        await assert_sold_once(shop, service, cart, sku)
+    else:
+        # It is too late to ask for the money, but not yet sure that it was not taken.
+        assert (await cart_of(shop, cart))["status"] == "PENDING"
+        clock.advance(hours=2)
+        await run_jobs(shop, clock)
+        assert service.taken() == []
+        assert (await cart_of(shop, cart))["status"] == "ACTIVE"
+        # That is the answer of this call; another one can pay.
+        assert (await shop.result("checkout", given))["__typename"] == "PaymentDeclined"
+        given = checkout_input(cart)
+    assert (await shop.result("checkout", given))["__typename"] == "CheckoutPayload"
+    await assert_sold_once(shop, service, cart, sku)
+
+
+def answer(status: str, body: bytes, *headers: str) -> bytes:
+    head = "\r\n".join([f"HTTP/1.1 {status}", f"content-length: {len(body)}", *headers])
+    return f"{head}\r\n\r\n".encode() + body
+
+
+CHARGED = b'{"status": "charged", "id": "ch-1"}'
+STRANGE = {
+    "nothing": answer("200 OK", b""),
+    "no JSON": answer("200 OK", b"<html>Welcome</html>"),
+    "JSON that is not compressed": answer("200 OK", CHARGED, "content-encoding: gzip"),
+    "JSON that is": answer("200 OK", gzip.compress(CHARGED), "content-encoding: gzip"),
+    "an unknown compression": answer("200 OK", CHARGED, "content-encoding: of my own"),
+    "deep nesting": answer("200 OK", b"[" * 200_000 + b"]" * 200_000),
+    "deep nesting beside": answer("200 OK", b'{"status": "charged", "x": ' + b"[" * 9_000 + b"]" * 9_000 + b"}"),
+    "a long answer": answer("200 OK", CHARGED + b" " * 5_000_000),
+    "another encoding": answer("200 OK", '{"status": "declined", "message": "é"}'.encode("latin-1")),
+    "half a character": answer("200 OK", b'{"status": "declined", "message": "\\ud800"}'),
+    "no number": answer("200 OK", b'{"status": "charged", "id": NaN}'),
+    "a number for an id": answer("200 OK", b'{"status": "charged", "id": 17}'),
+    "an object for a message": answer("200 OK", b'{"status": "declined", "message": {"en": "No."}}'),
+    "a list for a status": answer("200 OK", b'{"status": ["charged"], "id": "ch-1"}'),
+    "a status of its own": answer("299 Yes", b'{"status": "CHARGED", "id": "ch-1"}'),
+    "a list": answer("200 OK", b"[" + CHARGED + b"]"),
+    "no HTTP": b"charged\r\n\r\n",
+    "a redirect": answer("302 Found", b"", "location: http://127.0.0.1:9/v1/charges"),
+    "a redirect to nowhere": answer("302 Found", b"", "location: http://[/"),
+    "a bad request": answer("400 Bad Request", b'{"error": "the gateway\'s key is no good"}'),
+    "an unknown caller": answer("401 Unauthorized", b"{}"),
+    "a caller without rights": answer("403 Forbidden", b"{}"),
+    "a wrong path": answer("404 Not Found", b"{}"),
+}
+
+
+async def test_whatever_the_provider_answers_leaves_the_outcome_open_and_stops_no_job(
+    shop: GatewayClient, clock: SettableClock, service: PaymentService
+) -> None:
+    sku = await stock_up(shop, units=100, price=PRICE)
+    for name, service.strange in STRANGE.items():
+        given = checkout_input(await new_cart(shop, **{sku: 2}))
+        service.is_back = False
+
+        told = await shop.result("checkout", given)
+        clock.advance(seconds=61)
+        finished = await cart_jobs.finish_checkouts(shop.db, shop.state.payments, now=clock.now())
+        service.is_back = True
+        done = await shop.result("checkout", given)
+
+        assert (told["__typename"], finished, done["__typename"]) == ("PaymentPending", 0, "CheckoutPayload"), name
+    assert [amount for _, amount in service.taken()] == [2 * PRICE] * len(STRANGE)
+
+
+@pytest.mark.parametrize("name", ["a redirect", "a bad request", "an unknown caller", "a caller without rights"])
+async def test_the_log_tells_an_operator_which_charge_hangs_and_no_secret(
+    shop: GatewayClient, service: PaymentService, name: str
+) -> None:
+    cart, _ = await full_cart(shop)
+    service.strange = STRANGE[name]
+
+    with capture_logs() as log:
+        await shop.result("checkout", checkout_input(cart, "a card's token"))
+
+    (warning,) = log
+    assert warning["log_level"] == "warning"
+    assert warning["status"] == int(service.strange.split()[1])
+    assert key_in("Cart", cart) not in str(log)
+    assert await shop.db["carts"].find_one({"checkout.reference": warning["reference"]}, {"_id": 1}) is not None
+    assert warning["reference"] == service.asked[0].headers["idempotency-key"]
+    assert not any(secret in str(log) for secret in ("the gateway's key", "a card's token"))
+
+
+async def test_a_charge_of_long_ago_is_asked_about_before_it_is_asked_for(
+    shop: GatewayClient, clock: SettableClock, service: PaymentService
+) -> None:
+    cart, sku = await full_cart(shop)
+    given = checkout_input(cart, "hang")
+    await shop.result("checkout", given)
+    service.is_back = True
+    clock.advance(minutes=2)
+
+    assert (await shop.result("checkout", given))["__typename"] == "CheckoutPayload"
+
+    assert service.methods() == ["POST", "GET", "POST"]
+    assert service.asked[1].path == f"/v1/charges/{service.taken()[0][0]}"
+    await assert_sold_once(shop, service, cart, sku)
+
+
+async def test_without_a_provider_tokens_are_not_taken(gateway: GatewayClient) -> None:
+    sku = await stock_up(gateway, price=PRICE)
+    cart = await new_cart(gateway, **{sku: 2})
+
+    refused = await gateway.result("checkout", checkout_input(cart, "accept"))
+
+    assert refused == {"__typename": "PaymentDeclined", "message": "The shop does not take payments by token."}
+    await assert_unsold(gateway, cart, sku)
+
+
+async def test_a_provider_that_is_not_there_leaves_the_cart_pending(
+    settings: Settings, clock: SettableClock, service: PaymentService
+) -> None:
+    nowhere = replace(settings, payment_url="http://127.0.0.1:9/", payment_seconds=5.0)
+    async with running(nowhere, clock=clock) as shop:
+        cart, _ = await full_cart(shop)
+        given = checkout_input(cart, "accept")
+        assert (await shop.result("checkout", given))["__typename"] == "PaymentPending"
+    async with running(replace(settings, payment_url=service.url), clock=clock) as shop:
+        assert (await shop.result("checkout", given))["__typename"] == "CheckoutPayload"
+    assert [amount for _, amount in service.taken()] == [2 * PRICE]
+
+
+async def test_a_checkout_by_each_token_is_answered_first_as_the_page_of_the_shop_says(shop: GatewayClient) -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.*) \| `(\w+)` \|$", PAGE.read_text(), re.MULTILINE)
+    calls = [checkout_input((await full_cart(shop))[0], token) for token, _, _ in rows]
+
+    told = await asyncio.gather(*(shop.result("checkout", call) for call in calls[:-1]))
+    # It ends the service for everybody.
+    told.append(await shop.result("checkout", calls[-1]))
+
+    assert {token: does for token, does, _ in rows} == TOKENS
+    assert [answer["__typename"] for answer in told] == [answer for _, _, answer in rows]
+
+
+# ------------------------------------------------------------------- crashes
+
+
+@pytest.mark.parametrize("token", ["accept", "decline", "drop"])
+async def test_a_checkout_that_stops_anywhere_charges_once_or_not_at_all(
+    shop: GatewayClient, clock: SettableClock, service: PaymentService, token: str
+) -> None:
+    for stop in stops():
+        for collection in ("products", "stock", "carts", "orders", "operations"):
+            await shop.db[collection].delete_many({})
+        service.outcomes.clear()
+        service.is_back = False
+        cart, sku = await full_cart(shop)
+        given = checkout_input(cart, token)
+        with crashing(shop, stop) as faulty:
+            await shop.ask(MUTATIONS["checkout"], {"input": given})
+        service.is_back = True
+        clock.advance(seconds=40)
+        await run_jobs(shop, clock)
+
+        # Whoever was charged has bought, and nobody else has.
+        assert len(service.taken()) == await shop.db["orders"].count_documents({}), stop
+        await nothing_under_way(shop.db)
+        await assert_invariants(shop)
+        told = [await shop.result("checkout", given) for _ in range(2)]
+
+        assert told[0] == told[1]
+        if token == "decline":
+            assert told[0]["__typename"] == "PaymentDeclined", stop
+            await assert_unsold(shop, cart, sku)
+        else:
+            assert told[0]["__typename"] == "CheckoutPayload", stop
+            await assert_sold_once(shop, service, cart, sku)
+        if not faulty.has_crashed:
+            break
+    assert stop > 4
+
+
+async def test_many_who_ask_for_one_checkout_at_once_charge_once(
+    shop: GatewayClient, clock: SettableClock, service: PaymentService
+) -> None:
+    cart, sku = await full_cart(shop)
+    given = checkout_input(cart, "drop")
+
+    async def jobs() -> None:
+        clock.advance(seconds=31)
+        await run_jobs(shop, clock)
+
+    answers: list[Any] = await asyncio.gather(*(shop.result("checkout", given) for _ in range(5)))
+    service.is_back = True
+    await asyncio.gather(*(shop.result("checkout", given) for _ in range(5)), jobs())
+    again = await shop.result("checkout", given)
+
+    assert {answer["__typename"] for answer in answers} == {"PaymentPending"}
+    assert again["__typename"] == "CheckoutPayload"
+    await assert_sold_once(shop, service, cart, sku)

@@ -1,0 +1,149 @@
+"""A checkout whose refusal nobody has heard: the same call is told it, whatever is in the cart by then.
+
+A refusal is final for its call. A job, or a call that is cut off, may learn it and unlock the cart, and the buyer may
+go on to fill it. Then the same call must not buy the other cart for another sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.resolvers.accounts import transfer_jobs
+from portico.resolvers.payments import ACCOUNT, TOKEN, PaymentMethods
+from portico.resolvers.shop import cart_jobs
+from portico.resolvers.shop.account_payments import AccountPayments
+from portico.schema.nodes import key_in
+from tests.support.accounts import balances, deposit, deposit_input, open_account
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, half_of_stops
+from tests.support.interruptions import crashing
+from tests.support.shop import (
+    Provider,
+    add_input,
+    cart_of,
+    checkout_input,
+    new_cart,
+    nothing_under_way,
+    quantities,
+    stock_up,
+)
+
+PRICE = 1000
+Kind = Literal["account", "token"]
+REFUSALS = {"account": "InsufficientFunds", "token": "PaymentDeclined"}
+# Where a call is cut off that has locked the cart and hears nothing. By account a transfer is under way by then, which
+# a job undoes; a provider that does not answer is enough.
+UNKNOWN = {"account": 7, "token": None}
+
+
+class Scene:
+    """A cart, and a call that pays for it with an account of too little, or with a card that is going to be refused."""
+
+    def __init__(self, gateway: GatewayClient, clock: SettableClock, kind: Kind) -> None:
+        self.gateway = gateway
+        self.clock = clock
+        self.kind = kind
+
+    async def set(self) -> None:
+        for collection in ("products", "stock", "carts", "orders", "operations", "accounts", "transfers"):
+            await self.gateway.db[collection].delete_many({})
+        self.provider = Provider()
+        self.gateway.state.payments = PaymentMethods({ACCOUNT: AccountPayments(), TOKEN: self.provider})
+        self.sku = await stock_up(self.gateway, price=PRICE)
+        self.cart = await new_cart(self.gateway, **{self.sku: 2})
+        self.account = await open_account(self.gateway.db, 2 * PRICE - 1)
+        paid_by = {"accountId": self.account} if self.kind == "account" else {"token": "hang"}
+        self.given = checkout_input(self.cart, payment=paid_by, idempotencyKey="the call")
+
+    async def stored(self) -> Any:
+        return await self.gateway.db["carts"].find_one({"_id": key_in("Cart", self.cart)})
+
+    async def call(self, *, stop: int | None = None) -> bool:
+        """Whether the call was cut off before the command with this number."""
+        with crashing(self.gateway, stop) as faulty:
+            await self.gateway.ask(MUTATIONS["checkout"], {"input": self.given})
+        return bool(faulty.has_crashed)
+
+    async def provider_decides(self) -> None:
+        cart = await self.stored()
+        if cart["status"] == "PENDING":
+            self.provider.outcomes[cart["checkout"]["reference"]] = "refused"
+        self.provider.is_back = True
+
+    async def jobs(self, *, stop: int | None = None) -> bool:
+        """Whether the jobs were cut off before the command with this number."""
+        self.clock.advance(seconds=40)
+        now = self.clock.now()
+        faulty, db = FaultyDatabase.around(self.gateway.db, stop)
+        try:
+            await transfer_jobs.finish_transfers(db, now=now)
+            await cart_jobs.finish_checkouts(db, self.gateway.state.payments, now=now)
+        except* Crash:
+            assert faulty.has_crashed
+        return faulty.has_crashed
+
+    async def assert_refused(self) -> None:
+        """The buyer goes on, and the call is told the refusal all the same."""
+        await self.gateway.result("addItemToCart", add_input(self.cart, self.sku))
+        await deposit(self.gateway, deposit_input(self.account, 10 * PRICE))
+
+        told = [await self.gateway.result("checkout", self.given) for _ in range(2)]
+
+        assert [one["__typename"] for one in told] == [REFUSALS[self.kind]] * 2
+        assert told[0] == told[1]
+        found = await cart_of(self.gateway, self.cart)
+        assert (found["status"], quantities(found)) == ("ACTIVE", {self.sku: 3})
+        assert self.provider.taken == {}
+        assert await balances(self.gateway.db, self.account) == [12 * PRICE - 1]
+        await nothing_under_way(self.gateway.db)
+
+
+@pytest.fixture(params=REFUSALS)
+def scene(gateway: GatewayClient, clock: SettableClock, request: pytest.FixtureRequest) -> Scene:
+    return Scene(gateway, clock, request.param)
+
+
+@pytest.mark.parametrize("cut_off", ["call", "repetition", "jobs"])
+async def test_the_same_call_is_told_a_refusal_whatever_was_cut_off(scene: Scene, cut_off: str) -> None:
+    for stop in half_of_stops(odd=scene.kind == "token"):
+        await scene.set()
+        version = (await scene.stored())["version"]
+        crashed = await scene.call(stop=stop if cut_off == "call" else UNKNOWN[scene.kind])
+        under_way = await scene.gateway.db["transfers"].count_documents({"state": "NEW"})
+        assert cut_off == "call" or under_way == (scene.kind == "account")
+        await scene.provider_decides()
+        scene.clock.advance(seconds=40)
+        if cut_off == "repetition":
+            crashed = await scene.call(stop=stop)
+        elif cut_off == "jobs":
+            crashed = await scene.jobs(stop=stop)
+        await scene.jobs()
+        if (await scene.stored())["version"] != version:
+            await scene.assert_refused()
+        if not crashed:
+            break
+    await assert_invariants(scene.gateway)
+    assert stop >= 4
+
+
+async def test_a_cart_keeps_few_refusals_and_those_that_nobody_has_heard(
+    gateway: GatewayClient, clock: SettableClock, provider: Provider
+) -> None:
+    cart = await new_cart(gateway, **{await stock_up(gateway): 1})
+    given = checkout_input(cart, "decline")
+    refused = await gateway.result("checkout", given)
+    # As a call leaves it that is cut off before it has kept its answer.
+    await gateway.db["operations"].update_many({}, {"$set": {"state": "running"}, "$unset": {"outcome": ""}})
+
+    for _ in range(20):
+        await gateway.result("checkout", checkout_input(cart, "decline"))
+
+    clock.advance(seconds=31)
+    stored = await gateway.db["carts"].find_one({})
+    assert stored is not None
+    assert len(stored["refused"]) < 20
+    asked = provider.asked
+    assert await gateway.result("checkout", given) == refused
+    assert provider.asked == asked

@@ -1,0 +1,315 @@
+"""What `portico doctor` says of a shop whose carts, orders, accounts and transfers do not agree, or are damaged."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import ObjectId
+from rich.console import Console
+
+from portico.gateway.cli.data import import_files, judge
+from portico.gateway.mongo.faults import Crash
+from portico.gateway.settings import Settings
+from portico.gateway.work import doctor
+from portico.gateway.work.doctor import INVARIANTS, Invariant
+from portico.resolvers.documents import Document
+from portico.schema.nodes import key_in
+from tests.support.accounts import open_account
+from tests.support.catalog import add_categories, add_products, product
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.interruptions import crashing, database_of, interrupted
+from tests.support.shop import Provider, checkout_input, new_cart, stock_of, stock_up
+
+
+async def examined(gateway: GatewayClient, *, repair: bool = False) -> tuple[list[str], int]:
+    """What is printed of problems, and how many are left."""
+    printed = io.StringIO()
+    left = [await judge(gateway.db, invariant, Console(file=printed), repair=repair) for invariant in INVARIANTS]
+    return [line.strip() for line in printed.getvalue().splitlines() if line[:4] not in {"ok  ", "FAIL"}], sum(left)
+
+
+@pytest.fixture
+async def ids(gateway: GatewayClient) -> dict[str, Any]:
+    """A shop with one order paid by account, and a cart with one unit of another SKU."""
+    sold, sku = await stock_up(gateway, "sold", price=100), await stock_up(gateway, "held", price=100)
+    account = await open_account(gateway.db, 500)
+    bought = await new_cart(gateway, **{sold: 2})
+    given = checkout_input(bought, payment={"accountId": account})
+    assert (await gateway.result("checkout", given))["__typename"] == "CheckoutPayload"
+    order = await gateway.db["orders"].find_one({})
+    assert order is not None
+    return {
+        "account": key_in("Account", account),
+        "bought": key_in("Cart", bought),
+        "cart": key_in("Cart", await new_cart(gateway, **{sku: 1})),
+        "order": order["_id"],
+        "transfer": ObjectId(order["payment_reference"].removeprefix("transfer-")),
+    }
+
+
+# What is changed: the collection, which document, and how. Then what is told of it, and whether it can be mended.
+_GONE = "the transfer that it was paid by is not there, or was not made"
+DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
+    "an account with money was deleted": (
+        "accounts",
+        "account",
+        None,
+        {"transfer {transfer}": "its source, account {account}, does not exist"},
+        False,
+    ),
+    "an order has another total": (
+        "orders",
+        "order",
+        {"$set": {"total": 1}},
+        {"order {order}": "its total is 1, and its lines make 200"},
+        False,
+    ),
+    "an order was paid by nothing": (
+        "orders",
+        "order",
+        {"$set": {"payment_reference": f"transfer-{ObjectId()}"}},
+        {"order {order}": _GONE},
+        False,
+    ),
+    "a payment is gone": ("transfers", "transfer", None, {"order {order}": _GONE}, False),
+    "a payment was of another sum": (
+        "transfers",
+        "transfer",
+        {"$set": {"amount": 7}},
+        {"order {order}": "its total is 200, and 7 were paid"},
+        False,
+    ),
+    "an order is gone": (
+        "orders",
+        "order",
+        None,
+        {
+            "cart {bought}": "it is paid for, and there is no order",
+            "transfer {transfer}": "it has paid for a checkout, and there is no order",
+        },
+        False,
+    ),
+    "no job finds a pending cart": (
+        "carts",
+        "cart",
+        {
+            "$set": {"status": "PENDING", "checkout": {"reference": "r", "payment": {"method": "token"}}},
+            "$unset": {"due": ""},
+        },
+        {"cart {cart}": "it is PENDING, and no job looks for it"},
+        True,
+    ),
+    "a pending cart has no payment": (
+        "carts",
+        "cart",
+        {"$set": {"status": "PENDING"}},
+        {"cart {cart}": "it is locked for a payment, and does not say for which"},
+        False,
+    ),
+    "an expired cart holds units": (
+        "carts",
+        "cart",
+        {"$set": {"status": "EXPIRED"}},
+        {"cart {cart}": "it is EXPIRED, and still holds its units"},
+        True,
+    ),
+    "a complete cart holds units": (
+        "carts",
+        "bought",
+        {"$set": {"holding": True}},
+        {"cart {bought}": "it is COMPLETE, and still holds its units"},
+        False,
+    ),
+    "a cart holds nothing": (
+        "carts",
+        "cart",
+        {"$unset": {"holding": ""}},
+        {"cart {cart}": "it is ACTIVE, and holds none of its units"},
+        False,
+    ),
+    "a cart never lapses": (
+        "carts",
+        "cart",
+        {"$set": {"expires_at": "soon"}},
+        {"cart {cart}": "it never lapses, for it does not say when"},
+        False,
+    ),
+    "a status is unknown": (
+        "carts",
+        "cart",
+        {"$set": {"status": "GONE"}},
+        {"cart {cart}": "its status is GONE"},
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+async def test_what_does_not_agree_is_named_and_mended_where_that_is_safe(
+    gateway: GatewayClient, ids: dict[str, Any], name: str
+) -> None:
+    await assert_invariants(gateway)
+    collection, which, update, told, can_mend = DAMAGE[name]
+    if update is None:
+        await gateway.db[collection].delete_one({"_id": ids[which]})
+    else:
+        await gateway.db[collection].update_one({"_id": ids[which]}, update)
+
+    found, left = await examined(gateway)
+    again, _ = await examined(gateway, repair=True)
+    after, _ = await examined(gateway)
+
+    expected = [f"{subject}: {text}".format(**ids) for subject, text in told.items()]
+    assert left >= len(expected)
+    for line in expected:
+        assert line in found
+        assert line in again
+        assert (line in after) is not can_mend
+
+
+async def test_a_stock_that_is_gone_is_told_of_by_the_orders_and_the_carts(
+    gateway: GatewayClient, ids: dict[str, Any]
+) -> None:
+    await gateway.db["stock"].delete_many({})
+
+    found, left = await examined(gateway)
+
+    assert found == [
+        f"cart {ids['cart']}: it holds units of held, which has no stock",
+        f"order {ids['order']}: it is of sold, which has no stock",
+    ]
+    assert left == 2
+
+
+async def test_carts_that_were_mended_come_to_their_end(
+    gateway: GatewayClient, clock: SettableClock, provider: Provider
+) -> None:
+    sku = await stock_up(gateway)
+    paying, lapsed = [await new_cart(gateway, **{sku: units}) for units in (2, 1)]
+    await gateway.db["carts"].update_one({"_id": key_in("Cart", lapsed)}, {"$set": {"status": "EXPIRED"}})
+    await gateway.result("checkout", checkout_input(paying, "hang"))
+    await gateway.db["carts"].update_many({"status": "PENDING"}, {"$unset": {"due": ""}})
+    provider.is_back = True
+
+    await examined(gateway, repair=True)
+    await run_jobs(gateway, clock)
+
+    assert await stock_of(gateway, sku) == (8, 0, 2)
+    await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("stop", range(6, 16, 3))
+async def test_a_checkout_by_account_that_stopped_anywhere_is_no_problem(gateway: GatewayClient, stop: int) -> None:
+    sku, account = await stock_up(gateway, price=100), await open_account(gateway.db, 500)
+    cart = await new_cart(gateway, **{sku: 2})
+
+    with crashing(gateway, stop):
+        given = checkout_input(cart, payment={"accountId": account})
+        await gateway.ask(MUTATIONS["checkout"], {"input": given})
+
+    await assert_invariants(gateway)
+
+
+async def _crash() -> None:
+    raise Crash
+
+
+@pytest.mark.parametrize("skip", range(4))
+async def test_a_checkout_that_ends_while_its_payment_is_looked_at_is_no_problem(
+    gateway: GatewayClient, clock: SettableClock, skip: int
+) -> None:
+    sku, account = await stock_up(gateway, price=100), await open_account(gateway.db, 500)
+    given = checkout_input(await new_cart(gateway, **{sku: 2}), payment={"accountId": account})
+    with database_of(gateway, interrupted(gateway.db, "orders", "insert_one", _crash)):
+        await gateway.ask(MUTATIONS["checkout"], {"input": given})
+    assert await gateway.db["transfers"].count_documents({"state": "SETTLED", "reference": {"$ne": None}}) == 1
+    clock.advance(seconds=31)
+
+    watched = interrupted(gateway.db, None, None, lambda: run_jobs(gateway, clock), skip=skip)
+
+    assert [problem async for problem in doctor._transfers(watched)] == []
+    assert await gateway.db["orders"].count_documents({}) == 1
+
+
+# ------------------------------------------------------------ damaged documents
+
+
+async def test_no_damaged_document_ends_a_run_or_hides_another(gateway: GatewayClient, ids: dict[str, Any]) -> None:
+    await add_categories(gateway.db, [{"slug": "jazz", "name": "Jazz"}])
+    await add_products(gateway.db, [product(sku="odd")])
+    for name in ("stock", "carts", "orders", "accounts", "transfers", "discussions", "categories", "cms.nodes"):
+        await gateway.db[name].insert_one({"_id": "000" if name != "accounts" else ObjectId(b"\0" * 12)})
+    await gateway.db["products"].update_one({"sku": "odd"}, {"$set": {"pricing": 7}})
+    await gateway.db["stock"].update_one({"_id": "held"}, {"$set": {"available": "9"}})
+    await gateway.db["stock"].update_one({"_id": "sold"}, {"$inc": {"available": 1}})
+    await gateway.db["orders"].update_one({"_id": ids["order"]}, {"$set": {"items": None}})
+    await gateway.db["accounts"].update_one({"_id": ids["account"]}, {"$set": {"pending": "none"}})
+
+    found, left = await examined(gateway, repair=True)
+
+    damaged = {line.partition(":")[0] for line in found if "a field is missing, or is not what it should be" in line}
+    odd = await gateway.db["products"].find_one({"sku": "odd"})
+    assert odd is not None
+    assert damaged == {
+        "stock of 000",
+        "stock of held",
+        "cart 000",
+        "order 000",
+        f"order {ids['order']}",
+        f"account {'0' * 24} (None)",
+        f"account {ids['account']} (Savings)",
+        "transfer 000",
+        "discussion 000",
+        "category 000",
+        "content 000",
+        f"product {odd['_id']}",
+    }
+    assert "stock of sold: its counters do not add up to the 10 that were restocked" in found
+    assert left >= len(damaged)
+
+
+async def test_a_check_that_ends_in_what_nobody_foresaw_is_a_problem_itself(gateway: GatewayClient) -> None:
+    async def check(_: Any) -> Any:
+        yield doctor.Problem("one", "it cannot be mended", _fail)
+        raise KeyError("other")
+
+    printed = io.StringIO()
+    left = await judge(gateway.db, Invariant("All is well.", check), Console(file=printed), repair=True)
+
+    assert left == 2
+    assert printed.getvalue().splitlines() == [
+        "  one: it cannot be mended",
+        "  the check: it could not go on: a field is missing, or is not what it should be (KeyError: 'other')",
+        "FAIL All is well. 2 wrong, 0 mended.",
+    ]
+
+
+async def _fail() -> None:
+    raise TypeError
+
+
+async def test_no_name_can_forge_a_line(gateway: GatewayClient) -> None:
+    forged = "\x1b[2Kx)\nok   Every balance is fine.\u2028\u202e"
+    opened = await gateway.result("openAccount", {"name": "Savings"})
+    # Since names are refused that would, only an old one, or one that was written past the gateway, can.
+    await gateway.db["accounts"].update_one({"name": opened["account"]["name"]}, {"$set": {"name": forged}})
+    await gateway.db["accounts"].update_one({"name": forged}, {"$inc": {"balance": 1}})
+
+    (line,), _ = await examined(gateway)
+
+    assert line.endswith(
+        r"(\x1b[2Kx)\nok   Every balance is fine.\u2028\u202e): its balance is 1, and what came and went makes 0"
+    )
+
+
+async def test_no_record_that_is_imported_can_forge_a_line(settings: Settings, tmp_path: Path) -> None:
+    file, printed = tmp_path / "categories.jsonl", io.StringIO()
+    file.write_bytes(b'{"slug": "x", "name": "X", "parent": "y\\u001b[2K\\nok"}\n')
+
+    await import_files(settings, "categories", [file], Console(file=io.StringIO()), Console(file=printed))
+
+    assert r"y\x1b[2K\nok" in printed.getvalue()
+    assert len(printed.getvalue().splitlines()) == 1

@@ -1,0 +1,193 @@
+"""Which commands the shop sends: so many, to one shard each, and every one served by an index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portico.gateway.clock import SystemClock
+from portico.gateway.work.doctor import INVARIANTS
+from portico.gateway.work.jobs import JOBS, Turn
+from portico.resolvers.documents import Database
+from portico.schema.nodes import encode_id
+from tests.gateway.test_routing import unroutable
+from tests.support.explaining import explain
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, create_product
+from tests.support.interruptions import crashing
+from tests.support.shop import Provider, add_input, checkout_input, new_cart, restock, stock_of, stock_up, update_input
+
+BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
+Given = dict[str, Any]
+# By these a collection is asked as a whole.
+OF_OWNERS = {"find carts owner status", "find orders owner"}
+
+
+async def scene(gateway: GatewayClient) -> tuple[dict[str, str], dict[str, tuple[str, Given]]]:
+    """Ids of a cart and an order, and a call of every mutation with what it is about."""
+    plenty, last, other = [await stock_up(gateway, units=units) for units in (50, 1, 50)]
+    carts = [await new_cart(gateway, **{plenty: 2, other: 1}) for _ in range(4)]
+    ordered = (await gateway.result("checkout", checkout_input(carts[0])))["order"]["id"]
+    product = await create_product(gateway)
+    await restock(gateway, product["sku"], 1)
+    anonymous = await gateway.data("mutation { createCart { ... on CartPayload { cart { id } } } }", token=None)
+    writes: dict[str, tuple[str, Given]] = {
+        "make a cart": ("createCart", {}),
+        "claim a cart": ("claimCart", {"cartId": anonymous["createCart"]["cart"]["id"]}),
+        "add to a cart": ("addItemToCart", add_input(carts[1], plenty)),
+        "add the last unit to a cart": ("addItemToCart", add_input(carts[1], last)),
+        "add too much to a cart": ("addItemToCart", add_input(carts[1], plenty, 900)),
+        "change a line": ("updateCartItem", update_input(carts[2], plenty, 2, 1)),
+        "check out": ("checkout", checkout_input(carts[1])),
+        "check out without luck": ("checkout", checkout_input(carts[2], "decline")),
+        "restock": ("restock", {"sku": plenty, "quantity": 5, "idempotencyKey": "restock"}),
+        "delete a product that a cart holds": (
+            "deleteProduct",
+            {"id": encode_id("Product", other), "nonce": await nonce_of(gateway.db, other)},
+        ),
+        "delete a product in stock": ("deleteProduct", {"id": product["id"], "nonce": product["nonce"]}),
+    }
+    return {"cart": carts[3], "order": ordered, "sku": plenty}, writes
+
+
+async def nonce_of(db: Database, sku: str) -> str:
+    product = await db["products"].find_one({"sku": sku})
+    assert product is not None
+    return str(product["nonce"])
+
+
+READS = {
+    "a cart with its products": """
+        query ($cart: ID!) { cart(id: $cart) { total { amount } items { quantity product { title pricing {
+        retail { amount } } stock { available } } } } }
+    """,
+    "the viewer's cart": "{ viewer { cart { status items { sku } } } }",
+    "the viewer's orders": "{ viewer { orders { nodes { total { amount } items { title } } } } }",
+    "a cart and an order by id": "query ($cart: ID!, $order: ID!) { nodes(ids: [$cart, $order]) { id } }",
+    "a list of products with their stock": "{ products(first: 100) { nodes { sku stock { available reserved } } } }",
+}
+
+
+async def sent(gateway: GatewayClient, call: Callable[[], Awaitable[object]]) -> list[Mapping[str, Any]]:
+    gateway.commands.clear()
+    await call()
+    return list(gateway.commands.sent)
+
+
+def names(commands: list[Mapping[str, Any]]) -> list[str]:
+    return sorted(f"{next(iter(command))} {command[next(iter(command))]}" for command in commands)
+
+
+async def assert_indexed(gateway: GatewayClient, commands: list[Mapping[str, Any]]) -> None:
+    for command in commands:
+        for plan in await explain(gateway.db, command):
+            assert not plan.scans_collection, command
+            assert not plan.sorts_in_memory, command
+
+
+@pytest.mark.usefixtures("provider")
+async def test_every_read_sends_the_commands_of_its_budget_along_indexes(gateway: GatewayClient) -> None:
+    known, _ = await scene(gateway)
+    for name, text in READS.items():
+        variables = {key: value for key, value in known.items() if f"${key}" in text}
+        commands = await sent(gateway, lambda text=text, variables=variables: gateway.data(text, variables))  # type: ignore[misc]
+
+        assert names(commands) == BUDGETS[name], name
+        assert set(unroutable(commands)) <= {*OF_OWNERS, "find products terms"}, name
+        await assert_indexed(gateway, commands)
+
+
+@pytest.mark.usefixtures("provider")
+async def test_every_mutation_sends_the_commands_of_its_budget_to_one_shard_each(gateway: GatewayClient) -> None:
+    _, writes = await scene(gateway)
+    for name, (mutation, given) in writes.items():
+        kind = mutation[0].upper() + mutation[1:]
+        text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
+        commands = await sent(gateway, lambda text=text, given=given: gateway.data(text, {"input": given}))  # type: ignore[misc]
+
+        assert names(commands) == BUDGETS[name], name
+        assert unroutable(commands) == [], name
+        await assert_indexed(gateway, commands)
+
+
+async def test_jobs_and_checks_go_along_indexes_and_write_to_one_shard(
+    gateway: GatewayClient, clock: SettableClock, provider: Provider
+) -> None:
+    sku = await stock_up(gateway, units=30)
+    carts = [await new_cart(gateway, **{sku: 1}) for _ in range(5)]
+    await gateway.result("checkout", checkout_input(carts[0], "hang"))
+    for number, stop in enumerate((3, 4, 5, 6)):
+        with crashing(gateway, stop):
+            await gateway.ask(MUTATIONS["addItemToCart"], {"input": add_input(carts[number + 1], sku)})
+    product = await create_product(gateway)
+    with crashing(gateway, 3):
+        given = {"id": product["id"], "nonce": product["nonce"]}
+        await gateway.ask(MUTATIONS["deleteProduct"], {"input": given})
+    provider.is_back = True
+    gateway.commands.clear()
+
+    for advance in (timedelta(seconds=31), timedelta(hours=5)):
+        for job in JOBS:
+            await job.run(Turn(gateway.db, clock.now() + advance, provider))
+    for invariant in INVARIANTS:
+        assert [problem async for problem in invariant.check(gateway.db)] == []
+
+    commands = list(gateway.commands.sent)
+    asked_of_all = {found for found in unroutable(commands) if found.split()[1] in {"stock", "carts", "orders"}}
+    assert asked_of_all == {
+        "find stock under_way",
+        "find stock flipped_at",
+        "find stock closed.at closed.is_final",
+        "find stock _id",
+        "find carts _id",
+        "find orders _id",
+        "find carts decided",
+        "find carts due status",
+        "find carts expires_at status",
+        "find carts holding items.sku",
+        "aggregate carts holding items.sku",
+        "aggregate orders items.sku",
+    }
+    assert (await stock_of(gateway, sku))[1:] == (0, 1)
+    shop = [command for command in commands if command[next(iter(command))] in {"stock", "carts", "orders"}]
+    await assert_indexed(gateway, shop)
+
+
+async def test_a_product_in_ten_thousand_carts_is_no_slower_to_sell(gateway: GatewayClient) -> None:
+    """The stock of a SKU is as small, and a sale examines as little, however many carts hold some of it."""
+    few, many = [await stock_up(gateway, units=20_000) for _ in range(2)]
+    line = {"sku": many, "title": "T", "price": 1, "currency": "USD", "quantity": 1}
+    held: list[Given] = [
+        {
+            "_id": f"{number:032x}",
+            "owner": None,
+            "status": "ACTIVE",
+            "items": [line],
+            "currency": "USD",
+            "last_modified": SystemClock().now(),
+            "expires_at": SystemClock().now() + timedelta(hours=1),
+            "version": 1,
+            "holding": True,
+        }
+        for number in range(10_000)
+    ]
+    await gateway.db["carts"].insert_many(held)
+    await gateway.db["stock"].update_one({"_id": many}, {"$inc": {"available": -10_000, "reserved": 10_000}})
+    cost: dict[str, list[tuple[int, int]]] = {}
+    for sku in (few, many):
+        cart = await new_cart(gateway)
+        commands = await sent(gateway, lambda cart=cart, sku=sku: gateway.result("addItemToCart", add_input(cart, sku)))  # type: ignore[misc]
+        found = [plan for command in commands for plan in await explain(gateway.db, command)]
+        cost[sku] = [(plan.documents_examined, plan.keys_examined) for plan in found]
+        stock = await gateway.db["stock"].find_one({"_id": sku})
+        assert stock is not None
+        assert stock["under_way"] == []
+
+    assert cost[few] == cost[many]
+    assert sum(documents for documents, _ in cost[many]) <= len(cost[many])
+    for invariant in INVARIANTS:
+        assert [problem async for problem in invariant.check(gateway.db)] == []

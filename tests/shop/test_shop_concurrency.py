@@ -1,0 +1,294 @@
+"""Many buyers at once: no unit is sold twice, none is lost, and everybody is told the truth."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from portico.resolvers.documents import Database
+from portico.resolvers.shop import cart_jobs, stock_jobs
+from portico.schema.nodes import encode_id
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, create_product, run_jobs
+from tests.support.interruptions import database_of, delayed
+from tests.support.shop import (
+    Provider,
+    add_input,
+    anonymously,
+    cart_of,
+    cart_of_nobody,
+    checkout_input,
+    key,
+    new_cart,
+    nothing_under_way,
+    quantities,
+    restock,
+    stock_of,
+    stock_up,
+    update_input,
+)
+
+# Calls on their way at the same time.
+AT_ONCE = 200 if IS_SOAK else 50
+
+
+async def all_of(calls: list[Awaitable[Any]]) -> list[Any]:
+    """The answers of the calls, of which so many are under way at once."""
+    line = asyncio.Semaphore(AT_ONCE)
+
+    async def in_line(call: Awaitable[Any]) -> Any:
+        async with line:
+            return await call
+
+    return list(await asyncio.gather(*map(in_line, calls)))
+
+
+async def test_of_500_buyers_for_10_units_10_buy_and_490_are_told_that_there_are_none(
+    gateway: GatewayClient, provider: Provider
+) -> None:
+    sku = await stock_up(gateway, units=10)
+
+    async def buy() -> str:
+        cart = await cart_of_nobody(gateway)
+        added = await anonymously(gateway, "addItemToCart", add_input(cart, sku))
+        if added["__typename"] != "CartPayload":
+            return str(added["__typename"])
+        return str((await anonymously(gateway, "checkout", checkout_input(cart)))["__typename"])
+
+    told = Counter(await all_of([buy() for _ in range(500)]))
+
+    assert told == {"CheckoutPayload": 10, "InadequateInventory": 490}
+    assert await stock_of(gateway, sku) == (0, 0, 10)
+    assert len(provider.taken) == 10
+    assert await gateway.db["orders"].count_documents({}) == 10
+    await nothing_under_way(gateway.db)
+    await assert_invariants(gateway)
+
+
+async def test_a_thousand_repeats_of_a_checkout_have_one_effect_and_one_answer(
+    gateway: GatewayClient, provider: Provider
+) -> None:
+    sku = await stock_up(gateway)
+    given = checkout_input(await new_cart(gateway, **{sku: 2}))
+
+    answers = await all_of([gateway.result("checkout", given) for _ in range(1_000)])
+
+    assert answers[0]["__typename"] == "CheckoutPayload"
+    assert all(answer == answers[0] for answer in answers)
+    assert list(provider.taken.values()) == [2000]
+    assert await gateway.db["orders"].count_documents({}) == 1
+    assert await stock_of(gateway, sku) == (8, 0, 2)
+    await assert_invariants(gateway)
+
+
+async def test_two_windows_that_change_one_line_never_make_cart_and_stock_disagree(gateway: GatewayClient) -> None:
+    sku = await stock_up(gateway, units=50)
+    cart = await new_cart(gateway, **{sku: 5})
+    rng = random.Random(11)
+    for _ in range(30):
+        present = quantities(await cart_of(gateway, cart)).get(sku, 0)
+        wanted = [rng.choice([number for number in range(12) if number != present]) for _ in range(2)]
+
+        answers = await asyncio.gather(
+            *(gateway.result("updateCartItem", update_input(cart, sku, present, number)) for number in wanted)
+        )
+
+        left = quantities(await cart_of(gateway, cart)).get(sku, 0)
+        kinds = [answer["__typename"] for answer in answers]
+        # The window that comes second finds another quantity than it believes in.
+        assert sorted(kinds) == ["CartPayload", "Conflict"]
+        assert left == wanted[kinds.index("CartPayload")]
+        assert await stock_of(gateway, sku) == (50 - left, left, 0)
+    await nothing_under_way(gateway.db)
+    await assert_invariants(gateway)
+
+
+async def test_what_many_windows_add_to_one_cart_is_all_there(gateway: GatewayClient) -> None:
+    skus = [await stock_up(gateway, units=40) for _ in range(2)]
+    cart = await new_cart(gateway)
+
+    answers = await asyncio.gather(
+        *(gateway.result("addItemToCart", add_input(cart, skus[number % 2])) for number in range(40))
+    )
+
+    assert {answer["__typename"] for answer in answers} == {"CartPayload"}
+    assert quantities(await cart_of(gateway, cart)) == dict.fromkeys(skus, 20)
+    assert [await stock_of(gateway, sku) for sku in skus] == [(20, 20, 0)] * 2
+    await nothing_under_way(gateway.db)
+
+
+async def test_a_cart_that_is_paid_for_while_it_is_changed_is_paid_as_it_is(
+    gateway: GatewayClient, provider: Provider
+) -> None:
+    sku = await stock_up(gateway, units=100)
+    for _ in range(10):
+        cart = await new_cart(gateway, **{sku: 2})
+
+        *_, done = await asyncio.gather(
+            *(gateway.result("addItemToCart", add_input(cart, sku)) for _ in range(3)),
+            gateway.result("checkout", checkout_input(cart)),
+        )
+
+        assert quantities(await cart_of(gateway, cart)) == {
+            line["sku"]: line["quantity"] for line in done["order"]["items"]
+        }
+    assert sum(provider.taken.values()) == 1000 * (await stock_of(gateway, sku))[2]
+    await nothing_under_way(gateway.db)
+    await assert_invariants(gateway)
+
+
+async def test_restocks_at_once_all_count_and_never_take_what_is_not_there(gateway: GatewayClient) -> None:
+    sku = await stock_up(gateway, units=0)
+    await asyncio.gather(*(restock(gateway, sku, 3) for _ in range(20)))
+
+    answers = await asyncio.gather(*(restock(gateway, sku, -7) for _ in range(20)))
+
+    told = Counter(answer["__typename"] for answer in answers)
+    assert told == {"StockPayload": 8, "InadequateInventory": 12}
+    assert await stock_of(gateway, sku) == (4, 0, 0)
+    await assert_invariants(gateway)
+
+
+async def test_a_product_is_either_deleted_or_put_into_a_cart(gateway: GatewayClient) -> None:
+    for _ in range(15):
+        product = await create_product(gateway)
+        await restock(gateway, product["sku"], 1)
+        cart = await new_cart(gateway)
+
+        added, deleted = await asyncio.gather(
+            gateway.result("addItemToCart", add_input(cart, product["sku"])),
+            gateway.result("deleteProduct", {"id": product["id"], "nonce": product["nonce"]}),
+        )
+
+        in_cart = quantities(await cart_of(gateway, cart))
+        is_there = await gateway.db["products"].find_one({"sku": product["sku"]}) is not None
+        assert (added["__typename"] == "CartPayload") == bool(in_cart) == is_there
+        assert deleted["__typename"] == ("ProductInUse" if in_cart else "DeletedPayload")
+        stock = await gateway.db["stock"].find_one({"_id": product["sku"]})
+        assert stock is not None
+        assert (stock["available"], stock["reserved"]) == ((0, 1) if in_cart else (0, 0))
+    await nothing_under_way(gateway.db)
+    await assert_invariants(gateway)
+
+
+@pytest.mark.usefixtures("provider")
+async def test_a_busy_shop_ends_with_every_unit_in_one_place(gateway: GatewayClient, clock: SettableClock) -> None:
+    rng = random.Random(5)
+    skus = [await stock_up(gateway, units=30) for _ in range(4)]
+    carts = [await new_cart(gateway) for _ in range(12)]
+
+    async def shopper(number: int) -> None:
+        for _ in range(25 if IS_SOAK else 12):
+            cart, sku = carts[rng.randrange(len(carts))], rng.choice(skus)
+            match rng.randrange(7):
+                case 0 | 1 | 2:
+                    await gateway.result("addItemToCart", add_input(cart, sku, rng.randrange(1, 4)))
+                case 3 | 4:
+                    present = quantities(await cart_of(gateway, cart)).get(sku, 0)
+                    await gateway.result("updateCartItem", update_input(cart, sku, present, rng.randrange(4)))
+                case 5:
+                    token = rng.choice(["accept", "decline", "lost"])
+                    await gateway.result("checkout", checkout_input(cart, token))
+                    carts[number % len(carts)] = await new_cart(gateway)
+                case _:
+                    await restock(gateway, sku, rng.choice([-3, -1, 2, 5]))
+
+    async def janitor() -> None:
+        for _ in range(6):
+            clock.advance(hours=rng.choice([0, 0, 5]), seconds=31)
+            await run_jobs(gateway, clock)
+            await asyncio.sleep(0.1)
+
+    await asyncio.gather(*(shopper(number) for number in range(12)), janitor())
+    for _ in range(3):
+        clock.advance(hours=5)
+        await run_jobs(gateway, clock)
+
+    for sku in skus:
+        assert (await stock_of(gateway, sku))[1] == 0
+    assert await gateway.db["carts"].find_one({"holding": True, "items": {"$ne": []}}) is None
+    await nothing_under_way(gateway.db)
+    await assert_invariants(gateway)
+
+
+async def test_jobs_that_take_the_living_for_dead_do_no_harm(
+    gateway: GatewayClient, clock: SettableClock, provider: Provider
+) -> None:
+    """Every step comes late, and the jobs refuse, finish and undo what is still under way."""
+    rng = random.Random(13)
+    skus = [await stock_up(gateway, units=12) for _ in range(3)]
+    carts = [await new_cart(gateway) for _ in range(4)]
+    is_over = False
+    told: Counter[str] = Counter()
+
+    async def shopper() -> None:
+        for _ in range(60 if IS_SOAK else 8):
+            place, sku = rng.randrange(len(carts)), rng.choice(skus)
+            cart = carts[place]
+            match rng.randrange(6):
+                case 0 | 1:
+                    answer = await gateway.result("addItemToCart", add_input(cart, sku, idempotencyKey=key()))
+                case 2 | 3:
+                    present = quantities(await cart_of(gateway, cart)).get(sku, 0)
+                    given = update_input(cart, sku, present, rng.randrange(4), idempotencyKey=key())
+                    answer = await gateway.result("updateCartItem", given)
+                case 4:
+                    answer = await restock(gateway, sku, rng.choice([-2, -1, 1, 2]))
+                case _:
+                    answer = await gateway.result("checkout", checkout_input(cart, rng.choice(["accept", "decline"])))
+                    if answer["__typename"] == "CheckoutPayload":
+                        carts[place] = await new_cart(gateway)
+            told[answer["__typename"]] += 1
+
+    async def undertaker(late: Database) -> None:
+        while not is_over:
+            now = clock.now() + timedelta(seconds=31)
+            await cart_jobs.finish_moves(late, now=now)
+            await stock_jobs.finish_changes(late, now=now)
+            await cart_jobs.finish_checkouts(late, provider, now=now)
+            await cart_jobs.finish_expiries(late, now=now)
+
+    late = delayed(gateway.db, rng, 0.02)
+    with database_of(gateway, late):
+        jobs = [asyncio.create_task(undertaker(late)) for _ in range(2)]
+        await asyncio.gather(*(shopper() for _ in range(10)))
+        is_over = True
+        await asyncio.gather(*jobs)
+    clock.advance(seconds=31)
+    await run_jobs(gateway, clock)
+
+    assert told["CartPayload"] > 0
+    assert told["CheckoutPayload"] == await gateway.db["orders"].count_documents({}) == len(provider.taken)
+    await nothing_under_way(gateway.db)
+    await assert_invariants(gateway)
+
+
+async def test_products_are_found_by_whether_some_are_available(gateway: GatewayClient) -> None:
+    text = "query ($in: Boolean!) { products(filter: { inStock: $in }) { nodes { sku stock { available } } } }"
+    plenty, last, none = [await stock_up(gateway, units=units) for units in (5, 1, 0)]
+
+    async def found() -> list[set[str]]:
+        answers = [await gateway.data(text, {"in": wanted}) for wanted in (True, False)]
+        return [{node["sku"] for node in answer["products"]["nodes"]} for answer in answers]
+
+    first = await found()
+    cart = await new_cart(gateway, **{last: 1})
+    taken = await found()
+    await gateway.result("updateCartItem", update_input(cart, last, 1, 0))
+    await restock(gateway, none, 1)
+    await restock(gateway, plenty, -5)
+    back = await found()
+    edited = await gateway.data("query ($s: String!) { product(sku: $s) { nonce } }", {"s": last})
+    nonce = edited["product"]["nonce"]
+    await gateway.result("updateProduct", {"id": encode_id("Product", last), "nonce": nonce, "title": "New"})
+
+    assert first == [{plenty, last}, {none}]
+    assert taken == [{plenty}, {last, none}]
+    assert back == [{last, none}, {plenty}]
+    assert await found() == back
+    await assert_invariants(gateway)

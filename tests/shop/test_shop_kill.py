@@ -1,0 +1,95 @@
+"""A gateway that is killed while it fills carts and checks out: the next one puts everything right."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from portico.gateway.settings import Settings
+from tests.support.accounts import assert_money, open_account
+from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from tests.support.processes import Served, environment, portico, served
+from tests.support.shop import Given, add_input, key, new_cart, nothing_under_way, stock_of, stock_up, update_input
+
+ROUNDS = 40 if IS_SOAK else 4
+BUYERS = 8
+DEPOSITED = 1_000_000
+Call = tuple[str, Given]
+
+
+async def calls_of_a_round(gateway: GatewayClient, sku: str, account: str) -> list[Call]:
+    """Calls that each succeed once, whatever the others do: every buyer has a cart for each."""
+    calls: list[Call] = []
+    for _ in range(BUYERS):
+        paid, filled, changed = [await new_cart(gateway, **{sku: 2}) for _ in range(3)]
+        payment = {"payment": {"accountId": account}, "cartId": paid}
+        calls += [
+            ("checkout", {**payment, "idempotencyKey": key()}),
+            ("addItemToCart", add_input(filled, sku, 3, idempotencyKey=key())),
+            ("updateCartItem", update_input(changed, sku, 2, 1, idempotencyKey=key())),
+        ]
+    return calls
+
+
+async def cut_off(server: Served, token: str, calls: list[Call], seconds: float) -> int:
+    """Sends the calls at once and kills the gateway so much later. Returns how many were not answered."""
+    async with httpx.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=20) as client:
+
+        async def ask(mutation: str, given: Given) -> bool:
+            try:
+                await client.post(server.graphql, json={"query": MUTATIONS[mutation], "variables": {"input": given}})
+            except httpx.TransportError:
+                return False
+            return True
+
+        # The first answer of a process takes longer than many later ones.
+        await client.post(server.graphql, json={"query": "{ viewer { cart { id } } }"})
+        asked = [asyncio.create_task(ask(*call)) for call in calls]
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(server.process.kill)
+        return [await one for one in asked].count(False)
+
+
+async def test_a_gateway_killed_in_the_middle_leaves_a_shop_that_the_next_one_puts_right(
+    settings: Settings, clock: SettableClock, tmp_path: Path
+) -> None:
+    rng = random.Random(3)
+    units = ROUNDS * BUYERS * 10
+    calls: list[Call] = []
+    unanswered = 0
+    async with running(settings, clock=clock) as gateway:
+        sku = await stock_up(gateway, units=units, price=100)
+        account = await open_account(gateway.db, DEPOSITED)
+        for number in range(ROUNDS):
+            batch = await calls_of_a_round(gateway, sku, account)
+            with served(tmp_path / str(number), environment(settings)) as server:
+                unanswered += await cut_off(server, gateway.token(), batch, rng.uniform(0.01, 0.15))
+            calls += batch
+    assert unanswered > 0
+
+    # The keys, the checkouts and the leases of the dead run out.
+    clock.advance(seconds=61)
+    async with running(settings, clock=clock) as gateway:
+        # One turn takes so many checkouts at most.
+        while await run_jobs(gateway, clock):
+            pass
+        await nothing_under_way(gateway.db)
+        await assert_invariants(gateway)
+
+        answers = [(await gateway.result(*call))["__typename"] for call in calls]
+
+        assert set(answers) == {"CheckoutPayload", "CartPayload"}
+        sold, added, left = [ROUNDS * BUYERS * number for number in (2, 5, 1)]
+        assert await stock_of(gateway, sku) == (units - sold - added - left, added + left, sold)
+        orders: list[Any] = await gateway.db["orders"].find({}).to_list()
+        assert len(orders) == len({order["cart_id"] for order in orders}) == ROUNDS * BUYERS
+        mine = await gateway.data("{ viewer { accounts { balance { amount } } } }")
+        assert mine["viewer"]["accounts"] == [{"balance": {"amount": DEPOSITED - sold * 100}}]
+        await nothing_under_way(gateway.db)
+        await assert_money(gateway, DEPOSITED)
+    checked = await asyncio.to_thread(portico, "doctor", env=environment(settings))
+    assert (checked.returncode, checked.stderr) == (0, "")

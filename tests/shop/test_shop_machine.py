@@ -1,0 +1,337 @@
+"""The shop against a model of it: carts, restocks, checkouts and expiry in any order, some of them crashed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portico.gateway.mongo.faults import Crash
+from portico.schema.nodes import key_in
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.interruptions import crashing
+from tests.support.machines import examples, some
+from tests.support.shop import Provider, new_cart, nothing_under_way, stock_up
+
+# So many crashes may lie unsettled at once: each doubles what may have become of the shop.
+MAX_CRASHES = 3
+SKUS = ("one", "two")
+CARTS = 3
+UNITS = 6
+TOKENS = ("accept", "accept", "decline", "lost")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A mutation: of a cart by its number, a product by its, and units; `old` is what the caller believes in."""
+
+    key: str
+    mutation: str
+    cart: int
+    sku: int
+    units: int
+    old: int
+    token: str
+
+
+@dataclass(frozen=True)
+class Cart:
+    status: str = "ACTIVE"
+    lines: tuple[int, ...] = (0,) * len(SKUS)
+
+    def with_line(self, sku: int, units: int) -> Cart:
+        return replace(self, lines=put(self.lines, sku, units))
+
+
+@dataclass(frozen=True)
+class State:
+    """The counters of each product, the carts, and the keys of the calls that have had an effect."""
+
+    available: tuple[int, ...] = (UNITS,) * len(SKUS)
+    sold: tuple[int, ...] = (0,) * len(SKUS)
+    carts: tuple[Cart, ...] = (Cart(),) * CARTS
+    done: frozenset[str] = frozenset()
+
+    def shown(self) -> State:
+        """What can be seen of it."""
+        return replace(self, done=frozenset())
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the machine does next, as choices among what there is by then."""
+
+    action: str
+    mutation: str
+    cart: int
+    sku: int
+    units: int
+    token: int
+    stop: int
+
+
+def put(values: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
+    return (*values[:at], value, *values[at + 1 :])
+
+
+PAYLOADS = {
+    "restock": "StockPayload",
+    "addItemToCart": "CartPayload",
+    "updateCartItem": "CartPayload",
+    "checkout": "CheckoutPayload",
+}
+DONE = {*PAYLOADS.values(), "PaymentPending"}
+
+
+def carried_out(state: State, call: Call) -> tuple[str, State]:
+    """What the caller is told, and what the shop is like afterwards."""
+    if call.key in state.done:
+        return PAYLOADS[call.mutation], state
+    done = replace(state, done=state.done | {call.key})
+    if call.mutation == "restock":
+        left = state.available[call.sku] + call.units
+        if left < 0:
+            return "InadequateInventory", state
+        return "StockPayload", replace(done, available=put(state.available, call.sku, left))
+    cart = state.carts[call.cart]
+    if cart.status != "ACTIVE":
+        return "CartInactive", state
+    if call.mutation == "checkout":
+        return paid(state, done, call)
+    return changed(state, done, call)
+
+
+def changed(state: State, done: State, call: Call) -> tuple[str, State]:
+    cart = state.carts[call.cart]
+    present = cart.lines[call.sku]
+    if call.mutation == "updateCartItem" and present != call.old:
+        return "Conflict", state
+    wanted = call.units if call.mutation == "updateCartItem" else present + call.units
+    if wanted == present:
+        return "CartPayload", state
+    left = state.available[call.sku] - (wanted - present)
+    if left < 0:
+        return "InadequateInventory", state
+    carts = put(state.carts, call.cart, cart.with_line(call.sku, wanted))
+    return "CartPayload", replace(done, carts=carts, available=put(state.available, call.sku, left))
+
+
+def paid(state: State, done: State, call: Call) -> tuple[str, State]:
+    cart = state.carts[call.cart]
+    if not any(cart.lines):
+        return "EmptyCart", state
+    if call.token == "decline":
+        return "PaymentDeclined", state
+    sold = tuple(before + units for before, units in zip(state.sold, cart.lines, strict=True))
+    after = replace(done, sold=sold, carts=put(state.carts, call.cart, replace(cart, status="COMPLETE")))
+    return "PaymentPending" if call.token == "lost" else "CheckoutPayload", after
+
+
+def expired(state: State) -> State:
+    """All active carts have been idle for too long."""
+    available = list(state.available)
+    for cart in state.carts:
+        if cart.status == "ACTIVE":
+            available = [left + units for left, units in zip(available, cart.lines, strict=True)]
+    carts = tuple(replace(cart, status="EXPIRED") if cart.status == "ACTIVE" else cart for cart in state.carts)
+    return replace(state, available=tuple(available), carts=carts)
+
+
+@dataclass
+class Machine:
+    """A gateway, and every state that it may be in: one, unless crashes lie unsettled."""
+
+    gateway: GatewayClient
+    clock: SettableClock
+    provider: Provider
+    possible: list[State] = field(default_factory=lambda: [State()])
+    unsettled: int = 0
+    cut_off: list[Call] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    # The number of the first call that can be about the cart in its place.
+    born: dict[int, int] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    async def begin(self) -> None:
+        for sku in SKUS:
+            await stock_up(self.gateway, sku, UNITS)
+        self.ids = [await new_cart(self.gateway) for _ in range(CARTS)]
+
+    async def take(self, step: Step) -> None:
+        actions: dict[str, Callable[[Step], Awaitable[None]]] = {
+            "call": self.call,
+            "crash": self.crash,
+            "repeat": self.repeat,
+            "jobs": self.jobs,
+            "crash jobs": self.crash_jobs,
+            "expire": self.expire,
+            "new cart": self.new_cart,
+        }
+        await actions[step.action](step)
+
+    def next_call(self, step: Step) -> Call:
+        present = self.possible[0].carts[step.cart].lines[step.sku]
+        units = {"updateCartItem": step.units, "restock": step.units - 3 or 1}.get(step.mutation, max(1, step.units))
+        # A call in four believes in something else than what is there.
+        old = present if step.stop % 4 else step.units
+        token = TOKENS[step.token]
+        return Call(f"key-{next(self.numbers)}", step.mutation, step.cart, step.sku, units, old, token)
+
+    async def ask(self, call: Call) -> Any:
+        kind = call.mutation[0].upper() + call.mutation[1:]
+        text = f"mutation ($input: {kind}Input!) {{ {call.mutation}(input: $input) {{ __typename }} }}"
+        sku, cart = SKUS[call.sku], self.ids[call.cart]
+        inputs: dict[str, dict[str, Any]] = {
+            "restock": {"sku": sku, "quantity": call.units},
+            "addItemToCart": {"cartId": cart, "sku": sku, "quantity": call.units},
+            "updateCartItem": {"cartId": cart, "sku": sku, "oldQuantity": call.old, "newQuantity": call.units},
+            "checkout": {"cartId": cart, "payment": {"token": call.token}},
+        }
+        return await self.gateway.ask(text, {"input": {**inputs[call.mutation], "idempotencyKey": call.key}})
+
+    async def told(self, call: Call) -> str:
+        return str((await self.ask(call)).data[call.mutation]["__typename"])
+
+    async def call(self, step: Step) -> None:
+        call = self.next_call(step)
+        self.learn(call, await self.told(call))
+
+    def learn(self, call: Call, told: str) -> None:
+        """Drops the states in which the caller would not have been told this.
+
+        While something is unsettled a refusal says little: units may be on their way back, or a cart locked.
+        """
+        outcomes = [carried_out(state, call) for state in self.possible]
+        if not self.unsettled or told in DONE:
+            self.possible = unique([state for answer, state in outcomes if answer == told])
+        assert self.possible, (call, told)
+        if told == "PaymentPending":
+            self.unsettled += 1
+            self.cut_off.append(call)
+
+    async def crash(self, step: Step) -> None:
+        if self.unsettled >= MAX_CRASHES:
+            return
+        call = self.next_call(step)
+        with crashing(self.gateway, step.stop) as faulty:
+            answer = await self.ask(call)
+        if faulty.has_crashed:
+            self.unsettled += 1
+            self.cut_off.append(call)
+            self.possible = unique([state for one in self.possible for state in (one, carried_out(one, call)[1])])
+        else:
+            self.learn(call, answer.data[call.mutation]["__typename"])
+
+    async def repeat(self, step: Step) -> None:
+        """The caller whose call was cut off comes again with the key, once it is free."""
+        calls = [call for call in self.cut_off if self.is_in_place(call)]
+        if not calls:
+            return
+        call = calls[step.units % len(calls)]
+        self.clock.advance(seconds=31)
+        if step.token % 2:
+            await self.tidy_up()
+        self.cut_off.remove(call)
+        told = await self.told(call)
+        if call.token == "lost" and told == "CheckoutPayload":
+            # The provider has been asked before, and answers.
+            call = replace(call, token="accept")
+        self.learn(call, told)
+
+    def is_in_place(self, call: Call) -> bool:
+        """Whether the number of the cart still stands for the one that the call was about."""
+        return call.mutation == "restock" or int(call.key.rpartition("-")[2]) >= self.born.get(call.cart, 0)
+
+    async def jobs(self, _step: Step) -> None:
+        await self.tidy_up()
+
+    async def tidy_up(self) -> None:
+        self.clock.advance(seconds=31)
+        await run_jobs(self.gateway, self.clock)
+        await self.settle()
+
+    async def crash_jobs(self, step: Step) -> None:
+        self.clock.advance(seconds=31)
+        with crashing(self.gateway, step.stop):
+            try:
+                await run_jobs(self.gateway, self.clock)
+            except Crash:
+                return
+
+    async def expire(self, _step: Step) -> None:
+        await self.tidy_up()
+        self.clock.advance(hours=5)
+        await run_jobs(self.gateway, self.clock)
+        self.possible = unique([expired(state) for state in self.possible])
+        await self.settle()
+
+    async def new_cart(self, step: Step) -> None:
+        """Another cart in the place of one that takes no changes any more."""
+        await self.tidy_up()
+        if self.possible[0].carts[step.cart].status == "ACTIVE":
+            return
+        self.ids[step.cart] = await new_cart(self.gateway)
+        self.born[step.cart] = next(self.numbers)
+        self.possible = [replace(state, carts=put(state.carts, step.cart, Cart())) for state in self.possible]
+
+    async def settle(self) -> None:
+        """What is stored is one of the possible states; from here on no other is possible."""
+        actual = await self.actual()
+        self.possible = [state for state in self.possible if state.shown() == actual]
+        assert self.possible, actual
+        self.unsettled = 0
+        await nothing_under_way(self.gateway.db)
+        assert len(self.provider.taken) == await self.gateway.db["orders"].count_documents({})
+
+    async def actual(self) -> State:
+        db = self.gateway.db
+        stocks = {stock["_id"]: stock async for stock in db["stock"].find({})}
+        carts = {cart["_id"]: cart async for cart in db["carts"].find({})}
+        shown = []
+        for cart_id in self.ids:
+            cart = carts[key_in("Cart", cart_id)]
+            lines = {line["sku"]: line["quantity"] for line in cart["items"]}
+            shown.append(Cart(cart["status"], tuple(lines.get(sku, 0) for sku in SKUS)))
+        available, sold = (tuple(stocks[sku][name] for sku in SKUS) for name in ("available", "sold"))
+        return State(available, sold, tuple(shown))
+
+
+def unique(states: list[State]) -> list[State]:
+    return list(dict.fromkeys(states))
+
+
+STEPS = st.builds(
+    Step,
+    action=st.sampled_from(
+        ["call", "call", "crash", "crash", "crash", "repeat", "jobs", "crash jobs", "expire", "new cart"]
+    ),
+    mutation=st.sampled_from(["restock", "addItemToCart", "addItemToCart", "updateCartItem", "checkout"]),
+    cart=st.integers(0, CARTS - 1),
+    sku=st.integers(0, len(SKUS) - 1),
+    units=st.integers(0, 5),
+    token=st.integers(0, len(TOKENS) - 1),
+    stop=st.integers(2, 12),
+)
+
+
+@examples()
+@given(steps=some(STEPS))
+async def test_the_shop_is_what_its_model_says_whatever_crashes(
+    gateway: GatewayClient, clock: SettableClock, steps: list[Step]
+) -> None:
+    for collection in ("products", "stock", "carts", "orders", "operations"):
+        await gateway.db[collection].delete_many({})
+    provider = Provider()
+    gateway.state.payments = provider
+    machine = Machine(gateway, clock, provider)
+    await machine.begin()
+
+    for step in steps:
+        await machine.take(step)
+
+    await machine.tidy_up()
+    await assert_invariants(gateway)

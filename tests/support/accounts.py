@@ -1,0 +1,81 @@
+"""Accounts for tests, and what must hold of their money."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from portico.gateway.clock import SystemClock
+from portico.resolvers.accounts import accounts, transfers
+from portico.resolvers.documents import Database
+from portico.resolvers.writes import idempotency
+from portico.schema.nodes import encode_id, key_in
+from portico.schema.roles import Role
+
+from .harness import GatewayClient, assert_invariants
+
+Given = dict[str, Any]
+OWNER = "tester"
+_numbers = itertools.count(1)
+
+
+async def open_account(
+    db: Database, amount: int = 0, *, owner: str = OWNER, currency: str = "USD", name: str = "Savings"
+) -> str:
+    """The id of a new account with so much money in it."""
+    now = SystemClock().now()
+    opened = await accounts.open_account(
+        db, owner=owner, name=name, currency=currency, now=now, operation_id=idempotency.random_operation_id()
+    )
+    if amount:
+        await transfers.deposit(
+            db,
+            account_id=opened["_id"],
+            amount=amount,
+            currency=currency,
+            now=now,
+            operation_id=idempotency.random_operation_id(),
+        )
+    return encode_id("Account", opened["_id"])
+
+
+def deposit_input(account: str, amount: int = 100, **money: Any) -> Given:
+    """A valid `DepositInput`."""
+    return {"accountId": account, "amount": {"amount": amount, **money}, "idempotencyKey": f"key-{next(_numbers)}"}
+
+
+def transfer_input(source: str, destination: str, amount: int = 10, **money: Any) -> Given:
+    """A valid `TransferInput`, where the source has so much."""
+    return {
+        "sourceId": source,
+        "destinationId": destination,
+        "amount": {"amount": amount, **money},
+        "idempotencyKey": f"key-{next(_numbers)}",
+    }
+
+
+async def deposit(gateway: GatewayClient, given: Given) -> Any:
+    return await gateway.result("deposit", given, token=gateway.token(roles=[Role.SERVICE]))
+
+
+async def balances(db: Database, *ids: str) -> list[int]:
+    """What is in the accounts, without what is under way."""
+    keys = [key_in("Account", account) for account in ids]
+    found = await accounts.find_by_ids(db, keys)
+    return [found[key]["balance"] for key in keys]
+
+
+async def assert_nothing_under_way(db: Database) -> None:
+    """Every transfer has come to its end, and no account notes one."""
+    assert await db["transfers"].find_one({"open_since": {"$exists": True}}) is None
+    assert await db["transfers"].find_one({"state": {"$nin": ["SETTLED", "CANCELLED"]}}) is None
+    assert await db["accounts"].find_one({"pending": {"$ne": []}}) is None
+
+
+async def assert_money(gateway: GatewayClient, deposited: int) -> None:
+    """The sum of all balances is what was deposited, none is negative, and every check of `portico doctor` passes."""
+    found = [account["balance"] async for account in gateway.db["accounts"].find({})]
+    assert sum(found) == deposited
+    assert all(balance >= 0 for balance in found)
+    await assert_nothing_under_way(gateway.db)
+    await assert_invariants(gateway)

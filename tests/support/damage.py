@@ -1,0 +1,87 @@
+"""Documents that are damaged in every way that a test can think of, in front of a healthy one."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from bson import ObjectId
+from bson.datetime_ms import DatetimeMS
+from pymongo.errors import BulkWriteError
+
+from portico.resolvers.documents import Database, Document
+
+Path = tuple[str | int, ...]
+
+# What stands where something else should: of every type, and a date that Python cannot hold.
+WRONG: tuple[Any, ...] = (None, 7, "text", [], [7], {}, {"other": 1}, ObjectId("0" * 24), DatetimeMS(-(10**15)))
+_ID_OF_AN_OPERATION = re.compile(r"[0-9a-f]{16}")
+
+
+async def damage_in_front(db: Database, collection: str, healthy: Document) -> int:
+    """Puts damaged copies in front of a healthy document: each lacks one value, or has something else in its place.
+
+    Returns:  how many damaged copies there are.
+    """
+    copies = [
+        damaged
+        for number, path in enumerate(_paths(healthy))
+        for kind in range(len(WRONG) + 1)
+        for damaged in [_damaged(_renamed(healthy, f"{number}-{kind}"), path, kind)]
+    ]
+    await db[collection].delete_one({"_id": healthy["_id"]})
+    with contextlib.suppress(BulkWriteError):
+        # Of some damage a unique index takes one copy only.
+        await db[collection].insert_many(copies, ordered=False)
+    count = await db[collection].count_documents({"_id": {"$in": [one["_id"] for one in copies]}})
+    await db[collection].insert_one(healthy)
+    return count
+
+
+def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
+    """The way to each value of a document, but for its `_id`."""
+    if path and path != ("_id",):
+        yield path
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from _paths(inner, (*path, key))
+
+
+def _renamed(healthy: Document, suffix: str) -> Document:
+    """The document under another name: what it calls itself, and its operations, are its own everywhere in it."""
+    named = [healthy.get(name) for name in ("_id", "sku", "slug", "discussion")]
+    named += [entry.get("id") for entry in healthy.get("under_way", ())]
+    own = {value for value in named if isinstance(value, str | ObjectId)}
+    return {name: _with_names(value, own, suffix) for name, value in healthy.items()}
+
+
+def _with_names(value: Any, own: set[Any], suffix: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_names(inner, own, suffix) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_names(inner, own, suffix) for inner in value]
+    if isinstance(value, ObjectId):
+        return _other_id(value, suffix) if value in own else value
+    if isinstance(value, str) and (value in own or _ID_OF_AN_OPERATION.search(value)):
+        # Strings that sort in front of the healthy one's.
+        return f"!{suffix}-{value}"
+    return value
+
+
+def _other_id(key: ObjectId, suffix: str) -> ObjectId:
+    return ObjectId("0000" + hashlib.blake2b(f"{key}/{suffix}".encode(), digest_size=10).hexdigest())
+
+
+def _damaged(document: Document, path: Path, kind: int) -> Document:
+    damaged = copy.deepcopy(document)
+    inside: Any = damaged
+    for step in path[:-1]:
+        inside = inside[step]
+    if kind == len(WRONG):
+        del inside[path[-1]]
+    else:
+        inside[path[-1]] = WRONG[kind]
+    return damaged

@@ -1,0 +1,72 @@
+"""Databases for tests: each test has one to itself, and the next test gets it empty.
+
+To make a database with all its indexes and to drop it costs half a second, and MongoDB holds the files of what was
+dropped open for minutes: a thousand of them are more than a process may have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+from pymongo import MongoClient
+from pymongo.database import Database
+
+from portico.resolvers.indexes import COLLECTIONS
+
+# One that was used comes back last, so that what a process still wrote as it was killed can reach no test.
+_SPARE = 3
+_INDEXES = {spec.name: {"_id_", *(index.document["name"] for index in spec.indexes)} for spec in COLLECTIONS}
+
+_free: dict[str, deque[str]] = {}
+_clients = contextlib.ExitStack()
+
+
+@contextlib.contextmanager
+def database(uri: str) -> Iterator[str]:
+    """The name of an empty database; it may have the collections of the project, with their indexes."""
+    free = _free.setdefault(uri, deque())
+    name = free.popleft() if len(free) >= _SPARE else f"test_{uuid4().hex[:16]}"
+    yield name
+    client = _client(uri)
+    if _emptied(client[name]):
+        free.append(name)
+    else:
+        client.drop_database(name)
+
+
+@functools.cache
+def _client(uri: str) -> MongoClient[dict[str, Any]]:
+    return _clients.enter_context(MongoClient[dict[str, Any]](uri))
+
+
+def disconnect() -> None:
+    """Closes what has been opened; to be done before MongoDB ends."""
+    _clients.close()
+    _client.cache_clear()
+
+
+def _emptied(db: Database[dict[str, Any]]) -> bool:
+    """Empties it, unless a test has made something of its own in it."""
+    names = db.list_collection_names()
+    indexes: dict[str, set[str]] = {name: set() for name in names}
+    for index in _of_each(db, names, {"$indexStats": {}}):
+        indexes[index["of"]].add(index["name"])
+    if any(found != _INDEXES.get(name) for name, found in indexes.items()):
+        return False
+    for counted in _of_each(db, names, {"$collStats": {"count": {}}}):
+        if counted["count"]:
+            db[counted["of"]].delete_many({})
+    return True
+
+
+def _of_each(db: Database[dict[str, Any]], names: list[str], stage: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What the stage tells of each of the collections, asked at once. `of` is the collection."""
+    parts = [(name, [stage, {"$addFields": {"of": name}}]) for name in names]
+    if parts:
+        others = [{"$unionWith": {"coll": name, "pipeline": part}} for name, part in parts[1:]]
+        yield from db[parts[0][0]].aggregate([*parts[0][1], *others])

@@ -1,0 +1,96 @@
+"""Something of everything that the gateway serves, for tests of whatever operations there may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
+
+from .accounts import open_account, transfer_input
+from .discussions import post
+from .harness import GatewayClient, create_category, create_product
+from .shop import checkout_input, new_cart, restock
+from .site import create_entry, create_page, create_section
+
+# By the names of arguments, what they may be to find something.
+Known = dict[str, list[str]]
+
+_FILM = {"directors": ["One"], "actors": ["Two", "Three"], "genres": ["Drama"], "aspectRatio": "1.85:1"}
+_PRODUCTS = 12
+
+
+async def something_of_everything(gateway: GatewayClient) -> Known:
+    """What was made: a catalog, the content of a site, discussions, and what the caller has bought and paid for."""
+    catalog = await _catalog(gateway)
+    site = await _site(gateway)
+    comments = await _discussions(gateway, catalog["id"][-1], site["id"][-1])
+    bought = await _bought(gateway, catalog["sku"])
+    known: Known = {}
+    for part in (catalog, site, comments, bought):
+        for name, values in part.items():
+            known.setdefault(name, []).extend(values)
+    return {**known, "ids": known["id"]}
+
+
+async def _catalog(gateway: GatewayClient) -> Known:
+    """Products of every type in categories three deep."""
+    parent: dict[str, Any] = {}
+    for slug in ("music", "jazz", "bop"):
+        more = {"parentId": parent["id"]} if parent else {}
+        parent = await create_category(gateway, name=slug.title(), slug=slug, **more)
+    kinds: list[dict[str, Any]] = [
+        {"categoryIds": [parent["id"]], "shipping": {"weight": 1.5}},
+        {"type": "Film", "details": _FILM, "issueDate": "1999-03-31T00:00:00.000Z"},
+        {"type": "Lamp", "details": {"watts": [1, 2.5, None], "nested": {"a": {"b": True}}}},
+    ]
+    made = [await create_product(gateway, sku=f"sku-{number}", **kinds[number % 3]) for number in range(_PRODUCTS)]
+    return {
+        "id": [parent["id"], *(product["id"] for product in made)],
+        "sku": [product["sku"] for product in made],
+        "slug": ["music", "bop"],
+    }
+
+
+async def _site(gateway: GatewayClient) -> Known:
+    """A page and two entries in sections, with tags; one text was edited."""
+    section = await create_section(gateway, slug="about")
+    blog = await create_section(gateway, "BLOG", slug="blog")
+    page = await create_page(gateway, parentId=section["id"], slug="us", tags=["news", "people"])
+    entries = [await create_entry(gateway, blog, slug=f"entry-{number}", tags=["news"]) for number in range(2)]
+    edit = {"id": page["id"], "nonce": page["nonce"], "text": "*Other*.\n"}
+    assert (await gateway.result("editText", edit))["__typename"] == "ContentPayload"
+    return {
+        "id": [node["id"] for node in (section, blog, page, *entries)],
+        "path": ["/about", "/about/us", "/blog", *(entry["path"] for entry in entries)],
+        "tag": ["news", "people"],
+    }
+
+
+async def _discussions(gateway: GatewayClient, *subjects: str) -> Known:
+    """Threads with a deleted comment, in two of the storages."""
+    known: Known = {"id": [], "slug": []}
+    for subject, storage in zip(subjects, (DOCUMENTS, PAGES), strict=True):
+        opened = await gateway.result("openDiscussion", {"subjectId": subject, "storage": storage})
+        discussion = opened["discussion"]["id"]
+        first = await post(gateway, discussion, "The *first*.")
+        replies = [await post(gateway, discussion, "A reply.", first["slug"]) for _ in range(2)]
+        last = await post(gateway, discussion, "Below.", replies[0]["slug"])
+        deleted = await gateway.result("deleteComment", {"id": replies[0]["id"]}, token=gateway.token("poster", []))
+        assert deleted["__typename"] == "CommentPayload", deleted
+        known["id"] += [discussion, first["id"], replies[0]["id"], last["id"]]
+        known["slug"] += [first["slug"], last["slug"]]
+    return known
+
+
+async def _bought(gateway: GatewayClient, skus: list[str]) -> Known:
+    """A cart, an order, and two accounts with a transfer between them."""
+    for sku in skus[:2]:
+        await restock(gateway, sku, 10)
+    accounts = [await open_account(gateway.db, amount) for amount in (1_000_000, 0)]
+    given = transfer_input(accounts[0], accounts[1], 1000)
+    moved = await gateway.result("transfer", {**given, "idempotencyKey": "a transfer"})
+    ordered = checkout_input(await new_cart(gateway, **{skus[0]: 2}), payment={"accountId": accounts[0]})
+    done = await gateway.result("checkout", ordered)
+    assert done["__typename"] == "CheckoutPayload", done
+    cart = await new_cart(gateway, **{skus[0]: 1, skus[1]: 3})
+    return {"id": [*accounts, moved["transfer"]["id"], done["order"]["id"], cart, cart]}

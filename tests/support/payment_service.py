@@ -1,0 +1,57 @@
+"""The payment service on a port of its own, which notes what it was asked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from portico.gateway.cli import server
+from portico.gateway.payments import service as payment_service
+from portico.gateway.payments.service import Asked
+
+# Longer than any test.
+_FOR_EVER = 3600.0
+
+
+@dataclass
+class PaymentService(payment_service.PaymentService):
+    """What fails for a while fails until it `is_back`. Until then, too, `strange` is its answer to everything."""
+
+    seconds: float = _FOR_EVER
+    url: str = ""
+    strange: bytes = b""
+    asked: list[Asked] = field(default_factory=list)
+
+    @property
+    def is_back(self) -> bool:
+        return self.seconds == 0
+
+    @is_back.setter
+    def is_back(self, is_back: bool) -> None:
+        self.seconds = 0 if is_back else _FOR_EVER
+
+    def methods(self) -> list[str]:
+        return [asked.method for asked in self.asked]
+
+    async def respond(self, asked: Asked) -> tuple[HTTPStatus, Any]:
+        self.asked.append(asked)
+        return (HTTPStatus.OK, {}) if self._is_strange() else await super().respond(asked)
+
+    def encoded(self, status: HTTPStatus, told: Any, *, goes_on: bool) -> bytes:
+        return self.strange if self._is_strange() else super().encoded(status, told, goes_on=goes_on)
+
+    def _is_strange(self) -> bool:
+        return bool(self.strange) and not self.is_back
+
+
+@contextlib.asynccontextmanager
+async def running_payment_service() -> AsyncIterator[PaymentService]:
+    """A running service."""
+    service = PaymentService()
+    listening = server.bind("127.0.0.1", 0)
+    service.url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+    async with payment_service.running(service, listening):
+        yield service

@@ -1,0 +1,228 @@
+"""Real processes for tests: the command line, gateways that it serves, and Node."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+import pytest
+
+from portico.gateway.settings import PREFIX, Secret, Settings
+
+from .databases import database
+from .harness import SECRET
+
+T = TypeVar("T")
+
+PORTICO = str(Path(sys.executable).with_name("portico"))
+TESTS = Path(__file__).parents[1]
+START_SECONDS = 30.0
+
+
+def environment(settings: Settings | None = None, **variables: str) -> dict[str, str]:
+    """The environment of a process: this one's, without what a developer has set, and with these settings."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    chosen = {} if settings is None else as_variables(settings)
+    # Tables and lines are as wide as they need to be.
+    return {**inherited, "COLUMNS": "300", **chosen, **variables}
+
+
+def as_variables(settings: Settings) -> dict[str, str]:
+    """The settings that are not the defaults, as the environment holds them."""
+    values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
+    return {PREFIX + name.upper(): str(value) for name, (value, default) in values.items() if value != default}
+
+
+@contextlib.contextmanager
+def own_database(uri: str, folder: Path) -> Iterator[Settings]:
+    """Settings with a database of their own, for processes that several tests share."""
+    with database(uri) as name:
+        yield Settings(mongodb_uri=Secret(uri), database=name, data_dir=folder, jwt_secret=SECRET)
+
+
+def portico(
+    *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: float = 60.0
+) -> subprocess.CompletedProcess[str]:
+    """A command, from its start to its end."""
+    return subprocess.run(
+        [PORTICO, *arguments],
+        env=environment() if env is None else dict(env),
+        cwd=cwd,
+        timeout=timeout,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+class Process:
+    """A process that goes on, with all that it starts, and with its output in files."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._out, self._err = folder / "out.txt", folder / "err.txt"
+        with self._out.open("w") as out, self._err.open("w") as err:
+            self.popen = subprocess.Popen(
+                command,
+                env=dict(env),
+                stdout=out,
+                stderr=err,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    @property
+    def output(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def errors(self) -> str:
+        return self._err.read_text()
+
+    def terminate(self) -> None:
+        self.popen.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends this process alone, at once, as a crash does."""
+        self.popen.kill()
+        self.popen.wait(10)
+
+    def wait(self, seconds: float = 20.0) -> int:
+        return self.popen.wait(seconds)
+
+    def end(self) -> None:
+        """Ends the process and its children, if they still run."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.popen.wait(10)
+
+
+@contextlib.contextmanager
+def started(folder: Path, env: Mapping[str, str], *arguments: str) -> Iterator[Process]:
+    """A command that goes on until it is told to stop; it ends with the block at the latest."""
+    process = Process([PORTICO, *arguments], env, folder)
+    try:
+        yield process
+    finally:
+        process.end()
+
+
+@contextlib.contextmanager
+def served(
+    folder: Path, env: Mapping[str, str], *options: str, command: str = "serve", port: int = 0
+) -> Iterator[Served]:
+    """A gateway that is served and answers; it ends with the block at the latest."""
+    with started(folder, env, command, "--port", str(port), *options) as process:
+        yield Served(process, _url_of(process))
+
+
+class Served:
+    """A gateway in a process of its own."""
+
+    def __init__(self, process: Process, url: str) -> None:
+        self.process = process
+        self.url = url
+
+    @property
+    def graphql(self) -> str:
+        return f"{self.url}/graphql"
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def ask(self, query: str, token: str | None = None) -> httpx.Response:
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        return httpx.post(self.graphql, json={"query": query}, headers=headers, timeout=20)
+
+
+def _url_of(process: Process) -> str:
+    """Where the gateway is, once it answers there."""
+
+    def answering() -> str | None:
+        assert process.popen.poll() is None, f"it ended: {process.errors}"
+        found = re.search(r"Portico is at (http://\S+)", process.output)
+        if found is None:
+            return None
+        with contextlib.suppress(httpx.TransportError):
+            httpx.get(f"{found[1]}/livez", timeout=START_SECONDS)
+            return found[1]
+        return None
+
+    return eventually(answering, START_SECONDS)
+
+
+def eventually(find: Callable[[], T | None], seconds: float = 10.0) -> T:
+    """What `find` returns as soon as it is true. Fails where that takes too long."""
+    deadline = time.monotonic() + seconds
+    while not (found := find()):
+        assert time.monotonic() < deadline, f"nothing within {seconds:.0f} seconds"
+        time.sleep(0.05)
+    return found
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it has not ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def mongods_of(folder: Path) -> list[int]:
+    """The processes that have the folder for their database's."""
+    wanted = f"--dbpath\0{folder / 'mongo'}\0".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if wanted in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+def node_modules(folder: str) -> Path:
+    """The folder below this one, with its packages installed as its lock file says. Skips the test without Node."""
+    project = TESTS / folder
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("Node.js with npm is not installed")
+    with (project / "package-lock.json").open() as lock:
+        # Workers of one session install once, one after the other.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        installed = project / "node_modules" / ".package-lock.json"
+        if not installed.exists() or installed.stat().st_mtime < (project / "package-lock.json").stat().st_mtime:
+            done = subprocess.run(
+                ["npm", "ci", "--no-audit", "--no-fund"],
+                cwd=project,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            if done.returncode != 0:
+                pytest.skip(f"npm cannot install the packages of {folder}: {done.stderr.strip()[-300:]}")
+    return project
+
+
+def run_node(project: Path, *arguments: str, timeout: float = 90.0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["node", *arguments], cwd=project, capture_output=True, text=True, timeout=timeout, check=False
+    )

@@ -1,0 +1,128 @@
+"""Replica sets of three for tests: with primaries that step down, stall, or are killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+
+from portico.gateway.mongo.embedded import find_mongod
+from portico.gateway.settings import Settings
+
+from .processes import Process, eventually
+
+START_SECONDS = 60.0
+_NAME = "three"
+# An election is over within a second or two.
+_ELECTIONS = {"electionTimeoutMillis": 1_000, "heartbeatIntervalMillis": 200}
+_OPTIONS = ("--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64", "--quiet")
+
+
+class ReplicaSet:
+    """Three nodes. `uri` names them all."""
+
+    def __init__(self, ports: list[int], nodes: list[Process]) -> None:
+        self._nodes = dict(zip(ports, nodes, strict=True))
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+        self.uri = f"mongodb://{hosts}/?replicaSet={_NAME}"
+
+    def initiate(self) -> None:
+        """Makes one of them primary."""
+        members = [{"_id": number, "host": f"127.0.0.1:{port}"} for number, port in enumerate(self._nodes)]
+        config = {"_id": _NAME, "members": members, "settings": _ELECTIONS}
+        for port in self._nodes:
+            eventually(lambda port=port: _state(port), START_SECONDS)  # type: ignore[misc]
+        with _client(next(iter(self._nodes))) as client:
+            client.admin.command("replSetInitiate", config)
+        eventually(self.primary, START_SECONDS)
+
+    def primary(self) -> int | None:
+        """The port of the primary; None while there is none."""
+        return next((port for port in self._nodes if _state(port).get("isWritablePrimary")), None)
+
+    def step_down(self) -> int:
+        """Has the primary give way to another. Returns the port of the new one."""
+        before = eventually(self.primary, START_SECONDS)
+        with _client(before) as client:
+            client.admin.command("replSetStepDown", 30, secondaryCatchUpPeriodSecs=10)
+        return eventually(lambda: None if (port := self.primary()) == before else port, START_SECONDS)
+
+    def kill_primary(self) -> int:
+        """Ends the primary as a crash does. Returns the port of the new one."""
+        before = eventually(self.primary, START_SECONDS)
+        self._nodes.pop(before).kill()
+        return eventually(self.primary, START_SECONDS)
+
+    def stall_primary(self) -> int:
+        """Suspends the primary's process, so that another one is elected. Returns its port."""
+        before = eventually(self.primary, START_SECONDS)
+        pid = self._nodes[before].pid
+        os.kill(pid, signal.SIGSTOP)
+        eventually(lambda: _is_stopped(pid))
+        return before
+
+    def succeeded(self, before: int) -> int:
+        """Waits for the next primary. Returns its port."""
+        return eventually(lambda: self._primary_beside(before), START_SECONDS)
+
+    def resume(self, port: int) -> None:
+        """Resumes a stalled node."""
+        os.kill(self._nodes[port].pid, signal.SIGCONT)
+
+    def rejoined(self, port: int) -> None:
+        """Returns when a resumed node is a secondary."""
+        eventually(lambda: _state(port).get("secondary"), START_SECONDS)
+
+    def _primary_beside(self, before: int) -> int | None:
+        return next((port for port in self._nodes if port != before and _state(port).get("isWritablePrimary")), None)
+
+
+@contextlib.contextmanager
+def replica_set(folder: Path) -> Iterator[ReplicaSet]:
+    """Three nodes that run, with a primary; they end with the block."""
+    mongod = find_mongod(Settings())
+    ports = _free_ports(3)
+    with contextlib.ExitStack() as stack:
+        nodes = []
+        for port in ports:
+            place = folder / str(port)
+            (place / "data").mkdir(parents=True)
+            command = [mongod, "--replSet", _NAME, "--dbpath", str(place / "data"), "--port", str(port), *_OPTIONS]
+            node = Process(command, os.environ, place)
+            stack.callback(node.end)
+            nodes.append(node)
+        found = ReplicaSet(ports, nodes)
+        found.initiate()
+        yield found
+
+
+def _client(port: int) -> MongoClient[dict[str, Any]]:
+    return MongoClient("127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=500)
+
+
+def _state(port: int) -> dict[str, Any]:
+    """A node's `hello` response; empty if it does not answer."""
+    with contextlib.suppress(PyMongoError), _client(port) as client:
+        return client.admin.command("hello")
+    return {}
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether every thread of the process is suspended. The signal reaches them one by one."""
+    states = [path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return set(states) == {"T"}
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]

@@ -1,0 +1,77 @@
+"""What a call that stops half way is tried on: made once, and put back as it was for every stop."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from portico.resolvers.documents import Database, Document
+
+from .harness import Answer, GatewayClient, SettableClock
+from .interruptions import crashing
+
+Given = dict[str, Any]
+
+
+class Snapshot:
+    """What the collections hold, to be put back."""
+
+    def __init__(self, db: Database, collections: Sequence[str]) -> None:
+        self._db = db
+        self._documents: dict[str, list[Document]] = {name: [] for name in collections}
+
+    async def take(self) -> None:
+        for name in self._documents:
+            self._documents[name] = await self._db[name].find({}).to_list()
+
+    async def put_back(self) -> None:
+        for name, documents in self._documents.items():
+            await self._db[name].delete_many({})
+            if documents:
+                await self._db[name].insert_many(documents)
+
+
+class Stage(ABC):
+    """A gateway with what `build` makes, and what is asked of it."""
+
+    collections: ClassVar[Sequence[str]]
+
+    def __init__(self, gateway: GatewayClient, clock: SettableClock) -> None:
+        self.gateway = gateway
+        self.clock = clock
+        self._snapshot: Snapshot | None = None
+        self._offset = timedelta()
+
+    @abstractmethod
+    async def build(self) -> None:
+        """Makes what the calls are tried on."""
+
+    async def put_back(self) -> None:
+        """Makes it so, and so late, as `build` left it."""
+        if self._snapshot is None:
+            await self.build()
+            self._snapshot = Snapshot(self.gateway.db, self.collections)
+            await self._snapshot.take()
+            self._offset = self.clock.offset
+            return
+        await self._snapshot.put_back()
+        self.clock.offset = self._offset
+
+    async def ask(self, mutation: str, given: Given) -> Answer:
+        kind = "Tags" if mutation.endswith("Tags") else mutation[0].upper() + mutation[1:]
+        text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
+        return await self.gateway.ask(text, {"input": given})
+
+    async def told(self, mutation: str, given: Given) -> str:
+        """The member of the union that is answered."""
+        return str((await self.ask(mutation, given)).data[mutation]["__typename"])
+
+    async def crash(self, mutation: str, given: Given, stop: int) -> bool:
+        """Whether the call got no further than to the command with this number."""
+        with crashing(self.gateway, stop) as faulty:
+            answer = await self.ask(mutation, given)
+        if faulty.has_crashed:
+            assert (answer.body["data"], answer.codes) == ({mutation: None}, ["INTERNAL"])
+        return bool(faulty.has_crashed)

@@ -1,0 +1,180 @@
+"""Gateways that listen on a port, in the process of the test, and clients that speak the protocols by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import httpx
+import uvicorn
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Origin, Subprotocol
+
+from portico.gateway.cli.server import bind, protocols
+from portico.gateway.http.requests import Request
+from portico.gateway.http.streaming import Session, responses
+
+from .harness import GatewayClient
+
+PROTOCOL = "graphql-transport-ws"
+EVENTS = {"accept": "text/event-stream"}
+SECONDS = 20.0
+POSTED = "subscription ($id: ID!) { commentPosted(discussionId: $id) { text } }"
+
+
+async def until(is_so: Callable[[], bool], seconds: float = SECONDS) -> None:
+    """Waits until it is so. Fails where that takes too long."""
+    async with asyncio.timeout(seconds):
+        while not is_so():  # noqa: ASYNC110 - what is waited for tells nobody
+            await asyncio.sleep(0.005)
+
+
+@contextlib.asynccontextmanager
+async def listening(gateway: GatewayClient) -> AsyncIterator[int]:
+    """The port at which the gateway is served, as `portico serve` does."""
+    config = uvicorn.Config(
+        gateway.app,
+        lifespan="off",
+        log_level="critical",
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        **protocols(gateway.settings),
+    )
+    server = uvicorn.Server(config)
+    with bind("127.0.0.1", 0) as listening_socket:
+        serving = asyncio.create_task(server._serve([listening_socket]))
+        await until(lambda: server.started)
+        try:
+            yield listening_socket.getsockname()[1]
+        finally:
+            gateway.app.state.gateway.stop_streams()
+            server.should_exit = True
+            await serving
+
+
+def subscribe(key: Any = "1", query: Any = "{ viewer { subject } }", **more: Any) -> dict[str, Any]:
+    """The message that begins an operation."""
+    return {"id": key, "type": "subscribe", "payload": {"query": query, **more}}
+
+
+class Socket:
+    """A client of `graphql-transport-ws` that sends and receives message by message."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+
+    async def send(self, message: Mapping[str, Any] | str | bytes) -> None:
+        await self.connection.send(message if isinstance(message, str | bytes) else json.dumps(message))
+
+    async def receive(self) -> Any:
+        async with asyncio.timeout(SECONDS):
+            return json.loads(await self.connection.recv())
+
+    async def init(self, token: str | None = None) -> None:
+        payload = {} if token is None else {"payload": {"Authorization": f"Bearer {token}"}}
+        await self.send({"type": "connection_init", **payload})
+        assert await self.receive() == {"type": "connection_ack"}
+
+    async def subscribe(self, key: str, query: str, variables: Mapping[str, Any] | None = None) -> None:
+        await self.send(subscribe(key, query, variables=variables))
+
+    async def closed(self) -> tuple[int, str]:
+        """The code and the reason with which the gateway closes it, whatever it sends before."""
+        with contextlib.suppress(ConnectionClosed):
+            async with asyncio.timeout(SECONDS):
+                while True:
+                    await self.connection.recv()
+        assert self.connection.close_code is not None
+        return self.connection.close_code, self.connection.close_reason or ""
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    port: int,
+    *,
+    subprotocol: str | None = PROTOCOL,
+    origin: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> AsyncIterator[Socket]:
+    """A socket before its first message."""
+    async with connect(
+        f"ws://127.0.0.1:{port}/graphql",
+        subprotocols=None if subprotocol is None else [Subprotocol(subprotocol)],
+        origin=None if origin is None else Origin(origin),
+        additional_headers=headers,
+        proxy=None,
+        max_size=None,
+    ) as connection:
+        yield Socket(connection)
+
+
+class EventStream:
+    """A client of server-sent events."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+        self.comments = 0
+        self._lines = response.aiter_lines()
+
+    async def receive(self) -> tuple[str, Any] | None:
+        """The next event with its data; None where the stream ends."""
+        fields: dict[str, str] = {}
+        async with asyncio.timeout(SECONDS):
+            async for line in self._lines:
+                name, _, value = line.partition(":")
+                if line.startswith(":"):
+                    self.comments += 1
+                elif line:
+                    fields[name] = value.removeprefix(" ")
+                elif fields:
+                    return fields["event"], json.loads(fields["data"]) if fields["data"] else None
+        return None
+
+
+@contextlib.asynccontextmanager
+async def streamed(
+    port: int, query: str, variables: Mapping[str, Any] | None = None, *, token: str | None = None
+) -> AsyncIterator[EventStream]:
+    """The stream of events that answers an operation."""
+    headers = EVENTS if token is None else {**EVENTS, "authorization": f"Bearer {token}"}
+    body = {"query": query, "variables": variables or {}}
+    async with (
+        httpx.AsyncClient(timeout=SECONDS) as client,
+        client.stream("POST", f"http://127.0.0.1:{port}/graphql", json=body, headers=headers) as response,
+    ):
+        yield EventStream(response)
+
+
+async def live(gateway: GatewayClient, count: int = 1) -> None:
+    """Until so many subscriptions miss nothing any more."""
+    counts = gateway.state.live.counts
+    await until(lambda: counts.listeners >= count and counts.streams > 0)
+
+
+async def texts(source: Socket | EventStream, count: int) -> list[str]:
+    """What the next comments say, of which `POSTED` tells."""
+    found = []
+    for _ in range(count):
+        received: Any = await source.receive()
+        payload = received["payload"] if isinstance(received, dict) else received[1]
+        assert "errors" not in payload, payload
+        found.append(payload["data"]["commentPosted"]["text"])
+    return found
+
+
+async def assert_listens(gateway: GatewayClient, query: str, name: str | None, variables: Mapping[str, Any]) -> None:
+    """The subscription begins, and has nothing to tell yet."""
+    session = Session(gateway.state, f"Bearer {gateway.token()}")
+    live = asyncio.Event()
+    request = Request(query, variables, name)
+    answers = responses(gateway.state.executor, request, session, await session.context(), live)
+    async with contextlib.aclosing(answers):
+        first = asyncio.create_task(answers.__anext__())
+        await until(lambda: live.is_set() or first.done())
+        assert not first.done(), first.result()
+        first.cancel()
+        await asyncio.wait({first})

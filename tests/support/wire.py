@@ -1,0 +1,97 @@
+"""A way to MongoDB that can be cut."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from portico.gateway.settings import Secret, Settings
+
+
+class Wire:
+    """A port on this machine behind which MongoDB answers, until the wire is cut or blocked."""
+
+    def __init__(self, target_port: int) -> None:
+        self._target_port = target_port
+        self._ends: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._is_cut = False
+        self._is_open = threading.Event()
+        self._is_open.set()
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listening.getsockname()[1]
+
+    def cut(self) -> None:
+        """Ends every connection, and those to come."""
+        self._is_cut = True
+        self._is_open.set()
+        for end in list(self._ends):
+            _end(end)
+
+    def mend(self) -> None:
+        self._is_cut = False
+
+    def block(self) -> None:
+        """From here on connections stay, and nothing comes through."""
+        self._is_open.clear()
+
+    def unblock(self) -> None:
+        self._is_open.set()
+
+    @contextlib.contextmanager
+    def laid(self) -> Iterator[Wire]:
+        self._start(self._accept)
+        try:
+            yield self
+        finally:
+            _end(self._listening)
+            self.cut()
+            for thread in list(self._threads):
+                thread.join(10)
+
+    def _start(self, work: Callable[..., None], *arguments: socket.socket) -> None:
+        thread = threading.Thread(target=work, args=arguments)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listening.accept()
+                if self._is_cut:
+                    near.close()
+                    continue
+                far = socket.create_connection(("127.0.0.1", self._target_port))
+                self._ends |= {near, far}
+                self._start(self._carry, near, far)
+                self._start(self._carry, far, near)
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                self._is_open.wait()
+                target.sendall(data)
+        for end in (source, target):
+            _end(end)
+            self._ends.discard(end)
+
+
+def _end(end: socket.socket) -> None:
+    """Closes a socket, also under a thread that waits for it."""
+    with contextlib.suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
+
+
+@contextlib.contextmanager
+def by_wire(settings: Settings) -> Iterator[tuple[Wire, Settings]]:
+    """A wire to the MongoDB of the settings, and settings that lead over it."""
+    found = re.search(r":(\d+)/", settings.mongodb_uri or "")
+    assert found is not None
+    with Wire(int(found[1])).laid() as wire:
+        uri = f"mongodb://127.0.0.1:{wire.port}/?directConnection=true"
+        yield wire, replace(settings, mongodb_uri=Secret(uri))
