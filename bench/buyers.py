@@ -15,7 +15,8 @@ from pymongo import MongoClient
 
 from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
-from portico.gateway.settings import Secret, Settings
+from portico.gateway.settings import Settings
+from portico.resolvers.configuration import Secret
 from portico.schema.roles import Role
 
 SECRET = "the bench's own secret, which nobody else has"  # noqa: S105 - guards a database that lives for minutes

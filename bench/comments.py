@@ -34,10 +34,12 @@ from bench.processes import Cores, share_out
 from bench.shop import gateway, sku
 from bench.threads import put_discussion
 from portico.gateway.auth import Authenticator
-from portico.gateway.settings import Secret, Settings
+from portico.gateway.domains import use
+from portico.gateway.settings import Settings
 from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
 from portico.resolvers.comments.comments import THREADED, listing_of
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
+from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Document
 from portico.resolvers.indexes import create_indexes
 from portico.resolvers.paging import encode_cursor
@@ -167,7 +169,7 @@ async def prepare(uri: str) -> Made:
     kinds = [(size, storage) for size in SIZES for storage in STORAGES]
     async with AsyncMongoClient[Document](uri) as client:
         db = client["bench"]
-        async for _ in create_indexes(db):
+        async for _ in create_indexes(db, use().collections):
             pass
         return {
             (size, storage): await put_discussion(db, kind="Product", key=sku(number), storage=storage, made=size)

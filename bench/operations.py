@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -28,14 +28,13 @@ from bench import dataset, mongo
 from bench.__main__ import load
 from bench.processes import share_out
 from portico.gateway.clock import SystemClock
+from portico.gateway.domains import base_resources, schema_of, use
 from portico.gateway.http.encoding import encode
 from portico.gateway.live import Counts, Hub
 from portico.gateway.mongo.driver import connect
 from portico.gateway.operations.execution import Executor
-from portico.gateway.pictures.checking import upload_rules
-from portico.gateway.settings import ExecutorName, Secret, Settings
-from portico.resolvers.payments import PaymentMethods
-from portico.schema import create_schema
+from portico.gateway.settings import ExecutorName, Settings
+from portico.resolvers.configuration import Secret
 from portico.schema.context import Caller, Context
 from portico.schema.roles import Role
 
@@ -77,8 +76,8 @@ class Bench:
 
     def __init__(self, settings: Settings, uri: str) -> None:
         self._connection = connect(settings, uri)
-        self._uploads = upload_rules(settings)
-        self._executors = {name: Executor(create_schema(), settings) for name in EXECUTORS}
+        self._resources = base_resources(settings, use())
+        self._executors = {name: Executor(schema_of(use()), settings) for name in EXECUTORS}
         for name, executor in self._executors.items():
             executor.name = name
 
@@ -94,9 +93,7 @@ class Bench:
             clock=clock.now,
             request_id="bench",
             selections={},
-            payments=PaymentMethods({}),
-            cart_lasts=timedelta(days=1),
-            uploads=self._uploads,
+            resources=self._resources,
             live=Hub(db, (), Counts(), most_waiting=1),
         )
         response = await self._executors[name].execute(text, variables=variables, name=None, context=context)

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
+from portico.gateway import domains
 from portico.gateway.http.endpoint import GraphQLEndpoint
 from portico.gateway.http.uploads import PREFLIGHT_HEADERS
 from portico.gateway.http.websocket import SocketEndpoint, origins_of
@@ -25,15 +26,10 @@ from portico.gateway.mongo.database_clock import clock_of
 from portico.gateway.mongo.driver import Connection, connect
 from portico.gateway.operations.execution import Executor
 from portico.gateway.operations.plans.trace import TraceListener
-from portico.gateway.pages import explorer, feeds
-from portico.gateway.pages.assets import ROUTE, Assets
-from portico.gateway.payments import provider as payments
-from portico.gateway.pictures.checking import upload_rules
+from portico.gateway.pages import explorer
 from portico.gateway.work.jobs import Worker
-from portico.resolvers.comments.events import SOURCES
+from portico.resolvers.domains import Resources
 from portico.resolvers.indexes import create_indexes
-from portico.resolvers.payments import Payments
-from portico.schema import create_schema
 
 from .auth import Authenticator
 from .clock import Clock
@@ -89,7 +85,9 @@ class Gateway:
         self._clock = clock
         self._state: State | None = None
         self._authenticator = Authenticator(settings)
-        self._executor = Executor(create_schema(), settings)
+        self._domains = domains.use(settings.domain_names)
+        self._base = domains.base_resources(settings, self._domains)
+        self._executor = Executor(domains.schema_of(self._domains), settings)
         self._counts = Counts()
         self._metrics = Metrics(self._executor, self._counts)
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -106,12 +104,12 @@ class Gateway:
             listeners = [*self._listeners, TraceListener()] if self._settings.show_plans else self._listeners
             connection = connect(self._settings, uri, listeners)
             try:
-                async for _ in create_indexes(connection.database):
+                async for _ in create_indexes(connection.database, self._domains.collections):
                     pass
                 async with (
-                    payments.opened(self._settings) as methods,
+                    self._domains.opened(self._base, connection.database) as resources,
                     clock_of(connection.database, self._clock) as clock,
-                    self._serving(connection, methods, clock),
+                    self._serving(connection, resources, clock),
                 ):
                     yield
             finally:
@@ -138,7 +136,8 @@ class Gateway:
             await asyncio.wait(others, timeout=CLOSE_SECONDS)
 
     @contextlib.asynccontextmanager
-    async def _serving(self, connection: Connection, methods: Payments, clock: Clock) -> AsyncIterator[None]:
+    async def _serving(self, connection: Connection, resources: Resources, clock: Clock) -> AsyncIterator[None]:
+        most_waiting = self._settings.max_waiting_events
         self._state = State(
             settings=self._settings,
             clock=clock,
@@ -146,11 +145,10 @@ class Gateway:
             executor=self._executor,
             database=connection.database,
             reading=connection.reading,
-            payments=methods,
-            uploads=upload_rules(self._settings),
-            live=Hub(connection.database, SOURCES, self._counts, most_waiting=self._settings.max_waiting_events),
+            resources=resources,
+            live=Hub(connection.database, self._domains.events, self._counts, most_waiting=most_waiting),
         )
-        worker = Worker(connection.database, clock, self._settings.job_seconds, methods)
+        worker = Worker(connection.database, clock, self._settings.job_seconds, resources, self._domains.jobs)
         jobs = [asyncio.create_task(worker.run())] if self._settings.jobs else []
         logger().info("started", database=self._settings.database, driver=self._settings.driver)
         try:
@@ -166,13 +164,12 @@ class Gateway:
     def routes(self) -> list[BaseRoute]:
         return [
             Route("/graphql", _Graphql(self)),
-            Route(ROUTE, Assets(lambda: self.state)),
-            Route(feeds.ROUTE, feeds.Feeds(lambda: self.state)),
             WebSocketRoute("/graphql", _Sockets(self)),
             Route("/livez", self._live),
             Route("/readyz", self._ready),
             Route("/metrics", self._show_metrics),
-            *explorer.routes(self._settings),
+            *self._domains.routes(lambda: self.state),
+            *explorer.routes(self._settings, self._domains),
         ]
 
     def stop_streams(self) -> None:

@@ -14,11 +14,12 @@ import httpx
 import jwt
 from jwt.types import Options
 
+from portico.resolvers.configuration import Secret
 from portico.schema.context import Caller
 from portico.schema.roles import Role
 
 from .logs import logger
-from .settings import Secret, Settings
+from .settings import Settings
 
 _ASYMMETRIC = ["RS256", "ES256"]
 _LEEWAY_SECONDS = 10

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from portico.gateway.operations.execution import Executor
-from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.documents import Database
-from portico.resolvers.payments import Payments
+from portico.resolvers.domains import Resources
 from portico.schema.context import Caller, Context
 
 from .auth import Authenticator
@@ -27,8 +25,7 @@ class State:
     executor: Executor
     database: Database
     reading: Database
-    payments: Payments
-    uploads: UploadRules
+    resources: Resources
     live: Hub
 
     def context(self, caller: Caller | None, request_id: str) -> Context:
@@ -41,8 +38,6 @@ class State:
             clock=self.clock.now,
             request_id=request_id,
             selections={},
-            payments=self.payments,
-            cart_lasts=timedelta(seconds=self.settings.cart_seconds),
-            uploads=self.uploads,
+            resources=self.resources,
             live=self.live,
         )

@@ -1,67 +1,28 @@
-"""Every collection of the project, and what is to be done for all of them."""
+"""What is done for every collection: creating indexes, sharding, upgrading documents."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from pymongo import IndexModel
 from pymongo.errors import OperationFailure
-
-from portico.resolvers.accounts.accounts import ACCOUNTS
-from portico.resolvers.accounts.transfers import TRANSFERS
-from portico.resolvers.catalog.categories import CATEGORIES
-from portico.resolvers.catalog.products import PRODUCTS
-from portico.resolvers.comments.buckets import BUCKETS
-from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
-from portico.resolvers.comments.by_document import COMMENTS
-from portico.resolvers.comments.by_page import KEYS
-from portico.resolvers.comments.discussions import DISCUSSIONS
-from portico.resolvers.content.assets import CHUNKS, FILES
-from portico.resolvers.content.nodes import NODES
-from portico.resolvers.content.revisions import REVISIONS
-from portico.resolvers.shop.carts import CARTS
-from portico.resolvers.shop.orders import ORDERS
-from portico.resolvers.shop.stock import STOCK
-from portico.resolvers.writes.idempotency import OPERATIONS
-from portico.resolvers.writes.intents import INTENTS
-from portico.resolvers.writes.leases import LEASES
 
 from .documents import Collection, CollectionSpec, Database, upgrade_batch
 
 # The server's codes for an index of the same name with other options, or with other keys.
 _DEFINED_OTHERWISE = {85, 86}
 
-COLLECTIONS: tuple[CollectionSpec, ...] = (
-    CATEGORIES,
-    PRODUCTS,
-    STOCK,
-    CARTS,
-    ORDERS,
-    ACCOUNTS,
-    TRANSFERS,
-    OPERATIONS,
-    NODES,
-    FILES,
-    CHUNKS,
-    REVISIONS,
-    DISCUSSIONS,
-    COMMENTS,
-    DISCUSSION_DOCUMENTS,
-    BUCKETS,
-    KEYS,
-    INTENTS,
-    LEASES,
-)
 
-
-async def create_indexes(db: Database, *, rebuild: bool = False) -> AsyncIterator[tuple[str, list[str]]]:
+async def create_indexes(
+    db: Database, collections: Iterable[CollectionSpec], *, rebuild: bool = False
+) -> AsyncIterator[tuple[str, list[str]]]:
     """Creates what is missing. May be repeated.
 
     An index that another version defined otherwise stays, so that two versions can run side by side; with `rebuild` it
     is dropped and made anew. Yields each collection with the names of its indexes.
     """
-    for spec in COLLECTIONS:
+    for spec in collections:
         if spec.indexes:
             await _create_indexes(db[spec.name], list(spec.indexes), rebuild=rebuild)
         yield spec.name, [index.document["name"] for index in spec.indexes]
@@ -91,12 +52,12 @@ async def _drop_like(collection: Collection, wanted: Mapping[str, Any]) -> None:
             await collection.drop_index(index["name"])
 
 
-async def shard_collections(db: Database) -> AsyncIterator[tuple[str, str]]:
+async def shard_collections(db: Database, collections: Iterable[CollectionSpec]) -> AsyncIterator[tuple[str, str]]:
     """Shards the collections that have a shard key; needs a sharded cluster. May be repeated.
 
     Yields each collection with its key.
     """
-    for spec in COLLECTIONS:
+    for spec in collections:
         if spec.shard_key is not None:
             unique = any(
                 index.document.get("unique") and list(index.document["key"]) == list(spec.shard_key)
@@ -112,8 +73,8 @@ async def shard_collections(db: Database) -> AsyncIterator[tuple[str, str]]:
             yield spec.name, ", ".join(f"{path}: {kind}" for path, kind in key.items())
 
 
-async def migrate(db: Database) -> AsyncIterator[tuple[str, int]]:
+async def migrate(db: Database, collections: Iterable[CollectionSpec]) -> AsyncIterator[tuple[str, int]]:
     """Upgrades every old document, 100 at a time. Yields each collection with the size of each batch."""
-    for spec in COLLECTIONS:
+    for spec in collections:
         while count := await upgrade_batch(db, spec):
             yield spec.name, count

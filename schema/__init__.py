@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Annotated
 
 import strawberry
 from graphql import GraphQLError
 from strawberry.schema.config import StrawberryConfig
 
-from portico.schema.accounts.accounts import AccountMutation
-from portico.schema.catalog.categories import CategoryMutation, CategoryQuery
-from portico.schema.catalog.product_mutations import ProductMutation
-from portico.schema.catalog.products import AudioAlbum, Film, GeneralProduct, ProductQuery
-from portico.schema.comments.events import CommentSubscription
-from portico.schema.comments.posting import CommentMutation
-from portico.schema.content.creation import ContentMutation
-from portico.schema.content.edits import ContentEditMutation
-from portico.schema.content.nodes import BlogEntry, ContentQuery, Page, Section
-from portico.schema.content.photos import Photo, PhotoMutation
-from portico.schema.shop.carts import CartMutation, CartQuery
-from portico.schema.shop.orders import OrderMutation
-from portico.schema.shop.stock import StockMutation
+from portico.resolvers.domains import Domains
 
+from .assembly import AssembledSchema, additions_of
 from .context import Info, core
 from .errors import HANDLERS
 from .fields import costs
@@ -35,7 +23,7 @@ from .viewer import ViewerQuery
 
 
 @strawberry.type(description="Reading.")
-class Query(ViewerQuery, CategoryQuery, ProductQuery, CartQuery, ContentQuery):
+class Query(ViewerQuery):
     @strawberry.field(description="The object with this id, of whatever type.")
     async def node(
         self, info: Info, id: Annotated[strawberry.ID, described("What the object has for `id`.")]
@@ -61,37 +49,27 @@ class Query(ViewerQuery, CategoryQuery, ProductQuery, CartQuery, ContentQuery):
     description="Writing. A field is null only after a fault, which is in `errors`; "
     "other fields of the same request stand."
 )
-class Mutation(
-    CategoryMutation,
-    ProductMutation,
-    StockMutation,
-    CartMutation,
-    OrderMutation,
-    AccountMutation,
-    ContentMutation,
-    ContentEditMutation,
-    CommentMutation,
-    PhotoMutation,
-):
+class Mutation:
     pass
 
 
 @strawberry.type(description="What happens, as it happens. An operation has one field, and an answer for each event.")
-class Subscription(CommentSubscription):
+class Subscription:
     pass
 
 
-@functools.cache
-def create_schema() -> strawberry.Schema:
-    """The whole schema, its document-backed fields ready to read documents. Everybody is given the same one.
+def create_schema(domains: Domains) -> strawberry.Schema:
+    """The schema of these domains, its document-backed fields ready to read documents.
 
-    Raises:   NotKeepable (a mutation has an answer that cannot be kept for its idempotency key).
+    Raises:   InvalidDomains, NotKeepable (a mutation has an answer that cannot be kept for its idempotency key).
     """
-    schema = strawberry.Schema(
+    additions = additions_of(domains)
+    schema = AssembledSchema(
+        additions=additions,
         query=Query,
-        mutation=Mutation,
-        subscription=Subscription,
-        types=[AudioAlbum, Film, GeneralProduct, Section, Page, BlogEntry, Photo],
+        mutation=Mutation if "Mutation" in additions else None,
+        subscription=Subscription if "Subscription" in additions else None,
+        types=[found for domain in domains.all for found in domain.types],
         exception_handlers=HANDLERS,
         config=StrawberryConfig(scalar_map=SCALARS),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Hashable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 import strawberry
@@ -12,9 +12,8 @@ from graphql import GraphQLResolveInfo
 
 from portico.loaders.batching import Loader, Loaders
 from portico.resolvers.changes import Event
-from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.payments import Payments
+from portico.resolvers.domains import Resources
 
 from .roles import Role
 
@@ -65,8 +64,8 @@ class Context:
     before it, and after the wait for another call with its key.
 
     `db` reads from the primary; `reading` may read from secondaries, for what anybody may see.
-    `selections` is kept with the parsed operation, for all its requests. `cart_lasts` is how long an idle cart keeps
-    its items; `uploads` says what files may be.
+    `selections` is kept with the parsed operation, for all its requests. `resources` are the settings and services of
+    the domains.
     """
 
     db: Database
@@ -76,9 +75,7 @@ class Context:
     clock: Callable[[], datetime]
     request_id: str
     selections: dict[Hashable, Any]
-    payments: Payments
-    cart_lasts: timedelta
-    uploads: UploadRules
+    resources: Resources
     live: Live
     loaders: Loaders = field(default_factory=Loaders)
     operation_id: str = ""

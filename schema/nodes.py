@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import urlsafe_b64decode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,12 +51,14 @@ class Kind:
     find_gone: Callable[[Database, Any, str], Awaitable[Document | None]] | None = None
 
 
+# Those that this process serves, by their names.
 KINDS: dict[str, Kind] = {}
 
 
-def register(kind: Kind) -> Kind:
-    KINDS[kind.name] = kind
-    return kind
+def register(kinds: Iterable[Kind]) -> None:
+    """Makes these the kinds of the process."""
+    KINDS.clear()
+    KINDS.update((kind.name, kind) for kind in kinds)
 
 
 class KindDocument(dict[str, Any]):

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import strawberry
 
-from portico.schema.accounts.accounts import AccountViewer
-from portico.schema.shop.carts import CartViewer
-from portico.schema.shop.orders import OrderViewer
-
 from .context import Caller, Info
 from .fields import costs
 from .roles import Role
 
 
 @strawberry.type(description="What the bearer token says about the caller.")
-class Viewer(CartViewer, OrderViewer, AccountViewer):
+class Viewer:
     caller: strawberry.Private[Caller]
 
     @strawberry.field(description="The token's subject.")

@@ -13,9 +13,10 @@ from portico.gateway.mongo import embedded
 from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Driver, ExecutorName, Settings
 from portico.resolvers.documents import Database
-from portico.resolvers.indexes import create_indexes
+from portico.resolvers.payments import PaymentMethods
 from tests.support import driver_faults
 from tests.support.databases import database, disconnect
+from tests.support.domains import create_indexes
 from tests.support.harness import SECRET, Commands, GatewayClient, SettableClock, running
 from tests.support.shop import Provider
 from tests.support.sockets import Socket, listening, opened
@@ -109,7 +110,7 @@ async def gateway(settings: Settings, clock: SettableClock, commands: Commands) 
 def provider(gateway: GatewayClient) -> Provider:
     """The payment provider of the gateway."""
     provider = Provider()
-    gateway.state.payments = provider
+    gateway.state.resources[PaymentMethods] = provider
     return provider
 
 

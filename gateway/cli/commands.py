@@ -23,12 +23,13 @@ from portico.gateway.payments import service as payment_service
 from portico.gateway.payments.service import PaymentService
 from portico.gateway.settings import Settings
 
+from . import import_group
+from .errors import Failure
 from .lazy import lazy
 
 if TYPE_CHECKING:
     from portico.gateway import auth, logs
     from portico.gateway.demo import demo_token
-    from portico.gateway.imports import reddit
     from portico.gateway.operations import documents as operations
     from portico.gateway.operations import explain as explaining
 
@@ -37,22 +38,9 @@ else:
     # To import them takes most of a second. `--help` needs none of them, and each command a few.
     auth, data, failures = map(lazy, ("auth", "cli.data", "cli.failures"))
     demo_token, explaining, logs = map(lazy, ("demo.demo_token", "operations.explain", "logs"))
-    operations, reddit = map(lazy, ("operations.documents", "imports.reddit"))
-    schema_check, server = map(lazy, ("cli.schema_check", "cli.server"))
+    operations, schema_check, server = map(lazy, ("operations.documents", "cli.schema_check", "cli.server"))
 
 T = TypeVar("T")
-# The keys of `imports.IMPORTERS`; type checkers want a literal.
-Subject = Enum(
-    "Subject",
-    {
-        "categories": "categories",
-        "products": "products",
-        "photos": "photos",
-        "posts": "posts",
-        "comments": "comments",
-    },
-    type=str,
-)
 # The names of `roles.Role`, which comes with all of GraphQL.
 RoleName = Enum(
     "RoleName",
@@ -67,8 +55,6 @@ RoleName = Enum(
     },
     type=str,
 )
-# The keys of `comment_storages.STORAGES`.
-Storage = Enum("Storage", {"DOCUMENTS": "DOCUMENTS", "EMBEDDED": "EMBEDDED", "PAGES": "PAGES"}, type=str)
 
 app = typer.Typer(
     name="portico",
@@ -116,10 +102,6 @@ def portico(
     del version
 
 
-class Failure(Exception):
-    """The command cannot do what it was asked. The text is one line for people."""
-
-
 def main() -> None:
     """Runs a command; what can go wrong in the world ends in one line and status 1."""
     try:
@@ -152,11 +134,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def settings() -> Settings:
-    found = Settings.from_env()
-    logs.configure(found)
-    for given, meant in Settings.misspelt().items():
-        errors.print(f"portico: there is no setting {given}; {meant} was probably meant", style="yellow", markup=False)
-    return found
+    return data.read_settings()
 
 
 @app.command()
@@ -198,10 +176,6 @@ def demo(
         token = demo_token.make(chosen)
         out.print("\nA token that may do everything (GraphiQL has it already):")
         out.print(f"  Authorization: Bearer {token}\n", soft_wrap=True)
-        if chosen.payment_url is None:
-            # Who tries a token is told no more than a buyer: that the shop does not take it.
-            out.print("Carts are paid by account. To pay by token set PORTICO_PAYMENT_URL, e.g. to where a")
-            out.print("`portico payment-service` is: see docs/shop.md.\n", soft_wrap=True)
         # Several demos can run at once; a search by name would find all of them.
         out.print(f"Process id: {os.getpid()}")
         _listen(chosen, host, port, workers, reload=False)
@@ -265,10 +239,10 @@ def schema(
 ) -> None:
     """Print the schema in the definition language, or compare it with an older one."""
     if check is None:
-        sys.stdout.write(schema_check.print_sdl())
+        sys.stdout.write(schema_check.print_sdl(data.schema(settings())))
         return
     try:
-        changes = schema_check.check(_read(check))
+        changes = schema_check.check(_read(check), data.schema(settings()))
     except ValueError as error:
         raise Failure(f"{check} is not a schema: {error}") from None
     table = Table("severity", "change")
@@ -320,44 +294,7 @@ def shard() -> None:
     run(data.shard(settings(), out))
 
 
-@app.command(name="import")
-def import_(
-    subject: Annotated[Subject, typer.Argument(help="What the files hold.")],
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="JSON Lines, plain or gzipped.")],
-    on: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[THREAD=]SUBJECT",
-            help="What exported comments are about: a path or a SKU, for one thread, e.g. t3_n49rw=/about, or for all "
-            "others; may be given several times.",
-        ),
-    ] = None,
-    storage: Annotated[
-        Storage | None, typer.Option(help="How the discussions are kept that exported comments open.")
-    ] = None,
-) -> None:
-    """Import JSON Lines: every good record is kept, every bad one is named. Safe to run again.
-
-    The form is that of the schema's Create…Input, with slugs for ids: see docs/importing.md.
-    Exit status 1 where a record was bad.
-    """
-    for file in files:
-        if not file.is_file():
-            raise Failure(f"{file}: there is no such file.")
-    threads = _threads(subject, on, storage)
-    if not run(data.import_files(settings(), subject.value, files, out, errors, threads)):
-        raise typer.Exit(1)
-
-
-def _threads(subject: Subject, on: list[str] | None, storage: Storage | None) -> reddit.Threads | None:
-    if not on and storage is None:
-        return None
-    if subject.value != "comments":
-        raise Failure("--on and --storage are for comments.")
-    try:
-        return reddit.Threads.of(on or [], **({} if storage is None else {"storage": storage.value}))
-    except ValueError as error:
-        raise Failure(str(error)) from None
+app.add_typer(import_group.app, name="import")
 
 
 @app.command()

@@ -6,33 +6,48 @@ import asyncio
 import contextlib
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import strawberry
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from portico.gateway.demo import gallery
-from portico.gateway.demo import shop_data as demo
-from portico.gateway.demo import site_data as demo_site
-from portico.gateway.imports.reddit import Threads
-from portico.gateway.imports.runs import IMPORTERS, BadRecord, Import, Summary, comments
+from portico.gateway import logs
+from portico.gateway.demo.loading import Demo
+from portico.gateway.domains import base_resources, schema_of, use
+from portico.gateway.imports.runs import BadRecord, Import, Importer, Summary
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.database_clock import clock_of
 from portico.gateway.mongo.driver import connect, reach
-from portico.gateway.payments import provider as payments
-from portico.gateway.pictures.checking import upload_rules
 from portico.gateway.settings import Settings
-from portico.gateway.work.doctor import INVARIANTS, Invariant
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.documents import LENIENT, Database
+from portico.resolvers.domains import Invariant, Resources
 from portico.resolvers.indexes import create_indexes, migrate, shard_collections
 from portico.resolvers.server_time import server_time
 
 from .printing import printable
 
 _SHOWN = 50
+
+
+def read_settings() -> Settings:
+    """The settings in the environment. Warns of variables that look like a setting and are none."""
+    found = Settings.from_env()
+    logs.configure(found)
+    kinds = [domain.settings for domain in use(found.domain_names).all if domain.settings is not None]
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    for given, meant in Settings.misspelt(kinds).items():
+        errors.print(f"portico: there is no setting {given}; {meant} was probably meant", style="yellow", markup=False)
+    return found
+
+
+def schema(settings: Settings) -> strawberry.Schema:
+    """The schema of the domains that are served."""
+    return schema_of(use(settings.domain_names))
 
 
 @contextlib.contextmanager
@@ -72,58 +87,55 @@ async def check_database(settings: Settings) -> None:
 
 
 async def load_demo(settings: Settings, size: int, out: Console) -> None:
-    """Loads the shop and its site, stocks it, opens accounts for its viewer, and hangs pictures into a gallery.
-
-    What is there already stays as it is, or is brought back to what it was.
-    """
-    async with opened(settings) as db:
-        async for _ in create_indexes(db):
+    """Loads the demo data of every domain that is served."""
+    domains = use(settings.domain_names)
+    async with opened(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
+        async for _ in create_indexes(db, domains.collections):
             pass
+
+        async def load_files(subject: str, files: Sequence[Path]) -> None:
+            out.print(
+                _counts(subject, await _import(db, resources, domains.importers[subject], subject, files, out, out))
+            )
+
         with tempfile.TemporaryDirectory() as folder:
-            for subject, files in (
-                ("categories", [demo.CATEGORIES]),
-                ("products", demo.multiplied(size, Path(folder))),
-                ("posts", [demo_site.POSTS]),
-                ("comments", [demo_site.COMMENTS]),
-            ):
-                summary = await _import(db, settings, subject, files, out, out)
-                out.print(_counts(subject, summary))
-        now = await server_time(db)
-        out.print(f"pages: {await demo_site.write_pages(db, now=now):,}")
-        out.print(f"photos: {await gallery.hang_pictures(db, upload_rules(settings), now=now):,} in the gallery")
-        out.print(f"stock: {await demo.stock_up(db, now=now):,} products")
-        out.print(f"accounts: {await demo.open_accounts(db, now=now):,} with money in them")
+            demo = Demo(db, await server_time(db), size, Path(folder), resources, load_files, out.print)
+            for domain in domains.all:
+                if domain.demo is not None:
+                    await domain.demo(demo)
 
 
 async def import_files(
     settings: Settings,
-    subject: str,
+    name: str,
     files: Sequence[Path],
     out: Console,
     errors: Console,
-    threads: Threads | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Whether every record was good. `threads` tells what exported comments are about."""
-    async with opened(settings) as db:
-        async for _ in create_indexes(db):
+    """Whether every record was good. Raises ValueError for options that the importer does not take."""
+    domains = use(settings.domain_names)
+    importer = domains.importers[name].configured(options or {})
+    async with opened(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
+        async for _ in create_indexes(db, domains.collections):
             pass
-        summary = await _import(db, settings, subject, files, out, errors, threads)
-    out.print(_counts(subject, summary))
+        summary = await _import(db, resources, importer, name, files, out, errors)
+    out.print(_counts(name, summary))
     return not summary.counts["failed"]
 
 
 async def _import(
     db: Database,
-    settings: Settings,
-    subject: str,
+    resources: Resources,
+    importer: Importer,
+    name: str,
     files: Sequence[Path],
     out: Console,
     errors: Console,
-    threads: Threads | None = None,
 ) -> Summary:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=out, transient=not out.is_terminal) as progress:
-        task = progress.add_task(subject, total=sum(file.stat().st_size for file in files))
+        task = progress.add_task(name, total=sum(file.stat().st_size for file in files))
 
         def on_bad(bad: BadRecord) -> None:
             shown = printable(f"{bad.file}:{bad.line}: {bad.reason}")
@@ -132,10 +144,8 @@ async def _import(
         def on_progress(read: int) -> None:
             progress.advance(task, read)
 
-        importer = IMPORTERS[subject] if threads is None else comments(threads)
         async with clock_of(db) as clock:
-            work = Import(db, importer, clock, on_bad, on_progress, upload_rules(settings))
-            return await work.run(files)
+            return await Import(db, importer, clock, on_bad, on_progress, resources).run(files)
 
 
 def _counts(subject: str, summary: Summary) -> str:
@@ -147,7 +157,7 @@ def _counts(subject: str, summary: Summary) -> str:
 async def show_indexes(settings: Settings, out: Console) -> None:
     table = Table("collection", "index")
     async with opened(settings) as db:
-        async for collection, names in create_indexes(db, rebuild=True):
+        async for collection, names in create_indexes(db, use(settings.domain_names).collections, rebuild=True):
             for name in names:
                 table.add_row(collection, name)
     out.print(table)
@@ -155,7 +165,7 @@ async def show_indexes(settings: Settings, out: Console) -> None:
 
 async def shard(settings: Settings, out: Console) -> None:
     async with opened(settings) as db:
-        async for collection, key in shard_collections(db):
+        async for collection, key in shard_collections(db, use(settings.domain_names).collections):
             out.print(f"{collection} is sharded by {key}")
 
 
@@ -163,7 +173,8 @@ async def examine(settings: Settings, out: Console, *, repair: bool) -> int:
     """Reports each invariant. Returns how many problems are left."""
     async with opened(settings) as db:
         checked = db.with_options(codec_options=LENIENT)
-        return sum([await judge(checked, invariant, out, repair=repair) for invariant in INVARIANTS])
+        found = use(settings.domain_names).invariants
+        return sum([await judge(checked, invariant, out, repair=repair) for invariant in found])
 
 
 async def judge(db: Database, invariant: Invariant, out: Console, *, repair: bool) -> int:
@@ -188,7 +199,7 @@ async def judge(db: Database, invariant: Invariant, out: Console, *, repair: boo
 async def migrate_documents(settings: Settings, out: Console) -> None:
     total = 0
     async with opened(settings) as db:
-        async for collection, count in migrate(db):
+        async for collection, count in migrate(db, use(settings.domain_names).collections):
             total += count
             out.print(f"{collection}: {count}")
     out.print(f"{total:,} documents were brought up to date.")
@@ -200,12 +211,14 @@ async def work(settings: Settings, out: Console) -> None:
     for ending in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(ending, stopping.set)
     out.print("The jobs are running. Ctrl-C stops them.")
-    async with opened(settings) as db, payments.opened(settings) as methods:
-        async for _ in create_indexes(db):
+    domains = use(settings.domain_names)
+    async with opened(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
+        async for _ in create_indexes(db, domains.collections):
             if stopping.is_set():
                 return
         async with clock_of(db) as clock:
-            running = asyncio.create_task(Worker(db, clock, settings.job_seconds, methods).run())
+            worker = Worker(db, clock, settings.job_seconds, resources, domains.jobs)
+            running = asyncio.create_task(worker.run())
             told = asyncio.create_task(stopping.wait())
             await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
             told.cancel()

@@ -9,6 +9,7 @@ from pymongo.errors import PyMongoError
 from portico.gateway.auth import InvalidToken
 from portico.gateway.mongo.embedded import EmbeddedError
 from portico.gateway.settings import SettingsError
+from portico.resolvers.domains import InvalidDomains
 
 from .printing import printable
 from .server import PortTaken
@@ -16,7 +17,7 @@ from .server import PortTaken
 
 def line_of(error: Exception) -> str | None:
     """What to tell of an error; None of one that is a fault, whose traceback is wanted."""
-    if isinstance(error, SettingsError | EmbeddedError | PortTaken | InvalidToken):
+    if isinstance(error, SettingsError | InvalidDomains | EmbeddedError | PortTaken | InvalidToken):
         return str(error)
     if isinstance(error, PyMongoError):
         return printable(f"MongoDB: {_one_line(str(error))}")

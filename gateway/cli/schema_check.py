@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+import strawberry
 from graphql import (
     GraphQLError,
     assert_valid_schema,
@@ -15,8 +16,6 @@ from graphql import (
     print_schema,
 )
 from graphql.utilities.find_schema_changes import find_schema_changes
-
-from portico.schema import create_schema
 
 
 class Severity(IntEnum):
@@ -33,17 +32,17 @@ class Change:
     description: str
 
 
-def print_sdl() -> str:
+def print_sdl(schema: strawberry.Schema) -> str:
     """The schema in the definition language, in alphabetical order, so that it changes only where the schema does."""
     # Defaults are printed first: an enum of strawberry takes its own members, one that was sorted does not.
-    printed = print_schema(create_schema()._schema)  # noqa: SLF001 - strawberry has no public way to it
+    printed = print_schema(schema._schema)  # noqa: SLF001 - strawberry has no public way to it
     return print_schema(lexicographic_sort_schema(build_schema(printed))) + "\n"
 
 
-def check(old_sdl: str) -> list[Change]:
+def check(old_sdl: str, schema: strawberry.Schema) -> list[Change]:
     """The changes from an older schema to the present one, worst first. Raises ValueError for a text that is none."""
     try:
-        old, new = build_schema(old_sdl), build_schema(print_sdl())
+        old, new = build_schema(old_sdl), build_schema(print_sdl(schema))
         assert_valid_schema(old)
     except (GraphQLError, TypeError) as error:
         raise ValueError(str(error).split("\n", 1)[0]) from None

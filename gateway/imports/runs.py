@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -14,18 +14,10 @@ from typing import IO, Any, cast
 import orjson
 
 from portico.gateway.clock import Clock
-from portico.resolvers.catalog.category_imports import put_categories
-from portico.resolvers.catalog.product_imports import put_products
-from portico.resolvers.comments.imports import put_comments
-from portico.resolvers.content.imports import put_posts
-from portico.resolvers.content.photo_imports import put_photos
-from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.documents import Database
+from portico.resolvers.domains import Resources
 from portico.resolvers.errors import DomainError, InvalidInput
 from portico.resolvers.import_outcomes import Outcome, is_overtaken, refusal_of
-
-from .records import category_record, photo_record, post_record, product_record
-from .reddit import Threads
 
 BATCH = 500
 # So many batches are stored at once: the server works on several while the next is read.
@@ -44,12 +36,23 @@ Row = tuple[str, int, Any]
 
 
 @dataclass(frozen=True)
+class Option:
+    """An option of an importer on the command line. `kind` is its Python type: str, a list of str, a Literal, …"""
+
+    name: str
+    kind: Any
+    help: str
+    metavar: str | None = None
+
+
+@dataclass(frozen=True)
 class Importer:
     """How one kind of record is read and stored.
 
     `key` is the natural key: a batch holds each once. Several batches are stored at once where `is_parallel`: where no
-    record needs an earlier one. Records that name files `has_files`: `read` is told the file that they are in, and
-    `put` the rules for them. `awaits` is what a record's parent is.
+    record needs an earlier one. Records that name files `has_files`: `read` is given the file that they are in, and
+    `put` the resources of the domains. `awaits` is what a record's parent is. `configure` makes the importer that
+    follows the `options` which were given, and raises ValueError.
     """
 
     read: Callable[..., Any]
@@ -58,20 +61,12 @@ class Importer:
     is_parallel: bool = False
     has_files: bool = False
     awaits: str = "category"
+    options: Sequence[Option] = ()
+    configure: Callable[..., Importer] | None = None
 
-
-def comments(threads: Threads) -> Importer:
-    """The importer of comments, which takes those of these threads, too."""
-    return Importer(threads.record, lambda record: record.key, put_comments, awaits="comment")
-
-
-IMPORTERS: dict[str, Importer] = {
-    "categories": Importer(category_record, lambda record: record.slug, put_categories),
-    "products": Importer(product_record, lambda record: record.fields.sku, put_products, is_parallel=True),
-    "photos": Importer(photo_record, lambda record: f"{record.gallery}/{record.slug}", put_photos, has_files=True),
-    "posts": Importer(post_record, lambda record: "/".join((*record.blog, record.slug)), put_posts),
-    "comments": comments(Threads()),
-}
+    def configured(self, given: Mapping[str, Any]) -> Importer:
+        """The importer with these options. Raises ValueError, with a line for people."""
+        return self if not given or self.configure is None else self.configure(**given)
 
 
 @dataclass
@@ -94,7 +89,7 @@ class BadRecord:
 class Import:
     """One run over some files. `on_bad` is told each bad record, `on_progress` the bytes that have been read.
 
-    `rules` are for records that name files.
+    `resources` are for records that name files.
     """
 
     db: Database
@@ -102,7 +97,7 @@ class Import:
     clock: Clock
     on_bad: Callable[[BadRecord], None]
     on_progress: Callable[[int], None]
-    rules: UploadRules | None = None
+    resources: Resources | None = None
     summary: Summary = field(default_factory=Summary)
     _waiting: list[Row] = field(default_factory=list)
     _awaited: set[str] = field(default_factory=set)
@@ -197,7 +192,7 @@ class Import:
 
     async def _stored(self, rows: list[Row]) -> list[Outcome]:
         """What becomes of the rows. Where the database refuses them together, each is stored by itself."""
-        more = {"rules": self.rules} if self.importer.has_files else {}
+        more = {"resources": self.resources} if self.importer.has_files else {}
         records = [record for _, _, record in rows]
         try:
             return list(await self.importer.put(self.db, records, now=self.clock.now(), **more))

@@ -1,10 +1,11 @@
 """Reads straight over the wire: most of what a small read costs is the driver's way to it, not the read.
 
 PyMongo connects, authenticates, encrypts, and watches the replica set. A connection that it has made is taken over
-(`links`); `find`, `find_one` and `aggregate` then send their command (OP_MSG, one at a time) and await the reply, without the tasks, locks and session that the driver takes for each. Everything else falls back to the driver:
-every write, a cursor of more than one batch, a read while all connections are in use or there is no primary, a read
-that failed, and a read whose primary was replaced by another before the answer arrived.
-A read has no effect, so it may be sent again.
+(`links`); `find`, `find_one` and `aggregate` then send their command (OP_MSG, one at a time) and await the reply,
+without the tasks, locks and session that the driver takes for each. Everything else falls back to the driver: every
+write, a cursor of more than one batch, a read while all connections are in use or there is no primary, a read that
+failed, and a read whose primary was replaced by another before the answer arrived. A read has no effect, so it may be
+sent again.
 """
 
 from __future__ import annotations

@@ -7,18 +7,18 @@ from typing import Any
 
 from rich.tree import Tree
 
+from portico.gateway.domains import schema_of, use
 from portico.gateway.operations.plans.describe import describe, tree
 from portico.gateway.operations.plans.executor import PlanExecutor
 from portico.gateway.operations.plans.plan import InvalidVariables, NotCompiled
 from portico.gateway.settings import Settings
-from portico.schema import create_schema
 
 from .documents import InvalidOperation, Operations
 
 
 def plan_of_text(text: str, name: str | None, variables: Mapping[str, Any], settings: Settings) -> Tree:
     """The plan of an operation as a tree for a terminal. Raises InvalidOperation, of the variables, too."""
-    schema = create_schema()._schema  # noqa: SLF001 - strawberry has no public way to it
+    schema = schema_of(use(settings.domain_names))._schema  # noqa: SLF001 - strawberry has no public way to it
     operations = Operations(schema, settings)
     operation = operations.get(text)
     definition = operations.check(operation, name, variables)

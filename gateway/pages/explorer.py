@@ -16,10 +16,10 @@ from starlette.types import Scope
 
 from portico.gateway.demo import demo_token
 from portico.gateway.settings import Settings
+from portico.resolvers.domains import Domains
 
 _HERE = Path(__file__).parent
 BUILT = _HERE / "static" / "graphiql"
-EXAMPLES = _HERE / "examples"
 
 _POLICY = (
     "default-src 'none'; script-src 'self'{cdn}; style-src 'self' 'unsafe-inline'{cdn}; img-src 'self' data:; "
@@ -44,14 +44,14 @@ def wants_page(scope: Scope) -> bool:
     return b"text/html" in accept and not any(part.startswith(b"query=") for part in scope["query_string"].split(b"&"))
 
 
-def routes(settings: Settings) -> list[BaseRoute]:
+def routes(settings: Settings, domains: Domains) -> list[BaseRoute]:
     """The page at `/`, its files below `/graphiql/`, and its configuration."""
 
     async def index(_request: Request) -> Response:
         return page(settings)
 
     async def config(request: Request) -> Response:
-        body = orjson.dumps(configuration(settings, with_token=_is_of_this_machine(request)))
+        body = orjson.dumps(configuration(settings, domains, with_token=_is_of_this_machine(request)))
         return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
 
     found: list[BaseRoute] = [Route("/", index)]
@@ -122,16 +122,17 @@ def _plain(title: str, text: str) -> str:
     )
 
 
-def configuration(settings: Settings, *, with_token: bool = True) -> dict[str, object]:
+def configuration(settings: Settings, domains: Domains, *, with_token: bool = True) -> dict[str, object]:
     """What the page fetches at its start: the endpoint, headers, and a tab of examples a domain."""
     token = demo_token.read(settings) if settings.demo and with_token else None
     return {
         "endpoint": "/graphql",
         "headers": {} if token is None else {"authorization": f"Bearer {token}"},
-        "tabs": [{"title": title, "query": query} for title, query in _examples()],
+        "tabs": [{"title": title, "query": query} for title, query in _examples(domains)],
     }
 
 
 @cache
-def _examples() -> tuple[tuple[str, str], ...]:
-    return tuple((path.stem.capitalize(), path.read_text()) for path in sorted(EXAMPLES.glob("*.graphql")))
+def _examples(domains: Domains) -> tuple[tuple[str, str], ...]:
+    found = [examples for domain in domains.all for examples in domain.examples]
+    return tuple((title, path.read_text()) for title, path in sorted(found))

@@ -27,11 +27,11 @@ import httpx
 import orjson
 
 from portico.gateway.logs import logger
-from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import PaymentDeclined
 from portico.resolvers.payments import ACCOUNT, TOKEN, Charge, PaymentMethods, Payments, PaymentUnknown
 from portico.resolvers.shop.account_payments import AccountPayments
+from portico.resolvers.shop.settings import ShopSettings
 
 # A charge is asked about before it is asked for again once it is so old.
 _ASK_FIRST = timedelta(minutes=1)
@@ -64,7 +64,7 @@ class _Answer:
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[PaymentMethods]:
+async def opened(settings: ShopSettings) -> AsyncIterator[PaymentMethods]:
     """What the settings allow to pay with, until it is left."""
     methods: dict[str, Payments] = {ACCOUNT: AccountPayments()}
     async with contextlib.AsyncExitStack() as stack:
@@ -74,7 +74,7 @@ async def opened(settings: Settings) -> AsyncIterator[PaymentMethods]:
         yield PaymentMethods(methods)
 
 
-def _client(settings: Settings) -> httpx.AsyncClient:
+def _client(settings: ShopSettings) -> httpx.AsyncClient:
     # What is not compressed cannot become longer than it is.
     headers = {"accept-encoding": "identity"}
     if settings.payment_key is not None:

@@ -18,6 +18,7 @@ from portico.gateway.logs import logger
 from portico.gateway.settings import Settings
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.pictures import Picture, PictureBroken
+from portico.resolvers.content.settings import ContentSettings
 from portico.resolvers.errors import UnacceptableFile
 
 _PROGRAM = Path(__file__).with_name("process.py")
@@ -42,7 +43,7 @@ class PictureProcesses:
 
     def __init__(self, settings: Settings) -> None:
         Image.init()
-        self._limits = (settings.max_photo_pixels, MAX_SIDE, settings.max_upload_bytes)
+        self._limits = (settings.of(ContentSettings).max_photo_pixels, MAX_SIDE, settings.max_upload_bytes)
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     def recognizes(self, beginning: bytes) -> bool:

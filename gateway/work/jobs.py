@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from datetime import timedelta
 from uuid import uuid4
 
 from pymongo.errors import PyMongoError
@@ -16,17 +13,10 @@ from pymongo.errors import PyMongoError
 from portico.gateway.clock import Clock
 from portico.gateway.logs import logger
 from portico.gateway.tasks import end, end_if_cancelled
-from portico.resolvers.accounts import transfer_jobs
-from portico.resolvers.catalog import category_jobs, product_jobs
-from portico.resolvers.comments import jobs as comment_jobs
-from portico.resolvers.content import jobs as content_jobs
-from portico.resolvers.content import photo_jobs
-from portico.resolvers.documents import Database, upgrade_batch
-from portico.resolvers.indexes import COLLECTIONS
-from portico.resolvers.payments import Payments
-from portico.resolvers.shop import cart_jobs, stock_jobs
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Job, Resources, Turn
 from portico.resolvers.writes import leases
-from portico.resolvers.writes.sweeps import SweepFailed, in_turn
+from portico.resolvers.writes.sweeps import SweepFailed
 
 # Short, for the jobs of a worker that was killed wait until it has run out. It is renewed while a job runs.
 LEASE = timedelta(seconds=10)
@@ -34,87 +24,6 @@ _BEATS = 3
 # Between two turns while there is work: what cannot be finished must not be tried without a pause.
 _BETWEEN = 0.1
 RELEASE_SECONDS = 2.0
-
-
-@dataclass(frozen=True)
-class Turn:
-    """What one turn of a job works with."""
-
-    db: Database
-    now: datetime
-    payments: Payments
-
-
-@dataclass(frozen=True)
-class Job:
-    """`run` does some of what is to be done, and returns how much."""
-
-    name: str
-    run: Callable[[Turn], Coroutine[Any, Any, int]]
-
-
-async def _finish_categories(turn: Turn) -> int:
-    return await category_jobs.finish_changes(turn.db, now=turn.now)
-
-
-async def _finish_products(turn: Turn) -> int:
-    return await product_jobs.finish_changes(turn.db, now=turn.now)
-
-
-async def _finish_content(turn: Turn) -> int:
-    return await content_jobs.finish_changes(turn.db, now=turn.now)
-
-
-async def _finish_stock(turn: Turn) -> int:
-    return await in_turn(
-        partial(cart_jobs.finish_moves, turn.db, now=turn.now),
-        partial(stock_jobs.finish_changes, turn.db, now=turn.now),
-    )
-
-
-async def _finish_uploads(turn: Turn) -> int:
-    return await photo_jobs.finish_uploads(turn.db, now=turn.now)
-
-
-async def _expire_carts(turn: Turn) -> int:
-    return await in_turn(
-        partial(cart_jobs.finish_expiries, turn.db, now=turn.now),
-        partial(cart_jobs.expire_idle, turn.db, now=turn.now),
-    )
-
-
-async def _finish_checkouts(turn: Turn) -> int:
-    return await cart_jobs.finish_checkouts(turn.db, turn.payments, now=turn.now)
-
-
-async def _finish_transfers(turn: Turn) -> int:
-    return await transfer_jobs.finish_transfers(turn.db, now=turn.now)
-
-
-async def _finish_comments(turn: Turn) -> int:
-    return await in_turn(
-        partial(comment_jobs.finish_removals, turn.db, now=turn.now),
-        partial(comment_jobs.finish_splits, turn.db, now=turn.now),
-        partial(comment_jobs.finish_comments, turn.db, now=turn.now),
-    )
-
-
-async def _upgrade_documents(turn: Turn) -> int:
-    return await in_turn(*(partial(upgrade_batch, turn.db, spec) for spec in COLLECTIONS))
-
-
-JOBS: tuple[Job, ...] = (
-    Job("finish-categories", _finish_categories),
-    Job("finish-products", _finish_products),
-    Job("finish-content", _finish_content),
-    Job("finish-stock", _finish_stock),
-    Job("expire-carts", _expire_carts),
-    Job("finish-checkouts", _finish_checkouts),
-    Job("finish-transfers", _finish_transfers),
-    Job("finish-comments", _finish_comments),
-    Job("finish-uploads", _finish_uploads),
-    Job("upgrade-documents", _upgrade_documents),
-)
 
 
 class Worker:
@@ -128,14 +37,14 @@ class Worker:
         db: Database,
         clock: Clock,
         pause_seconds: float,
-        payments: Payments,
+        resources: Resources,
+        jobs: Sequence[Job],
         *,
-        jobs: Sequence[Job] = JOBS,
         lease: timedelta = LEASE,
     ) -> None:
         self._db = db
         self._clock = clock
-        self._payments = payments
+        self._resources = resources
         self._pause = pause_seconds
         self._jobs = jobs
         self._lease = lease
@@ -193,7 +102,7 @@ class Worker:
 
     async def _run_job(self, job: Job) -> int:
         """A turn of a job that is leased; it stops where the lease is lost."""
-        work = asyncio.create_task(job.run(Turn(self._db, self._clock.now(), self._payments)))
+        work = asyncio.create_task(job.run(Turn(self._db, self._clock.now(), self._resources)))
         heartbeat = asyncio.create_task(self._renew(job))
         try:
             await asyncio.wait({work, heartbeat}, return_when=asyncio.FIRST_COMPLETED)

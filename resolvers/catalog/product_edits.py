@@ -13,10 +13,10 @@ from uuid import uuid4
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.comments import discussions
+from portico.resolvers import attachments
+from portico.resolvers.attachments import Target
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.errors import Conflict, NotFound, ProductEditConflict, ProductInUse, SkuTaken
-from portico.resolvers.shop import stock
+from portico.resolvers.errors import Conflict, DomainError, NotFound, ProductEditConflict, SkuTaken
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.retries import attempts, pause
 from portico.resolvers.writes.sweeps import each
@@ -190,15 +190,14 @@ async def _try_update(db: Database, product: Document, changed: Document, now: d
 
 
 async def delete_product(db: Database, *, sku: str, nonce: str, now: datetime, operation_id: str) -> None:
-    """Removes the product that the caller read under this nonce, with the units of it that are available.
+    """Removes the product that the caller read under this nonce, with its attachments.
 
-    A deletion marks the product first, then closes the stock, which it can only while no cart holds any. Nothing is put
-    into carts from then on. The product is deleted under the mark: who takes the mark off may open the stock again.
+    A deletion marks the product, closes its attachments, and removes the product under the mark. It closes them first,
+    because an attachment may refuse (carts hold units of it), and because another product may get the SKU at once.
 
-    Raises:   NotFound, ProductInUse, ProductEditConflict (with the product as it is), Conflict (a deletion by somebody
-              else does not come to an end).
-    Writes:   products, stock, discussions; a mark, then the stock and the discussion, then the removal, or of the marks
-              where carts hold some.
+    Raises:   NotFound, ProductEditConflict (with the current product), Conflict (another deletion does not end), and
+              the DomainError of an attachment that refuses, e.g. ProductInUse.
+    Writes:   products: a mark, then the removal of the product or of the mark; before and after it the attachments.
     """
     earlier = await idempotency.notes(db, operation_id)
     for _ in range(SETTLING_ATTEMPTS):
@@ -206,7 +205,8 @@ async def delete_product(db: Database, *, sku: str, nonce: str, now: datetime, o
         if product is None:
             if not earlier.get("deleting"):
                 raise NotFound("Product", sku)
-            await stock.write_off(db, sku, earlier["deleting"], now=now)
+            gone = Target(KIND, sku, earlier["deleting"]["of"])
+            await attachments.settle(db, gone, by=earlier["deleting"]["id"], present=None, now=now)
             return
         if product["nonce"] != nonce:
             raise ProductEditConflict(product)
@@ -224,44 +224,34 @@ async def _try_delete(db: Database, product: Document, now: datetime, operation_
             await settle_deletion(db, sku, other["id"], now=now)
         return False
     deletion = uuid4().hex
+    target = Target(KIND, sku, product["_id"])
     mark = {"id": deletion, "op": operation_id, "at": now}
     guard = {"sku": sku, "nonce": product["nonce"], "deleting": None}
     if not (await db[PRODUCTS.name].update_one(guard, {"$set": {"deleting": mark}})).matched_count:
         return False
     try:
-        is_closed = await stock.close(db, sku=sku, product_id=product["_id"], deletion=deletion, now=now)
-    except ProductInUse:
+        is_closed = await attachments.close(db, target, by=deletion, now=now)
+    except DomainError:
         await settle_deletion(db, sku, deletion, now=now)
         raise
     if is_closed:
-        await idempotency.note(db, operation_id, deleting=deletion)
-        # Before: once the product is gone another one may have its SKU, which must not get its comments.
-        await discussions.close(db, kind=KIND, key=sku, of=product["_id"], by=deletion, is_final=False, now=now)
+        await idempotency.note(db, operation_id, deleting={"id": deletion, "of": product["_id"]})
         mine = {"sku": sku, "nonce": product["nonce"], "deleting.id": deletion}
         if (await db[PRODUCTS.name].delete_one(mine)).deleted_count:
-            await _settle_discussion(db, product, sku, deletion, is_gone=True, now=now)
-            await stock.write_off(db, sku, deletion, now=now)
+            await attachments.settle(db, target, by=deletion, present=None, now=now)
             return True
     await settle_deletion(db, sku, deletion, now=now)
     return False
 
 
-async def _settle_discussion(
-    db: Database, product: Document, sku: str, deletion: str, *, is_gone: bool, now: datetime
-) -> None:
-    of = product["_id"]
-    await discussions.settle_closed(db, kind=KIND, key=sku, of=of, by=deletion, is_gone=is_gone, now=now)
-
-
 async def settle_deletion(db: Database, sku: str, deletion: str, *, now: datetime) -> None:
-    """Undoes a deletion that has not deleted its product yet, and finishes one that has. May be repeated.
+    """Undoes a deletion that has not removed its product yet, and finishes one that has. May be repeated.
 
-    Writes:   products, discussions, then stock; one guarded update each. What is closed of the discussion of a product
-              that is gone, `comment_jobs` finds by itself.
+    Writes:   products: one guarded update; then the attachments.
     """
     mine = {"sku": sku, "deleting.id": deletion}
     await db[PRODUCTS.name].update_one(mine, {"$unset": {"deleting": ""}})
     product = await find_by_sku(db, sku, {"_id": 1})
-    if product is not None:
-        await _settle_discussion(db, product, sku, deletion, is_gone=False, now=now)
-    await stock.settle_closed(db, sku, deletion, product_id=None if product is None else product["_id"], now=now)
+    present = None if product is None else product["_id"]
+    # Of a product that is gone the `_id` is not known here; its attachments know it.
+    await attachments.settle(db, Target(KIND, sku, None), by=deletion, present=present, now=now)

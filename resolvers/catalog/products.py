@@ -34,6 +34,7 @@ from collections.abc import Mapping, Sequence
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, TEXT, IndexModel
 
+from portico.resolvers.attachments import Host
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
 from portico.resolvers.paging import Key, Listing, Page, count_listings, find_pages
 
@@ -176,3 +177,15 @@ async def is_in_use(db: Database, category_id: ObjectId) -> bool:
     """Whether a product is in the category, or about to be."""
     query = {"$or": [{"terms": term("category", category_id)}, {"incoming.ids": category_id}]}
     return await db[PRODUCTS.name].find_one(query, {"_id": 1}) is not None
+
+
+async def _find_hosts(db: Database, skus: Sequence[str]) -> dict[str, Document]:
+    return await find_by_skus(db, skus, {"deleting": 1})
+
+
+async def _find_named(db: Database, sku: str) -> tuple[str, ObjectId] | None:
+    product = await find_by_sku(db, sku, {"_id": 1})
+    return None if product is None else (sku, product["_id"])
+
+
+HOST = Host(KIND, _find_hosts, _find_named)

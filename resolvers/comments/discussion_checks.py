@@ -7,13 +7,11 @@ from functools import partial
 
 from bson import ObjectId
 
-from portico.resolvers.content import deletion as content_deletion
+from portico.resolvers import attachments
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document, in_batches
-from portico.resolvers.writes import intents
 from portico.resolvers.writes.sweeps import wrong_in_batches
 
 from .discussion_removal import remove_comments
-from .discussion_subjects import find_subjects
 from .discussions import DISCUSSIONS, OPEN, find_by_ids
 from .posted import COMMENTS_COLLECTION, EMBEDDED_COLLECTION, KEYS_COLLECTION, PAGES_COLLECTION
 
@@ -46,8 +44,8 @@ async def _stray_in(db: Database, discussions: list[Document]) -> AsyncIterator[
 
 
 async def _without_subject(db: Database, discussions: Sequence[Document]) -> list[Document]:
-    keys = [(one["subject"]["kind"], one["subject"]["key"]) for one in discussions]
-    subjects = await find_subjects(db, keys)
+    keys = [_key_of(one) for one in discussions]
+    subjects = await attachments.find(db, keys)
     wrong = [
         one
         for one, key in zip(discussions, keys, strict=True)
@@ -56,9 +54,13 @@ async def _without_subject(db: Database, discussions: Sequence[Document]) -> lis
     if not wrong:
         return []
     # A deletion that has removed the subject closes the discussion next, and then withdraws its intent.
-    deleting = await intents.announced(db, kind=content_deletion.DELETION)
+    deleting = await attachments.being_deleted(db)
     there = await find_by_ids(db, [one["_id"] for one in wrong], {"_id": 1})
-    return [one for one in wrong if one["_id"] in there and one["subject"]["key"] not in deleting]
+    return [one for one in wrong if one["_id"] in there and _key_of(one) not in deleting]
+
+
+def _key_of(discussion: Document) -> tuple[str, str]:
+    return discussion["subject"]["kind"], discussion["subject"]["key"]
 
 
 async def _without_discussion(db: Database, ids: Sequence[ObjectId]) -> list[ObjectId]:

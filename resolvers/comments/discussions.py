@@ -32,6 +32,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
+from portico.resolvers.attachments import Target
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes.retries import attempts
@@ -139,3 +140,26 @@ async def settle_closed(
     gone = {"$set": {"closed.is_final": True, "closing_at": now, **_EMPTIED}}
     there = {"$unset": {"closed": "", "closing_at": ""}}
     await db[DISCUSSIONS.name].update_many(mine, gone if is_gone else there)
+
+
+class DiscussionAttachment:
+    """The discussion about an object of any kind. It never refuses a deletion."""
+
+    def belongs_to(self, kind: str) -> bool:  # noqa: ARG002 - any kind can be discussed
+        return True
+
+    async def close(self, db: Database, target: Target, *, by: str, now: datetime) -> bool:
+        assert target.of is not None
+        await close(db, kind=target.kind, key=target.key, of=target.of, by=by, is_final=False, now=now)
+        return True
+
+    async def settle(self, db: Database, target: Target, *, by: str, present: ObjectId | None, now: datetime) -> None:
+        """Leaves the discussion to its own job where the object is gone and its `_id` is not known."""
+        of = target.of or present
+        if of is not None:
+            is_gone = of != present
+            await settle_closed(db, kind=target.kind, key=target.key, of=of, by=by, is_gone=is_gone, now=now)
+
+    async def drop(self, db: Database, target: Target, *, by: str, now: datetime) -> None:
+        assert target.of is not None
+        await close(db, kind=target.kind, key=target.key, of=target.of, by=by, is_final=True, now=now)

@@ -10,10 +10,7 @@ from datetime import datetime, timedelta
 
 from bson import ObjectId
 
-from portico.resolvers.catalog.products import KIND as PRODUCT
-from portico.resolvers.catalog.products import find_by_skus
-from portico.resolvers.content.nodes import KIND as CONTENT
-from portico.resolvers.content.nodes import find_by_paths, path_in
+from portico.resolvers import attachments
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.import_outcomes import Outcome, outcome_of
@@ -142,16 +139,10 @@ class _Work:
 
     async def _discussion(self, record: CommentRecord) -> Document | None:
         """The discussion of the record's subject; None where there is no such subject."""
-        if record.subject.startswith("/"):
-            way = path_in(record.subject)
-            node = None if way is None else (await find_by_paths(self._db, [way])).get(way)
-            subject = None if node is None else (CONTENT, str(node["_id"]), node["_id"])
-        else:
-            product = (await find_by_skus(self._db, [record.subject], {"sku": 1})).get(record.subject)
-            subject = None if product is None else (PRODUCT, record.subject, product["_id"])
-        if subject is None:
+        subject = await attachments.find_named(self._db, record.subject)
+        if subject is None or subject.of is None:
             return None
-        kind, key, of = subject
+        kind, key, of = subject.kind, subject.key, subject.of
         with contextlib.suppress(NotFound):
             return await open_on(
                 self._db, kind=kind, key=key, of=of, storage=record.storage, subject=_WHO, now=self._now

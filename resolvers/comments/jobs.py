@@ -7,13 +7,13 @@ from __future__ import annotations
 import contextlib
 from datetime import datetime, timedelta
 
+from portico.resolvers import attachments
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes.sweeps import each, sweep
 
 from .buckets import BUCKETS, finish_split
 from .discussion_removal import remove_comments
-from .discussion_subjects import find_subjects
 from .discussions import DISCUSSIONS, settle_closed
 from .storages import STORAGES
 
@@ -41,7 +41,7 @@ async def finish_removals(db: Database, *, now: datetime) -> int:
 async def _settle_closed(db: Database, discussion: Document, now: datetime) -> None:
     kind, key = discussion["subject"]["kind"], discussion["subject"]["key"]
     of, by = discussion["closed"]["of"], discussion["closed"]["by"]
-    found = (await find_subjects(db, [(kind, key)])).get((kind, key))
+    found = (await attachments.find(db, [(kind, key)])).get((kind, key))
     is_gone = found is None or found["_id"] != of
     # What is still marked may go yet: a job takes the mark off first.
     if found is None or is_gone or found.get("deleting", {}).get("id") != by:

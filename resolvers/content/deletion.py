@@ -7,11 +7,13 @@ An intent, announced before, tells a job what a crash has left of that.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from bson import ObjectId
 
-from portico.resolvers.comments import discussions
+from portico.resolvers import attachments
+from portico.resolvers.attachments import Host, Target
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound, SectionNotEmpty
 from portico.resolvers.writes import idempotency, intents
@@ -20,7 +22,7 @@ from portico.resolvers.writes.sweeps import each
 
 from . import photos, revisions
 from .edits import SETTLED, conflict
-from .nodes import KIND, NODES, SECTION, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_by_ids
+from .nodes import KIND, NODES, SECTION, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_by_ids, find_by_paths, path_in
 
 # The kind of a deletion's intent; its keys are the ids of nodes.
 DELETION = "content-deletion"
@@ -32,7 +34,7 @@ async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: da
     Raises:   NotFound, EditConflict, SectionNotEmpty, PhotoLocked.
     Writes:   of a section cms.nodes: a mark, then the removal, or of the mark where something is below. Of other nodes
               one nonce-guarded removal. Of both intents before, and then what belongs to the node: cms.revisions,
-              cms.assets.chunks and .files, discussions.
+              cms.assets.chunks and .files, and its attachments.
     """
     earlier = await idempotency.notes(db, operation_id)
     for _ in range(SETTLING_ATTEMPTS):
@@ -104,9 +106,27 @@ async def finish_removal(db: Database, ids: list[ObjectId], operation_id: str, *
     async def remove(node_id: ObjectId) -> int:
         await revisions.forget(db, node_id)
         await photos.forget(db, node_id, now=now)
-        await discussions.close(db, kind=KIND, key=str(node_id), of=node_id, by=operation_id, is_final=True, now=now)
+        await attachments.drop(db, Target(KIND, str(node_id), node_id), by=operation_id, now=now)
         return 1
 
     await each([node_id for node_id in ids if node_id not in there], remove)
     await intents.withdraw(db, operation_id)
     return list(there)
+
+
+async def _find_hosts(db: Database, keys: Sequence[str]) -> dict[str, Document]:
+    found = await find_by_ids(db, [ObjectId(key) for key in keys], {"_id": 1})
+    return {str(node_id): node for node_id, node in found.items()}
+
+
+async def _find_named(db: Database, path: str) -> tuple[str, ObjectId] | None:
+    way = path_in(path)
+    node = None if way is None else (await find_by_paths(db, [way])).get(way)
+    return None if node is None else (str(node["_id"]), node["_id"])
+
+
+async def _being_deleted(db: Database) -> set[str]:
+    return await intents.announced(db, kind=DELETION)
+
+
+HOST = Host(KIND, _find_hosts, _find_named, _being_deleted)

@@ -32,6 +32,8 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
+from portico.resolvers.attachments import Target
+from portico.resolvers.catalog.products import KIND as PRODUCT
 from portico.resolvers.catalog.products import find_by_sku, tell_in_stock
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import Conflict, InadequateInventory, InvalidInput, NotFound, ProductInUse
@@ -214,3 +216,26 @@ async def _open_again(db: Database, sku: str, closed: Document, now: datetime) -
     """There is another product with the SKU, so the one that the stock was closed for is gone."""
     await write_off(db, sku, closed["deletion"], now=now)
     await reopen(db, sku, closed["deletion"])
+
+
+class StockAttachment:
+    """The stock of a product. It refuses a deletion while carts hold units."""
+
+    def belongs_to(self, kind: str) -> bool:
+        return kind == PRODUCT
+
+    async def close(self, db: Database, target: Target, *, by: str, now: datetime) -> bool:
+        """Raises ProductInUse."""
+        assert target.of is not None
+        return await close(db, sku=target.key, product_id=target.of, deletion=by, now=now)
+
+    async def settle(self, db: Database, target: Target, *, by: str, present: ObjectId | None, now: datetime) -> None:
+        if target.of is None:
+            await settle_closed(db, target.key, by, product_id=present, now=now)
+        elif target.of == present:
+            await reopen(db, target.key, by)
+        else:
+            await write_off(db, target.key, by, now=now)
+
+    async def drop(self, db: Database, target: Target, *, by: str, now: datetime) -> None:
+        await write_off(db, target.key, by, now=now)

@@ -21,7 +21,7 @@ from portico.schema.fields import Source, computed, costs, reads, related, store
 from portico.schema.inputs import idempotency_key
 from portico.schema.money import Money, MoneyInput
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Kind, Node, key_in, load, node_id, projection_of, register
+from portico.schema.nodes import Kind, Node, key_in, load, node_id, projection_of
 from portico.schema.roles import Role
 
 
@@ -29,29 +29,25 @@ def _owns(account: Source, subject: str | None) -> bool:
     return subject is not None and account["owner"] == subject
 
 
-ACCOUNT = register(
-    Kind(
-        name="Account",
-        path="_id",
-        parse=document_id,
-        read=account_loaders.by_id,
-        types=("Account",),
-        type_name=lambda _document: "Account",
-        discriminator=("owner",),
-        visible_to=lambda document, context: _owns(document, context.subject),
-    )
+ACCOUNT = Kind(
+    name="Account",
+    path="_id",
+    parse=document_id,
+    read=account_loaders.by_id,
+    types=("Account",),
+    type_name=lambda _document: "Account",
+    discriminator=("owner",),
+    visible_to=lambda document, context: _owns(document, context.subject),
 )
-TRANSFER = register(
-    Kind(
-        name="Transfer",
-        path="_id",
-        parse=document_id,
-        read=transfer_loaders.by_id,
-        types=("Transfer",),
-        type_name=lambda _document: "Transfer",
-        discriminator=("owners",),
-        visible_to=lambda document, context: context.subject in document["owners"],
-    )
+TRANSFER = Kind(
+    name="Transfer",
+    path="_id",
+    parse=document_id,
+    read=transfer_loaders.by_id,
+    types=("Transfer",),
+    type_name=lambda _document: "Transfer",
+    discriminator=("owners",),
+    visible_to=lambda document, context: context.subject in document["owners"],
 )
 
 

@@ -18,22 +18,20 @@ from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, U
 from portico.schema.fields import Source, reads, related, stored
 from portico.schema.inputs import After, First, described, idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
-from portico.schema.nodes import Kind, Node, key_in, node_id, projection_of, register
+from portico.schema.nodes import Kind, Node, key_in, node_id, projection_of
 from portico.schema.roles import Role
 
 from .products import DEFAULT_PRODUCTS, Filter, Order, ProductConnection, ProductSort, product_page
 
 DEFAULT_CATEGORIES = 50
 
-CATEGORY = register(
-    Kind(
-        name="Category",
-        path="_id",
-        parse=document_id,
-        read=loaders.by_id,
-        types=("Category",),
-        type_name=lambda _document: "Category",
-    )
+CATEGORY = Kind(
+    name="Category",
+    path="_id",
+    parse=document_id,
+    read=loaders.by_id,
+    types=("Category",),
+    type_name=lambda _document: "Category",
 )
 _PAGED = Paged("Category", loaders.pages)
 

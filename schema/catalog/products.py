@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import strawberry
 
 from portico.loaders.catalog import products as loaders
-from portico.loaders.shop import stock as stock_loaders
 from portico.resolvers.catalog import product_search
 from portico.resolvers.catalog.product_terms import ALBUM, FILM
-from portico.schema.comments.discussions import discussed
 from portico.schema.connections import Connection, Paged, selected_below
 from portico.schema.context import Info, core
-from portico.schema.fields import MAX_COSTLY, Source, computed, costs, reads, related, stored
+from portico.schema.fields import MAX_COSTLY, Source, computed, costs, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.money import Money
-from portico.schema.nodes import Kind, Node, load_one, node_id, register
+from portico.schema.nodes import Kind, Node, load_one, node_id
 from portico.schema.scalars import JSON, BigInt
 
 if TYPE_CHECKING:
@@ -42,16 +40,14 @@ def _sku(text: str) -> str:
     return text
 
 
-PRODUCT = register(
-    Kind(
-        name="Product",
-        path="sku",
-        parse=_sku,
-        read=loaders.by_sku,
-        types=("AudioAlbum", "Film", "GeneralProduct"),
-        type_name=_type_name,
-        discriminator=("type",),
-    )
+PRODUCT = Kind(
+    name="Product",
+    path="sku",
+    parse=_sku,
+    read=loaders.by_sku,
+    types=("AudioAlbum", "Film", "GeneralProduct"),
+    type_name=_type_name,
+    discriminator=("type",),
 )
 _PAGED = Paged("Product", loaders.pages)
 
@@ -93,13 +89,6 @@ class Property:
     value: str = stored(description="Any text.")
 
 
-@strawberry.type(description="How many of a SKU there are. `available + reserved + sold` changes only by a restock.")
-class Stock:
-    available: int = stored(default=0, description="Free to be put into a cart.")
-    reserved: int = stored(default=0, description="In carts that are active or being paid for.")
-    sold: int = stored(default=0, description="Paid for.")
-
-
 @strawberry.interface(description="What every product has, whatever its type. Prices are in minor units.")
 class Product(Node):
     id: strawberry.ID = node_id("Product", "sku")
@@ -123,14 +112,6 @@ class Product(Node):
     nonce: strawberry.ID = stored(
         description="Changes with every edit; an edit must name the nonce that it was based on."
     )
-
-    @reads("sku", description="How many there are.")
-    @staticmethod
-    async def stock(root: strawberry.Parent[Source], info: Info) -> Stock:
-        stocks = info.context.loader("stock", lambda: stock_loaders.by_sku(info.context.reading))
-        return cast("Stock", await stocks.load(root["sku"]) or {})
-
-    discussion = discussed("Product", "sku")
 
 
 @strawberry.type(description="A record.")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import strawberry
 
 from portico.loaders.comments import comments as comment_loaders
 from portico.loaders.comments import discussions as loaders
+from portico.resolvers import attachments
 from portico.resolvers.comments import comments, discussions
 from portico.resolvers.comments import edits as comment_edits
 from portico.resolvers.documents import Document, DocumentId, document_id
@@ -22,36 +23,32 @@ from portico.schema.context import Context, Info, core
 from portico.schema.fields import Source, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.markdown import comment_html
-from portico.schema.nodes import KINDS, Kind, KindDocument, Node, is_visible, load, node_id, projection_of, register
+from portico.schema.nodes import KINDS, Kind, KindDocument, Node, is_visible, load, node_id, projection_of
 
 DEFAULT_COMMENTS = 20
 # Characters. Longer texts are rendered beside the event loop.
 _SHORT = 2_000
 
-DISCUSSION = register(
-    Kind(
-        name="Discussion",
-        path="_id",
-        parse=document_id,
-        read=loaders.by_id,
-        types=("Discussion",),
-        type_name=lambda _document: "Discussion",
-        discriminator=("subject",),
-        within=lambda discussion: (discussion["subject"]["kind"], discussion["subject"]["key"]),
-    )
+DISCUSSION = Kind(
+    name="Discussion",
+    path="_id",
+    parse=document_id,
+    read=loaders.by_id,
+    types=("Discussion",),
+    type_name=lambda _document: "Discussion",
+    discriminator=("subject",),
+    within=lambda discussion: (discussion["subject"]["kind"], discussion["subject"]["key"]),
 )
-COMMENT = register(
-    Kind(
-        name="Comment",
-        path=comments.REF,
-        parse=comments.comment_ref,
-        read=comment_loaders.by_ref,
-        types=("Comment",),
-        type_name=lambda _document: "Comment",
-        discriminator=(comments.REF, "discussion"),
-        within=lambda comment: (DISCUSSION.name, str(comment["discussion"])),
-        find_gone=comment_edits.find_deleted,
-    )
+COMMENT = Kind(
+    name="Comment",
+    path=comments.REF,
+    parse=comments.comment_ref,
+    read=comment_loaders.by_ref,
+    types=("Comment",),
+    type_name=lambda _document: "Comment",
+    discriminator=(comments.REF, "discussion"),
+    within=lambda comment: (DISCUSSION.name, str(comment["discussion"])),
+    find_gone=comment_edits.find_deleted,
 )
 _PAGED = Paged(COMMENT.name, comment_loaders.pages)
 
@@ -178,20 +175,25 @@ class Discussion(Node):
         return cast("Comment | None", await links.load((root["storage"], root["_id"], slug)))
 
 
-def discussed(kind: str, path: str) -> Any:
-    """The field of a type whose objects can be discussed, with the path of their keys."""
+def discussed(kind: Kind) -> type | None:
+    """The fields that comments add to a kind; None for one that cannot be discussed."""
+    if not attachments.is_host(kind.name):
+        return None
 
-    @reads(
-        *dict.fromkeys((path, "_id")),
-        description="What people say about it; null where nobody has opened a discussion.",
-    )
-    async def discussion(root: strawberry.Parent[Source], info: Info) -> Discussion | None:
-        keys = discussions.discussion_ids(kind, str(root[path]), root["_id"])
-        # Both are asked for before the first is waited for, so they come by one command.
-        found = [await later for later in [load(core(info), DISCUSSION, key) for key in keys]]
-        return cast("Discussion | None", found[-1] or found[0])
+    @strawberry.type
+    class Discussed:
+        @reads(
+            *dict.fromkeys((kind.path, "_id")),
+            description="What people say about it; null where nobody has opened a discussion.",
+        )
+        @staticmethod
+        async def discussion(root: strawberry.Parent[Source], info: Info) -> Discussion | None:
+            keys = discussions.discussion_ids(kind.name, str(root[kind.path]), root["_id"])
+            # Both are asked for before the first is waited for, so they come by one command.
+            found = [await later for later in [load(core(info), DISCUSSION, key) for key in keys]]
+            return cast("Discussion | None", found[-1] or found[0])
 
-    return discussion
+    return Discussed
 
 
 async def require_discussion(context: Context, key: DocumentId) -> Document:

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import strawberry
 from graphql import GraphQLError
 
-from portico.resolvers import errors
+from portico.resolvers import attachments, errors
 from portico.resolvers.comments import discussion_subjects
 from portico.resolvers.comments import edits as comment_edits
 from portico.resolvers.comments import storages as comment_storages
@@ -22,9 +22,6 @@ from portico.schema.nodes import decode_id, is_visible, key_in
 from portico.schema.roles import Role
 
 from .discussions import COMMENT, DISCUSSION, Comment, CommentStorage, Discussion, require_discussion
-
-# What can be discussed.
-SUBJECTS = {"Product", "ContentNode"}
 
 
 @strawberry.input(description="What is to be discussed.")
@@ -93,7 +90,7 @@ async def _require_subject(info: Info, global_id: str) -> tuple[str, str, Docume
         kind, key = decode_id(global_id)
     except ValueError:
         raise errors.NotFound("Subject", message="The id is not that of anything to discuss.") from None
-    if kind.name not in SUBJECTS:
+    if not attachments.is_host(kind.name):
         raise errors.NotFound(kind.name, str(key), message=f"A {errors.words_of(kind.name)} is nothing to discuss.")
     document = (await kind.read(info.context.db, None)([key])).get(key)
     if document is None or not await is_visible(info.context, kind, document):

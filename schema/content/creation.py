@@ -20,7 +20,7 @@ from portico.schema.mutations import mutation
 from portico.schema.nodes import key_in
 from portico.schema.roles import Role
 
-from .nodes import ContentNode, SectionKind
+from .types import ContentNode, SectionKind
 
 SLUG = "Letters a to z, digits, and `-`, `_` or `.` between them. Capitals count."
 TAGS = "A set, with single blanks."

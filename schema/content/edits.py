@@ -20,7 +20,7 @@ from portico.schema.nodes import key_in
 from portico.schema.roles import Role
 
 from .creation import SLUG, TAGS, ContentPayload, content_key
-from .nodes import REVISION, ContentNode
+from .types import REVISION, ContentNode
 
 _NONCE = "The nonce that the edit is based on."
 

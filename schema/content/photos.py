@@ -11,6 +11,7 @@ from graphql import GraphQLError
 from portico.resolvers import errors
 from portico.resolvers.content import photo_uploads as uploads
 from portico.resolvers.content import photos, thumbnails
+from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.pictures import UNKNOWN_TYPE
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound, SlugTaken, UserError, member
@@ -23,7 +24,7 @@ from portico.schema.scalars import BigInt
 
 from .creation import SLUG, content_key, new_node
 from .edits import EditConflict, PhotoLocked
-from .nodes import ContentNode
+from .types import ContentNode
 
 _URL_NEEDS = ("_id", "slug", "detail.file", "detail.checksum", "detail.content_type")
 
@@ -118,7 +119,7 @@ class PhotoMutation:
                 parent_name="gallery_id",
             ),
             file=input.file.read(),
-            rules=info.context.uploads,
+            rules=info.context.resources.of(UploadRules),
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
@@ -131,7 +132,7 @@ class PhotoMutation:
             photo_id=content_key(input.id),
             nonce=input.nonce,
             file=input.file.read(),
-            rules=info.context.uploads,
+            rules=info.context.resources.of(UploadRules),
             now=info.context.now,
             operation_id=info.context.operation_id,
         )

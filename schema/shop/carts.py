@@ -13,6 +13,7 @@ from portico.loaders.shop import carts as loaders
 from portico.resolvers import errors
 from portico.resolvers.shop import cart_edits, carts
 from portico.resolvers.shop.cart_edits import Buyer
+from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.access import require_caller
 from portico.schema.catalog.products import Product
 from portico.schema.context import Caller, Info, core
@@ -21,7 +22,7 @@ from portico.schema.fields import Source, computed, related, stored
 from portico.schema.inputs import described, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Kind, Node, key_in, node_id, projection_of, register
+from portico.schema.nodes import Kind, Node, key_in, node_id, projection_of
 
 _CART_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -33,17 +34,15 @@ def random_key(text: str) -> str:
     return text
 
 
-CART = register(
-    Kind(
-        name="Cart",
-        path="_id",
-        parse=random_key,
-        read=loaders.by_id,
-        types=("Cart",),
-        type_name=lambda _document: "Cart",
-        discriminator=("owner",),
-        visible_to=lambda document, context: carts.is_visible_to(dict(document), context.subject),
-    )
+CART = Kind(
+    name="Cart",
+    path="_id",
+    parse=random_key,
+    read=loaders.by_id,
+    types=("Cart",),
+    type_name=lambda _document: "Cart",
+    discriminator=("owner",),
+    visible_to=lambda document, context: carts.is_visible_to(dict(document), context.subject),
 )
 
 
@@ -195,7 +194,7 @@ ClaimCartResult = Annotated[
 
 def buyer_of(info: Info) -> Buyer:
     context = info.context
-    return Buyer(context.subject, context.now, context.cart_lasts, context.operation_id)
+    return Buyer(context.subject, context.now, context.resources.of(ShopSettings).cart_lasts, context.operation_id)
 
 
 @strawberry.type

@@ -10,7 +10,7 @@ import strawberry
 from portico.loaders.shop import orders as loaders
 from portico.resolvers import errors
 from portico.resolvers.documents import Document
-from portico.resolvers.payments import ACCOUNT, TOKEN
+from portico.resolvers.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop import carts, orders
 from portico.resolvers.shop.checkout import checkout as check_out
 from portico.schema.accounts.accounts import InsufficientFunds
@@ -21,23 +21,21 @@ from portico.schema.fields import computed, stored
 from portico.schema.inputs import After, First, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Kind, Node, key_in, node_id, register
+from portico.schema.nodes import Kind, Node, key_in, node_id
 
 from .carts import Cart, CartInactive, buyer_of, line_money, random_key
 
 DEFAULT_ORDERS = 20
 
-ORDER = register(
-    Kind(
-        name="Order",
-        path="_id",
-        parse=random_key,
-        read=loaders.by_id,
-        types=("Order",),
-        type_name=lambda _document: "Order",
-        discriminator=("owner",),
-        visible_to=lambda document, context: carts.is_visible_to(dict(document), context.subject),
-    )
+ORDER = Kind(
+    name="Order",
+    path="_id",
+    parse=random_key,
+    read=loaders.by_id,
+    types=("Order",),
+    type_name=lambda _document: "Order",
+    discriminator=("owner",),
+    visible_to=lambda document, context: carts.is_visible_to(dict(document), context.subject),
 )
 _PAGED = Paged("Order", loaders.pages)
 
@@ -137,7 +135,7 @@ class OrderMutation:
         done = await check_out(
             info.context.db,
             buyer_of(info),
-            info.context.payments,
+            info.context.resources.of(PaymentMethods),
             cart_id=key_in("Cart", input.cart_id),
             payment=input.payment.document(),
         )

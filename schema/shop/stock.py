@@ -6,15 +6,35 @@ from typing import Annotated, cast
 
 import strawberry
 
+from portico.loaders.shop import stock as loaders
 from portico.resolvers.shop import stock
 from portico.schema.catalog.products import Product
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound
+from portico.schema.fields import Source, reads, stored
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.roles import Role
 
 from .carts import InadequateInventory
+
+
+@strawberry.type(description="How many of a SKU there are. `available + reserved + sold` changes only by a restock.")
+class Stock:
+    available: int = stored(default=0, description="Free to be put into a cart.")
+    reserved: int = stored(default=0, description="In carts that are active or being paid for.")
+    sold: int = stored(default=0, description="Paid for.")
+
+
+@strawberry.type
+class ProductStock:
+    """The fields that the shop adds to a product."""
+
+    @reads("sku", description="How many there are.")
+    @staticmethod
+    async def stock(root: strawberry.Parent[Source], info: Info) -> Stock:
+        stocks = info.context.loader("stock", lambda: loaders.by_sku(info.context.reading))
+        return cast("Stock", await stocks.load(root["sku"]) or {})
 
 
 @strawberry.input(description="Units for the stock.")

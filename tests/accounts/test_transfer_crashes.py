@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from portico.gateway.mongo.faults import Crash
-from portico.gateway.work.doctor import INVARIANTS, Problem
+from portico.resolvers.domains import Problem
 from portico.schema.roles import Role
 from tests.support.accounts import assert_money, balances, deposit_input, open_account, transfer_input
+from tests.support.domains import INVARIANTS
 from tests.support.harness import (
     MUTATIONS,
     Answer,

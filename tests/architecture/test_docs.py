@@ -16,7 +16,7 @@ import io
 import json
 import re
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -36,12 +36,11 @@ from rich.console import Console
 from portico.gateway.cli import commands as cli
 from portico.gateway.cli import data as cli_data
 from portico.gateway.demo import demo_token
-from portico.gateway.pages import explorer
 from portico.gateway.settings import PREFIX, Settings
-from portico.gateway.work.doctor import INVARIANTS
-from portico.schema import create_schema
+from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.roles import Role
-from tests.support.harness import GatewayClient
+from tests.support.domains import DOMAINS, INVARIANTS, SCHEMA
+from tests.support.harness import GatewayClient, with_settings
 from tests.support.payment_service import running_payment_service
 from tests.support.placeholders import resolved
 from tests.support.sockets import assert_listens
@@ -114,7 +113,7 @@ async def settings(settings: Settings) -> AsyncIterator[Settings]:
     """With a payment provider for tests that keeps nobody waiting."""
     async with running_payment_service() as service:
         service.is_back = True
-        yield replace(settings, payment_url=service.url)
+        yield with_settings(settings, ShopSettings, payment_url=service.url)
 
 
 @pytest.fixture
@@ -197,7 +196,7 @@ def text_of(page: Path) -> str:
 
 # GraphiQL's tabs
 
-EXAMPLES = sorted(explorer.EXAMPLES.glob("*.graphql"))
+EXAMPLES = sorted(path for domain in DOMAINS.all for _, path in domain.examples)
 _VARIABLES = re.compile(r"^# Variables: (.*)$", re.MULTILINE)
 
 
@@ -245,7 +244,7 @@ async def test_examples_of_graphiql_answer(shop: GatewayClient, path: Path) -> N
 def test_the_tab_of_the_shop_holds_the_operations_of_the_pages_walk() -> None:
     in_tab = {
         operation.name: (printed(operation.tab, operation.name), operation.variables())
-        for operation in named_in(explorer.EXAMPLES / "shop.graphql")
+        for operation in named_in(dict(example for domain in DOMAINS.all for example in domain.examples)["Shop"])
     }
     on_page = [(example.block.text, example.variables) for example in examples_in(SHOP)]
     walk = text_of(SHOP).partition("\n## Stock\n")[0].count("```graphql\n")
@@ -359,7 +358,7 @@ def test_nothing_tells_of_one_machine(page: Path) -> None:
 
 def test_every_filter_sort_and_failure_is_documented() -> None:
     text = "\n".join(page.read_text() for page in PAGES)
-    types = create_schema()._schema.type_map
+    types = SCHEMA._schema.type_map
     names: set[str] = set()
     for found in types.values():
         if isinstance(found, GraphQLUnionType):

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from portico.gateway.imports.runs import IMPORTERS
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import require_text
 from tests.gateway.test_imports import put
+from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, category_input, product_input
 from tests.support.photos import create_gallery, photo_input, picture, result
 from tests.support.site import create_page, page_input, section_input

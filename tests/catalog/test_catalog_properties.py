@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from portico.gateway.imports.records import product_record
+from portico.gateway.domains.catalog.records import product_record
 from portico.resolvers.catalog.product_edits import new_document
 from portico.resolvers.documents import Document
 from portico.resolvers.text import fold, words

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
-from portico.gateway.work.jobs import JOBS, Turn
 from portico.resolvers.catalog import category_edits, category_jobs
 from portico.resolvers.documents import Database
+from portico.resolvers.domains import Turn
 from portico.resolvers.errors import CategoryNotEmpty
 from portico.resolvers.writes import idempotency
 from portico.schema.nodes import key_in
+from tests.support.domains import JOBS
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,
@@ -145,7 +146,7 @@ async def test_moves_renames_and_creations_in_one_tree_at_once_leave_it_whole(
     assert len(await tree(gateway)) == 12 + 14
     # No mark is left over, so the jobs have nothing to do.
     clock.advance(minutes=1)
-    turn = Turn(gateway.db, clock.now(), gateway.state.payments)
+    turn = Turn(gateway.db, clock.now(), gateway.state.resources)
     assert [await job.run(turn) for job in JOBS] == [0] * len(JOBS)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.imports.reddit import Threads
-from portico.gateway.imports.runs import IMPORTERS, BadRecord, Import, comments
+from portico.gateway.domains.comments.reddit import Threads
+from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.comments.discussions import PAGES, discussion_id
 from portico.resolvers.comments.rules import require_comment_text
 from portico.resolvers.content.creation import NewNode, create_page
@@ -18,18 +18,19 @@ from portico.schema.nodes import encode_id
 from tests.support import real_data
 from tests.support.catalog import add_products, product
 from tests.support.discussions import ON_EACH, by_time, count, everything, threaded
+from tests.support.domains import IMPORTERS
 from tests.support.harness import IS_SOAK, GatewayClient, assert_invariants
 
 Line = dict[str, Any]
 
 
 async def imported(
-    gateway: GatewayClient, folder: Path, *lines: Line, threads: Threads | None = None
+    gateway: GatewayClient, folder: Path, *lines: Line, options: dict[str, Any] | None = None
 ) -> tuple[Counter[str], list[str]]:
     """What became of the records, and the reasons why some were not taken."""
     bad: list[BadRecord] = []
     file = real_data.write(folder / "comments.jsonl", list(lines))
-    importer = IMPORTERS["comments"] if threads is None else comments(threads)
+    importer = IMPORTERS["comments"].configured(options or {})
     work = Import(gateway.db, importer, SystemClock(), bad.append, lambda _: None)
     summary = await work.run([file])
     return summary.counts, [f"{one.line}: {one.reason}" for one in bad]
@@ -184,8 +185,8 @@ async def test_exported_comments_come_below_what_their_threads_are_about(
         line("own"),
     ]
 
-    found = await imported(gateway, tmp_path, *lines, threads=Threads.of(["t3_one=p", "q"], PAGES))
-    again = await imported(gateway, tmp_path, *lines, threads=Threads.of(["t3_one=p", "q"]))
+    found = await imported(gateway, tmp_path, *lines, options={"on": ["t3_one=p", "q"], "storage": PAGES})
+    again = await imported(gateway, tmp_path, *lines, options={"on": ["t3_one=p", "q"]})
 
     assert (found, again) == ((Counter(created=4), []), (Counter(unchanged=4), []))
     rows = await everything(gateway, discussion_on("p"))
@@ -212,7 +213,7 @@ async def test_an_exported_comment_that_cannot_be_taken_is_named(gateway: Gatewa
         exported("a", "t1_gone"),
     ]
 
-    counts, reasons = await imported(gateway, tmp_path, *lines, threads=Threads.of(["t3_one=p"]))
+    counts, reasons = await imported(gateway, tmp_path, *lines, options={"on": ["t3_one=p"]})
 
     assert counts == Counter(failed=len(lines))
     assert sorted(reasons) == [
@@ -244,8 +245,10 @@ async def test_real_threads_are_what_their_file_says(gateway: GatewayClient, tmp
 
     # As they are exported.
     rows = [one for one in real_data.rows("reddit_comments") if one["link_id"] in threads]
-    about = Threads({thread: thread for thread in threads})
-    assert await imported(gateway, tmp_path, *rows, threads=about) == (Counter(created=len(lines)), [])
+    assert await imported(gateway, tmp_path, *rows, options={"on": [f"{thread}={thread}" for thread in threads]}) == (
+        Counter(created=len(lines)),
+        [],
+    )
 
     await assert_invariants(gateway)
     for thread in threads:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import email
 import email.policy
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -18,7 +17,7 @@ from portico.resolvers.content import assets
 from portico.schema.nodes import key_in
 from tests.support.catalog import shared_gateway
 from tests.support.harness import GatewayClient, SettableClock
-from tests.support.photos import PicturesHere, create_gallery, create_photo, noise_of, result
+from tests.support.photos import PicturesHere, create_gallery, create_photo, noise_of, result, use_pictures
 
 DATA = noise_of(40, 40)
 FROM = {"range": "bytes=1000-1999"}
@@ -37,7 +36,7 @@ async def gateway(
     """A gateway with photos that have a chunk for every thousand bytes."""
     monkeymodule.setattr(assets, "CHUNK_BYTES", 1_000)
     async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("assets"), pytestconfig) as shared:
-        shared.state.uploads = replace(shared.state.uploads, pictures=PicturesHere())
+        use_pictures(shared, PicturesHere())
         yield shared
 
 

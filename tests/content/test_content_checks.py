@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from portico.gateway.work import doctor
-from portico.gateway.work.doctor import Problem
+from portico.gateway.domains import content
+from portico.resolvers.domains import Problem
 from portico.schema.nodes import key_in
 from tests.support.harness import GatewayClient, assert_invariants
 from tests.support.site import FUTURE, create_entry, create_page, create_section
@@ -18,7 +18,7 @@ Given = dict[str, Any]
 
 
 async def problems(gateway: GatewayClient) -> list[Problem]:
-    return [problem for check in (doctor._content, doctor._revisions) async for problem in check(gateway.db)]
+    return [problem for check in (content._content, content._revisions) async for problem in check(gateway.db)]
 
 
 async def scene(gateway: GatewayClient) -> dict[str, ObjectId]:

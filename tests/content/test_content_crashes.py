@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
+from portico.gateway.domains import content
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
-from portico.gateway.work import doctor
-from portico.gateway.work.doctor import INVARIANTS
 from portico.resolvers.content import edits as content_edits
 from portico.resolvers.content import jobs as content_jobs
 from portico.resolvers.content.edits import Edit
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import EditConflict, NotFound
 from portico.schema.nodes import encode_id, key_in
+from tests.support.domains import INVARIANTS
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, stops
 from tests.support.interruptions import database_of, interrupted
 from tests.support.scenes import Given, Stage
@@ -73,7 +73,7 @@ class Scene(Stage):
             assert await self.gateway.db["cms.nodes"].find_one({mark: {"$exists": True}}) is None, mark
         assert await self.gateway.db["intents"].find_one({}) is None
         for invariant in INVARIANTS:
-            if invariant.check in {doctor._content, doctor._revisions}:
+            if invariant.check in {content._content, content._revisions}:
                 assert [problem async for problem in invariant.check(self.gateway.db)] == []
 
 

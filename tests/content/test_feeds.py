@@ -14,7 +14,8 @@ import pytest
 from pymongo.errors import ConnectionFailure
 
 from portico.gateway.settings import Settings
-from tests.support.harness import Commands, GatewayClient, SettableClock, running
+from portico.resolvers.content.settings import ContentSettings
+from tests.support.harness import Commands, GatewayClient, SettableClock, running, with_settings
 from tests.support.interruptions import database_of
 from tests.support.site import FUTURE, create_entry, create_page, create_section
 
@@ -335,7 +336,7 @@ async def test_nothing_in_a_feed_runs_and_whatever_the_text_it_is_xml(
 
 
 async def test_links_begin_with_the_url_of_the_site(settings: Settings) -> None:
-    async with running(replace(settings, site_url="https://www.example.org/site/")) as gateway:
+    async with running(with_settings(settings, ContentSettings, site_url="https://www.example.org/site/")) as gateway:
         blog = await create_section(gateway, "BLOG", slug="blog")
         await create_entry(gateway, blog, slug="first", text="[a](/b) [c](d)")
         feed = await atom(gateway)

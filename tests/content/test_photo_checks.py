@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from bson import Int64, ObjectId
 
-from portico.gateway.work.doctor import INVARIANTS, Problem
 from portico.resolvers.documents import Database
+from portico.resolvers.domains import Problem
 from portico.schema.nodes import key_in
+from tests.support.domains import INVARIANTS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants
-from tests.support.photos import PicturesHere, bytes_of, create_gallery, create_photo, noise_of
+from tests.support.photos import PicturesHere, bytes_of, create_gallery, create_photo, noise_of, use_pictures
 
 FILES, CHUNKS, NODES = "cms.assets.files", "cms.assets.chunks", "cms.nodes"
 STRAY = ObjectId("0" * 24)
@@ -25,7 +25,7 @@ async def problems(gateway: GatewayClient) -> list[Problem]:
 
 @pytest.fixture
 async def photo(gateway: GatewayClient) -> dict[str, Any]:
-    gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+    use_pictures(gateway, PicturesHere())
     made = await create_photo(gateway, await create_gallery(gateway), noise_of(60, 60))
     assert (await gateway.http.get(made["url"], params={"width": "80"})).status_code == 200
     return made

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.gateway.test_routing import unroutable
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient
-from tests.support.photos import PicturesHere, create_gallery, create_photo, noise, photo_input, result
+from tests.support.photos import PicturesHere, create_gallery, create_photo, noise, photo_input, result, use_pictures
 
 _BEGUN = ["insert cms.nodes", "find cms.nodes", "update cms.nodes"]
 _CHUNKS = ["insert cms.assets.chunks"] * 2
@@ -21,7 +19,7 @@ BY_ID = "find cms.nodes _id"
 
 @pytest.fixture(autouse=True)
 def _quick(gateway: GatewayClient) -> None:
-    gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+    use_pictures(gateway, PicturesHere())
 
 
 async def assert_indexed(gateway: GatewayClient) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,6 +25,7 @@ from tests.support.photos import (
     sha256,
     stored,
     upload_body,
+    use_pictures,
 )
 
 Given = dict[str, Any]
@@ -88,7 +88,7 @@ class Scene:
 def scene(gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch) -> Scene:
     monkeypatch.setattr(assets, "CHUNK_BYTES", 1_000)
     monkeypatch.setattr(assets, "CHUNKS_AT_ONCE", 1)
-    gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+    use_pictures(gateway, PicturesHere())
     return Scene(gateway, clock)
 
 

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image, ImageCms
 
 from portico.gateway.settings import Settings
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from portico.resolvers.content.settings import ContentSettings
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running, with_settings
 from tests.support.photos import (
     bytes_of,
     create_gallery,
@@ -263,7 +264,7 @@ async def test_a_file_may_be_as_large_as_the_settings_say(settings: Settings, cl
 
 
 async def test_a_photo_may_have_as_many_pixels_as_the_settings_say(settings: Settings) -> None:
-    async with running(replace(settings, max_photo_pixels=1_200)) as gateway:
+    async with running(with_settings(settings, ContentSettings, max_photo_pixels=1_200)) as gateway:
         gallery = await create_gallery(gateway)
         await create_photo(gateway, gallery, picture(40, 30))
         refused = await result(gateway, "uploadPhoto", photo_input(gallery, slug="more"), picture(40, 31))

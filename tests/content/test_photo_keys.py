@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from tests.support.photos import (
     result,
     stored,
     upload_body,
+    use_pictures,
 )
 
 Given = dict[str, Any]
@@ -49,7 +49,7 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
 
 @pytest.fixture(autouse=True)
 def _quick(gateway: GatewayClient) -> None:
-    gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+    use_pictures(gateway, PicturesHere())
 
 
 @pytest.mark.parametrize("mutation", CASES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from portico.resolvers.documents import Database, Document
 from portico.schema.nodes import key_in
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.interruptions import crashing, database_of, interrupted
-from tests.support.photos import PicturesHere, create_gallery, create_photo, picture, result
+from tests.support.photos import PicturesHere, create_gallery, create_photo, picture, result, use_pictures
 
 FILES, CHUNKS = "cms.assets.files", "cms.assets.chunks"
 
@@ -165,7 +164,7 @@ async def test_what_shines_through_still_does(gateway: GatewayClient) -> None:
 async def test_of_many_who_ask_at_once_one_makes_it(gateway: GatewayClient) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
     counting = Counting()
-    gateway.state.uploads = replace(gateway.state.uploads, pictures=counting)
+    use_pictures(gateway, counting)
 
     answers = await asyncio.gather(
         *(gateway.http.get(photo["url"], params={"width": str(width)}) for width in (80, 320) * 10)
@@ -193,7 +192,7 @@ class Counting(PicturesHere):
 async def test_a_thumbnail_whose_making_stops_anywhere_is_made_again(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
-    gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+    use_pictures(gateway, PicturesHere())
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
     stop = 0
     while True:
@@ -233,7 +232,7 @@ async def file_of(gateway: GatewayClient, photo: dict[str, Any]) -> ObjectId:
 async def test_a_thumbnail_of_what_is_replaced_meanwhile_is_not_kept(
     gateway: GatewayClient, clock: SettableClock, skip: int
 ) -> None:
-    gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+    use_pictures(gateway, PicturesHere())
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
     db = gateway.db
 
@@ -266,10 +265,10 @@ async def test_a_thumbnail_whose_making_stops_anywhere_as_its_photo_is_deleted_l
     gallery = await create_gallery(gateway)
     stop = 0
     while True:
-        gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+        use_pictures(gateway, PicturesHere())
         photo = await create_photo(gateway, gallery, picture(1_000, 500))
         deleting = Deleting(gateway, gateway.db, {"id": photo["id"], "nonce": photo["nonce"]})
-        gateway.state.uploads = replace(gateway.state.uploads, pictures=deleting)
+        use_pictures(gateway, deleting)
         with crashing(gateway, stop) as faulty:
             try:
                 await gateway.http.get(photo["url"], params={"width": "80"})
@@ -308,7 +307,7 @@ class Deleting(PicturesHere):
 async def test_jobs_that_stop_anywhere_leave_no_bytes_of_a_thumbnail_that_was_left(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
-    gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+    use_pictures(gateway, PicturesHere())
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
     for stop in range(16):
         node = await node_of(gateway, photo)
@@ -330,7 +329,7 @@ async def test_jobs_that_stop_anywhere_leave_no_bytes_of_a_thumbnail_that_was_le
 
 
 async def test_a_thumbnail_can_be_made_while_the_upload_of_its_photo_comes_to_its_end(gateway: GatewayClient) -> None:
-    gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+    use_pictures(gateway, PicturesHere())
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
     unsettled = {"$set": {"length": 0, "metadata.unsettled": SystemClock().now()}}
     await gateway.db[FILES].update_one({"_id": await file_of(gateway, photo)}, unsettled)

@@ -22,6 +22,7 @@ from PIL import Image
 from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
+from portico.resolvers.content.settings import ContentSettings
 from portico.schema.roles import Role
 from tests.support.harness import IS_SOAK
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT
@@ -36,7 +37,11 @@ MOST_KILOBYTES = 20_000
 @pytest.fixture(scope="module")
 def settings(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     with own_database(mongodb_uri, tmp_path_factory.mktemp("settings")) as found:
-        yield replace(found, max_upload_bytes=250_000_000, max_photo_pixels=70_000_000)
+        yield replace(
+            found,
+            max_upload_bytes=250_000_000,
+            slices={ContentSettings: ContentSettings(max_photo_pixels=70_000_000)},
+        )
 
 
 @pytest.fixture(scope="module")

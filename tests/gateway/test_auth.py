@@ -19,7 +19,8 @@ from portico.gateway import auth
 from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
 from portico.gateway.logs import configure
-from portico.gateway.settings import Secret, Settings, SettingsError
+from portico.gateway.settings import Settings, SettingsError
+from portico.resolvers.configuration import Secret
 from portico.schema.roles import Role
 from tests.support.harness import SECRET, GatewayClient, category_input, running
 

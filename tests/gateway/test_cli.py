@@ -21,11 +21,9 @@ from bson import ObjectId
 from pymongo import MongoClient
 
 from portico.gateway.cli.schema_check import print_sdl
-from portico.gateway.imports.runs import IMPORTERS
 from portico.gateway.settings import Settings
-from portico.gateway.work.doctor import INVARIANTS
-from portico.resolvers.indexes import COLLECTIONS
 from portico.schema.roles import Role
+from tests.support.domains import COLLECTIONS, IMPORTERS, INVARIANTS, SCHEMA
 from tests.support.harness import SECRET, GatewayClient, create_category, create_product
 from tests.support.processes import environment, eventually, portico, served, started
 
@@ -169,7 +167,7 @@ def test_the_committed_schema_is_the_present_one() -> None:
 def test_changes_since_an_older_schema_are_told_with_their_severity_for_a_status(
     tmp_path: Path, present: str, older: str, status: int, told: str
 ) -> None:
-    text = print_sdl()
+    text = print_sdl(SCHEMA)
     assert present in text
     (tmp_path / "older.graphql").write_text(text.replace(present, older, 1))
 

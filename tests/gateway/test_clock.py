@@ -18,11 +18,13 @@ from portico.gateway.clock import SystemClock, machine_time
 from portico.gateway.logs import configure
 from portico.gateway.mongo.database_clock import DatabaseClock, clock_of
 from portico.gateway.settings import Settings
-from portico.gateway.work.jobs import JOBS, Turn
 from portico.resolvers.documents import Database
+from portico.resolvers.domains import Turn
 from portico.resolvers.server_time import server_time
+from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.nodes import key_in
-from tests.support.harness import GatewayClient, assert_invariants, running
+from tests.support.domains import JOBS
+from tests.support.harness import GatewayClient, assert_invariants, running, with_settings
 from tests.support.processes import environment, eventually, started
 from tests.support.shop import add_input, cart_of, new_cart, quantities, stock_of, stock_up
 
@@ -124,12 +126,12 @@ async def on_a_wrong_machine(settings: Settings, hours: int) -> AsyncIterator[Ga
 
 async def jobs_of(gateway: GatewayClient) -> None:
     for job in JOBS:
-        await job.run(Turn(gateway.db, gateway.state.clock.now(), gateway.state.payments))
+        await job.run(Turn(gateway.db, gateway.state.clock.now(), gateway.state.resources))
 
 
 @HOURS
 async def test_jobs_of_a_machine_with_a_wrong_clock_expire_no_live_cart(settings: Settings, hours: int) -> None:
-    settings = replace(settings, cart_seconds=3600)
+    settings = with_settings(settings, ShopSettings, cart_seconds=3600)
     async with running(settings) as right, on_a_wrong_machine(settings, hours) as wrong:
         sku = await stock_up(right, units=10)
         live = [await new_cart(gateway, **{sku: 1}) for gateway in (right, wrong) for _ in range(3)]
@@ -148,7 +150,7 @@ async def test_jobs_of_a_machine_with_a_wrong_clock_expire_no_live_cart(settings
 
 @HOURS
 async def test_carts_of_a_machine_with_a_wrong_clock_expire_when_they_should(settings: Settings, hours: int) -> None:
-    settings = replace(settings, cart_seconds=3600)
+    settings = with_settings(settings, ShopSettings, cart_seconds=3600)
     async with running(settings) as right, on_a_wrong_machine(settings, hours) as wrong:
         sku = await stock_up(right)
         cart = await new_cart(wrong, **{sku: 1})
@@ -169,10 +171,10 @@ def _wrong_machine(folder: Path, hours: int) -> str:
             f"""
             from datetime import timedelta
 
-            import portico.gateway.clock
+            from portico.gateway import clock
 
-            right = gateway.clock.machine_time
-            gateway.clock.machine_time = lambda: right() + timedelta(hours={hours})
+            right = clock.machine_time
+            clock.machine_time = lambda: right() + timedelta(hours={hours})
             """
         )
     )
@@ -183,7 +185,7 @@ def _wrong_machine(folder: Path, hours: int) -> str:
 async def test_a_worker_process_on_a_machine_with_a_wrong_clock_expires_idle_carts_alone(
     settings: Settings, tmp_path: Path, hours: int
 ) -> None:
-    settings = replace(settings, cart_seconds=3600)
+    settings = with_settings(settings, ShopSettings, cart_seconds=3600)
     async with running(settings) as gateway:
         sku = await stock_up(gateway)
         live, idle = [await new_cart(gateway, **{sku: 1}) for _ in range(2)]

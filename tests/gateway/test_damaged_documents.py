@@ -13,14 +13,16 @@ from rich.console import Console
 from structlog.testing import capture_logs
 
 from portico.gateway.cli.data import examine
-from portico.gateway.work.jobs import JOBS, Turn, Worker
+from portico.gateway.work.jobs import Worker
 from portico.resolvers.documents import Document
+from portico.resolvers.domains import Turn
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import SweepFailed
 from portico.schema.nodes import key_in
 from tests.support.catalog import document
 from tests.support.damage import damage_in_front
+from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock, create_category, run_jobs
 from tests.support.leftovers import (
     LEFT,
@@ -44,7 +46,7 @@ CASES = [pytest.param(job, leave, id=f"{job}: {leave.__name__}") for job, leaves
 async def turn_of(gateway: GatewayClient, clock: SettableClock, name: str) -> None:
     (job,) = [job for job in JOBS if job.name == name]
     with contextlib.suppress(SweepFailed):
-        await job.run(Turn(gateway.db, clock.now(), gateway.state.payments))
+        await job.run(Turn(gateway.db, clock.now(), gateway.state.resources))
 
 
 def test_every_job_is_tried_with_damaged_documents() -> None:
@@ -74,7 +76,7 @@ async def test_what_a_damaged_document_is_the_cause_of_is_logged_and_the_rest_is
     damaged, _ = await gateway.db["categories"].find({"moving.op": OP}).to_list()
     await changed(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
     (job,) = [job for job in JOBS if job.name == "finish-categories"]
-    worker = Worker(gateway.db, clock, 0.01, gateway.state.payments, jobs=[job])
+    worker = Worker(gateway.db, clock, 0.01, gateway.state.resources, [job])
 
     with capture_logs() as log:
         done = await worker.run_once()

@@ -9,10 +9,10 @@ import strawberry
 from graphql import GraphQLField, GraphQLInputObjectType, GraphQLList, GraphQLNonNull, GraphQLObjectType, parse
 
 from portico.gateway.operations.limits import Limits
-from portico.schema import create_schema
 from portico.schema.fields import MAX_COSTLY, cost_of, costs
+from tests.support.domains import SCHEMA
 
-TYPES = create_schema()._schema.type_map.values()
+TYPES = SCHEMA._schema.type_map.values()
 
 
 def fields() -> Iterator[tuple[str, GraphQLField]]:

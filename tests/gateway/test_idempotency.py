@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.writes.idempotency import OPERATIONS
 from tests.support import comment_cases, content_cases
 from tests.support.accounts import deposit_input, open_account, transfer_input
@@ -106,7 +107,7 @@ async def _claim(gateway: GatewayClient) -> tuple[Given, Given]:
 
 
 async def _checkout(gateway: GatewayClient) -> tuple[Given, Given]:
-    gateway.state.payments = Provider()
+    gateway.state.resources[PaymentMethods] = Provider()
     sku = await stock_up(gateway)
     carts = [await cart_of_nobody(gateway, **{sku: 2}) for _ in range(2)]
     return checkout_input(carts[0]), checkout_input(carts[1])

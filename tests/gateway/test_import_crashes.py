@@ -11,14 +11,14 @@ from typing import Any
 import orjson
 import pytest
 
-from portico.gateway.imports.runs import IMPORTERS, BadRecord, Import
+from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
-from portico.gateway.pictures.checking import upload_rules
 from portico.resolvers.comments.discussions import discussion_id
 from portico.resolvers.documents import Database
 from portico.schema.nodes import encode_id
 from tests.support.catalog import add_categories, add_products, product
 from tests.support.discussions import ON_EACH, count, everything
+from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, half_of_stops, run_jobs, stops
 from tests.support.photos import picture
 
@@ -50,7 +50,7 @@ class Importing:
         for path, lines in zip(paths, files, strict=True):
             path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
         bad: list[BadRecord] = []
-        work = Import(db, IMPORTERS[kind], self.clock, bad.append, lambda _: None, upload_rules(self.gateway.settings))
+        work = Import(db, IMPORTERS[kind], self.clock, bad.append, lambda _: None, self.gateway.state.resources)
         summary = await work.run(paths)
         return summary.counts, [one.reason for one in bad]
 

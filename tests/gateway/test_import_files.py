@@ -10,8 +10,9 @@ import orjson
 import pytest
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.imports.runs import IMPORTERS, MAX_LINE, Import
+from portico.gateway.imports.runs import MAX_LINE, Import
 from tests.support.catalog import album, product, put_in_stock, skus
+from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
 
 from .test_imports import breadcrumbs, lines, put, run, write

@@ -11,11 +11,12 @@ import pytest
 from pymongo.errors import ConnectionFailure, DocumentTooLarge, OperationFailure, WriteError
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.imports.runs import IMPORTERS, BadRecord, Import
+from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import COMMANDS
-from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.documents import Database
+from portico.resolvers.domains import Resources
 from tests.support.catalog import add_categories, add_products, product
+from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
 from tests.support.photos import picture
 
@@ -43,10 +44,10 @@ def line_of(subject: str, key: str, text: str) -> Line:
     return made[subject]()
 
 
-async def imported(db: Database, subject: str, file: Path, given: list[Line], rules: UploadRules) -> Any:
+async def imported(db: Database, subject: str, file: Path, given: list[Line], resources: Resources) -> Any:
     """The counts, and the reasons by their lines."""
     bad: list[BadRecord] = []
-    work = Import(db, IMPORTERS[subject], SystemClock(), bad.append, lambda _: None, rules)
+    work = Import(db, IMPORTERS[subject], SystemClock(), bad.append, lambda _: None, resources)
     summary = await work.run([write(file, lines(given))])
     return summary.counts, {one.line: one.reason for one in bad}
 
@@ -98,8 +99,8 @@ async def test_what_the_database_does_not_take_is_named_and_the_others_go_in(
     given = [line_of(subject, key, text) for key, text in (("a", "Good"), ("b", "UNWANTED"), ("c", "Good"))]
     refusing = cast("Database", Refusing(gateway.db, error))
 
-    counts, reasons = await imported(refusing, subject, tmp_path / "rows.jsonl", given, gateway.state.uploads)
-    again, _ = await imported(gateway.db, subject, tmp_path / "rows.jsonl", given, gateway.state.uploads)
+    counts, reasons = await imported(refusing, subject, tmp_path / "rows.jsonl", given, gateway.state.resources)
+    again, _ = await imported(gateway.db, subject, tmp_path / "rows.jsonl", given, gateway.state.resources)
 
     assert counts == {"created": 2, "failed": 1}
     assert list(reasons) == [2]
@@ -124,7 +125,7 @@ async def test_a_damaged_document_fails_its_own_record_and_the_others_go_in(
     (tmp_path / "photo.png").write_bytes(picture())
     await add_products(gateway.db, [product(sku="p")])
     given = [line_of(subject, key, f"Text of {key}") for key in ("a", "b", "c")]
-    file, rules = tmp_path / "rows.jsonl", gateway.state.uploads
+    file, rules = tmp_path / "rows.jsonl", gateway.state.resources
     await imported(gateway.db, subject, file, given, rules)
     collection, path, taken = STORED[subject]
     name = {"text": "Text of b"}.get(path, "b")

@@ -12,9 +12,10 @@ import orjson
 import pytest
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.imports.runs import IMPORTERS, BadRecord, Import
+from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.documents import Database
 from tests.support.catalog import add_categories, album, pricing, product, skus
+from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
 
 Line = dict[str, Any] | bytes

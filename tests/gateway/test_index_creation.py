@@ -6,7 +6,7 @@ from pymongo import IndexModel
 
 from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.documents import Database
-from portico.resolvers.indexes import create_indexes
+from tests.support.domains import create_indexes
 
 
 async def test_an_index_that_an_earlier_version_defined_otherwise_is_made_anew(db: Database) -> None:

@@ -12,10 +12,8 @@ import orjson
 import pytest
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.imports.runs import IMPORTERS, Import
-from portico.gateway.work.doctor import INVARIANTS
-from portico.gateway.work.jobs import JOBS, Turn
-from portico.resolvers.indexes import COLLECTIONS, create_indexes, migrate
+from portico.gateway.imports.runs import Import
+from portico.resolvers.domains import Turn
 from portico.schema.nodes import encode_id
 from tests.support.accounts import deposit_input, open_account, transfer_input
 from tests.support.catalog import (
@@ -28,6 +26,7 @@ from tests.support.catalog import (
     put_in_stock,
     shared_gateway,
 )
+from tests.support.domains import COLLECTIONS, IMPORTERS, INVARIANTS, JOBS, create_indexes, migrate
 from tests.support.explaining import Plan, explain
 from tests.support.harness import (
     MUTATIONS,
@@ -283,7 +282,7 @@ async def test_whatever_imports_jobs_and_checks_look_for_is_found_by_an_index(
 
     async def jobs() -> None:
         for job in JOBS:
-            await job.run(Turn(shop.db, clock.now() + timedelta(hours=1), shop.state.payments))
+            await job.run(Turn(shop.db, clock.now() + timedelta(hours=1), shop.state.resources))
 
     async def checked() -> None:
         for invariant in INVARIANTS:

@@ -26,6 +26,7 @@ from portico.schema.mutations import mutation
 from portico.schema.nodes import KindDocument, Node, key_in
 from portico.schema.scalars import JSON, SCALARS
 from portico.schema.shop.carts import Cart
+from tests.support.domains import DOMAINS
 from tests.support.harness import GatewayClient, create_category
 from tests.support.shop import cart_of_nobody
 
@@ -259,7 +260,7 @@ def test_a_schema_with_an_answer_that_cannot_be_kept_is_refused(answer: Any, rea
 
 
 def test_every_answer_of_the_schema_that_is_served_can_be_kept() -> None:
-    schema = create_schema()
+    schema = create_schema(DOMAINS)
 
     require_keepable(schema)
 

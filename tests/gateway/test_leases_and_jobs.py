@@ -15,10 +15,12 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from portico.gateway.settings import Settings
-from portico.gateway.work.jobs import JOBS, Turn, Worker
+from portico.gateway.work.jobs import Worker
 from portico.resolvers.catalog import category_jobs, product_jobs
 from portico.resolvers.documents import Database
+from portico.resolvers.domains import Turn
 from portico.resolvers.writes import leases
+from tests.support.domains import JOBS
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,
@@ -178,7 +180,7 @@ async def test_many_marks_are_settled_in_one_turn(gateway: GatewayClient, clock:
         await leave(gateway)
     clock.advance(seconds=6)
 
-    turn = Turn(gateway.db, clock.now(), gateway.state.payments)
+    turn = Turn(gateway.db, clock.now(), gateway.state.resources)
     done = [await job.run(turn) for job in JOBS]
 
     assert dict(zip((job.name for job in JOBS), done, strict=True)) == {
@@ -201,7 +203,7 @@ async def test_many_marks_are_settled_in_one_turn(gateway: GatewayClient, clock:
 
 
 def worker(gateway: GatewayClient, clock: SettableClock, database: Database | None = None, **options: Any) -> Worker:
-    options = {"payments": gateway.state.payments, **options}
+    options = {"resources": gateway.state.resources, "jobs": JOBS, **options}
     return Worker(database if database is not None else gateway.db, clock, pause_seconds=0.01, **options)
 
 

@@ -19,9 +19,10 @@ from portico.gateway.settings import Settings
 from portico.resolvers import changes
 from portico.resolvers.changes import Event, Source
 from portico.resolvers.comments.comments import CommentRef
-from portico.resolvers.comments.events import SOURCES, comments_of
+from portico.resolvers.comments.events import comments_of
 from portico.resolvers.documents import Database, Document
 from tests.support.damage import WRONG
+from tests.support.domains import SOURCES
 from tests.support.harness import Commands
 from tests.support.sockets import SECONDS, until
 

@@ -15,9 +15,11 @@ from portico.gateway.clock import SystemClock
 from portico.resolvers.accounts import transfer_jobs, transfers
 from portico.resolvers.content import assets, photo_jobs, photos
 from portico.resolvers.content.photo_imports import PhotoRecord, put_photos
+from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.documents import Database
-from portico.resolvers.payments import Charge
+from portico.resolvers.payments import Charge, PaymentMethods
 from portico.resolvers.shop import cart_jobs
+from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.roles import Role
 from tests.content.test_photo_crashes import NEW, PHOTO_JOBS, SEEN, Scene
 from tests.support.accounts import deposit_input, open_account
@@ -34,8 +36,9 @@ SLOW = 1.0
 def scene(gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch) -> Scene:
     monkeypatch.setattr(assets, "CHUNK_BYTES", 1_000)
     monkeypatch.setattr(assets, "CHUNKS_AT_ONCE", 1)
-    uploads = replace(gateway.state.uploads, pictures=PicturesHere(), lock_lasts=timedelta(seconds=SLOW))
-    gateway.state.uploads = uploads
+    rules = gateway.state.resources.of(UploadRules)
+    uploads = replace(rules, pictures=PicturesHere(), lock_lasts=timedelta(seconds=SLOW))
+    gateway.state.resources[UploadRules] = uploads
     return Scene(gateway, clock)
 
 
@@ -135,7 +138,10 @@ async def test_a_photo_that_is_imported_behind_slow_ones_holds_its_lock(scene: S
         return PhotoRecord(f"photo-{number}", "A photo", "/gallery", "import", (), read)
 
     told = await put_photos(
-        db, [record(number) for number in range(3)], rules=scene.gateway.state.uploads, now=SystemClock().now()
+        db,
+        [record(number) for number in range(3)],
+        rules=scene.gateway.state.resources.of(UploadRules),
+        now=SystemClock().now(),
     )
 
     assert told == ["created"] * 3
@@ -194,7 +200,7 @@ class SlowProvider(Provider):
 
 
 async def test_a_payment_that_is_declined_late_leaves_the_cart_its_whole_time(gateway: GatewayClient) -> None:
-    gateway.state.payments = SlowProvider()
+    gateway.state.resources[PaymentMethods] = SlowProvider()
     cart = await new_cart(gateway, **{await stock_up(gateway): 1})
     before = SystemClock().now()
 
@@ -203,7 +209,7 @@ async def test_a_payment_that_is_declined_late_leaves_the_cart_its_whole_time(ga
     assert declined["__typename"] == "PaymentDeclined"
     found = await gateway.db["carts"].find_one({})
     assert found is not None
-    lasts = timedelta(seconds=gateway.settings.cart_seconds)
+    lasts = gateway.state.resources.of(ShopSettings).cart_lasts
     assert found["expires_at"] - before >= lasts + timedelta(seconds=SLOW)
 
 
@@ -212,7 +218,7 @@ async def test_payments_are_asked_about_again_half_a_minute_after_they_were_aske
 ) -> None:
     monkeypatch.setattr(cart_jobs, "_CHARGES_AT_ONCE", 1)
     provider: Any = SlowProvider()
-    gateway.state.payments = provider
+    gateway.state.resources[PaymentMethods] = provider
     for _ in range(2):
         cart = await new_cart(gateway, **{await stock_up(gateway): 1})
         assert (await gateway.result("checkout", checkout_input(cart, "hang")))["__typename"] == "PaymentPending"

@@ -10,7 +10,7 @@ from bson import Regex
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from portico.gateway.imports.records import product_record
+from portico.gateway.domains.catalog.records import product_record
 from portico.resolvers.catalog.product_edits import new_document
 from portico.resolvers.catalog.product_search import ProductQuery, listing_of
 from portico.resolvers.documents import Document

@@ -22,7 +22,7 @@ from graphql import (
 
 from portico.gateway.operations.plans.values import RelationEntry, keys_of
 from portico.resolvers.catalog.products import PRODUCTS
-from portico.schema import create_schema
+from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient, category_input, create_category, create_product
 from tests.support.operations import comparable
 
@@ -72,7 +72,7 @@ async def shop(gateway: GatewayClient) -> GatewayClient:
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 async def test_any_selection_is_answered_as_the_reference_answers_it(shop: GatewayClient, seed: int) -> None:
     rng = random.Random(seed)
-    generator = _Generator(create_schema()._schema, rng)
+    generator = _Generator(SCHEMA._schema, rng)
     for _ in range(OPERATIONS // 4):
         operation = generator.operation()
 
@@ -85,7 +85,7 @@ async def test_any_selection_is_answered_as_the_reference_answers_it(shop: Gatew
 @pytest.mark.parametrize("seed", [5, 6, 7, 8])
 async def test_damaged_documents_make_the_errors_that_the_reference_makes(shop: GatewayClient, seed: int) -> None:
     rng = random.Random(seed)
-    generator = _Generator(create_schema()._schema, rng)
+    generator = _Generator(SCHEMA._schema, rng)
     for _ in range(OPERATIONS // 8):
         await _damage(shop, rng)
         operation = generator.operation()

@@ -23,7 +23,7 @@ from hypothesis_graphql import nodes, queries
 from portico.gateway.operations import execution
 from portico.resolvers.catalog import product_search
 from portico.resolvers.paging import Listing, Page
-from portico.schema import create_schema
+from tests.support import domains
 from tests.support.everything import Known, something_of_everything
 from tests.support.harness import IS_SOAK, GatewayClient
 from tests.support.operations import Request, as_a_client_asks, comparable
@@ -44,7 +44,7 @@ UNFIT: tuple[tuple[str, dict[str, Any], str, Any], ...] = (
     ("transfers", {}, "source", [1]),
 )
 
-SCHEMA = create_schema()._schema
+SCHEMA = domains.SCHEMA._schema
 OPERATIONS = queries(
     print_schema(SCHEMA),
     custom_scalars={

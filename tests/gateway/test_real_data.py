@@ -9,10 +9,11 @@ from typing import Any
 
 from bench import sources
 from portico.gateway.clock import SystemClock
-from portico.gateway.imports.runs import IMPORTERS, BadRecord, Import
+from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.catalog.product_search import PRICE_BANDS
 from portico.resolvers.text import fold
 from tests.support import real_data
+from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
 from tests.support.real_data import Line
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
+from portico.resolvers.payments import PaymentMethods
 from portico.schema.nodes import encode_id
 from tests.support import comment_cases
 from tests.support.accounts import deposit, deposit_input, open_account, transfer_input
@@ -101,7 +102,7 @@ async def _too_many(gateway: GatewayClient) -> Failure:
 
 def _inactive(given: Callable[[str], Given], *, of_nobody: bool = False) -> Failing:
     async def fail(gateway: GatewayClient) -> Failure:
-        gateway.state.payments = Provider()
+        gateway.state.resources[PaymentMethods] = Provider()
         await stock_up(gateway, "held")
         cart = await (cart_of_nobody if of_nobody else new_cart)(gateway, held=2)
         await anonymously(gateway, "checkout", checkout_input(cart)) if of_nobody else await gateway.result(
@@ -122,14 +123,14 @@ def _too_few(given: Callable[[str], Given]) -> Failing:
 
 
 async def _empty(gateway: GatewayClient) -> Failure:
-    gateway.state.payments = Provider()
+    gateway.state.resources[PaymentMethods] = Provider()
     cart = await new_cart(gateway)
     sku = await stock_up(gateway)
     return Failure(checkout_input(cart), lambda: gateway.result("addItemToCart", add_input(cart, sku)))
 
 
 async def _declined(gateway: GatewayClient) -> Failure:
-    gateway.state.payments = Provider()
+    gateway.state.resources[PaymentMethods] = Provider()
     return Failure(checkout_input(await new_cart(gateway, **{await stock_up(gateway): 1}), "decline"))
 
 

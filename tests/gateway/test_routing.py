@@ -10,15 +10,14 @@ from typing import Any
 import orjson
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.imports.runs import IMPORTERS, BadRecord, Import
-from portico.gateway.work.doctor import INVARIANTS
-from portico.gateway.work.jobs import JOBS, Turn
+from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.documents import CollectionSpec
-from portico.resolvers.indexes import COLLECTIONS, create_indexes, migrate
+from portico.resolvers.domains import Turn
 from portico.schema.nodes import encode_id
 from tests.support.accounts import deposit_input, open_account, transfer_input
 from tests.support.catalog import add_categories, add_products, album, document, product
+from tests.support.domains import COLLECTIONS, IMPORTERS, INVARIANTS, JOBS, create_indexes, migrate
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,
@@ -196,7 +195,7 @@ async def test_jobs_and_checks_look_at_all_shards_and_write_to_one(gateway: Gate
     gateway.commands.clear()
 
     for job in JOBS:
-        await job.run(Turn(gateway.db, clock.now() + timedelta(minutes=1), gateway.state.payments))
+        await job.run(Turn(gateway.db, clock.now() + timedelta(minutes=1), gateway.state.resources))
     for invariant in INVARIANTS:
         assert [problem async for problem in invariant.check(gateway.db)] == []
     assert [one async for one in migrate(gateway.db)] == []

@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from portico.gateway.settings import PREFIX, Secret, Settings, SettingsError, kept_secret
+from portico.gateway.settings import PREFIX, Settings, SettingsError, kept_secret
+from portico.resolvers.configuration import Secret
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 FIELDS = {PREFIX + field.name.upper(): field for field in dataclasses.fields(Settings)}
@@ -138,7 +139,7 @@ def test_only_the_name_of_a_file_may_be_other_than_utf8(name: str) -> None:
 def test_a_variable_that_is_nearly_a_setting_is_told_of() -> None:
     environment = {"PORTICO_MAX_COSTS": "1", "PORTICO_DATABSE": "x", "PORTICO_MAX_COST": "2"}
 
-    assert Settings.misspelt(environment) == {
+    assert Settings.misspelt(environ=environment) == {
         "PORTICO_DATABSE": "PORTICO_DATABASE",
         "PORTICO_MAX_COSTS": "PORTICO_MAX_COST",
     }
@@ -148,7 +149,7 @@ def test_a_variable_that_is_nearly_a_setting_is_told_of() -> None:
 def test_variables_by_which_a_cluster_names_a_service_are_let_be() -> None:
     environment = {"PORTICO_SERVICE_HOST": "10.0.0.1", "PORTICO_PORT_8000_TCP": "tcp://10.0.0.1:8000"}
 
-    assert Settings.misspelt(environment) == {}
+    assert Settings.misspelt(environ=environment) == {}
     assert Settings.from_env(environment) == Settings()
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from portico.gateway.settings import Secret, Settings
+from portico.gateway.settings import Settings
+from portico.resolvers.configuration import Secret
 from tests.support.discussions import STORAGES, open_on_product, post_input
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, running
 from tests.support.replica_sets import ReplicaSet, replica_set

@@ -10,9 +10,9 @@ import pytest
 
 from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.documents import Document
-from portico.resolvers.indexes import migrate
 from portico.schema.nodes import encode_id
 from tests.support.catalog import document, skus
+from tests.support.domains import migrate
 from tests.support.harness import GatewayClient, assert_invariants, run_jobs
 from tests.support.harness import SettableClock as Clock
 from tests.support.interruptions import database_of, interrupted

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from portico.gateway.work.jobs import JOBS, Job, Turn, Worker
-from portico.resolvers.payments import PaymentUnknown
+from portico.gateway.work.jobs import Worker
+from portico.resolvers.domains import Job, Resources, Turn
+from portico.resolvers.payments import PaymentMethods, PaymentUnknown
 from portico.resolvers.writes import leases
 from portico.schema.nodes import key_in
+from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock
 from tests.support.shop import Provider, checkout_input, new_cart, stock_up
 
@@ -72,7 +74,9 @@ async def test_a_provider_that_hangs_holds_up_no_other_job_and_is_asked_for_ten_
     idle = await new_cart(gateway, **{sku: 1})
     clock.advance(hours=5)
 
-    async with at_work(worker(gateway, clock, payments=hanging)):
+    async with at_work(
+        worker(gateway, clock, resources=Resources({**gateway.state.resources, PaymentMethods: hanging}))
+    ):
         await eventually(lambda: gateway.db["carts"].find_one({"status": "EXPIRED"}))
 
         assert await status_of(gateway, idle) == "EXPIRED"

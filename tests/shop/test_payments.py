@@ -14,8 +14,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from portico.gateway.payments.service import TOKENS
-from portico.gateway.settings import Secret, Settings
+from portico.gateway.settings import Settings
+from portico.resolvers.configuration import Secret
+from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.shop import cart_jobs
+from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.nodes import key_in
 from tests.support.harness import (
     MUTATIONS,
@@ -26,6 +29,7 @@ from tests.support.harness import (
     run_jobs,
     running,
     stops,
+    with_settings,
 )
 from tests.support.interruptions import crashing
 from tests.support.payment_service import PaymentService, running_payment_service
@@ -47,7 +51,11 @@ async def shop(
 ) -> AsyncIterator[GatewayClient]:
     """A gateway whose provider is the service; it waits a second for an answer."""
     key = Secret("the gateway's key")
-    own = replace(settings, payment_url=service.url, payment_key=key, payment_seconds=1.0, log_level="warning")
+    own = replace(
+        settings,
+        log_level="warning",
+        slices={ShopSettings: ShopSettings(payment_url=service.url, payment_key=key, payment_seconds=1.0)},
+    )
     async with running(own, clock=clock, commands=commands) as gateway:
         yield gateway
 
@@ -222,7 +230,7 @@ async def test_whatever_the_provider_answers_leaves_the_outcome_open_and_stops_n
 
         told = await shop.result("checkout", given)
         clock.advance(seconds=61)
-        finished = await cart_jobs.finish_checkouts(shop.db, shop.state.payments, now=clock.now())
+        finished = await cart_jobs.finish_checkouts(shop.db, shop.state.resources.of(PaymentMethods), now=clock.now())
         service.is_back = True
         done = await shop.result("checkout", given)
 
@@ -278,12 +286,12 @@ async def test_without_a_provider_tokens_are_not_taken(gateway: GatewayClient) -
 async def test_a_provider_that_is_not_there_leaves_the_cart_pending(
     settings: Settings, clock: SettableClock, service: PaymentService
 ) -> None:
-    nowhere = replace(settings, payment_url="http://127.0.0.1:9/", payment_seconds=5.0)
+    nowhere = with_settings(settings, ShopSettings, payment_url="http://127.0.0.1:9/", payment_seconds=5.0)
     async with running(nowhere, clock=clock) as shop:
         cart, _ = await full_cart(shop)
         given = checkout_input(cart, "accept")
         assert (await shop.result("checkout", given))["__typename"] == "PaymentPending"
-    async with running(replace(settings, payment_url=service.url), clock=clock) as shop:
+    async with running(with_settings(settings, ShopSettings, payment_url=service.url), clock=clock) as shop:
         assert (await shop.result("checkout", given))["__typename"] == "CheckoutPayload"
     assert [amount for _, amount in service.taken()] == [2 * PRICE]
 

@@ -50,7 +50,9 @@ class Scene:
         for collection in ("products", "stock", "carts", "orders", "operations", "accounts", "transfers"):
             await self.gateway.db[collection].delete_many({})
         self.provider = Provider()
-        self.gateway.state.payments = PaymentMethods({ACCOUNT: AccountPayments(), TOKEN: self.provider})
+        self.gateway.state.resources[PaymentMethods] = PaymentMethods(
+            {ACCOUNT: AccountPayments(), TOKEN: self.provider}
+        )
         self.sku = await stock_up(self.gateway, price=PRICE)
         self.cart = await new_cart(self.gateway, **{self.sku: 2})
         self.account = await open_account(self.gateway.db, 2 * PRICE - 1)
@@ -79,7 +81,7 @@ class Scene:
         faulty, db = FaultyDatabase.around(self.gateway.db, stop)
         try:
             await transfer_jobs.finish_transfers(db, now=now)
-            await cart_jobs.finish_checkouts(db, self.gateway.state.payments, now=now)
+            await cart_jobs.finish_checkouts(db, self.gateway.state.resources.of(PaymentMethods), now=now)
         except* Crash:
             assert faulty.has_crashed
         return faulty.has_crashed

@@ -11,14 +11,15 @@ from bson import ObjectId
 from rich.console import Console
 
 from portico.gateway.cli.data import import_files, judge
+from portico.gateway.domains import shop as shop_domain
 from portico.gateway.mongo.faults import Crash
 from portico.gateway.settings import Settings
-from portico.gateway.work import doctor
-from portico.gateway.work.doctor import INVARIANTS, Invariant
 from portico.resolvers.documents import Document
+from portico.resolvers.domains import Invariant, Problem
 from portico.schema.nodes import key_in
 from tests.support.accounts import open_account
 from tests.support.catalog import add_categories, add_products, product
+from tests.support.domains import INVARIANTS
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.interruptions import crashing, database_of, interrupted
 from tests.support.shop import Provider, checkout_input, new_cart, stock_of, stock_up
@@ -230,7 +231,7 @@ async def test_a_checkout_that_ends_while_its_payment_is_looked_at_is_no_problem
 
     watched = interrupted(gateway.db, None, None, lambda: run_jobs(gateway, clock), skip=skip)
 
-    assert [problem async for problem in doctor._transfers(watched)] == []
+    assert [problem async for problem in shop_domain._payments(watched)] == []
     assert await gateway.db["orders"].count_documents({}) == 1
 
 
@@ -273,7 +274,7 @@ async def test_no_damaged_document_ends_a_run_or_hides_another(gateway: GatewayC
 
 async def test_a_check_that_ends_in_what_nobody_foresaw_is_a_problem_itself(gateway: GatewayClient) -> None:
     async def check(_: Any) -> Any:
-        yield doctor.Problem("one", "it cannot be mended", _fail)
+        yield Problem("one", "it cannot be mended", _fail)
         raise KeyError("other")
 
     printed = io.StringIO()

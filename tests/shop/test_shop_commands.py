@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.work.doctor import INVARIANTS
-from portico.gateway.work.jobs import JOBS, Turn
 from portico.resolvers.documents import Database
+from portico.resolvers.domains import Turn
 from portico.schema.nodes import encode_id
 from tests.gateway.test_routing import unroutable
+from tests.support.domains import INVARIANTS, JOBS
 from tests.support.explaining import explain
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, create_product
 from tests.support.interruptions import crashing
@@ -132,7 +132,7 @@ async def test_jobs_and_checks_go_along_indexes_and_write_to_one_shard(
 
     for advance in (timedelta(seconds=31), timedelta(hours=5)):
         for job in JOBS:
-            await job.run(Turn(gateway.db, clock.now() + advance, provider))
+            await job.run(Turn(gateway.db, clock.now() + advance, gateway.state.resources))
     for invariant in INVARIANTS:
         assert [problem async for problem in invariant.check(gateway.db)] == []
 

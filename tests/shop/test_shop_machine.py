@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portico.gateway.mongo.faults import Crash
+from portico.resolvers.payments import PaymentMethods
 from portico.schema.nodes import key_in
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.interruptions import crashing
@@ -326,7 +327,7 @@ async def test_the_shop_is_what_its_model_says_whatever_crashes(
     for collection in ("products", "stock", "carts", "orders", "operations"):
         await gateway.db[collection].delete_many({})
     provider = Provider()
-    gateway.state.payments = provider
+    gateway.state.resources[PaymentMethods] = provider
     machine = Machine(gateway, clock, provider)
     await machine.begin()
 

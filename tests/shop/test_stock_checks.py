@@ -14,11 +14,13 @@ from rich.console import Console
 
 from portico.gateway.cli.data import judge
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
-from portico.gateway.work.doctor import INVARIANTS, Problem
 from portico.resolvers.documents import Database
+from portico.resolvers.domains import Problem
+from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.shop import stock_checks
 from portico.resolvers.shop.checkout import finish
 from portico.resolvers.shop.stock_checks import find_wrong_stocks
+from tests.support.domains import INVARIANTS
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.interruptions import always, crashing, database_of, delayed, interrupted
 from tests.support.shop import (
@@ -172,7 +174,7 @@ async def test_a_checkout_that_goes_on_while_the_stock_is_looked_at_is_no_proble
         assert locked is not None
         with contextlib.suppress(Crash):
             db = cast("Database", FaultyDatabase(gateway.db, steps))
-            await finish(db, gateway.state.payments, locked, now=clock.now())
+            await finish(db, gateway.state.resources.of(PaymentMethods), locked, now=clock.now())
 
     for stop in range(4, 9):
         for skip in range(11) if IS_SOAK else range(stop % 2, 11, 2):

@@ -11,12 +11,13 @@ from typing import Any, cast
 import pytest
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.imports.records import category_record, product_record
-from portico.gateway.settings import Driver, ExecutorName, Secret, Settings
+from portico.gateway.domains.catalog.records import category_record, product_record
+from portico.gateway.settings import Driver, ExecutorName, Settings
 from portico.resolvers.catalog.category_imports import put_categories
 from portico.resolvers.catalog.product_edits import new_document
 from portico.resolvers.catalog.product_imports import put_products
 from portico.resolvers.catalog.product_jobs import find_wrong_products, mend_product
+from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database, Document
 
 from .databases import database

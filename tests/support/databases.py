@@ -16,7 +16,7 @@ from uuid import uuid4
 from pymongo import MongoClient
 from pymongo.database import Database
 
-from portico.resolvers.indexes import COLLECTIONS
+from .domains import COLLECTIONS
 
 # One that was used comes back last, so that what a process still wrote as it was killed can reach no test.
 _SPARE = 3

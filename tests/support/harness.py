@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,18 +19,25 @@ from portico.gateway.app import create_app
 from portico.gateway.auth import Authenticator
 from portico.gateway.clock import Clock, SystemClock
 from portico.gateway.mongo.faults import Crash
-from portico.gateway.settings import Secret, Settings
+from portico.gateway.settings import Settings
 from portico.gateway.state import State
-from portico.gateway.work.doctor import INVARIANTS
-from portico.gateway.work.jobs import JOBS, Turn
+from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
+from portico.resolvers.domains import Turn
 from portico.schema.roles import Role
+
+from .domains import INVARIANTS, JOBS
 
 # Whether there is time for what takes long, as in `make soak`.
 IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SECRET = Secret("a secret of the tests, long enough to be one")
 _SESSION_COMMANDS = {"hello", "ping", "endSessions", "createIndexes", "isMaster", "listIndexes"}
 _numbers = itertools.count(1)
+
+
+def with_settings(settings: Settings, kind: type, **fields: Any) -> Settings:
+    """The settings, with these of a domain."""
+    return replace(settings, slices={**settings.slices, kind: kind(**fields)})
 
 
 class SettableClock:
@@ -310,7 +317,7 @@ async def run_jobs(gateway: GatewayClient, clock: SettableClock, *names: str) ->
     assert set(names) <= {job.name for job in JOBS}
     jobs = [job for job in JOBS if not names or job.name in names]
     try:
-        return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.payments)) for job in jobs])
+        return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
     except ExceptionGroup as failures:
         # A job goes on after what fails; of a process that is gone nothing does.
         if failures.split(Crash)[1] is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +11,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Document
 from portico.schema.nodes import key_in
 from tests.gateway.test_upgrades import album
+from tests.support.photos import use_pictures
 
 from .accounts import open_account, transfer_input
 from .discussions import open_on_product, post
@@ -244,7 +244,7 @@ async def split_page(gateway: GatewayClient) -> Left:
 
 
 async def _photo(gateway: GatewayClient, **detail: Any) -> None:
-    gateway.state.uploads = replace(gateway.state.uploads, pictures=PicturesHere())
+    use_pictures(gateway, PicturesHere())
     photo = await create_photo(gateway, await create_gallery(gateway))
     values = {f"detail.{name}": value for name, value in detail.items()}
     await changed(gateway, "cms.nodes", key_in("ContentNode", photo["id"]), **values)

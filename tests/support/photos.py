@@ -6,12 +6,14 @@ import hashlib
 import io
 import random
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
 from PIL import Image
 
-from portico.resolvers.content.pictures import Picture
+from portico.resolvers.content.photo_uploads import UploadRules
+from portico.resolvers.content.pictures import Picture, Pictures
 from portico.resolvers.documents import Database
 
 from .harness import Answer, GatewayClient
@@ -150,3 +152,9 @@ async def stored(db: Database) -> tuple[int, int]:
     """How many files there are that are in use or may be, and how many chunks."""
     files = await db["cms.assets.files"].count_documents({"metadata.removed": None})
     return files, await db["cms.assets.chunks"].count_documents({})
+
+
+def use_pictures(gateway: GatewayClient, pictures: Pictures) -> None:
+    """Lets the gateway decode by these."""
+    rules = gateway.state.resources.of(UploadRules)
+    gateway.state.resources[UploadRules] = replace(rules, pictures=pictures)

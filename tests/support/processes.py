@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import os
 import re
@@ -19,7 +18,8 @@ from typing import TypeVar
 import httpx
 import pytest
 
-from portico.gateway.settings import PREFIX, Secret, Settings
+from portico.gateway.settings import PREFIX, Settings, declared
+from portico.resolvers.configuration import Secret
 
 from .databases import database
 from .harness import SECRET
@@ -41,8 +41,12 @@ def environment(settings: Settings | None = None, **variables: str) -> dict[str,
 
 def as_variables(settings: Settings) -> dict[str, str]:
     """The settings that are not the defaults, as the environment holds them."""
-    values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
-    return {PREFIX + name.upper(): str(value) for name, (value, default) in values.items() if value != default}
+    return {
+        variable: str(value)
+        for one in (settings, *settings.slices.values())
+        for variable, field in declared(type(one))
+        if (value := getattr(one, field.name)) != field.default
+    }
 
 
 @contextlib.contextmanager

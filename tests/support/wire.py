@@ -9,7 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from portico.gateway.settings import Secret, Settings
+from portico.gateway.settings import Settings
+from portico.resolvers.configuration import Secret
 
 
 class Wire:

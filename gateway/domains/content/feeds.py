@@ -25,13 +25,13 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
+from portico.gateway.pages.files import Files, NotServed
+from portico.gateway.pages.ranges import precondition_status
 from portico.gateway.state import State
 from portico.resolvers.content import nodes as content
+from portico.resolvers.content.settings import ContentSettings
 from portico.resolvers.documents import Database, Document
 from portico.schema.markdown import page_html
-
-from .files import Files, NotServed
-from .ranges import precondition_status
 
 ROUTE = "/feeds/{path:path}"
 ENTRIES = 20
@@ -143,7 +143,7 @@ async def _found(state: State, request: Request) -> _Feed:
                 state.reading, [listing], first=ENTRIES, after=None, projection=_SHOWN
             )
             own = _base(request)
-            site = (state.settings.site_url or own).rstrip("/")
+            site = (state.settings.of(ContentSettings).site_url or own).rstrip("/")
             return _Feed(format_, site, f"{own}/feeds{name}.{format_}", name, blog, page.documents)
     raise NotServed(404, "There is no such feed. That of a blog at `/blog` is `/feeds/blog.atom` or `/feeds/blog.rss`.")
 

@@ -19,14 +19,14 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from portico.gateway.pages.files import Files, NotServed
+from portico.gateway.pages.ranges import NotSatisfiable, Span, precondition_status, requested_spans
 from portico.gateway.state import State
 from portico.resolvers.content import assets, photos, thumbnails
 from portico.resolvers.content import nodes as content
+from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.pictures import PictureBroken
 from portico.resolvers.documents import Database, Document
-
-from .files import Files, NotServed
-from .ranges import NotSatisfiable, Span, precondition_status, requested_spans
 
 ROUTE = f"{photos.ASSETS}/{{photo}}/{{checksum}}/{{name}}"
 _ID = re.compile(r"[0-9a-f]{24}")
@@ -124,7 +124,7 @@ async def _thumbnail(state: State, photo: Document, modified: datetime, width: i
     try:
         async with asyncio.timeout(state.settings.operation_seconds):
             data = await thumbnails.thumbnail_of(
-                state.database, photo, width, state.uploads.pictures, now=state.clock.now()
+                state.database, photo, width, state.resources.of(UploadRules).pictures, now=state.clock.now()
             )
     except TimeoutError:
         raise NotServed(503, "Too many thumbnails are being made.", {"Retry-After": "10"}) from None

@@ -10,14 +10,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Any
 
+from portico.gateway.imports.runs import Importer, Option
 from portico.resolvers.comments.discussions import DOCUMENTS
-from portico.resolvers.comments.imports import CommentRecord
+from portico.resolvers.comments.imports import CommentRecord, put_comments
+from portico.resolvers.comments.storages import STORAGES
 from portico.resolvers.errors import InvalidInput
 
 from .records import comment_record
 
+# Typer shows the members of a text enumeration as choices.
+_Storage = Enum("_Storage", {name: name for name in STORAGES}, type=str)  # type: ignore[misc]
 _THREAD = re.compile(r"(t3_[a-z0-9]+)=(.+)", re.DOTALL)
 _COMMENT, _LINK = "t1_", "t3_"
 _FIELDS = ("link_id", "parent_id", "body", "created_utc")
@@ -84,3 +89,26 @@ def _instant(given: dict[str, Any], field_name: str) -> str:
     except (TypeError, ValueError, OverflowError, OSError):
         raise InvalidInput("seconds since 1970 are wanted", field_name) from None
     return instant.isoformat().replace("+00:00", "Z")
+
+
+def comments(on: Sequence[str] = (), storage: str = DOCUMENTS) -> Importer:
+    """The importer of comments. Raises ValueError where the options contradict each other.
+
+    Args:     on: what exported comments are about, as in `Threads.of`.  storage: of the discussions that they open.
+    """
+    threads = Threads.of(on, storage)
+    return Importer(
+        threads.record, lambda record: record.key, put_comments, awaits="comment", options=_OPTIONS, configure=comments
+    )
+
+
+_OPTIONS = (
+    Option(
+        "on",
+        list[str] | None,
+        "What exported comments are about: a path or a SKU, for one thread, e.g. t3_n49rw=/about, or for all others; "
+        "may be given several times.",
+        "[THREAD=]SUBJECT",
+    ),
+    Option("storage", _Storage | None, "How the discussions are kept that exported comments open."),
+)

@@ -17,41 +17,36 @@ from portico.resolvers.content.rules import comparable_tag
 from portico.resolvers.documents import document_id
 from portico.resolvers.paging import Listing
 from portico.schema.authors import Author
-from portico.schema.comments.discussions import discussed
 from portico.schema.connections import Connection, Edge, Paged
 from portico.schema.context import Info, core
 from portico.schema.fields import Source, computed, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.markdown import page_html
-from portico.schema.nodes import Kind, Node, node_id, projection_of, register
+from portico.schema.nodes import Kind, Node, node_id, projection_of
 
 DEFAULT_CONTENT = 20
 # Characters. Longer texts are rendered beside the event loop.
 _SHORT = 4_000
 _TYPES = {content.SECTION: "Section", content.PAGE: "Page", content.ENTRY: "BlogEntry", content.PHOTO: "Photo"}
 
-CONTENT = register(
-    Kind(
-        name=content.KIND,
-        path="_id",
-        parse=document_id,
-        read=loaders.by_id,
-        types=tuple(_TYPES.values()),
-        type_name=lambda document: _TYPES[document["type"]],
-        discriminator=content.DISCRIMINATOR,
-        visible_to=lambda document, context: content.is_visible(document, context.sees_until),
-    )
+CONTENT = Kind(
+    name=content.KIND,
+    path="_id",
+    parse=document_id,
+    read=loaders.by_id,
+    types=tuple(_TYPES.values()),
+    type_name=lambda document: _TYPES[document["type"]],
+    discriminator=content.DISCRIMINATOR,
+    visible_to=lambda document, context: content.is_visible(document, context.sees_until),
 )
-REVISION = register(
-    Kind(
-        name="Revision",
-        path="_id",
-        parse=revisions.revision_id,
-        read=revision_loaders.by_id,
-        types=("Revision",),
-        type_name=lambda _document: "Revision",
-        visible_to=lambda _document, context: context.sees_until is None,
-    )
+REVISION = Kind(
+    name="Revision",
+    path="_id",
+    parse=revisions.revision_id,
+    read=revision_loaders.by_id,
+    types=("Revision",),
+    type_name=lambda _document: "Revision",
+    visible_to=lambda _document, context: context.sees_until is None,
 )
 _NODES = Paged(CONTENT.name, loaders.pages, name="Content")
 _ENTRIES = Paged(CONTENT.name, loaders.pages, name="BlogEntry")
@@ -81,8 +76,6 @@ class ContentNode(Node):
     @staticmethod
     async def path(root: strawberry.Parent[Source], info: Info) -> str:
         return content.path_of(root, await _slugs(info).load_all(root["ancestors"]))
-
-    discussion = discussed(content.KIND, "_id")
 
 
 def _slugs(info: Info) -> Any:

@@ -1,21 +1,29 @@
-"""The demo's site: a blog and a page of the shop's own, and what people say about them."""
+"""The demo's site: a blog, a page of the shop's own, and a gallery."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
 
+from portico.gateway.demo.loading import OPERATION, Demo
 from portico.resolvers.content.creation import NewNode, create_page
 from portico.resolvers.content.nodes import find_by_paths
+from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.documents import Database
 
-FOLDER = Path(__file__).parent / "site"
+from .gallery import hang_pictures
+
+FOLDER = Path(__file__).parent / "data"
 POSTS = FOLDER / "posts.jsonl"
-COMMENTS = FOLDER / "comments.jsonl"
 ABOUT = FOLDER / "about.md"
-# Whatever begins so is done once, however often the demo is started.
-_OPERATION = "k-demo."
 _AUTHOR = {"id": "mara", "name": "Mara"}
+
+
+async def load(demo: Demo) -> None:
+    await demo.load_files("posts", [POSTS])
+    demo.say(f"pages: {await write_pages(demo.db, now=demo.now):,}")
+    photos = await hang_pictures(demo.db, demo.resources.of(UploadRules), now=demo.now)
+    demo.say(f"photos: {photos:,} in the gallery")
 
 
 async def write_pages(db: Database, *, now: datetime) -> int:
@@ -23,5 +31,5 @@ async def write_pages(db: Database, *, now: datetime) -> int:
     if await find_by_paths(db, [("about",)], {"_id": 1}):
         return 1
     about = NewNode("about", "About the shop", _AUTHOR, tags=["the shop"])
-    await create_page(db, node=about, text=ABOUT.read_text(), now=now, operation_id=f"{_OPERATION}about")
+    await create_page(db, node=about, text=ABOUT.read_text(), now=now, operation_id=f"{OPERATION}about")
     return 1

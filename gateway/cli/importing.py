@@ -1,0 +1,80 @@
+"""`portico import`: a command for each importer that the served domains declare."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from portico.gateway import domains
+from portico.gateway.imports.runs import Importer
+from portico.gateway.settings import Settings
+
+from . import data
+from .errors import Failure
+
+_FILES = Parameter(
+    "files",
+    Parameter.POSITIONAL_OR_KEYWORD,
+    annotation=Annotated[list[Path], typer.Argument(metavar="FILE…", help="JSON Lines, plain or gzipped.")],
+)
+_ABOUT = """Import {name} from JSON Lines: every good record is kept, every bad one is named. Safe to run again.
+
+The form is in docs/importing.md. Exit status 1 where a record was bad.
+"""
+
+
+def names() -> list[str]:
+    return list(_importers())
+
+
+def command(name: str) -> Any:
+    """The command of an importer; None where there is none of this name."""
+    importer = _importers().get(name)
+    return None if importer is None else _command(name, importer)
+
+
+def _importers() -> Mapping[str, Importer]:
+    return domains.use(Settings.from_env().domain_names).importers
+
+
+def _command(name: str, importer: Importer) -> Any:
+    cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    cli.command(name=name, help=_ABOUT.format(name=name))(_runner(name, importer))
+    return typer.main.get_command(cli)
+
+
+def _runner(name: str, importer: Importer) -> Callable[..., None]:
+    """The function of the command. Typer reads its parameters from its signature."""
+
+    def run(files: list[Path], **options: Any) -> None:
+        for file in files:
+            if not file.is_file():
+                raise Failure(f"{file}: there is no such file.")
+        given = {option: value for option, value in options.items() if value not in (None, [])}
+        settings = data.read_settings()
+        out, errors = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
+        try:
+            is_good = asyncio.run(data.import_files(settings, name, files, out, errors, given))
+        except ValueError as error:
+            raise Failure(str(error)) from None
+        if not is_good:
+            raise typer.Exit(1)
+
+    parameters = [
+        Parameter(
+            option.name,
+            Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[option.kind, typer.Option(metavar=option.metavar, help=option.help)],
+        )
+        for option in importer.options
+    ]
+    run.__signature__ = Signature([_FILES, *parameters])  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (_FILES, *parameters)}
+    return run

@@ -1,0 +1,92 @@
+"""The domains that a process serves: the built-in ones, and those of installed packages.
+
+A package outside of Portico declares a domain by an entry point of the group `portico.domains`, whose name is that of
+the domain, and whose object is a `Domain`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Sequence
+from importlib import metadata
+
+import strawberry
+
+from portico.gateway.settings import Settings
+from portico.resolvers.domains import Domain, Domains, InvalidDomains, Resources
+from portico.schema import create_schema, nodes
+
+GROUP = "portico.domains"
+BUILT_IN = ("catalog", "accounts", "shop", "content", "comments")
+
+
+@functools.cache
+def load(names: Sequence[str] | None = None) -> Domains:
+    """The domains of these names; with None all that there are.
+
+    Raises InvalidDomains for a name that no domain has, a domain that cannot be imported, or two that exclude each
+    other.
+    """
+    outside = _entry_points()
+    for name in names or ():
+        if name not in BUILT_IN and name not in outside:
+            known = ", ".join((*BUILT_IN, *sorted(outside)))
+            raise InvalidDomains(f"there is no domain {name!r}. There are: {known}.")
+    chosen = (*BUILT_IN, *sorted(outside)) if names is None else tuple(dict.fromkeys(names))
+    found = [_built_in(name) if name in BUILT_IN else _outside(outside[name]) for name in chosen]
+    return Domains(found, sources={name: _package_of(entry) for name, entry in outside.items()})
+
+
+@functools.cache
+def schema_of(domains: Domains) -> strawberry.Schema:
+    """The schema of these domains. Everyone gets the same one."""
+    return create_schema(domains)
+
+
+def use(names: Sequence[str] | None = None) -> Domains:
+    """Makes the domains of these names those of the process. Raises as `load`."""
+    domains = load(None if names is None else tuple(names))
+    domains.activate()
+    nodes.register(kind for domain in domains.all for kind in domain.kinds)
+    return domains
+
+
+def base_resources(settings: Settings, domains: Domains) -> Resources:
+    """The settings, by their types: the gateway's own, and those of each domain. Raises SettingsError."""
+    kinds = [domain.settings for domain in domains.all if domain.settings is not None]
+    return Resources({Settings: settings, **{kind: settings.of(kind) for kind in kinds}})
+
+
+def _built_in(name: str) -> Domain:
+    domain: Domain = importlib.import_module(f"{__name__}.{name}").DOMAIN
+    return domain
+
+
+def _entry_points() -> dict[str, metadata.EntryPoint]:
+    found: dict[str, metadata.EntryPoint] = {}
+    for entry in metadata.entry_points(group=GROUP):
+        other = found.setdefault(entry.name, entry)
+        if other is not entry or entry.name in BUILT_IN:
+            taken = "Portico itself" if entry.name in BUILT_IN else f"the package {_package_of(other)}"
+            raise InvalidDomains(
+                f"the package {_package_of(entry)} declares the domain {entry.name}, a name that {taken} has taken."
+            )
+    return found
+
+
+def _outside(entry: metadata.EntryPoint) -> Domain:
+    package = _package_of(entry)
+    try:
+        domain = entry.load()
+    except Exception as error:
+        raise InvalidDomains(
+            f"the domain {entry.name} of the package {package} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(domain, Domain) or domain.name != entry.name:
+        raise InvalidDomains(f"{entry.value} of the package {package} is not a Domain of the name {entry.name}.")
+    return domain
+
+
+def _package_of(entry: metadata.EntryPoint) -> str:
+    return entry.value if entry.dist is None else entry.dist.name

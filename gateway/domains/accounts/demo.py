@@ -1,0 +1,30 @@
+"""The demo's accounts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from portico.gateway.demo import demo_token
+from portico.gateway.demo.loading import OPERATION, Demo
+from portico.resolvers.accounts import accounts, transfers
+from portico.resolvers.documents import Database
+
+# The demo's viewer pays from these; minor units of US dollars.
+ACCOUNTS = {"Everyday": 50_000, "Savings": 250_000}
+
+
+async def load(demo: Demo) -> None:
+    demo.say(f"accounts: {await open_accounts(demo.db, now=demo.now):,} with money in them")
+
+
+async def open_accounts(db: Database, *, now: datetime) -> int:
+    """Opens accounts with money in them for the demo's viewer. Returns how many. May be repeated."""
+    for name, amount in ACCOUNTS.items():
+        operation_id = f"{OPERATION}{name}"
+        opened = await accounts.open_account(
+            db, owner=demo_token.SUBJECT, name=name, currency="USD", now=now, operation_id=operation_id
+        )
+        await transfers.deposit(
+            db, account_id=opened["_id"], amount=amount, currency="USD", now=now, operation_id=operation_id
+        )
+    return len(ACCOUNTS)

@@ -1,0 +1,68 @@
+"""The catalog: categories and products."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+from portico.gateway.imports.runs import Importer
+from portico.resolvers.catalog import category_jobs, product_jobs, products
+from portico.resolvers.catalog.categories import CATEGORIES
+from portico.resolvers.catalog.category_imports import put_categories
+from portico.resolvers.catalog.category_lineage import refresh_subtree
+from portico.resolvers.catalog.product_imports import put_products
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Domain, Invariant, Job, Problem, Turn, named
+from portico.schema.catalog import categories as category_schema
+from portico.schema.catalog import product_mutations
+from portico.schema.catalog import products as product_schema
+
+from . import demo
+from .records import category_record, product_record
+
+
+async def _finish_categories(turn: Turn) -> int:
+    return await category_jobs.finish_changes(turn.db, now=turn.now)
+
+
+async def _finish_products(turn: Turn) -> int:
+    return await product_jobs.finish_changes(turn.db, now=turn.now)
+
+
+async def _categories(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in category_jobs.find_wrong_lineages(db):
+        mendable = wrong["problem"] == category_jobs.OUT_OF_DATE
+        repair = partial(refresh_subtree, db, wrong["_id"]) if mendable else None
+        yield Problem(named("category", wrong, "slug"), wrong["problem"], repair)
+
+
+async def _products(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in product_jobs.find_wrong_products(db):
+        mend = partial(product_jobs.mend_product, db, wrong)
+        yield Problem(named("product", wrong, "sku"), wrong["problem"], mend if wrong.get("repair") else None)
+
+
+DOMAIN = Domain(
+    name="catalog",
+    about="Categories and products.",
+    collections=(CATEGORIES, products.PRODUCTS),
+    hosts=(products.HOST,),
+    jobs=(Job("finish-categories", _finish_categories), Job("finish-products", _finish_products)),
+    invariants=(
+        Invariant(
+            "Every stored ancestor list equals the chain of parents, with their present names and slugs.", _categories
+        ),
+        Invariant("Every product's terms and savings follow from its fields, and its categories exist.", _products),
+    ),
+    kinds=(category_schema.CATEGORY, product_schema.PRODUCT),
+    types=(product_schema.AudioAlbum, product_schema.Film, product_schema.GeneralProduct),
+    queries=(category_schema.CategoryQuery, product_schema.ProductQuery),
+    mutations=(category_schema.CategoryMutation, product_mutations.ProductMutation),
+    importers={
+        "categories": Importer(category_record, lambda record: record.slug, put_categories),
+        "products": Importer(product_record, lambda record: record.fields.sku, put_products, is_parallel=True),
+    },
+    demo=demo.load,
+    examples=(("Catalog", Path(__file__).parent / "examples.graphql"),),
+)

@@ -1,0 +1,99 @@
+"""The form of imported categories and products: the fields of `Create…Input`, with slugs for ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphql import GraphQLError
+
+from portico.gateway.imports.fields import (
+    Record,
+    as_instant,
+    as_key,
+    as_keys,
+    as_list,
+    as_number,
+    as_text,
+    key_at,
+    object_of,
+    optional,
+    text_at,
+)
+from portico.resolvers.catalog.category_imports import CategoryRecord
+from portico.resolvers.catalog.product_imports import ProductRecord
+from portico.resolvers.catalog.product_rules import MAX_SKU, Price, ProductFields
+from portico.resolvers.errors import InvalidInput
+from portico.schema.scalars import check_big_int
+
+_PRODUCT = {
+    "sku",
+    "type",
+    "title",
+    "description",
+    "asin",
+    "pricing",
+    "shipping",
+    "categories",
+    "properties",
+    "issueDate",
+    "details",
+}
+
+
+def category_record(given: Any) -> CategoryRecord:
+    """{"slug", "name", "parent"?: a slug}. Raises InvalidInput."""
+    record = object_of(given, {"slug", "name", "parent"})
+    return CategoryRecord(
+        slug=key_at(record, "slug"), name=text_at(record, "name"), parent=optional(record, "parent", as_key)
+    )
+
+
+def product_record(given: Any) -> ProductRecord:
+    """The fields of `CreateProductInput`, with `categories`: slugs, for `categoryIds`. Raises InvalidInput."""
+    record = object_of(given, _PRODUCT)
+    pricing = object_of(record.get("pricing"), {"list", "retail"}, "pricing")
+    shipping = optional(record, "shipping", _shipping)
+    weight, dimensions = shipping or (None, None)
+    fields = ProductFields(
+        sku=key_at(record, "sku", longest=MAX_SKU),
+        type=text_at(record, "type"),
+        title=text_at(record, "title"),
+        list_price=_price(pricing, "list"),
+        retail_price=_price(pricing, "retail"),
+        description=optional(record, "description", as_text),
+        asin=optional(record, "asin", as_text),
+        weight=weight,
+        dimensions=dimensions,
+        properties=optional(record, "properties", _properties) or (),
+        issue_date=optional(record, "issueDate", as_instant),
+        details={} if record.get("details") is None else record["details"],
+    )
+    return ProductRecord(fields, optional(record, "categories", as_keys) or ())
+
+
+def _price(pricing: Record, name: str) -> Price:
+    price = object_of(pricing.get(name), {"amount", "currency"}, "pricing", name)
+    try:
+        amount = check_big_int(price.get("amount"))
+    except GraphQLError as error:
+        raise InvalidInput(error.message, "pricing", name, "amount") from None
+    return Price(amount, as_text(price.get("currency", "USD"), "pricing", name, "currency"))
+
+
+def _properties(value: Any, *path: str) -> list[tuple[str, str]]:
+    pairs = []
+    for number, item in enumerate(as_list(value, *path)):
+        pair = object_of(item, {"name", "value"}, *path, str(number))
+        pairs.append((text_at(pair, *path, str(number), "name"), text_at(pair, *path, str(number), "value")))
+    return pairs
+
+
+def _shipping(value: Any, *path: str) -> tuple[float | None, tuple[float, float, float] | None]:
+    shipping = object_of(value, {"weight", "dimensions"}, *path)
+    return optional(shipping, "weight", as_number, *path), optional(shipping, "dimensions", _dimensions, *path)
+
+
+def _dimensions(value: Any, *path: str) -> tuple[float, float, float]:
+    size = object_of(value, {"width", "height", "depth"}, *path)
+    width, height, depth = (as_number(size.get(name), *path, name) for name in ("width", "height", "depth"))
+    return width, height, depth

@@ -1,0 +1,68 @@
+"""Comments: discussions about objects of other domains."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+from portico.resolvers.comments import checks, discussion_checks, events, jobs
+from portico.resolvers.comments.buckets import BUCKETS
+from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
+from portico.resolvers.comments.by_document import COMMENTS
+from portico.resolvers.comments.by_page import KEYS
+from portico.resolvers.comments.discussions import DISCUSSIONS, DiscussionAttachment
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Domain, Invariant, Job, Problem, Turn, mend_now
+from portico.resolvers.writes.sweeps import in_turn
+from portico.schema.comments import discussions, posting
+from portico.schema.comments.events import CommentSubscription
+
+from . import demo
+from .reddit import comments
+
+_FOLDER = Path(__file__).parent
+
+
+async def _finish_comments(turn: Turn) -> int:
+    return await in_turn(
+        partial(jobs.finish_removals, turn.db, now=turn.now),
+        partial(jobs.finish_splits, turn.db, now=turn.now),
+        partial(jobs.finish_comments, turn.db, now=turn.now),
+    )
+
+
+async def _discussions(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in checks.find_wrong_discussions(db):
+        mend = partial(mend_now, checks.mend_discussion, db, wrong)
+        yield Problem(f"discussion {wrong['_id']}", wrong["problem"], mend if wrong.get("repair") else None)
+
+
+async def _subjects(db: Database) -> AsyncIterator[Problem]:
+    async for stray in discussion_checks.find_stray_discussions(db):
+        remove = partial(discussion_checks.remove_stray, db, stray)
+        yield Problem(f"discussion {stray['_id']}", stray["problem"], remove if "is_stray" in stray else None)
+
+
+DOMAIN = Domain(
+    name="comments",
+    about="Discussions about products, content and whatever else can be discussed.",
+    collections=(DISCUSSIONS, COMMENTS, DISCUSSION_DOCUMENTS, BUCKETS, KEYS),
+    attachments=(DiscussionAttachment(),),
+    jobs=(Job("finish-comments", _finish_comments),),
+    invariants=(
+        Invariant(
+            "Every discussion counts the comments that it lists, every comment its replies; each reply has its parent.",
+            _discussions,
+        ),
+        Invariant("Every discussion has its subject, and every comment its discussion.", _subjects),
+    ),
+    events=events.SOURCES,
+    kinds=(discussions.DISCUSSION, discussions.COMMENT),
+    mutations=(posting.CommentMutation,),
+    subscriptions=(CommentSubscription,),
+    kind_extensions=discussions.discussed,
+    importers={"comments": comments()},
+    demo=demo.load,
+    examples=(("Comments", _FOLDER / "examples.graphql"), ("Live", _FOLDER / "live.graphql")),
+)

@@ -1,0 +1,111 @@
+"""Content: sections, pages, blog entries and photos."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from starlette.routing import BaseRoute, Route
+
+from portico.gateway.imports.runs import Importer
+from portico.gateway.pictures.checking import upload_rules
+from portico.gateway.settings import Settings
+from portico.gateway.state import State
+from portico.resolvers.content import checks, deletion, jobs, photo_checks, photo_jobs, revisions
+from portico.resolvers.content.assets import CHUNKS, FILES
+from portico.resolvers.content.imports import put_posts
+from portico.resolvers.content.nodes import NODES
+from portico.resolvers.content.photo_imports import PhotoRecord, put_photos
+from portico.resolvers.content.photo_uploads import UploadRules
+from portico.resolvers.content.settings import ContentSettings
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Domain, Invariant, Job, Problem, Resources, Service, Turn, named
+from portico.resolvers.import_outcomes import Outcome
+from portico.schema.content import creation, edits, photos
+from portico.schema.content import types as nodes
+
+from . import assets, demo, feeds
+from .records import photo_record, post_record
+
+
+@contextlib.asynccontextmanager
+async def _upload_rules(resources: Resources, _db: Database) -> AsyncIterator[UploadRules]:
+    yield upload_rules(resources.of(Settings))
+
+
+async def _put_photos(
+    db: Database, records: Sequence[PhotoRecord], *, now: datetime, resources: Resources
+) -> Sequence[Outcome]:
+    return await put_photos(db, records, now=now, rules=resources.of(UploadRules))
+
+
+async def _finish_content(turn: Turn) -> int:
+    return await jobs.finish_changes(turn.db, now=turn.now)
+
+
+async def _finish_uploads(turn: Turn) -> int:
+    return await photo_jobs.finish_uploads(turn.db, now=turn.now)
+
+
+async def _photos(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in photo_checks.find_broken_photos(db):
+        yield Problem(f"photo {wrong['_id']} ({wrong.get('slug')})", wrong["problem"])
+
+
+async def _assets(db: Database) -> AsyncIterator[Problem]:
+    async for stray in photo_checks.find_stray_files(db):
+        mend = partial(photo_checks.mend_stray_file, db, stray)
+        is_known = stray["problem"] in {photo_checks.NO_PHOTO, photo_checks.NO_FILE}
+        yield Problem(f"file {stray['_id']}", stray["problem"], mend if is_known else None)
+
+
+async def _content(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in checks.find_wrong_nodes(db):
+        mend = partial(checks.mend_node, db, wrong)
+        yield Problem(named("content", wrong, "slug"), wrong["problem"], mend if wrong.get("repair") else None)
+
+
+async def _revisions(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in checks.find_missing_revisions(db):
+        node = wrong.get("node", {"_id": wrong["_id"]})
+        mend = partial(checks.mend_revision, db, node)
+        yield Problem(named("content", node, "slug"), wrong["problem"], mend if wrong.get("is_missing") else None)
+    async for node_id in checks.find_stray_revisions(db):
+        yield Problem(f"revisions of {node_id}", "there is no such node", partial(revisions.forget, db, node_id))
+
+
+def _routes(state: Callable[[], State]) -> Sequence[BaseRoute]:
+    return [Route(assets.ROUTE, assets.Assets(state)), Route(feeds.ROUTE, feeds.Feeds(state))]
+
+
+DOMAIN = Domain(
+    name="content",
+    about="A site: sections, pages, blog entries and photos.",
+    collections=(NODES, FILES, CHUNKS, revisions.REVISIONS),
+    hosts=(deletion.HOST,),
+    settings=ContentSettings,
+    services=(Service(UploadRules, _upload_rules),),
+    jobs=(Job("finish-content", _finish_content), Job("finish-uploads", _finish_uploads)),
+    invariants=(
+        Invariant("Every photo has all its bytes, and they are those of its checksum.", _photos),
+        Invariant("Every file, and every chunk of one, is a photo's.", _assets),
+        Invariant("Every content node stands by itself at a path, in a section that holds its type.", _content),
+        Invariant(
+            "Every page's and entry's text is in its revisions, and no revision is without its node.", _revisions
+        ),
+    ),
+    kinds=(nodes.CONTENT, nodes.REVISION),
+    types=(nodes.Section, nodes.Page, nodes.BlogEntry, photos.Photo),
+    queries=(nodes.ContentQuery,),
+    mutations=(creation.ContentMutation, edits.ContentEditMutation, photos.PhotoMutation),
+    importers={
+        "photos": Importer(photo_record, lambda record: f"{record.gallery}/{record.slug}", _put_photos, has_files=True),
+        "posts": Importer(post_record, lambda record: "/".join((*record.blog, record.slug)), put_posts),
+    },
+    routes=_routes,
+    demo=demo.load,
+    examples=(("Content", Path(__file__).parent / "examples.graphql"),),
+)

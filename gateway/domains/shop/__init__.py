@@ -1,0 +1,111 @@
+"""The shop: stock, carts, checkout and orders."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+from portico.gateway.payments import provider
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Domain, Invariant, Job, Problem, Resources, Service, Turn, mend_now
+from portico.resolvers.payments import PaymentMethods
+from portico.resolvers.shop import cart_checks, cart_jobs, order_checks, payment_checks, stock_checks, stock_jobs
+from portico.resolvers.shop.carts import CARTS
+from portico.resolvers.shop.orders import ORDERS
+from portico.resolvers.shop.settings import ShopSettings
+from portico.resolvers.shop.stock import STOCK, StockAttachment
+from portico.resolvers.writes.sweeps import in_turn
+from portico.schema.shop import carts, orders, stock
+
+from . import demo
+
+
+@contextlib.asynccontextmanager
+async def _payments_of(resources: Resources, _db: Database) -> AsyncIterator[PaymentMethods]:
+    async with provider.opened(resources.of(ShopSettings)) as methods:
+        yield methods
+
+
+async def _finish_stock(turn: Turn) -> int:
+    return await in_turn(
+        partial(cart_jobs.finish_moves, turn.db, now=turn.now),
+        partial(stock_jobs.finish_changes, turn.db, now=turn.now),
+    )
+
+
+async def _expire_carts(turn: Turn) -> int:
+    return await in_turn(
+        partial(cart_jobs.finish_expiries, turn.db, now=turn.now),
+        partial(cart_jobs.expire_idle, turn.db, now=turn.now),
+    )
+
+
+async def _finish_checkouts(turn: Turn) -> int:
+    return await cart_jobs.finish_checkouts(turn.db, turn.resources.of(PaymentMethods), now=turn.now)
+
+
+async def _stock(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in stock_checks.find_wrong_stocks(db):
+        mend = partial(mend_now, stock_checks.mend_stock, db, wrong)
+        is_open = wrong["problem"] == stock_checks.RESTLESS
+        yield Problem(f"stock of {wrong['_id']}", wrong["problem"], mend if wrong.get("repair") else None, is_open)
+
+
+async def _lines(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in stock_checks.find_lines_without_stock(db):
+        yield Problem(f"cart {wrong['_id']}", wrong["problem"])
+
+
+async def _carts(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in cart_checks.find_wrong_carts(db):
+        mend = partial(mend_now, cart_checks.mend_cart, db, wrong)
+        yield Problem(f"cart {wrong['_id']}", wrong["problem"], None if wrong.get("repair") is None else mend)
+
+
+async def _orders(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in order_checks.find_wrong_orders(db):
+        yield Problem(f"order {wrong['_id']}", wrong["problem"])
+
+
+async def _payments(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in payment_checks.find_payments_without_order(db):
+        yield Problem(f"transfer {wrong['_id']}", wrong["problem"])
+
+
+DOMAIN = Domain(
+    name="shop",
+    about="Stock, carts, checkout and orders.",
+    needs=("catalog", "accounts"),
+    collections=(STOCK, CARTS, ORDERS),
+    attachments=(StockAttachment(),),
+    settings=ShopSettings,
+    services=(Service(PaymentMethods, _payments_of),),
+    jobs=(
+        Job("finish-stock", _finish_stock),
+        Job("expire-carts", _expire_carts),
+        Job("finish-checkouts", _finish_checkouts),
+    ),
+    invariants=(
+        Invariant(
+            "Every SKU's available, reserved and sold units are what was restocked; reserved is what live carts hold, "
+            "and sold what orders say.",
+            _stock,
+        ),
+        Invariant("Every unit in a live cart is one of a stock.", _lines),
+        Invariant(
+            "Every cart holds its units while it is live, is found by its job, and has its order once paid.", _carts
+        ),
+        Invariant(
+            "Every order's total is that of its lines, which are of a stock, and what its account has paid.", _orders
+        ),
+        Invariant("Every transfer that has paid for a checkout has its order.", _payments),
+    ),
+    kinds=(carts.CART, orders.ORDER),
+    queries=(carts.CartQuery,),
+    mutations=(stock.StockMutation, carts.CartMutation, orders.OrderMutation),
+    extensions={"Product": (stock.ProductStock,), "Viewer": (carts.CartViewer, orders.OrderViewer)},
+    demo=demo.load,
+    examples=(("Shop", Path(__file__).parent / "examples.graphql"),),
+)

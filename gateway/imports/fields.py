@@ -1,0 +1,95 @@
+"""Reading the fields of imported records. Each function raises InvalidInput, with the path of the bad value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from graphql import GraphQLError
+
+from portico.resolvers.errors import InvalidInput
+from portico.resolvers.text import MAX_AUTHOR, MAX_SLUG, check_length, require_text
+from portico.schema.scalars import parse_instant
+
+Record = Mapping[str, Any]
+# Keys that one record may list.
+MAX_KEYS = 500
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def object_of(value: Any, known: set[str] | None, *path: str) -> Record:
+    """An object with these fields; with None with any."""
+    if not isinstance(value, dict):
+        raise InvalidInput("an object is wanted", *path)
+    for name in value:
+        if known is not None and name not in known:
+            raise InvalidInput("there is no such field", *path, name)
+    return value
+
+
+def text_at(record: Record, *path: str) -> str:
+    if record.get(path[-1]) is None:
+        raise InvalidInput("it is missing", *path)
+    return as_text(record[path[-1]], *path)
+
+
+def as_text(value: Any, *path: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput("a text is wanted", *path)
+    return value
+
+
+def key_at(record: Record, name: str, *, longest: int = MAX_SLUG) -> str:
+    """What something is looked for by. Of many records it comes into one query, so no part of that may be huge."""
+    return check_length(text_at(record, name).strip(), name, longest=longest)
+
+
+def as_key(value: Any, *path: str) -> str:
+    return check_length(as_text(value, *path), *path, longest=MAX_SLUG)
+
+
+def as_keys(value: Any, *path: str) -> list[str]:
+    keys = [as_key(item, *path, str(number)) for number, item in enumerate(as_list(value, *path))]
+    if len(keys) > MAX_KEYS:
+        raise InvalidInput(f"There are {len(keys):,}; {MAX_KEYS} are allowed.", *path)
+    return keys
+
+
+def optional(record: Record, name: str, read: Callable[..., Any], *path: str) -> Any:
+    return None if record.get(name) is None else read(record[name], *path, name)
+
+
+def as_list(value: Any, *path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise InvalidInput("a list is wanted", *path)
+    return value
+
+
+def as_texts(value: Any, *path: str) -> list[str]:
+    return [as_text(item, *path, str(number)) for number, item in enumerate(as_list(value, *path))]
+
+
+def as_number(value: Any, *path: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput("a number is wanted", *path)
+    return float(value)
+
+
+def as_instant(value: Any, *path: str) -> Any:
+    try:
+        return parse_instant(value)
+    except GraphQLError as error:
+        raise InvalidInput(error.message, *path) from None
+
+
+def as_day(value: Any, *path: str) -> Any:
+    """An instant, or a day, which begins at midnight in UTC."""
+    text = as_text(value, *path)
+    return as_instant(f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text, *path)
+
+
+def as_author(value: Any, *path: str) -> str:
+    """The name of an author; empty where there is none."""
+    name = as_text(value, *path).strip()
+    return name and require_text(name, *path, longest=MAX_AUTHOR)

@@ -1,0 +1,277 @@
+"""What a domain consists of, declared once; everything central is derived from the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from . import attachments
+from .attachments import Attachment, Host
+from .changes import Source
+from .documents import CollectionSpec, Database, Document, upgrade_batch
+from .errors import DomainError
+from .server_time import server_time
+from .writes.idempotency import OPERATIONS
+from .writes.intents import INTENTS
+from .writes.leases import LEASES
+from .writes.sweeps import DAMAGED, SweepFailed, in_turn, told
+
+T = TypeVar("T")
+
+
+class Resources(dict[type, Any]):
+    """What a domain works with beside the database: its settings, and what its services have opened, by their types."""
+
+    def of(self, kind: type[T]) -> T:
+        """The one of this type. Raises KeyError where the domain that brings it is not served."""
+        found: T = self[kind]
+        return found
+
+
+@dataclass(frozen=True)
+class Service:
+    """Something that a domain keeps open while the gateway runs, e.g. a client of a payment provider.
+
+    `open` is given the settings, by their types, and the database. What it yields is the resource of the type `kind`.
+    """
+
+    kind: type
+    open: Callable[[Resources, Database], AbstractAsyncContextManager[Any]]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one turn of a job works with. `now` is UTC."""
+
+    db: Database
+    now: datetime
+    resources: Resources
+
+
+@dataclass(frozen=True)
+class Job:
+    """Work that nobody waits for. `run` does some of it, and returns how much; two workers may run it at once."""
+
+    name: str
+    run: Callable[[Turn], Coroutine[Any, Any, int]]
+
+
+Repair = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that does not hold. `repair` mends it; None where nobody can know what is right.
+
+    An `is_open` problem may be none: other writers changed the documents during the check.
+    """
+
+    subject: str
+    text: str
+    repair: Repair | None = None
+    is_open: bool = False
+
+    async def mend(self) -> bool:
+        """Whether it could be mended. Raises nothing that damaged documents cause."""
+        if self.repair is None:
+            return False
+        try:
+            await self.repair()
+        except (*DAMAGED, DomainError, SweepFailed):
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """What must hold, and how to find where it does not."""
+
+    name: str
+    check: Callable[[Database], AsyncIterator[Problem]]
+
+    async def problems(self, db: Database) -> AsyncIterator[Problem]:
+        """Where it does not hold. A check that fails on an unforeseen document is a problem, too."""
+        try:
+            async for problem in self.check(db):
+                yield problem
+        except DAMAGED as error:
+            yield Problem("the check", f"it could not go on: {told(error)}")
+
+
+async def mend_now(mend: Callable[..., Awaitable[None]], db: Database, wrong: Document) -> None:
+    """Mends by a function that takes the time: that of the database server, when it is called."""
+    await mend(db, wrong, now=await server_time(db))
+
+
+def named(kind: str, wrong: Document, name: str) -> str:
+    """How people call the document: by the value at `name`, or by its `_id` where it has none."""
+    return f"{kind} {wrong.get(name, wrong['_id'])}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Domain:
+    """One domain: what it stores, what finishes its writes, and what clients see of it.
+
+    Args:
+        name:           lower case; the name in `PORTICO_DOMAINS`, and that of its folders.
+        about:          one line for people.
+        needs:          the names of the domains that it imports.
+        collections:    its collections, with indexes, shard keys and versions.
+        hosts:          the kinds of its objects that other domains can attach something to.
+        attachments:    what it keeps with objects of other domains, in the order in which deletions close it.
+        jobs:           what finishes or undoes its writes.
+        invariants:     what `portico doctor` checks.
+        events:         the changes that subscriptions listen to.
+        settings:       a dataclass of `setting`s.
+        services:       what it keeps open while the gateway runs.
+        kinds:          the kinds of objects that have a global id.
+        types:          strawberry types that no field leads to, such as those that implement an interface.
+        queries, mutations, subscriptions:  strawberry types whose fields become root fields.
+        extensions:     by the name of a type, or of an interface, strawberry types whose fields it gets; `Viewer` too.
+        kind_extensions: makes such a type for a kind, or None; it is asked for every kind that is served.
+        error_codes:    by code, what `errors[].extensions.code` means.
+        importers:      by the word on the command line, how files are read and stored.
+        demo:           loads its demo data.
+        examples:       tabs of GraphiQL: each a title and a file of operations.
+        routes:         what it serves beside GraphQL.
+    """
+
+    name: str
+    about: str
+    needs: Sequence[str] = ()
+    collections: Sequence[CollectionSpec] = ()
+    hosts: Sequence[Host] = ()
+    attachments: Sequence[Attachment] = ()
+    jobs: Sequence[Job] = ()
+    invariants: Sequence[Invariant] = ()
+    events: Sequence[Source] = ()
+    settings: type | None = None
+    services: Sequence[Service] = ()
+    kinds: Sequence[Any] = ()
+    types: Sequence[type] = ()
+    queries: Sequence[type] = ()
+    mutations: Sequence[type] = ()
+    subscriptions: Sequence[type] = ()
+    extensions: Mapping[str, Sequence[type]] = field(default_factory=dict)
+    kind_extensions: Callable[[Any], type | None] | None = None
+    error_codes: Mapping[str, str] = field(default_factory=dict)
+    importers: Mapping[str, Any] = field(default_factory=dict)
+    demo: Callable[[Any], Awaitable[None]] | None = None
+    examples: Sequence[tuple[str, Path]] = ()
+    routes: Callable[[Any], Sequence[Any]] | None = None
+
+
+class InvalidDomains(Exception):
+    """The domains cannot be served together. The text is one line that names the domain and the cause."""
+
+
+class Domains:
+    """The domains that a process serves, each after those that it needs.
+
+    Raises InvalidDomains for a domain that lacks one that it needs, and for two that declare the same name.
+    """
+
+    def __init__(self, domains: Iterable[Domain], *, sources: Mapping[str, str] | None = None) -> None:
+        """`sources` has the packages that domains come from, by the names of the domains; for messages."""
+        self._sources = sources or {}
+        given = list(domains)
+        self._require_unique("name", ((domain, domain.name) for domain in given))
+        self.all: Sequence[Domain] = self._in_order({domain.name: domain for domain in given})
+        self._require_unique("collection", self._each(lambda domain: [spec.name for spec in domain.collections]))
+        self._require_unique("job", self._each(lambda domain: [job.name for job in domain.jobs]))
+        self._require_unique("kind", self._each(lambda domain: [kind.name for kind in domain.kinds]))
+        self._require_unique("importer", self._each(lambda domain: domain.importers))
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [domain.name for domain in self.all]
+
+    @property
+    def collections(self) -> Sequence[CollectionSpec]:
+        """Those of all domains, and those that every write uses."""
+        return [*SHARED_COLLECTIONS, *(spec for domain in self.all for spec in domain.collections)]
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        return [*(job for domain in self.all for job in domain.jobs), self._upgrades()]
+
+    @property
+    def invariants(self) -> Sequence[Invariant]:
+        return [invariant for domain in self.all for invariant in domain.invariants]
+
+    @property
+    def events(self) -> Sequence[Source]:
+        return [source for domain in self.all for source in domain.events]
+
+    @property
+    def importers(self) -> Mapping[str, Any]:
+        return {name: importer for domain in self.all for name, importer in domain.importers.items()}
+
+    def routes(self, state: Callable[[], Any]) -> Sequence[Any]:
+        """What the domains serve beside GraphQL. `state` returns what the running gateway has."""
+        return [route for domain in self.all if domain.routes is not None for route in domain.routes(state)]
+
+    @asynccontextmanager
+    async def opened(self, settings: Resources, db: Database) -> AsyncIterator[Resources]:
+        """The settings, and what the services of the domains open, until it is left."""
+        resources = Resources(settings)
+        async with AsyncExitStack() as stack:
+            for domain in self.all:
+                for service in domain.services:
+                    resources[service.kind] = await stack.enter_async_context(service.open(settings, db))
+            yield resources
+
+    def activate(self) -> None:
+        """Makes these the hosts and the attachments of the process."""
+        attachments.register(
+            (host for domain in self.all for host in domain.hosts),
+            (attachment for domain in self.all for attachment in domain.attachments),
+        )
+
+    def source_of(self, name: str) -> str:
+        """What to call the domain in a message: with the package that it comes from."""
+        source = self._sources.get(name)
+        return f"the domain {name}" if source is None else f"the domain {name} of the package {source}"
+
+    def _in_order(self, by_name: Mapping[str, Domain]) -> list[Domain]:
+        found: dict[str, Domain] = {}
+
+        def put(domain: Domain, way: tuple[str, ...]) -> None:
+            if domain.name in way:
+                raise InvalidDomains(f"{self.source_of(domain.name)} needs itself: {' → '.join((*way, domain.name))}.")
+            for need in domain.needs:
+                if need not in by_name:
+                    raise InvalidDomains(f"{self.source_of(domain.name)} needs {need}, which is not served.")
+                put(by_name[need], (*way, domain.name))
+            found.setdefault(domain.name, domain)
+
+        for domain in by_name.values():
+            put(domain, ())
+        return list(found.values())
+
+    def _each(self, names: Callable[[Domain], Iterable[str]]) -> Iterable[tuple[Domain, str]]:
+        return ((domain, name) for domain in self.all for name in names(domain))
+
+    def _require_unique(self, what: str, named: Iterable[tuple[Domain, str]]) -> None:
+        owners: dict[str, Domain] = {}
+        for domain, name in named:
+            other = owners.setdefault(name, domain)
+            if other is not domain:
+                raise InvalidDomains(
+                    f"{self.source_of(domain.name)} declares the {what} {name}, which {self.source_of(other.name)} has."
+                )
+
+    def _upgrades(self) -> Job:
+        async def upgrade_documents(turn: Turn) -> int:
+            return await in_turn(*(partial(upgrade_batch, turn.db, spec) for spec in self.collections))
+
+        return Job("upgrade-documents", upgrade_documents)
+
+
+# What the writes of every domain use.
+SHARED_COLLECTIONS: Sequence[CollectionSpec] = (OPERATIONS, INTENTS, LEASES)

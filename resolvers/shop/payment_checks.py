@@ -1,0 +1,52 @@
+"""Whether every payment by account has bought an order."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+from pymongo import ASCENDING
+
+from portico.resolvers.accounts.transfers import SETTLED, TRANSFERS
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.writes.sweeps import wrong_in_batches
+
+from .carts import CARTS, PENDING
+from .orders import find_by_ids, order_id
+
+_SHOWN = dict.fromkeys(("state", "reference"), 1)
+
+
+async def find_payments_without_order(db: Database) -> AsyncIterator[Document]:
+    """Transfers that have paid for a checkout that has no order. Yields {_id, problem}."""
+    found = db[TRANSFERS.name].find({}, _SHOWN, sort=[("_id", ASCENDING)])
+    async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
+        yield wrong
+
+
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+    for transfer in await _without_order(db, batch):
+        yield {"_id": transfer["_id"], "problem": "it has paid for a checkout, and there is no order"}
+
+
+async def _without_order(db: Database, batch: list[Document]) -> list[Document]:
+    """Those that have paid for a checkout which nobody continues.
+
+    The order is written before its cart ceases to be pending. So an order that was missing before the cart was read,
+    and is missing after it, does not come any more.
+    """
+    paid = [transfer for transfer in batch if transfer["state"] == SETTLED and transfer.get("reference") is not None]
+    paid = await _not_ordered(db, paid)
+    if not paid:
+        return []
+    references = [transfer["reference"] for transfer in paid]
+    locked = {"due": {"$exists": True}, "status": PENDING, "checkout.reference": {"$in": references}}
+    found = db[CARTS.name].find(locked, {"checkout.reference": 1})
+    pending = {cart["checkout"]["reference"] async for cart in found}
+    return await _not_ordered(db, [transfer for transfer in paid if transfer["reference"] not in pending])
+
+
+async def _not_ordered(db: Database, paid: list[Document]) -> list[Document]:
+    ids = {transfer["_id"]: order_id(transfer["reference"]) for transfer in paid}
+    orders = await find_by_ids(db, list(ids.values()), {"_id": 1}) if ids else {}
+    return [transfer for transfer in paid if ids[transfer["_id"]] not in orders]
