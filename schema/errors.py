@@ -25,7 +25,7 @@ class UserError:
 
 @strawberry.type(description="The object does not exist, or the viewer may not know that it does.")
 class NotFound(UserError):
-    id: strawberry.ID | None = strawberry.field(default=None, description="The id that leads nowhere.")
+    missing_id: strawberry.ID | None = strawberry.field(default=None, description="The `id` that was looked for.")
 
 
 @strawberry.type(description="A value that no retry will make acceptable.")
@@ -78,7 +78,7 @@ class _ToMember:
 def _facts(error: errors.DomainError) -> dict[str, Any]:
     """The public facts as the schema shows them: ids global, paths in the words of the input."""
     if isinstance(error, errors.NotFound):
-        return {"id": None if error.key is None else encode_id(error.kind, error.key)}
+        return {"missing_id": None if error.key is None else encode_id(error.kind, error.key)}
     if isinstance(error, errors.InvalidInput):
         return {"path": [*(camel_case(part) for part in error.path), *error.within]}
     return {name: getattr(error, name) for name in error.facts}

@@ -100,9 +100,9 @@ def key_in(kind: str, global_id: str) -> Any:
     return key
 
 
-def node_id(kind: str, path: str) -> Any:
-    """The `id` of a document-backed type."""
-    return computed(lambda source: encode_id(kind, source[path]), path, description="Globally unique and opaque.")
+def node_id(kind: str, path: str, *, description: str = "Globally unique and opaque.") -> Any:
+    """The `id` of a document-backed type, or, in a snapshot, that of the object which it shows."""
+    return computed(lambda source: encode_id(kind, source[path]), path, description=description)
 
 
 def types_of(schema: GraphQLSchema, kind: Kind) -> list[GraphQLObjectType]:

@@ -205,12 +205,13 @@ def _length(value: Any) -> int:
 def changed_product(product: Document, changes: Mapping[str, Any]) -> Document:
     """The whole document with the changes made. Raises InvalidInput.
 
-    Args:     changes: any of title, description, pricing (list and retail Price), shipping (weight and dimensions),
-              category_ids, properties, issue_date, details; what is left out stays, what is None is cleared.
+    Args:     changes: any of title, description, asin, pricing (list and retail Price), shipping (weight and
+              dimensions), category_ids, properties, issue_date, details; what is left out stays, None clears.
     """
     makers: dict[str, Callable[[Any], Any]] = {
         "title": lambda title: require_text(title, "title", longest=MAX_TITLE),
         "description": lambda text: _optional(text, "description", MAX_DESCRIPTION),
+        "asin": lambda text: _optional(text, "asin", MAX_SKU),
         "pricing": _changed_pricing,
         "shipping": lambda shipping: None if shipping is None else shipping_of(*shipping),
         "category_ids": lambda ids: _few(list(dict.fromkeys(ids or ())), "category_ids"),

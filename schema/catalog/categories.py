@@ -40,7 +40,7 @@ _PAGED = Paged("Category", loaders.pages)
     description="An ancestor as it is stored in the category's document: reading it costs no further query."
 )
 class Breadcrumb:
-    id: strawberry.ID = node_id("Category", "_id")
+    category_id: strawberry.ID = node_id("Category", "_id", description="The `id` of the category.")
     slug: str = stored(description="The ancestor's slug.")
     name: str = stored(description="The ancestor's name.")
 
@@ -170,7 +170,7 @@ MoveCategoryResult = Annotated[
     strawberry.union("MoveCategoryResult", description="What came of moving a category."),
 ]
 DeleteCategoryResult = Annotated[
-    DeletedPayload | CategoryNotEmpty | NotFound,
+    DeletedPayload | CategoryNotEmpty | NotFound | Conflict,
     strawberry.union("DeleteCategoryResult", description="What came of deleting a category."),
 ]
 

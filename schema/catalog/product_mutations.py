@@ -65,8 +65,8 @@ class CreateProductInput:
     category_ids: list[strawberry.ID] = strawberry.field(default_factory=list, description="The categories it is in.")
     properties: list[PropertyInput] = strawberry.field(default_factory=list, description="Free properties.")
     issue_date: datetime | None = strawberry.field(default=None, description="When it came out.")
-    details: JSON = strawberry.field(
-        default_factory=dict,
+    details: JSON | None = strawberry.field(
+        default=None,
         description="What is particular to the type, checked against it: artist, genres, tracks, directors, …",
     )
     idempotency_key: str | None = idempotency_key()
@@ -87,7 +87,7 @@ class CreateProductInput:
             category_ids=_category_keys(self.category_ids),
             properties=_pairs(self.properties),
             issue_date=self.issue_date,
-            details=cast("dict[str, Any]", self.details),
+            details=cast("dict[str, Any]", {} if self.details is None else self.details),
         )
 
 
@@ -97,6 +97,7 @@ class UpdateProductInput:
     nonce: strawberry.ID = strawberry.field(description="The nonce that the edit is based on.")
     title: strawberry.Maybe[str | None] = strawberry.field(description="For display; it cannot be cleared.")
     description: strawberry.Maybe[str | None] = strawberry.field(description="In plain text; null clears it.")
+    asin: strawberry.Maybe[str | None] = strawberry.field(description="Amazon's number for it; null clears it.")
     pricing: strawberry.Maybe[PricingInput | None] = strawberry.field(
         description="What it costs; it cannot be cleared."
     )
@@ -119,8 +120,8 @@ class UpdateProductInput:
             "category_ids": _category_keys,
             "properties": _pairs,
         }
-        names = ("title", "description", "pricing", "shipping", "category_ids", "properties", "issue_date", "details")
-        given = {name: found.value for name in names if (found := getattr(self, name)) is not None}
+        plain = ("title", "description", "asin", "issue_date", "details")
+        given = {name: found.value for name in (*plain, *makers) if (found := getattr(self, name)) is not None}
         return {
             name: value if value is None or name not in makers else makers[name](value) for name, value in given.items()
         }

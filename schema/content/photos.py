@@ -14,7 +14,7 @@ from portico.resolvers.content import photos, thumbnails
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.pictures import UNKNOWN_TYPE
 from portico.schema.context import Info
-from portico.schema.errors import InvalidInput, NotFound, SlugTaken, UserError, member
+from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UserError, member
 from portico.schema.fields import Source, computed, reads, stored
 from portico.schema.files import Upload
 from portico.schema.inputs import described, idempotency_key
@@ -95,7 +95,7 @@ class UnacceptableFile(UserError):
 
 
 UploadPhotoResult = Annotated[
-    PhotoPayload | SlugTaken | UnacceptableFile | NotFound | InvalidInput,
+    PhotoPayload | SlugTaken | UnacceptableFile | NotFound | InvalidInput | Conflict,
     strawberry.union("UploadPhotoResult", description="What came of uploading a photo."),
 ]
 ReplacePhotoResult = Annotated[

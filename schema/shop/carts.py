@@ -176,7 +176,7 @@ class InadequateInventory(UserError):
 
 
 CreateCartResult = Annotated[
-    CartPayload, strawberry.union("CreateCartResult", description="What came of creating a cart.")
+    CartPayload | NotFound, strawberry.union("CreateCartResult", description="What came of creating a cart.")
 ]
 AddItemToCartResult = Annotated[
     CartPayload | CartInactive | InadequateInventory | NotFound | InvalidInput,

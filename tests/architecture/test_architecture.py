@@ -44,7 +44,7 @@ ALLOWED = {
 EXCEPTIONS = {
     "gateway/app.py": {"pymongo.errors", "pymongo.monitoring"},  # whether MongoDB is there; who listens to commands
     "gateway/mongo/database_clock.py": {"pymongo.errors"},  # goes on while the server does not answer
-    "gateway/pages/assets.py": {"bson"},  # a URL holds the key of a photo
+    "gateway/domains/content/assets.py": {"bson"},  # a URL holds the key of a photo
     "gateway/cli/failures.py": {"pymongo.errors"},  # a driver's error ends a command with one line
     "gateway/mongo/direct.py": {"pymongo", "bson"},  # reads past the driver's own way to send commands
     "gateway/mongo/driver.py": {"pymongo", "bson", "motor"},  # connects

@@ -19,7 +19,7 @@ from tests.support.harness import (
 )
 
 CATEGORY = """query ($slug: String!) {
-  category(slug: $slug) { id slug name parent { slug } breadcrumbs { id slug name } }
+  category(slug: $slug) { id slug name parent { slug } breadcrumbs { categoryId slug name } }
 }"""
 
 
@@ -57,8 +57,8 @@ async def test_a_new_category_knows_the_way_from_the_root(gateway: GatewayClient
             "slug": "be-bop",
             "name": "Be-Bop",
             "breadcrumbs": [
-                {"id": music["id"], "slug": "music", "name": "Music"},
-                {"id": jazz["id"], "slug": "jazz", "name": "Jazz"},
+                {"categoryId": music["id"], "slug": "music", "name": "Music"},
+                {"categoryId": jazz["id"], "slug": "jazz", "name": "Jazz"},
             ],
             "parent": {"id": jazz["id"]},
         },
@@ -146,7 +146,7 @@ async def test_a_rename_changes_names_and_slugs_in_everything_below(gateway: Gat
 
     assert result["category"] == {**jazz, "name": "Jazz & Blues", "slug": "jazz-blues"}
     new = {"id": jazz["id"], "slug": "jazz-blues", "name": "Jazz & Blues"}
-    top = {"id": music["id"], "slug": "music", "name": "Music"}
+    top = {"categoryId": music["id"], "slug": "music", "name": "Music"}
     for slug, above in {"bop": [top, new], "swing": [top, new], "rock": [top]}.items():
         assert (await gateway.data(CATEGORY, {"slug": slug}))["category"]["breadcrumbs"] == above
     assert await way_to(gateway, "hard-bop") == ["music", "jazz-blues", "bop", "hard-bop"]
@@ -284,7 +284,7 @@ async def test_a_deleted_category_is_gone_and_its_slug_is_free(gateway: GatewayC
     again = await gateway.result("deleteCategory", {"id": jazz["id"]})
 
     assert deleted == {"__typename": "DeletedPayload", "deletedId": jazz["id"]}
-    assert again == {"__typename": "NotFound", "message": "There is no such category.", "id": jazz["id"]}
+    assert again == {"__typename": "NotFound", "message": "There is no such category.", "missingId": jazz["id"]}
     assert await gateway.data(CATEGORY, {"slug": "jazz"}) == {"category": None}
     assert await gateway.data("query ($id: ID!) { node(id: $id) { id } }", {"id": jazz["id"]}) == {"node": None}
     successor = await create_category(gateway, slug="jazz", parentId=music["id"])
@@ -349,7 +349,7 @@ async def test_an_id_that_leads_nowhere_is_not_found(gateway: GatewayClient, mut
 
     result = await gateway.result(mutation, given_with(mutation, field, unknown, known["id"]))
 
-    assert result == {"__typename": "NotFound", "message": "There is no such category.", "id": unknown}
+    assert result == {"__typename": "NotFound", "message": "There is no such category.", "missingId": unknown}
 
 
 @pytest.mark.parametrize(("mutation", "field"), IDS_IN)
@@ -360,7 +360,11 @@ async def test_a_text_that_is_no_id_is_not_found(gateway: GatewayClient, mutatio
 
     for text in [*texts, encode_id("Nothing", hexadecimal), encode_id("Category", hexadecimal.upper())]:
         result = await gateway.result(mutation, given_with(mutation, field, text, known["id"]))
-        assert result == {"__typename": "NotFound", "message": "The id is not that of a category.", "id": None}, text
+        assert result == {
+            "__typename": "NotFound",
+            "message": "The id is not that of a category.",
+            "missingId": None,
+        }, text
 
 
 @pytest.mark.parametrize(("mutation", "field"), IDS_IN)
@@ -371,7 +375,7 @@ async def test_the_id_of_a_product_is_no_category(gateway: GatewayClient, mutati
     result = await gateway.result(mutation, given_with(mutation, field, product["id"], known["id"]))
 
     message = "The id is that of a product, not of a category."
-    assert result == {"__typename": "NotFound", "message": message, "id": None}
+    assert result == {"__typename": "NotFound", "message": message, "missingId": None}
 
 
 @pytest.mark.parametrize("mutation", OTHERS)

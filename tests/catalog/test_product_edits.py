@@ -217,7 +217,11 @@ async def test_a_deleted_product_is_gone_and_its_sku_is_free(gateway: GatewayCli
     edited = await edit(gateway, product, title="New")
 
     assert deleted == {"__typename": "DeletedPayload", "deletedId": product["id"]}
-    assert again == edited == {"__typename": "NotFound", "message": "There is no such product.", "id": product["id"]}
+    assert (
+        again
+        == edited
+        == {"__typename": "NotFound", "message": "There is no such product.", "missingId": product["id"]}
+    )
     assert await gateway.data('{ product(sku: "S") { sku } }') == {"product": None}
     successor = await create_product(gateway, sku="S")
     assert successor["nonce"] != product["nonce"]
@@ -257,7 +261,7 @@ async def test_a_product_cannot_be_put_into_what_is_no_category(gateway: Gateway
         ids = [known["id"], wrong]
         created = await gateway.result("createProduct", product_input(categoryIds=ids))
         edited = await edit(gateway, product, categoryIds=ids)
-        assert created == edited == {"__typename": "NotFound", "message": message, "id": shown}
+        assert created == edited == {"__typename": "NotFound", "message": message, "missingId": shown}
 
     assert await gateway.db["products"].count_documents({}) == 1
     assert (await read(gateway, product))["nonce"] == product["nonce"]
@@ -279,7 +283,7 @@ async def test_a_product_that_is_not_there_is_not_found(gateway: GatewayClient, 
 
     for wrong, (message, shown) in messages.items():
         result = await gateway.result(mutation, {"id": wrong, "nonce": "any"})
-        assert result == {"__typename": "NotFound", "message": message, "id": shown}
+        assert result == {"__typename": "NotFound", "message": message, "missingId": shown}
 
 
 @pytest.mark.parametrize("mutation", ["createProduct", "updateProduct", "deleteProduct"])

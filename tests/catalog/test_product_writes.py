@@ -153,7 +153,7 @@ async def test_an_edit_that_lost_its_mark_to_a_job_looks_again_whether_the_categ
     with database_of(gateway, interrupted(gateway.db, "products", "update_one", settle_and_delete, skip=1)):
         edited = await gateway.result("updateProduct", {**own(product), "categoryIds": [category["id"]]})
 
-    assert edited == {"__typename": "NotFound", "message": "There is no such category.", "id": category["id"]}
+    assert edited == {"__typename": "NotFound", "message": "There is no such category.", "missingId": category["id"]}
     await assert_settled(gateway)
 
 

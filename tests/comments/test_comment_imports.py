@@ -190,7 +190,7 @@ async def test_exported_comments_come_below_what_their_threads_are_about(
 
     assert (found, again) == ((Counter(created=4), []), (Counter(unchanged=4), []))
     rows = await everything(gateway, discussion_on("p"))
-    assert [(row["text"], row["author"]["id"], row["depth"], row["posted"]) for row in rows] == [
+    assert [(row["text"], row["author"]["userId"], row["depth"], row["posted"]) for row in rows] == [
         ("Text of own.", "alienth", 0, "2011-12-08T03:02:03.000Z"),
         ("Text of a & more.", "[deleted]", 0, "2011-12-08T03:02:50.000Z"),
         ("Text of b & more.", "alienth", 1, "2011-12-08T03:02:51.000Z"),
@@ -261,5 +261,5 @@ async def test_real_threads_are_what_their_file_says(gateway: GatewayClient, tmp
         wanted = Counter((one["author"], texts[one["id"]], texts.get(one["parent"])) for one in here)
         by_slug = {row["slug"]: row["text"] for row in rows}
         assert wanted == Counter(
-            (row["author"]["id"], row["text"], row["parent"] and by_slug[row["parent"]["slug"]]) for row in rows
+            (row["author"]["userId"], row["text"], row["parent"] and by_slug[row["parent"]["slug"]]) for row in rows
         )

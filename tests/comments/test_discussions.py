@@ -196,7 +196,7 @@ async def test_an_edit_is_its_authors_or_an_editors(gateway: GatewayClient, stor
 
     async def edit(text: str, token: str | None) -> Any:
         query = "mutation ($input: EditCommentInput!) { editComment(input: $input) { ... on CommentPayload "
-        query += "{ comment { text html edited posted author { id } } } } }"
+        query += "{ comment { text html edited posted author { userId } } } } }"
         return await gateway.ask(query, {"input": {"id": comment["id"], "text": text}}, token=token)
 
     by_alice = (await edit("*Better.*", gateway.token("alice", []))).data["editComment"]["comment"]

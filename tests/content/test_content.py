@@ -82,7 +82,7 @@ async def test_a_page_is_found_at_its_path_with_what_it_was_created_with(gateway
         "nonce": made["nonce"],
         "created": made["created"],
         "updated": made["created"],
-        "author": {"id": "tester", "name": "tester"},
+        "author": {"userId": "tester", "name": "tester"},
         "parent": {"path": "/docs/guides"},
         "text": "*Hello*\n",
         "html": "<p><em>Hello</em></p>\n",
@@ -233,8 +233,8 @@ async def test_a_parent_that_is_no_section_is_not_found(gateway: GatewayClient) 
     gone = await gateway.result("createPage", page_input(parentId=folder["id"]))
     other = await gateway.result("createPage", page_input(parentId="x"))
 
-    assert gone == {"__typename": "NotFound", "message": "There is no such content node.", "id": folder["id"]}
-    assert other == {"__typename": "NotFound", "message": "The id is not that of a content node.", "id": None}
+    assert gone == {"__typename": "NotFound", "message": "There is no such content node.", "missingId": folder["id"]}
+    assert other == {"__typename": "NotFound", "message": "The id is not that of a content node.", "missingId": None}
 
 
 @pytest.mark.parametrize(("token", "code"), [(None, "UNAUTHENTICATED"), ("reader", "FORBIDDEN")])

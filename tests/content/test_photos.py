@@ -161,7 +161,7 @@ async def test_what_is_wrong_with_the_rest_of_the_input_is_told(gateway: Gateway
         ({"tags": ["", "b"]}, "InvalidInput", {"path": ["tags", "0"]}),
         ({"galleryId": folder["id"]}, "InvalidInput", {"path": ["galleryId"]}),
         ({"galleryId": photo["id"]}, "InvalidInput", {"path": ["galleryId"]}),
-        ({"galleryId": "nonsense"}, "NotFound", {"id": None}),
+        ({"galleryId": "nonsense"}, "NotFound", {"missingId": None}),
     ]
     for fields, kind, facts in cases:
         found = await result(gateway, "uploadPhoto", photo_input(gallery, **{"slug": "new", **fields}), noise(2))

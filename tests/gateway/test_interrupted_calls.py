@@ -114,7 +114,7 @@ async def test_a_creation_that_was_cut_off_is_not_made_again_where_somebody_has_
 
     kind = mutation.removeprefix("create").lower()
     message = f"There is no such {kind}."
-    assert again == {"__typename": "NotFound", "message": message, "id": deleted["deletedId"]}
+    assert again == {"__typename": "NotFound", "message": message, "missingId": deleted["deletedId"]}
     assert await collection.count_documents({}) == 0
 
 
@@ -240,6 +240,6 @@ async def test_what_a_crash_left_of_a_refused_creation_can_be_tried_again(
 
     result = await gateway.result("createProduct", given)
 
-    assert result == {"__typename": "NotFound", "message": "There is no such category.", "id": place["id"]}
+    assert result == {"__typename": "NotFound", "message": "There is no such category.", "missingId": place["id"]}
     assert await gateway.db["products"].count_documents({}) == 0
     await assert_invariants(gateway)

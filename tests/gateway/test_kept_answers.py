@@ -17,7 +17,7 @@ from portico.resolvers.shop import carts
 from portico.schema import create_schema
 from portico.schema.catalog.categories import CATEGORY, Category
 from portico.schema.catalog.products import AudioAlbum, Film, GeneralProduct
-from portico.schema.content.nodes import Page
+from portico.schema.content.types import Page
 from portico.schema.context import Caller, Info
 from portico.schema.fields import stored
 from portico.schema.installation import install

@@ -312,7 +312,7 @@ async def test_a_repeated_conflict_shows_the_product_as_it_is_by_then(gateway: G
     conflict = {"__typename": "ProductEditConflict", "message": message}
     assert first == {**conflict, "current": {"title": "Second", "nonce": second["nonce"]}}
     assert again == {**conflict, "current": {"title": "Third", "nonce": third["nonce"]}}
-    assert at_last == {"__typename": "NotFound", "message": "There is no such product.", "id": product["id"]}
+    assert at_last == {"__typename": "NotFound", "message": "There is no such product.", "missingId": product["id"]}
 
 
 # ---------------------------------------------------------------- what is gone
@@ -327,7 +327,7 @@ async def test_a_repeated_answer_about_a_category_that_is_gone_says_so(gateway: 
 
     again = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
 
-    assert again == {"__typename": "NotFound", "message": "There is no such category.", "id": first["id"]}
+    assert again == {"__typename": "NotFound", "message": "There is no such category.", "missingId": first["id"]}
     assert await gateway.db["categories"].find_one({"slug": first["slug"]}) is None
 
 
@@ -339,5 +339,5 @@ async def test_a_repeated_answer_about_a_product_that_is_gone_says_so(gateway: G
 
     again = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
 
-    assert again == {"__typename": "NotFound", "message": "There is no such product.", "id": first["id"]}
+    assert again == {"__typename": "NotFound", "message": "There is no such product.", "missingId": first["id"]}
     assert await gateway.db["products"].count_documents({}) == 0

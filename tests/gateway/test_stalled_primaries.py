@@ -14,8 +14,8 @@ from pymongo.write_concern import WriteConcern
 
 from portico.gateway.mongo import links
 from portico.gateway.settings import Settings
+from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
-from portico.resolvers.settings import Secret
 from tests.support.harness import IS_SOAK, GatewayClient, create_category, running
 from tests.support.replica_sets import ReplicaSet, replica_set
 

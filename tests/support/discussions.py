@@ -20,7 +20,7 @@ STORAGES = (DOCUMENTS, EMBEDDED, PAGES)
 ON_EACH = pytest.mark.parametrize("storage", STORAGES)
 _numbers = itertools.count(1)
 
-ROWS = "nodes { id slug depth text deleted replyCount posted author { id } parent { slug } }"
+ROWS = "nodes { id slug depth text deleted replyCount posted author { userId } parent { slug } }"
 PAGE = f"""
 query ($id: ID!, $order: CommentOrder! = THREADED, $maxDepth: Int, $first: Int, $after: String) {{
   node(id: $id) {{

@@ -180,13 +180,13 @@ async def running(
             yield GatewayClient(http, app.state.gateway.state, recorded, settings, app)
 
 
-_CATEGORY = "... on CategoryPayload { category { id slug name breadcrumbs { id slug name } parent { id } } }"
+_CATEGORY = "... on CategoryPayload { category { id slug name breadcrumbs { categoryId slug name } parent { id } } }"
 _PRODUCT = (
     "... on ProductPayload { product { __typename id sku title nonce description "
     "pricing { list { amount currency } retail { amount } savings { amount } pctSavings } "
     "categories { slug } properties { name value } issueDate } }"
 )
-_NOT_FOUND = "... on NotFound { id }"
+_NOT_FOUND = "... on NotFound { missingId }"
 _INVALID = f"{_NOT_FOUND} ... on InvalidInput {{ path }}"
 _EDIT_CONFLICT = "... on ProductEditConflict { current { title nonce } }"
 _DELETED = "... on DeletedPayload { deletedId }"
@@ -202,14 +202,14 @@ _CART = (
 _STOCK = "product { sku stock { available reserved sold } }"
 _ORDER = "order { id placedAt items { sku quantity title lineTotal { amount } } total { amount } paymentReference }"
 _CONTENT = (
-    "... on ContentPayload { content { __typename id slug path title tags nonce author { id name } created updated "
+    "... on ContentPayload { content { __typename id slug path title tags nonce author { userId name } created updated "
     "... on Page { text } ... on BlogEntry { text publishOn } ... on Section { kind } } }"
 )
 _CONTENT_CONFLICT = "... on EditConflict { current { title nonce } baseText diff mergedText }"
 _DISCUSSION = "... on DiscussionPayload { discussion { id storage commentCount } }"
 _COMMENT = (
     "... on CommentPayload { comment { id slug depth text html deleted posted edited replyCount "
-    "author { id name } parent { slug } } }"
+    "author { userId name } parent { slug } } }"
 )
 _INACTIVE = "... on CartInactive { status }"
 _SHORT = "... on InadequateInventory { sku available }"

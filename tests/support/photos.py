@@ -27,7 +27,7 @@ __typename
   id slug path title nonce tags url thumbnailUrl(width: 100) contentType length width height checksum locked updated
 } }
 ... on UserError { message }
-... on NotFound { id }
+... on NotFound { missingId }
 """
 _FAILURES = {
     "uploadPhoto": "... on SlugTaken { slug } ... on InvalidInput { path }",

@@ -14,7 +14,7 @@ _numbers = itertools.count(1)
 AT = """
 query ($path: String!) {
   content(path: $path) {
-    __typename id slug path title tags nonce created updated author { id name } parent { path }
+    __typename id slug path title tags nonce created updated author { userId name } parent { path }
     ... on Page { text html } ... on BlogEntry { text html publishOn } ... on Section { kind }
   }
 }
@@ -28,7 +28,7 @@ fragment Kept on ContentNode {
   ... on Page { revisions(first: 100, after: $after) { ...All } }
   ... on BlogEntry { revisions(first: 100, after: $after) { ...All } }
 }
-fragment All on RevisionConnection { nodes { id nonce text created author { id name } } }
+fragment All on RevisionConnection { nodes { id nonce text created author { userId name } } }
 """
 
 
