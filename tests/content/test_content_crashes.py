@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from portico.gateway.domains import content
-from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.content import edits as content_edits
 from portico.resolvers.content import jobs as content_jobs
 from portico.resolvers.content.edits import Edit
@@ -17,7 +17,7 @@ from portico.resolvers.errors import EditConflict, NotFound
 from portico.schema.nodes import encode_id, key_in
 from tests.support.domains import INVARIANTS
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, stops
-from tests.support.interruptions import database_of, interrupted
+from tests.support.interruptions import database_of, interrupted, stopping
 from tests.support.scenes import Given, Stage
 from tests.support.site import create_entry, create_page, create_section, page_input
 
@@ -238,7 +238,7 @@ async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, name
         scene.clock.advance(seconds=31)
 
         faulty, database = FaultyDatabase.around(scene.gateway.db, stop)
-        with contextlib.suppress(Crash):
+        with stopping():
             await content_jobs.finish_changes(database, now=scene.clock.now())
         await scene.jobs()
 

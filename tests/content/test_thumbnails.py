@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from portico.resolvers.content import photo_jobs, thumbnails
 from portico.resolvers.documents import Database, Document
 from portico.schema.nodes import key_in
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
-from tests.support.interruptions import crashing, database_of, interrupted
+from tests.support.interruptions import crashing, database_of, interrupted, stopping
 from tests.support.photos import PicturesHere, create_gallery, create_photo, picture, result, use_pictures
 
 FILES, CHUNKS = "cms.assets.files", "cms.assets.chunks"
@@ -316,7 +315,7 @@ async def test_jobs_that_stop_anywhere_leave_no_bytes_of_a_thumbnail_that_was_le
             await thumbnails.thumbnail_of(gateway.state.database, node, 80, PicturesHere(), now=clock.now())
         assert await bytes_left(gateway) == (2, 2)
         clock.advance(minutes=4)
-        with crashing(gateway, stop) as faulty, suppress(Crash):
+        with crashing(gateway, stop) as faulty, stopping():
             await photo_jobs.finish_uploads(gateway.state.database, now=clock.now())
         for _ in range(2):
             clock.advance(days=1, minutes=4)

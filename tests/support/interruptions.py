@@ -8,7 +8,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, cast
 
-from portico.gateway.mongo.faults import COMMANDS, FaultyDatabase
+from portico.gateway.mongo.faults import COMMANDS, Crash, FaultyDatabase
 from portico.resolvers.documents import Database, Document
 
 from .harness import GatewayClient
@@ -21,6 +21,18 @@ def crashing(gateway: GatewayClient, stop_before: int | None) -> Iterator[Faulty
     """Until it is left, the gateway loses its database before the command with this number; with None never."""
     with database_of(gateway, FaultyDatabase(gateway.state.database, stop_before)) as faulty:
         yield faulty
+
+
+@contextlib.contextmanager
+def stopping() -> Iterator[None]:
+    """Around a job that may stop at a crash. It goes on with other documents, and all of them fail."""
+    try:
+        yield
+    except Crash:
+        pass
+    except ExceptionGroup as failures:
+        if failures.split(Crash)[1] is not None:
+            raise
 
 
 @contextlib.contextmanager
