@@ -137,8 +137,13 @@ class Settings:
 
     @property
     def domain_names(self) -> Sequence[str] | None:
-        """The names in `domains`; None for all domains."""
-        return None if self.domains is None else tuple(name.strip() for name in self.domains.split(",") if name.strip())
+        """The names in `domains`; None for all domains. Raises SettingsError where there is none."""
+        if self.domains is None:
+            return None
+        names = tuple(name.strip() for name in self.domains.split(",") if name.strip())
+        if not names:
+            raise SettingsError(f"{PREFIX}DOMAINS names no domain.")
+        return names
 
     def signing_secret(self) -> Secret | None:
         """The HS256 key; in development one that is made once and kept. None where only a JWKS is used.

@@ -26,7 +26,7 @@ query ($id: ID!) {
 
 
 def refusal(kind: str, path: list[str] | None = None, account: str | None = None) -> dict[str, Any]:
-    facts: dict[str, dict[str, Any]] = {"InvalidInput": {"path": path}, "NotFound": {"id": account}}
+    facts: dict[str, dict[str, Any]] = {"InvalidInput": {"path": path}, "NotFound": {"missingId": account}}
     return {"__typename": kind, **facts.get(kind, {})}
 
 

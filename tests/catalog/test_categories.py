@@ -145,7 +145,7 @@ async def test_a_rename_changes_names_and_slugs_in_everything_below(gateway: Gat
     result = await gateway.result("renameCategory", {"id": jazz["id"], "name": "Jazz & Blues", "slug": "jazz-blues"})
 
     assert result["category"] == {**jazz, "name": "Jazz & Blues", "slug": "jazz-blues"}
-    new = {"id": jazz["id"], "slug": "jazz-blues", "name": "Jazz & Blues"}
+    new = {"categoryId": jazz["id"], "slug": "jazz-blues", "name": "Jazz & Blues"}
     top = {"categoryId": music["id"], "slug": "music", "name": "Music"}
     for slug, above in {"bop": [top, new], "swing": [top, new], "rock": [top]}.items():
         assert (await gateway.data(CATEGORY, {"slug": slug}))["category"]["breadcrumbs"] == above

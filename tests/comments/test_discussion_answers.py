@@ -18,7 +18,9 @@ from tests.support.harness import GatewayClient, SettableClock, assert_invariant
 from tests.support.interruptions import database_of, interrupted
 
 Given = dict[str, Any]
-MUTATION = "mutation ($input: {kind}Input!) {{ {name}(input: $input) {{ __typename ... on NotFound {{ id }} }} }}"
+MUTATION = (
+    "mutation ($input: {kind}Input!) {{ {name}(input: $input) {{ __typename ... on NotFound {{ missingId }} }} }}"
+)
 # A page of a discussion and a comment of it, with all that leads on from there.
 READ = """
 query ($discussion: ID!, $slug: String!, $comment: ID!) {

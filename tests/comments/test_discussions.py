@@ -39,7 +39,7 @@ async def test_a_comment_is_shown_as_it_was_posted(gateway: GatewayClient, stora
 
     assert (first["text"], first["html"]) == ("Is it *good*?", "<p>Is it <em>good</em>?</p>\n")
     assert (first["depth"], first["deleted"], first["edited"], first["parent"]) == (0, False, None, None)
-    assert first["author"] == {"id": "alice", "name": "alice"}
+    assert first["author"] == {"userId": "alice", "name": "alice"}
     assert (reply["depth"], reply["parent"]) == (1, {"slug": first["slug"]})
     assert reply["slug"].startswith(f"{first['slug']}/")
     assert reply["posted"] > first["posted"]
@@ -204,7 +204,7 @@ async def test_an_edit_is_its_authors_or_an_editors(gateway: GatewayClient, stor
 
     assert (by_alice["text"], by_alice["html"]) == ("*Better.*", "<p><em>Better.</em></p>\n")
     assert by_alice["edited"] > by_alice["posted"]
-    assert (by_editor["text"], by_editor["author"]) == ("Best.", {"id": "alice"})
+    assert (by_editor["text"], by_editor["author"]) == ("Best.", {"userId": "alice"})
     assert (await edit("Mine.", gateway.token("bob", []))).codes == ["FORBIDDEN"]
     assert (await edit("Mine.", None)).codes == ["UNAUTHENTICATED"]
     assert [row["text"] for row in await everything(gateway, discussion)] == ["Best."]

@@ -96,7 +96,7 @@ async def test_the_author_is_named_as_the_token_names_them(gateway: GatewayClien
 
     made = (await gateway.result("createPage", page_input(), token=token))["content"]
 
-    assert made["author"] == {"id": "u-17", "name": "Rick"}
+    assert made["author"] == {"userId": "u-17", "name": "Rick"}
 
 
 async def test_a_path_leads_to_one_node_of_whatever_type(gateway: GatewayClient) -> None:

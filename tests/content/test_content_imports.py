@@ -44,7 +44,7 @@ async def test_a_post_becomes_an_entry_of_a_blog_that_is_made_for_it(gateway: Ga
         ["b", "a"],
     )
     assert (found["author"], found["created"], found["publishOn"]) == (
-        {"id": "u1", "name": "Ann"},
+        {"userId": "u1", "name": "Ann"},
         published,
         published,
     )
@@ -67,10 +67,10 @@ async def test_posts_go_into_the_blogs_that_they_name(gateway: GatewayClient, fi
 @pytest.mark.parametrize(
     ("fields", "author"),
     [
-        ({}, {"id": "import", "name": "Import"}),
-        ({"authors": ["ann", "bob"]}, {"id": "ann, bob", "name": "ann, bob"}),
-        ({"author": " Ann "}, {"id": "Ann", "name": "Ann"}),
-        ({"authors": []}, {"id": "import", "name": "Import"}),
+        ({}, {"userId": "import", "name": "Import"}),
+        ({"authors": ["ann", "bob"]}, {"userId": "ann, bob", "name": "ann, bob"}),
+        ({"author": " Ann "}, {"userId": "Ann", "name": "Ann"}),
+        ({"authors": []}, {"userId": "import", "name": "Import"}),
     ],
 )
 async def test_an_author_may_be_named_in_several_ways(

@@ -16,6 +16,7 @@ import pytest
 from portico.gateway.demo import demo_token
 from portico.gateway.pages import explorer
 from portico.gateway.settings import Settings
+from tests.support.domains import DOMAINS
 from tests.support.harness import GatewayClient, running
 from tests.support.processes import environment, node_modules, run_node, served
 from tests.support.sockets import listening
@@ -28,8 +29,7 @@ POLICY = (
 CDN_POLICY = POLICY.replace("script-src 'self'", "script-src 'self' https://unpkg.com").replace(
     "style-src 'self' 'unsafe-inline'", "style-src 'self' 'unsafe-inline' https://unpkg.com"
 )
-FOLDER = Path(explorer.__file__).parent / "examples"
-EXAMPLES = {path.stem: path.read_text() for path in sorted(FOLDER.glob("*.graphql"))}
+EXAMPLES = {title: path.read_text() for title, path in sorted(one for domain in DOMAINS.all for one in domain.examples)}
 OPERATION = re.compile(r"^(?:query|mutation|subscription) (\w+)", re.MULTILINE)
 PAGES = ["/", "/graphiql/", "/graphql"]
 HTML = {"accept": "text/html"}
@@ -86,7 +86,7 @@ async def test_the_configuration_has_a_tab_of_examples_for_each_file_and_no_toke
     assert response.json() == {
         "endpoint": "/graphql",
         "headers": {},
-        "tabs": [{"title": name.capitalize(), "query": text} for name, text in EXAMPLES.items()],
+        "tabs": [{"title": title, "query": text} for title, text in EXAMPLES.items()],
     }
 
 

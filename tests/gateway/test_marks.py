@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from portico.resolvers.comments import by_discussion, ledger
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.idempotency import OPERATIONS
@@ -110,8 +111,8 @@ MARKED = ("stock", "carts", "categories", "cms.nodes", "comments", "comment_disc
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents keep few marks, so that a few writes are many."""
     monkeypatch.setattr(idempotency, "_MARKS_KEPT", KEPT)
-    for module in ("comment_ledger", "comment_embedded"):
-        monkeypatch.setattr(f"resolvers.{module}.MARKS_KEPT", KEPT)
+    for module in (ledger, by_discussion):
+        monkeypatch.setattr(module, "MARKS_KEPT", KEPT)
 
 
 async def forget_the_answer(gateway: GatewayClient) -> None:

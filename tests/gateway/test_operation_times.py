@@ -85,7 +85,7 @@ async def test_an_upload_that_is_given_up_while_it_is_taken_over_can_be_repeated
     await photo_jobs.finish_uploads(interrupted(db, "cms.nodes", "delete_one", call), now=scene.clock.now())
     go_on.set()
 
-    assert await calls[0] == "CONFLICT"
+    assert await calls[0] == "Conflict"
     assert await scene.ask("uploadPhoto", given) == "PhotoPayload"
 
 
@@ -100,7 +100,7 @@ async def test_an_upload_that_is_given_up_while_it_is_decoded_is_a_conflict_and_
     with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "find", jobs, skip=1)):
         told = await scene.ask("uploadPhoto", given)
 
-    assert told == "CONFLICT"
+    assert told == "Conflict"
     assert await scene.ask("uploadPhoto", given) == "PhotoPayload"
 
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orjson
+
 from portico.gateway.demo.loading import Demo
+from portico.resolvers import attachments
 
 COMMENTS = Path(__file__).parent / "data" / "comments.jsonl"
 
 
 async def load(demo: Demo) -> None:
-    await demo.load_files("comments", [COMMENTS])
+    """Loads the comments on what the served domains have."""
+    discussed = [("product", "Product"), ("content", "ContentNode")]
+    fields = [field for field, kind in discussed if attachments.is_host(kind)]
+    lines = COMMENTS.read_bytes().splitlines(keepends=True)
+    file = demo.folder / COMMENTS.name
+    file.write_bytes(b"".join(line for line in lines if any(field in orjson.loads(line) for field in fields)))
+    await demo.load_files("comments", [file])

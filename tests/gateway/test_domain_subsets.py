@@ -1,0 +1,144 @@
+"""`PORTICO_DOMAINS`: the schema, the collections, the jobs, the importers, the checks and the demo of some domains."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from graphql import GraphQLObjectType, build_schema
+
+from portico.gateway.settings import Settings
+from tests.support.processes import environment, portico, served
+
+ALL = {"catalog", "accounts", "shop", "content", "comments"}
+# What each domain alone brings: a root field, and a type.
+OF = {
+    "catalog": ("products", "Product"),
+    "accounts": ("openAccount", "Account"),
+    "shop": ("createCart", "Cart"),
+    "content": ("content", "Photo"),
+    "comments": ("postComment", "Discussion"),
+}
+
+
+def sdl(names: str) -> str:
+    done = portico("schema", env=environment(PORTICO_DOMAINS=names))
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("names", ["catalog", "catalog,accounts,shop", " comments , content ", "accounts"])
+def test_the_schema_has_what_the_domains_bring_and_no_more(names: str) -> None:
+    served_domains = {name.strip() for name in names.split(",")}
+
+    text = sdl(names)
+
+    types = build_schema(text).type_map
+    for name, (field, type_name) in OF.items():
+        assert (type_name in types) is (name in served_domains)
+        assert bool(re.search(rf"^  {field}(\(|:)", text, re.MULTILINE)) is (name in served_domains)
+
+
+def fields_of_an_album(names: str) -> set[str]:
+    found = build_schema(sdl(names)).type_map["AudioAlbum"]
+    assert isinstance(found, GraphQLObjectType)
+    return set(found.fields)
+
+
+def test_a_product_has_a_stock_with_the_shop_and_a_discussion_with_comments() -> None:
+    alone = fields_of_an_album("catalog")
+
+    assert {"stock", "discussion"}.isdisjoint(alone)
+    assert fields_of_an_album("catalog,comments") - alone == {"discussion"}
+    assert fields_of_an_album("catalog,accounts,shop") - alone == {"stock"}
+
+
+EVERY_SUBSET = """
+import itertools
+from portico.gateway.domains import BUILT_IN, schema_of, use
+from portico.resolvers.domains import InvalidDomains
+from graphql import validate_schema
+for count in range(1, len(BUILT_IN) + 1):
+    for names in itertools.permutations(BUILT_IN, count):
+        try:
+            domains = use(names)
+        except InvalidDomains as error:
+            print("refused", *sorted(names), "|", error)
+            continue
+        assert validate_schema(schema_of(domains)._schema) == []
+        print("served", *sorted(names))
+"""
+
+
+def test_every_subset_that_has_what_it_needs_is_served_in_any_order() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_SUBSET], capture_output=True, text=True, timeout=120, check=True, env=environment()
+    )
+
+    outcomes = {tuple(line.partition(" |")[0].split()) for line in done.stdout.splitlines()}
+    for outcome, *names in outcomes:
+        is_whole = "shop" not in names or {"catalog", "accounts"} <= set(names)
+        assert outcome == ("served" if is_whole else "refused"), names
+    assert len(outcomes) == 31
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        ("catalog,shop", "the domain shop needs accounts, which is not served."),
+        ("sho", "there is no domain 'sho'. There are: catalog, accounts, shop, content, comments."),
+        (" , ", "PORTICO_DOMAINS names no domain."),
+    ],
+)
+@pytest.mark.parametrize("command", ["schema", "serve", "worker", "doctor"])
+def test_domains_that_cannot_be_served_end_the_start_with_one_line(names: str, line: str, command: str) -> None:
+    done = portico(command, env=environment(PORTICO_DOMAINS=names))
+
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"portico: {line}\n")
+
+
+def test_all_that_follows_from_the_domains_is_theirs_alone(settings: Settings, tmp_path: Path) -> None:
+    env = environment(settings, PORTICO_DOMAINS="catalog,comments")
+
+    with served(tmp_path / "demo", env, command="demo") as gateway:
+        shown = gateway.ask("{ products(first: 1) { nodes { sku discussion { commentCount } } } }")
+        refused = gateway.ask("{ cart(id: 1) { id } }")
+        tabs = httpx.get(f"{gateway.url}/graphiql/config.json").json()["tabs"]
+        feed = httpx.get(f"{gateway.url}/feeds/blog.atom")
+        printed = gateway.process.output
+    checked = portico("doctor", env=env)
+    importers = portico("import", "--help", env=env)
+    unknown = portico("import", "posts", "x.jsonl", env=env)
+    indexes = portico("indexes", env=env)
+
+    assert shown.json()["data"]["products"]["nodes"][0]["sku"]
+    assert "Cannot query field 'cart'" in refused.json()["errors"][0]["message"]
+    assert [tab["title"] for tab in tabs] == ["Catalog", "Comments", "Live"]
+    assert feed.status_code == 404
+    assert re.findall(r"^(\w+): ", printed, re.MULTILINE) == ["categories", "products", "comments"]
+    assert (checked.returncode, len(checked.stdout.splitlines())) == (0, 4)
+    assert re.findall(r"^  (\w+) +Import", importers.stdout, re.MULTILINE) == ["categories", "products", "comments"]
+    assert (unknown.returncode, "No such command 'posts'" in unknown.stderr) == (2, True)
+    assert {"stock", "carts", "cms.nodes", "accounts"}.isdisjoint(re.findall(r"[\w.]+", indexes.stdout))
+
+
+def test_a_product_is_deleted_without_the_domains_that_would_attach_something(
+    settings: Settings, tmp_path: Path
+) -> None:
+    env = environment(settings, PORTICO_DOMAINS="catalog")
+    token = portico("token", "--sub", "m", "--role", "MERCHANT", env=env).stdout.strip()
+    create = """mutation { createProduct(input: {sku: "s", type: "Other", title: "T", pricing: {list: {amount: 2},
+      retail: {amount: 1}}}) { ... on ProductPayload { product { id nonce } } } }"""
+    delete = 'mutation {{ deleteProduct(input: {{id: "{id}", nonce: "{nonce}"}}) {{ __typename }} }}'
+
+    with served(tmp_path / "gateway", env) as gateway:
+        created = gateway.ask(create, token).json()["data"]["createProduct"]["product"]
+        deleted = gateway.ask(delete.format(**created), token).json()
+        left = gateway.ask('{ product(sku: "s") { sku } }').json()
+
+    assert deleted == {"data": {"deleteProduct": {"__typename": "DeletedPayload"}}}
+    assert left == {"data": {"product": None}}
