@@ -37,74 +37,78 @@ LogFormat = Literal["console", "json"]
 class Settings:
     """The variable of a field is its name in capitals after `PORTICO_`. `docs/configuration.md` lists them."""
 
-    mongodb_uri: Secret | None = setting(None, "Where MongoDB is. Unset: the gateway starts one of its own.")
-    database: str = setting("portico", "The name of the database.")
-    data_dir: Path = setting(Path(".portico"), "Where the embedded MongoDB and the development secret are kept.")
-    mongod: str | None = setting(
-        None, "The `mongod` to start. Unset: the one on the PATH, else that of the extra `embedded`."
+    mongodb_uri: Secret | None = setting(
+        None, "The MongoDB connection string. Unset: the gateway starts its own MongoDB."
     )
-    driver: Driver = setting("pymongo", "`pymongo` or `motor`.")
+    database: str = setting("portico", "The name of the database.")
+    data_dir: Path = setting(Path(".portico"), "The folder for the embedded MongoDB and the development secret.")
+    mongod: str | None = setting(
+        None, "The `mongod` program to start. Unset: `mongod` on the `PATH`, or else the one in the extra `embedded`."
+    )
+    driver: Driver = setting("pymongo", "The MongoDB driver: `pymongo` or `motor`.")
     read_preference: ReadPreference = setting(
         "primary",
-        "Where anonymous callers' reads may go: a MongoDB read preference. Signed-in callers read the primary.",
+        "The MongoDB read preference for anonymous callers. Signed-in callers read from the primary.",
     )
     direct_reads: bool = setting(
         True,
-        "Whether reads of the primary go straight over connections that PyMongo has made. `false`: by it.",
+        "Whether reads from the primary use PyMongo's connections directly. `false`: all reads go through PyMongo.",
     )
 
     domains: str | None = setting(
-        None, "The domains to serve, with commas between, e.g. `catalog,accounts,shop`. Unset: all that are installed."
+        None, "The domains to serve, separated by commas, for example `catalog,accounts,shop`. Unset: all installed."
     )
 
     jwt_secret: Secret | None = setting(
         None,
-        "The key of HS256 tokens, 32 bytes or more. Unset, and no JWKS either: made once, kept in the data folder.",
+        "The key of HS256 tokens, 32 bytes or more. Unset, without a JWKS URL: a generated key in the data folder.",
     )
-    jwks_url: HttpUrl | None = setting(None, "Where the public keys of RS256 and ES256 tokens are published.")
-    jwt_issuer: str | None = setting(None, "The `iss` that tokens must have. Unset: not checked.")
-    jwt_audience: str = setting("portico", "The `aud` that tokens must have.")
+    jwks_url: HttpUrl | None = setting(None, "The URL of the public keys (JWKS) for RS256 and ES256 tokens.")
+    jwt_issuer: str | None = setting(None, "The `iss` claim that tokens must have. Unset: `iss` is not checked.")
+    jwt_audience: str = setting("portico", "The `aud` claim that tokens must have.")
 
     executor: ExecutorName = setting(
-        "compiled", "`compiled`: operations run as plans; `reference`: by graphql-core, field by field."
+        "compiled", "`compiled`: operations run as compiled plans. `reference`: graphql-core runs them field by field."
     )
-    max_body_bytes: int = setting(1_000_000, "The largest body of a request, in bytes.")
-    max_upload_bytes: int = setting(52_428_800, "The largest file of an upload, in bytes.")
-    max_tokens: int = setting(4_000, "The most lexical tokens of an operation's text.")
-    max_depth: int = setting(20, "The most levels of fields of an operation.")
-    max_cost: int = setting(50_000, "The most fields that an operation may come to answer, by its page sizes.")
-    cached_operations: int = setting(1_000, "How many parsed operations a worker keeps.")
+    max_body_bytes: int = setting(1_000_000, "The largest request body, in bytes.")
+    max_upload_bytes: int = setting(52_428_800, "The largest file in an upload, in bytes.")
+    max_tokens: int = setting(4_000, "The most lexical tokens in a GraphQL document.")
+    max_depth: int = setting(20, "The most levels of nested fields in an operation.")
+    max_cost: int = setting(50_000, "The highest cost of an operation: about how many fields it can return.")
+    cached_operations: int = setting(1_000, "The most parsed operations in the cache of a worker.")
     cors_origins: str | None = setting(
-        None, "Origins of web pages that may ask the gateway, with commas between; `*` for any. Unset: its own alone."
+        None, "Origins of web pages that can call the gateway, separated by commas. `*`: any. Unset: only its own."
     )
-    operation_seconds: int = setting(60, "How long one operation may take as a whole, before it is given up.")
-    upload_seconds: int = setting(600, "How long an operation with files may take as a whole.")
-    upload_stall_seconds: int = setting(30, "How long an upload may bring nothing before it is given up.")
-    database_seconds: int = setting(30, "How long one command may take, with its retries, before it is given up.")
-    stop_seconds: int = setting(10, "How long requests under way may take to finish once the gateway stops.")
-    jobs: bool = setting(True, "Whether the gateway runs the jobs, too. `false`: leave them to `portico worker`.")
-    job_seconds: float = setting(5.0, "The pause between two turns of a job.")
+    operation_seconds: int = setting(60, "Seconds until an operation times out.")
+    upload_seconds: int = setting(600, "Seconds until an operation with files times out.")
+    upload_stall_seconds: int = setting(30, "Seconds until an upload times out if the client sends no data.")
+    database_seconds: int = setting(30, "Seconds until a MongoDB command times out, including its retries.")
+    stop_seconds: int = setting(10, "Seconds for requests in flight to finish when the gateway stops.")
+    jobs: bool = setting(True, "Whether the gateway also runs the jobs. `false`: only `portico worker` runs them.")
+    job_seconds: float = setting(5.0, "Seconds between two runs of a job, if the first run found nothing to do.")
 
     graphiql: Explorer = setting(
-        "on", "`on`: GraphiQL from the gateway's own files; `cdn`: from a public CDN; `off`: none, as in production."
+        "on", "`on`: GraphiQL from the gateway's own files. `cdn`: from a public CDN. `off`: none, for production."
     )
     show_plans: bool = setting(
-        False, "Whether a request may ask for the plan of its operation: in `extensions.plan`. For development."
+        False, "Whether a request can get the plan of its operation in `extensions.plan`. For development."
     )
     demo: bool = setting(
-        False, "Whether GraphiQL comes with a token that may do everything, on this machine only. For a demo alone."
+        False, "Whether GraphiQL has a token with all permissions, on this machine only. For demos only."
     )
-    log_level: LogLevel = setting("info", "`debug`, `info`, `warning` or `error`.")
-    log_format: LogFormat = setting("console", "`console` for people, `json` for machines.")
+    log_level: LogLevel = setting("info", "The lowest level to log: `debug`, `info`, `warning` or `error`.")
+    log_format: LogFormat = setting("console", "The log format: `console` for people, `json` for programs.")
 
-    max_operations: int = setting(100, "The most operations under way on one WebSocket.")
+    max_operations: int = setting(100, "The most operations in flight on one WebSocket.")
     max_waiting_events: int = setting(
-        1_000, "How many events of a subscription may wait for a slow client, before it is dropped."
+        1_000, "The most events of a subscription that can wait for a slow client before the gateway drops the client."
     )
-    init_seconds: float = setting(5.0, "How long a WebSocket may take for its first message, `connection_init`.")
-    send_seconds: float = setting(10.0, "How long a client may take for a message of a stream, before it is dropped.")
+    init_seconds: float = setting(5.0, "Seconds for a WebSocket client to send its first message, `connection_init`.")
+    send_seconds: float = setting(
+        10.0, "Seconds until the gateway drops a client that does not receive a message of a stream."
+    )
     keep_alive_seconds: float = setting(
-        15.0, "The pause between signs of life: a ping on a WebSocket, a comment among server-sent events."
+        15.0, "Seconds between keep-alive messages: pings on a WebSocket, comments in server-sent events."
     )
 
     # Where the settings of domains are read from, and those that were read.

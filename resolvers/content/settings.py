@@ -9,7 +9,7 @@ from portico.resolvers.configuration import HttpUrl, setting
 
 @dataclass(frozen=True)
 class ContentSettings:
-    max_photo_pixels: int = setting(50_000_000, "The most pixels of a photo; of a moving one, of all its frames.")
+    max_photo_pixels: int = setting(50_000_000, "The most pixels in a photo. For an animation: in all frames together.")
     site_url: HttpUrl | None = setting(
-        None, "Where the pages of the site are: links in feeds begin with it. Unset: where the gateway itself is."
+        None, "The URL of the site. Links in feeds begin with it. Unset: the URL of the gateway."
     )

@@ -10,12 +10,12 @@ from portico.resolvers.configuration import HttpUrl, Secret, setting
 
 @dataclass(frozen=True)
 class ShopSettings:
-    cart_seconds: int = setting(14_400, "How long an idle cart keeps its items.")
+    cart_seconds: int = setting(14_400, "Seconds until an idle cart expires and releases its items.")
     payment_url: HttpUrl | None = setting(
-        None, "Where the payment provider is. Unset: tokens are not taken, and carts are paid by account alone."
+        None, "The URL of the payment provider. Unset: callers can pay only by account, not by token."
     )
-    payment_key: Secret | None = setting(None, "The bearer token that the payment provider asks for.")
-    payment_seconds: float = setting(10.0, "How long the payment provider may take for an answer, with retries.")
+    payment_key: Secret | None = setting(None, "The bearer token for the payment provider.")
+    payment_seconds: float = setting(10.0, "Seconds until a call to the payment provider times out, including retries.")
 
     @property
     def cart_lasts(self) -> timedelta:
