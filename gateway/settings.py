@@ -122,7 +122,9 @@ class Settings:
         return cls(**_values(cls, ours), environ=ours)
 
     def of(self, kind: type[T]) -> T:
-        """The settings of a domain, by their type. Raises SettingsError, which names the variable."""
+        """The settings of a domain, by their type, or these. Raises SettingsError, which names the variable."""
+        if isinstance(self, kind):
+            return self
         found: T = self.slices[kind] if kind in self.slices else kind(**_values(kind, self.environ))
         return found
 

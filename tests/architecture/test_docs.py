@@ -18,7 +18,7 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 import typer
@@ -36,7 +36,7 @@ from rich.console import Console
 from portico.gateway.cli import commands as cli
 from portico.gateway.cli import data as cli_data
 from portico.gateway.demo import demo_token
-from portico.gateway.settings import PREFIX, Settings
+from portico.gateway.settings import PREFIX, Settings, declared
 from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.roles import Role
 from tests.support.domains import DOMAINS, INVARIANTS, SCHEMA
@@ -346,7 +346,8 @@ def test_make_targets_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", TEXTS, ids=ids(TEXTS))
 def test_settings_exist(page: Path) -> None:
-    known = {PREFIX + name.upper() for name in get_type_hints(Settings)}
+    kinds = (Settings, *(domain.settings for domain in DOMAINS.all if domain.settings is not None))
+    known = {variable for kind in kinds for variable, _ in declared(kind)}
     assert set(re.findall(rf"\b{PREFIX}[A-Z_]+\b", page.read_text())) <= known
 
 

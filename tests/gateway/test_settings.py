@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from pathlib import Path
@@ -10,11 +9,15 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from portico.gateway.settings import PREFIX, Settings, SettingsError, kept_secret
+from portico.gateway.settings import Settings, SettingsError, declared, kept_secret
 from portico.resolvers.configuration import Secret
+from tests.support.domains import DOMAINS
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
-FIELDS = {PREFIX + field.name.upper(): field for field in dataclasses.fields(Settings)}
+SLICES = [domain.settings for domain in DOMAINS.all if domain.settings is not None]
+# By the name of the variable: the class that declares the setting, and its field.
+OWNERS: dict[str, type] = {variable: kind for kind in (Settings, *SLICES) for variable, _ in declared(kind)}
+FIELDS = {variable: field for kind in (Settings, *SLICES) for variable, field in declared(kind)}
 GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_MONGODB_URI": ("mongodb://user:password@host/", Secret("mongodb://user:password@host/")),
     "PORTICO_DATABASE": ("shop", "shop"),
@@ -59,9 +62,14 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_LOG_LEVEL": ("warning", "warning"),
     "PORTICO_LOG_FORMAT": ("json", "json"),
 }
-TYPES = get_type_hints(Settings)
-CHOICES = {name: get_args(kind) for name, field in FIELDS.items() if get_origin(kind := TYPES[field.name]) is Literal}
-NUMBERS = [name for name, field in FIELDS.items() if field.type in {"int", "float"}]
+TYPES = {name: get_type_hints(OWNERS[name])[field.name] for name, field in FIELDS.items()}
+CHOICES = {name: get_args(kind) for name, kind in TYPES.items() if get_origin(kind) is Literal}
+NUMBERS = [name for name, kind in TYPES.items() if kind in {int, float}]
+
+
+def read(name: str, environment: dict[str, str]) -> Any:
+    """The settings of the gateway or of a domain, whichever have this one."""
+    return Settings.from_env(environment).of(OWNERS[name])
 
 
 def test_without_any_variable_all_are_at_their_defaults() -> None:
@@ -73,35 +81,35 @@ def test_without_any_variable_all_are_at_their_defaults() -> None:
 def test_each_setting_is_read_from_its_variable(name: str) -> None:
     text, value = GOOD[name]
 
-    found = Settings.from_env({name: text})
+    found = read(name, {name: text})
 
-    assert found == dataclasses.replace(Settings(), **{FIELDS[name].name: value})
+    assert found == OWNERS[name](**{FIELDS[name].name: value})
     assert type(getattr(found, FIELDS[name].name)) is type(value)
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_an_empty_variable_is_as_good_as_none(name: str) -> None:
-    assert Settings.from_env({name: ""}) == Settings()
+    assert read(name, {name: ""}) == OWNERS[name]()
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1e", "nan", "inf", "-inf", " ", "0x10", "1,000", "9" * 5000])
 def test_a_number_must_be_one_above_zero(name: str, text: str) -> None:
     with pytest.raises(SettingsError, match=rf"^{name} must be a number above zero, and is '.+'\.$"):
-        Settings.from_env({name: text})
+        read(name, {name: text})
 
 
-@pytest.mark.parametrize("name", [name for name in NUMBERS if FIELDS[name].type == "int"])
+@pytest.mark.parametrize("name", [name for name in NUMBERS if TYPES[name] is int])
 def test_a_whole_number_has_no_fraction(name: str) -> None:
     with pytest.raises(SettingsError, match=rf"^{name} must be"):
-        Settings.from_env({name: "1.5"})
+        read(name, {name: "1.5"})
 
 
 @pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.parametrize("text", ["other", "ON", " "])
 def test_a_choice_must_be_one_of_those_there_are(name: str, text: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        Settings.from_env({name: text})
+        read(name, {name: text})
 
     assert str(caught.value) == f"{name} must be one of {', '.join(CHOICES[name])}, and is {text!r}."
 
@@ -130,10 +138,10 @@ def test_a_url_is_one_of_the_web(text: str) -> None:
 def test_only_the_name_of_a_file_may_be_other_than_utf8(name: str) -> None:
     environment = {name: GOOD[name][0] + os.fsdecode(b"\xff")}
     if isinstance(GOOD[name][1], Path):
-        assert bytes(Settings.from_env(environment).data_dir).endswith(b"\xff")
+        assert bytes(read(name, environment).data_dir).endswith(b"\xff")
     else:
         with pytest.raises(SettingsError, match=rf"^{name} is not UTF-8\.$"):
-            Settings.from_env(environment)
+            read(name, environment)
 
 
 def test_a_variable_that_is_nearly_a_setting_is_told_of() -> None:
@@ -195,7 +203,7 @@ def test_a_kept_secret_that_cannot_be_used_is_told(tmp_path: Path, content: byte
 def test_every_setting_is_in_the_documentation_with_its_default() -> None:
     rows = re.findall(r"^\| `(PORTICO_\w+)` \| (.*?) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
 
-    assert rows == [(name, shown(field.default), field.metadata["doc"]) for name, field in FIELDS.items()]
+    assert sorted(rows) == sorted((name, shown(field.default), field.metadata["doc"]) for name, field in FIELDS.items())
 
 
 def shown(default: object) -> str:
