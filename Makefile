@@ -5,14 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 GRAPHIQL := gateway/pages/static/graphiql/index.html
-# What sends every kind of command, and runs every kind of field; `make soak` runs all tests so.
-OTHERS := $(addprefix tests/,accounts/test_accounts.py catalog/test_catalog_facets.py \
+# All tests, or those of one domain.
+TESTS := tests/$(if $(DOMAIN),$(DOMAIN)/)
+# Tests that send every kind of command and run every kind of field. `make soak` runs all tests on the other driver.
+OTHERS := $(filter $(TESTS)%,$(addprefix tests/,accounts/test_accounts.py catalog/test_catalog_facets.py \
 	catalog/test_catalog_search.py catalog/test_categories.py catalog/test_products.py content/test_content.py \
 	content/test_content_edits.py content/test_photo_crashes.py content/test_photo_keys.py content/test_photos.py \
 	content/test_thumbnails.py gateway/test_budgets.py gateway/test_faults.py gateway/test_idempotency.py \
 	gateway/test_import_files.py gateway/test_imports.py gateway/test_index_creation.py \
 	gateway/test_leases_and_jobs.py gateway/test_live.py gateway/test_nodes.py gateway/test_paging.py \
-	gateway/test_upgrades.py shop/test_carts.py)
+	gateway/test_upgrades.py shop/test_carts.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format schema bench graphiql lock soak clean
@@ -23,9 +25,9 @@ help: ## List the commands.
 demo: $(INSTALLED) graphiql ## Serve a record and film shop from an embedded MongoDB.
 	@$(BIN)/portico demo $(DEMO)
 
-test: $(INSTALLED) graphiql ## Run the tests, on both drivers and both executors.
-	@$(BIN)/pytest -q -n auto $(TEST)
-	@$(BIN)/pytest -q -n auto --driver motor --executor reference $(OTHERS)
+test: $(INSTALLED) graphiql ## Run the tests, on both drivers and both executors; DOMAIN=shop: those of a domain.
+	@$(BIN)/pytest -q -n auto $(TESTS) $(TEST)
+	@$(if $(OTHERS),$(BIN)/pytest -q -n auto --driver motor --executor reference $(OTHERS))
 
 lint: $(INSTALLED) ## Check the form, the style and the types.
 	$(BIN)/ruff format --check .

@@ -35,6 +35,7 @@ from rich.console import Console
 
 from portico.gateway.cli import commands as cli
 from portico.gateway.cli import data as cli_data
+from portico.gateway.cli import importing
 from portico.gateway.demo import demo_token
 from portico.gateway.settings import PREFIX, Settings, declared
 from portico.resolvers.shop.settings import ShopSettings
@@ -333,7 +334,11 @@ def test_commands_exist(page: Path) -> None:
     for code in code_in(page):
         for name, rest in re.findall(r"(?:^|[\s/])portico ([a-z][a-z-]*)\b([^|;&>#]*)", code):
             assert name in group.commands, code
-            known = {option for parameter in group.commands[name].params for option in parameter.opts} | {"--help"}
+            command = group.commands[name]
+            if name == "import" and rest.split():
+                command = importing.command(rest.split()[0])
+                assert command is not None, code
+            known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
             assert set(re.findall(r"--[a-z-]+", rest)) <= known, code
 
 

@@ -30,6 +30,7 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_JWKS_URL": ("https://issuer.example/keys", "https://issuer.example/keys"),
     "PORTICO_JWT_ISSUER": ("https://issuer.example", "https://issuer.example"),
     "PORTICO_JWT_AUDIENCE": ("shop", "shop"),
+    "PORTICO_DOMAINS": ("catalog,shop", "catalog,shop"),
     "PORTICO_EXECUTOR": ("reference", "reference"),
     "PORTICO_MAX_BODY_BYTES": ("2000000", 2_000_000),
     "PORTICO_MAX_UPLOAD_BYTES": ("1000", 1_000),
