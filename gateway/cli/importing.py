@@ -45,7 +45,7 @@ def _importers() -> Mapping[str, Importer]:
 
 def _command(name: str, importer: Importer) -> Any:
     cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    cli.command(name=name, help=_ABOUT.format(name=name))(_runner(name, importer))
+    cli.command(name=name, help=_ABOUT.format(name=name), short_help=f"Import {name}.")(_runner(name, importer))
     return typer.main.get_command(cli)
 
 
