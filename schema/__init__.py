@@ -10,7 +10,7 @@ from strawberry.schema.config import StrawberryConfig
 
 from portico.resolvers.domains import Domains
 
-from .assembly import AssembledSchema, additions_of
+from .assembly import AssembledSchema, additions_of, require_rules
 from .context import Info, core
 from .errors import HANDLERS
 from .fields import costs
@@ -61,8 +61,10 @@ class Subscription:
 def create_schema(domains: Domains) -> strawberry.Schema:
     """The schema of these domains, its document-backed fields ready to read documents.
 
-    Raises:   InvalidDomains, NotKeepable (a mutation has an answer that cannot be kept for its idempotency key).
+    Raises:   InvalidDomains (e.g. a kind has no rule of visibility), NotKeepable (a mutation has an answer that cannot
+              be kept for its idempotency key).
     """
+    require_rules(domains)
     additions = additions_of(domains)
     schema = AssembledSchema(
         additions=additions,

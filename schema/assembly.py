@@ -32,6 +32,17 @@ class AssembledSchema(strawberry.Schema):
         return [*type_definition.fields, *added.values()]
 
 
+def require_rules(domains: Domains) -> None:
+    """Raises InvalidDomains for a kind that does not say who may see its objects."""
+    for domain in domains.all:
+        for kind in domain.kinds:
+            if not kind.has_rule:
+                raise InvalidDomains(
+                    f"{domains.source_of(domain.name)} declares the kind {kind.name} without a rule of visibility. "
+                    "Give it `visible_to` (`everybody`, if all callers may see its objects) or `within`."
+                )
+
+
 def additions_of(domains: Domains) -> dict[str, list[StrawberryField]]:
     """The fields that domains add, by the name of the type. Raises InvalidDomains where two add the same one."""
     found: dict[str, list[StrawberryField]] = {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import strawberry
@@ -15,7 +15,7 @@ from portico.resolvers.paging import Key, Listing, Page, decode_cursor, page_siz
 
 from .context import Context, Info, core
 from .fields import computed
-from .nodes import KINDS, types_of
+from .nodes import KINDS, Kind, types_of, visible_of
 from .selections import Selection, kept, selection_of
 
 T = TypeVar("T")
@@ -82,6 +82,10 @@ class Paged:
     """A kind of object that is listed in pages: `pages` makes the batched read of them.
 
     `name` is what the names of its connection and its edge begin with, where that is not the kind's.
+
+    A listing filters in its query what the caller may not see. The rule of the kind is checked nevertheless: rows that
+    it hides are left out, and those behind them fill up the page. So a listing that does not filter shows no hidden
+    row, but it reads them, and `hasNextPage` is true where only hidden rows follow a full page.
     """
 
     kind: str
@@ -116,11 +120,53 @@ class Paged:
         projection = self.projection(core(info))
         db: Database = context.reading
 
+        def read(after: Key | None) -> BatchRead[Listing, Page]:
+            return self.pages(db, first=size, after=after, projection=projection)
+
+        kind = KINDS[self.kind]
         name = ("pages", self.name or self.kind, size, key, None if projection is None else tuple(projection))
-        loader = context.loader(name, lambda: self.pages(db, first=size, after=key, projection=projection))
+        loader = context.loader(name, lambda: read(key) if kind.is_open else _Visible(context, kind, read, size, key))
         page = (await loader.load_all((listing,)))[listing]
+        if isinstance(page, Exception):
+            raise page
         assert isinstance(page, Page)
         return page
+
+
+@dataclass(frozen=True)
+class _Visible:
+    """A batched read of pages that leaves out rows that the caller may not see. `read` makes the read after a key."""
+
+    context: Context
+    kind: Kind
+    read: Callable[[Key | None], BatchRead[Listing, Page]]
+    size: int
+    after: Key | None
+
+    async def __call__(self, listings: Sequence[Listing]) -> Mapping[Listing, Any]:
+        pages = await self.read(self.after)(listings)
+        rows = {(listing, index): row for listing in pages for index, row in enumerate(pages[listing].documents)}
+        visible = await visible_of(self.context, self.kind, rows)
+        found: dict[Listing, Any] = {}
+        for listing, page in pages.items():
+            shown = [visible[place] for index in range(len(page.documents)) if (place := (listing, index)) in visible]
+            error = next((row for row in shown if isinstance(row, Exception)), None)
+            whole = len(shown) == len(page.documents)
+            found[listing] = error or (page if whole else await self._filled(listing, page, shown))
+        return found
+
+    async def _filled(self, listing: Listing, page: Page, shown: list[Document]) -> Page | Exception:
+        """The page with these rows, and with rows from behind it for those that are hidden."""
+        behind = page
+        while behind.has_next and len(shown) <= self.size:
+            after = listing.sort.key_of(behind.documents[-1])
+            behind = (await self.read(after)([listing]))[listing]
+            visible = await visible_of(self.context, self.kind, dict(enumerate(behind.documents)))
+            for row in visible.values():
+                if isinstance(row, Exception):
+                    return row
+            shown += [visible[index] for index in sorted(visible)]
+        return replace(page, documents=shown[: self.size], has_next=len(shown) > self.size)
 
 
 def _object_type(selection: Selection, name: str) -> GraphQLObjectType:

@@ -65,7 +65,7 @@ class Context:
 
     `db` reads from the primary; `reading` may read from secondaries, for what anybody may see.
     `selections` is kept with the parsed operation, for all its requests. `resources` are the settings and services of
-    the domains.
+    the domains. `seen` names objects that the caller may see, by their kinds and their keys as text.
     """
 
     db: Database
@@ -78,12 +78,17 @@ class Context:
     resources: Resources
     live: Live
     loaders: Loaders = field(default_factory=Loaders)
+    seen: set[tuple[str, str]] = field(default_factory=set)
     operation_id: str = ""
     is_write: bool = False
 
     def take_turn(self) -> None:
-        """Makes the current time the operation's. A mutation calls it when its turn comes."""
+        """Makes the current time the operation's. A mutation calls it when its turn comes.
+
+        What the caller could see before is checked again.
+        """
         self.now = self.clock()
+        self.seen = set()
 
     @property
     def sees_until(self) -> datetime | None:

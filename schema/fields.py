@@ -60,11 +60,16 @@ class Computed:
 
 @dataclass(frozen=True)
 class Related:
-    """Other documents, by the keys at a path; with `many` a list of them, without those that are gone."""
+    """Other documents, by the keys at a path; with `many` a list of them, without those that are gone.
+
+    A document that the caller may not see by the rule of its kind counts as gone. With `discloses` the relation shows
+    it nevertheless: a caller who sees the object with the keys may see what they lead to.
+    """
 
     kind: str
     path: str
     many: bool
+    discloses: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,9 +123,15 @@ def computed(function: Getter, *needs: str, length: Length | None = None, descri
 
 
 def related(
-    kind: str, path: str, *, many: bool = False, length: Length | None = None, description: str | None = None
+    kind: str,
+    path: str,
+    *,
+    many: bool = False,
+    discloses: bool = False,
+    length: Length | None = None,
+    description: str | None = None,
 ) -> Any:
-    metadata = {_SOURCE: Related(kind, path, many), **costs(length=length)}
+    metadata = {_SOURCE: Related(kind, path, many, discloses), **costs(length=length)}
     return strawberry.field(metadata=metadata, description=description)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import strawberry
@@ -13,14 +13,17 @@ from graphql import (
     GraphQLInputField,
     GraphQLInputObjectType,
     GraphQLInterfaceType,
+    GraphQLNonNull,
     GraphQLObjectType,
     Undefined,
     parse_const_value,
 )
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 
+from portico.resolvers.errors import NotFound
+
 from .fields import Computed, Related, Source, Stored, declaration_of, getter
-from .nodes import KINDS, KindDocument, load
+from .nodes import KINDS, KindDocument, loader_of, projection_of
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 # The extension of an interface whose documents tell their type by themselves: the function that reads it.
@@ -57,7 +60,7 @@ def _install_field(field: GraphQLField) -> None:
         case Computed(function=function):
             field.resolve = _reader(function)
         case Related():
-            field.resolve = _related(declared)
+            field.resolve = _related(declared, is_required=isinstance(field.type, GraphQLNonNull))
         case _:
             pass
 
@@ -80,19 +83,31 @@ def _reader(read: Callable[[Source], Any]) -> Callable[[Source, Any], Any]:
     return resolve
 
 
-def _related(declared: Related) -> Callable[[Source, Any], Any]:
+def _related(declared: Related, *, is_required: bool) -> Callable[[Source, Any], Any]:
     read_keys = getter(declared.path, [] if declared.many else None)
 
-    async def resolve_many(source: Source, info: Any) -> Any:
+    def load(info: Any, key: Any) -> Awaitable[Any]:
         kind = KINDS[declared.kind]
-        answers = [load(info, kind, key) for key in read_keys(source)]
+        return loader_of(kind, projection_of(info, kind), discloses=declared.discloses)(info.context).load(key)
+
+    async def resolve_many(source: Source, info: Any) -> Any:
+        answers = [load(info, key) for key in read_keys(source)]
         return [document for answer in answers if (document := await answer) is not None]
 
     def resolve_one(source: Source, info: Any) -> Any:
         key = read_keys(source)
-        return None if key is None else load(info, KINDS[declared.kind], key)
+        if key is None:
+            return None
+        return _required(load(info, key), declared.kind) if is_required else load(info, key)
 
     return resolve_many if declared.many else resolve_one
+
+
+async def _required(answer: Awaitable[Any], kind: str) -> Any:
+    document = await answer
+    if document is None:
+        raise NotFound(kind)
+    return document
 
 
 def _install_interface(interface: GraphQLInterfaceType) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import urlsafe_b64decode
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,15 +28,29 @@ class Node:
     id: strawberry.ID = strawberry.field(description="Globally unique and opaque.")
 
 
+Rule = Callable[[Source, Context], bool]
+# An object that others belong to: its kind, and its key as text.
+Holder = tuple[str, str]
+
+
+def everybody(_document: Source, _context: Context) -> bool:
+    """The rule of a kind whose documents every caller may see."""
+    return True
+
+
 @dataclass(frozen=True)
 class Kind:
     """One kind of object that has a global id.
 
     `path` is where its documents hold the key, `parse` makes a key of its text and raises ValueError, `read` makes
-    the batch read by key. A kind with several types tells them apart by `type_name`. `visible_to` tells whether the
-    caller of an operation may know of the document by its id; `within` names the kind and the key, as text, of what it
-    belongs to: who may not know of that may not know of the document, either. All three read `discriminator`.
-    `find_gone` finds a document that an operation has removed, for the answer to a repeated call.
+    the batch read by key. A kind with several types tells them apart by `type_name`.
+
+    The rule of visibility has two parts, and a kind declares at least one of them. `visible_to` tells whether a caller
+    may see a document; it is `everybody` where all callers may. `within` names the object that a document belongs to,
+    by its kind and its key as text: a caller who may not see that object does not see the document, either.
+
+    `type_name`, `visible_to` and `within` read the paths in `discriminator`. `find_gone` finds a document that an
+    operation has removed, for the answer to a repeated call.
     """
 
     name: str
@@ -46,9 +60,18 @@ class Kind:
     types: tuple[str, ...]
     type_name: Callable[[Source], str]
     discriminator: tuple[str, ...] = ()
-    visible_to: Callable[[Source, Context], bool] = lambda _document, _context: True
-    within: Callable[[Source], tuple[str, str]] | None = None
+    visible_to: Rule | None = None
+    within: Callable[[Source], Holder] | None = None
     find_gone: Callable[[Database, Any, str], Awaitable[Document | None]] | None = None
+
+    @property
+    def has_rule(self) -> bool:
+        return self.visible_to is not None or self.within is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every caller sees every document. Reads of such a kind check nothing."""
+        return self.visible_to is everybody and self.within is None
 
 
 # Those that this process serves, by their names.
@@ -120,22 +143,52 @@ def projection_of(info: Any, kind: Kind) -> Projection | None:
 
 
 def load(info: Any, kind: Kind, key: Any) -> Awaitable[Document | None]:
-    """The document with this key, with what the selection needs; batched with its siblings."""
-    return _loader(info, kind).load(key)
+    """The document with this key, with what the selection needs; batched with its siblings.
+
+    None where there is none that the caller may see. Where its rule fails on the document, that error is the value,
+    which an executor raises.
+    """
+    return loader_of(kind, projection_of(info, kind))(info.context).load(key)
 
 
 async def load_one(info: Any, kind: Kind, key: Any) -> Document | None:
     """As `load`, for a field that asks for one document and no more: where it is alone, it is read at once."""
-    return (await _loader(info, kind).load_all((key,))).get(key)
+    found = await loader_of(kind, projection_of(info, kind))(info.context).load_all((key,))
+    return _without_error(found.get(key))
 
 
-def _loader(info: Any, kind: Kind) -> Loader[Any, Document]:
-    return _loader_of(info.context, kind, projection_of(info, kind))
+async def require(info: Any, kind: Kind, key: Any) -> Document:
+    """As `load`, for a field that cannot be null. Raises NotFound where there is nothing that the caller may see."""
+    document = _without_error(await load(info, kind, key))
+    if document is None:
+        raise NotFound(kind.name)
+    return document
 
 
-def _loader_of(context: Context, kind: Kind, projection: Projection | None) -> Loader[Any, Document]:
-    name = (kind.name, None if projection is None else tuple(projection))
-    return context.loader(name, lambda: kind.read(context.reading, projection))
+def loader_of(
+    kind: Kind, projection: Projection | None, *, discloses: bool = False
+) -> Callable[[Context], Loader[Any, Document]]:
+    """A function that finds a request's loader of these documents, without those that the caller may not see.
+
+    With `discloses` the loader reads all of them.
+    """
+    paths = None if projection is None else tuple(projection)
+    if discloses or kind.is_open:
+        name: Hashable = (kind.name, paths)
+        return lambda context: context.loader(name, lambda: kind.read(context.reading, projection))
+    checked: Hashable = ("visible", kind.name, paths)
+    return lambda context: context.loader(checked, lambda: _visible_read(context, kind, projection))
+
+
+def _visible_read(context: Context, kind: Kind, projection: Projection | None) -> BatchRead[Any, Any]:
+    read = kind.read(context.reading, projection)
+
+    async def read_visible(keys: Sequence[Any]) -> Mapping[Any, Any]:
+        found = await visible_of(context, kind, await read(keys))
+        context.seen.update((kind.name, str(key)) for key, one in found.items() if not isinstance(one, Exception))
+        return found
+
+    return read_visible
 
 
 async def find_node(info: Any, global_id: str) -> KindDocument | None:
@@ -148,22 +201,76 @@ async def find_node(info: Any, global_id: str) -> KindDocument | None:
         shown = global_id if len(global_id) <= 60 else f"{global_id[:60]}…"  # noqa: PLR2004
         raise GraphQLError(f"{shown!r} is not an id.", extensions={"code": "BAD_USER_INPUT"}) from None
     document = await load_one(info, kind, key)
-    if document is None or not await is_visible(info.context, kind, document):
-        return None
-    return KindDocument(kind, document)
+    return None if document is None else KindDocument(kind, document)
 
 
 async def is_visible(context: Context, kind: Kind, document: Source) -> bool:
-    """Whether the caller may know of the document, and of all that it belongs to."""
-    while kind.visible_to(document, context):
-        if kind.within is None:
-            return True
-        name, text = kind.within(document)
+    """Whether the caller may see the document, and everything that it belongs to.
+
+    The context remembers an object that they may see. What belongs to it then needs no read to be checked.
+    """
+    is_seen = _without_error((await visible_of(context, kind, {None: document})).get(None)) is not None
+    if is_seen and kind.path in document:
+        context.seen.add((kind.name, str(document[kind.path])))
+    return is_seen
+
+
+async def visible_of(context: Context, kind: Kind, documents: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Those of the documents that the caller may see, by their keys; one read for each level of what they belong to.
+
+    In place of a document that its rule fails on stands the error: the others are not to blame.
+    """
+    found: dict[Any, Any] = {}
+    held: dict[Holder, list[Any]] = {}
+    for key, document in documents.items():
+        try:
+            if kind.visible_to is not None and not kind.visible_to(document, context):
+                continue
+            holder = None if kind.within is None else kind.within(document)
+            if holder is None or holder in context.seen:
+                found[key] = document
+            else:
+                held.setdefault(holder, []).append(key)
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is the error of this document
+            found[key] = error
+    if held:
+        holders = await _visible_holders(context, held)
+        for holder, keys in held.items():
+            if holder in holders:
+                wrong = holders[holder]
+                found.update((key, documents[key] if wrong is None else wrong) for key in keys)
+    return found
+
+
+async def _visible_holders(context: Context, holders: Iterable[Holder]) -> dict[Holder, Exception | None]:
+    """The holders that the caller may see, with None, and those whose rule fails, with the error."""
+    found: dict[Holder, Exception | None] = {}
+    by_kind: dict[str, dict[Any, Holder]] = {}
+    for holder in holders:
+        name, text = holder
+        try:
+            key = KINDS[name].parse(text)
+        except (KeyError, ValueError):
+            # There is no such object, or its domain is not served.
+            continue
+        except Exception as error:  # noqa: BLE001 - as above
+            found[holder] = error
+        else:
+            by_kind.setdefault(name, {})[key] = holder
+    for name, wanted in by_kind.items():
         kind = KINDS[name]
-        key = kind.parse(text)
-        loader = _loader_of(context, kind, dict.fromkeys((kind.path, *kind.discriminator), 1))
-        above = (await loader.load_all((key,))).get(key)
-        if above is None:
-            return False
-        document = above
-    return False
+        projection = dict.fromkeys((kind.path, *kind.discriminator), 1)
+        documents = await loader_of(kind, projection, discloses=True)(context).load_all(wanted)
+        there = {key: document for key in wanted if (document := documents.get(key)) is not None}
+        for key, shown in (await visible_of(context, kind, there)).items():
+            found[wanted[key]] = shown if isinstance(shown, Exception) else None
+    context.seen.update(holder for holder, error in found.items() if error is None)
+    return found
+
+
+def _without_error(found: Any) -> Document | None:
+    """The document, or None. Raises the error that its rule failed with."""
+    if isinstance(found, Exception):
+        raise found
+    document: Document | None = found
+    return document

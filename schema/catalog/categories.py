@@ -18,7 +18,7 @@ from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, U
 from portico.schema.fields import Source, reads, related, stored
 from portico.schema.inputs import After, First, described, idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
-from portico.schema.nodes import Kind, Node, key_in, node_id, projection_of
+from portico.schema.nodes import Kind, Node, everybody, key_in, node_id, projection_of
 from portico.schema.roles import Role
 
 from .products import DEFAULT_PRODUCTS, Filter, Order, ProductConnection, ProductSort, product_page
@@ -32,6 +32,7 @@ CATEGORY = Kind(
     read=loaders.by_id,
     types=("Category",),
     type_name=lambda _document: "Category",
+    visible_to=everybody,
 )
 _PAGED = Paged("Category", loaders.pages)
 

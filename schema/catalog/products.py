@@ -17,7 +17,7 @@ from portico.schema.context import Info, core
 from portico.schema.fields import MAX_COSTLY, Source, computed, costs, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.money import Money
-from portico.schema.nodes import Kind, Node, load_one, node_id
+from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
 from portico.schema.scalars import JSON, BigInt
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ PRODUCT = Kind(
     types=("AudioAlbum", "Film", "GeneralProduct"),
     type_name=_type_name,
     discriminator=("type",),
+    visible_to=everybody,
 )
 _PAGED = Paged("Product", loaders.pages)
 

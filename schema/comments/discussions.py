@@ -23,7 +23,7 @@ from portico.schema.context import Context, Info, core
 from portico.schema.fields import Source, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.markdown import comment_html
-from portico.schema.nodes import KINDS, Kind, KindDocument, Node, is_visible, load, node_id, projection_of
+from portico.schema.nodes import KINDS, Kind, KindDocument, Node, is_visible, load, node_id, projection_of, require
 
 DEFAULT_COMMENTS = 20
 # Characters. Longer texts are rendered beside the event loop.
@@ -133,8 +133,7 @@ class Discussion(Node):
     @staticmethod
     async def subject(root: strawberry.Parent[Source], info: Info) -> Node:
         kind = KINDS[root["subject"]["kind"]]
-        document = await load(core(info), kind, kind.parse(root["subject"]["key"]))
-        return cast("Node", None if document is None else KindDocument(kind, document))
+        return cast("Node", KindDocument(kind, await require(core(info), kind, kind.parse(root["subject"]["key"]))))
 
     @reads(
         "_id",
@@ -188,6 +187,9 @@ def discussed(kind: Kind) -> type | None:
         )
         @staticmethod
         async def discussion(root: strawberry.Parent[Source], info: Info) -> Discussion | None:
+            # What is discussed is at hand, so that the discussion needs no read of it to be visible.
+            if not await is_visible(info.context, kind, root):
+                return None
             keys = discussions.discussion_ids(kind.name, str(root[kind.path]), root["_id"])
             # Both are asked for before the first is waited for, so they come by one command.
             found = [await later for later in [load(core(info), DISCUSSION, key) for key in keys]]

@@ -127,6 +127,8 @@ class CommentMutation:
             subject=caller.subject,
             now=info.context.now,
         )
+        if not await is_visible(info.context, DISCUSSION, opened):
+            raise errors.NotFound(kind, key)
         return DiscussionPayload(discussion=cast("Discussion", opened))
 
     @mutation(description="Posts a comment, or a reply to one. For callers with a token.")

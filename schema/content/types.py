@@ -22,7 +22,7 @@ from portico.schema.context import Info, core
 from portico.schema.fields import Source, computed, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.markdown import page_html
-from portico.schema.nodes import Kind, Node, node_id, projection_of
+from portico.schema.nodes import Kind, Node, is_visible, node_id, projection_of
 
 DEFAULT_CONTENT = 20
 # Characters. Longer texts are rendered beside the event loop.
@@ -185,7 +185,7 @@ class ContentQuery:
         name = ("content by path", None if projection is None else tuple(projection))
         loader = info.context.loader(name, lambda: loaders.by_path(info.context.reading, projection))
         node = (await loader.load_all((slugs,))).get(slugs)
-        if node is None or not CONTENT.visible_to(node, info.context):
+        if node is None or not await is_visible(info.context, CONTENT, node):
             return None
         # Whatever stands below it need not ask for them.
         for key, slug in zip((*node["ancestors"], node["_id"]), slugs, strict=True):

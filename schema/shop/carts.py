@@ -22,7 +22,7 @@ from portico.schema.fields import Source, computed, related, stored
 from portico.schema.inputs import described, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Kind, Node, key_in, node_id, projection_of
+from portico.schema.nodes import Kind, Node, is_visible, key_in, node_id, projection_of
 
 _CART_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -108,8 +108,8 @@ class CartQuery:
         projection = projection_of(core(info), CART)
         name = ("Cart", None if projection is None else tuple(projection))
         cart = await info.context.loader(name, lambda: loaders.by_id(info.context.db, projection)).load(key)
-        is_visible = cart is not None and CART.visible_to(cart, info.context)
-        return cast("Cart", cart) if is_visible else None
+        is_shown = cart is not None and await is_visible(info.context, CART, cart)
+        return cast("Cart", cart) if is_shown else None
 
 
 @strawberry.type

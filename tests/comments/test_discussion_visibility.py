@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from structlog.testing import capture_logs
+
 from portico.schema.roles import Role
-from tests.support.discussions import ON_EACH, post, post_input
+from tests.support.discussions import ON_EACH, open_on_product, post, post_input
 from tests.support.harness import GatewayClient
+from tests.support.interruptions import database_of, interrupted
 
 IDS = "query ($ids: [ID!]!) { nodes(ids: $ids) { __typename id } }"
 SUBJECT = """
@@ -64,3 +68,38 @@ async def test_a_discussion_leads_to_its_subject_and_back(gateway: GatewayClient
 
     assert found["node"]["subject"] == {"__typename": "BlogEntry", "title": "Entry", "discussion": {"id": discussion}}
     assert (await gateway.data('{ content(path: "/blog") { discussion { id } } }'))["content"]["discussion"] is None
+
+
+GONE = """
+query ($id: ID!) {
+  node(id: $id) {
+    ... on Comment { text discussion { id } }
+    ... on Discussion { storage subject { ... on Product { title } } }
+  }
+  viewer { subject }
+}
+"""
+
+
+@pytest.mark.parametrize("executor", ["compiled", "reference"])
+@pytest.mark.parametrize("lost", ["discussions", "products"])
+async def test_what_is_removed_between_two_reads_of_a_query_is_not_found_and_no_fault(
+    gateway: GatewayClient, executor: str, lost: str
+) -> None:
+    gateway.state.executor.name = executor  # type: ignore[assignment]
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    comment = await post(gateway, discussion)
+    asked, path = (comment["id"], "discussion") if lost == "discussions" else (discussion, "subject")
+
+    async def remove() -> None:
+        await gateway.db[lost].delete_many({})
+
+    # The first read of it is that of the rule.
+    removing = interrupted(gateway.db, lost, "find", remove, skip=1)
+    with database_of(gateway, removing), capture_logs() as log:
+        answer = await gateway.ask(GONE, {"id": asked})
+
+    (error,) = answer.body["errors"]
+    assert answer.body["data"] == {"node": None, "viewer": {"subject": "tester"}}
+    assert (error["path"], error["extensions"]) == (["node", path], {"code": "NOT_FOUND"})
+    assert log == []

@@ -28,11 +28,9 @@ from graphql import (
 from graphql.execution.execute import default_field_resolver, default_type_resolver
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 
-from portico.loaders.batching import Loader
-from portico.schema.context import Context
 from portico.schema.fields import Computed, Declaration, Related, Stored, declaration_of, getter
 from portico.schema.installation import TYPE_NAME
-from portico.schema.nodes import KINDS, Kind, types_of
+from portico.schema.nodes import KINDS, Kind, loader_of, types_of
 from portico.schema.selections import Selection
 
 from .arguments import compile_arguments
@@ -169,18 +167,14 @@ class _Compiler:
     def _relation(self, nodes: Sequence[FieldNode], declared: Related, wanted: Selection, shape: Shape) -> Relation:
         kind = KINDS[declared.kind]
         projection = wanted.projection(types_of(self._schema, kind), kind.discriminator)
-        name: Hashable = (kind.name, None if projection is None else tuple(projection))
-
-        def loader(context: Context) -> Loader[Any, Any]:
-            return context.loader(name, lambda: kind.read(context.reading, projection))
-
         return Relation(
             kind=kind.name,
             path=declared.path,
             many=declared.many,
             projection=projection,
             keys_of=getter(declared.path, () if declared.many else None),
-            loader=loader,
+            is_checked=not (declared.discloses or kind.is_open),
+            loader=loader_of(kind, projection, discloses=declared.discloses),
             complete_one=self._complete_one(nodes, shape, kind),
         )
 

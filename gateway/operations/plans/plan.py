@@ -91,7 +91,8 @@ Shape = NonNull | ListOf | Leaf | Object | Abstract
 class Relation:
     """How related documents are read: one read a level, by the keys that `keys_of` finds in each document.
 
-    `complete_one` makes the answer of one document, where that needs nothing more.
+    `complete_one` makes the answer of one document, where that needs nothing more. With `is_checked` the loader leaves
+    out what the caller may not see, and has an error in place of a document whose rule fails.
     """
 
     kind: str
@@ -99,6 +100,7 @@ class Relation:
     many: bool
     projection: Mapping[str, int] | None
     keys_of: Getter
+    is_checked: bool
     loader: Callable[[Context], Loader[Any, Any]]
     complete_one: Getter | None
 

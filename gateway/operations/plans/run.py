@@ -31,11 +31,11 @@ from .values import (
     collected,
     complete_flat,
     completed_leaf,
-    existing,
     keys_of,
     null_error,
     object_type,
     plan_finder,
+    related_value,
     runtime_type,
 )
 
@@ -361,7 +361,7 @@ class Run:
         here = (place, answer, field.response_name, field.is_nullable, field.parent.name)
         assert field.relation is not None
         try:
-            value = existing(keys, documents) if field.relation.many else documents.get(keys)
+            value = related_value(field, field.relation, keys, documents)
             answer[field.response_name] = self._complete(field, field.shape, value, here)
         except Exception as error:  # noqa: BLE001 - whatever it was, it is the field's error
             self._unrelated(entry, error)

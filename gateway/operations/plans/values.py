@@ -9,6 +9,8 @@ from typing import Any
 from graphql import GraphQLError, GraphQLObjectType, Undefined
 from graphql.pyutils import inspect
 
+from portico.resolvers.errors import NotFound
+
 from .places import Place
 from .plan import Abstract, FieldPlan, Leaf, NonNull, Object, ObjectPlan, Plan, Relation, Shape
 
@@ -45,14 +47,22 @@ def complete_flat(relation: Relation, documents: Mapping[Any, Any], keys: Iterab
     complete = relation.complete_one
     if complete is None:
         return None
+    if relation.is_checked and any(isinstance(documents.get(key), Exception) for key in keys):
+        return None
     try:
         return {key: complete(document) for key in keys if (document := documents.get(key)) is not None}
     except Exception:  # noqa: BLE001 - field by field it is found again, and reported
         return None
 
 
-def existing(keys: Iterable[Any], documents: Any) -> list[Any]:
-    return [document for key in keys if (document := documents.get(key)) is not None]
+def related_value(field: FieldPlan, relation: Relation, keys: Any, documents: Any) -> Any:
+    """What a relation leads to. Raises NotFound where that is gone and the field cannot be null."""
+    if relation.many:
+        return [document for key in keys if (document := documents.get(key)) is not None]
+    document = documents.get(keys)
+    if document is None and not field.is_nullable:
+        raise NotFound(relation.kind)
+    return document
 
 
 def plan_finder(shape: Shape, plan: Plan) -> Callable[[Any], ObjectPlan] | None:

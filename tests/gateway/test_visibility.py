@@ -1,0 +1,197 @@
+"""Whoever may not see an object gets the same answer as if it did not exist, whatever leads to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from portico.gateway.settings import Settings
+from portico.resolvers.domains import Domain, Domains, InvalidDomains
+from portico.schema import create_schema
+from portico.schema.nodes import encode_id
+from tests.support.harness import Answer, GatewayClient
+from tests.support.library import BOOK, READER, SHELF, LibraryQuery, kind_of, library
+
+HER_BOOKS = ["a", "c", "d", "f", "i"]
+HIS_BOOKS = ["b", "e", "g", "h"]
+READER_FIELDS = 'query ($name: String! = "reader") {{ reader(name: $name) {{ {} }} }}'
+PAGE = """
+query ($first: Int!, $after: String) {
+  reader(name: "reader") {
+    books(first: $first, after: $after) {
+      nodes { title }
+      edges { cursor node { title } }
+      pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+    }
+  }
+}
+"""
+
+
+@pytest.fixture(params=["compiled", "reference"])
+async def shelves(
+    request: pytest.FixtureRequest, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[GatewayClient]:
+    """Two owners with a shelf each. They are asked for as her."""
+    async with library(replace(settings, executor=request.param), monkeypatch) as gateway:
+        gateway.subject = "she"
+        await gateway.db["shelfs"].insert_many([{"_id": "hers", "owner": "she"}, {"_id": "his", "owner": "he"}])
+        await gateway.db["books"].insert_many(
+            [{"_id": title, "shelf": "hers", "reader": "friend"} for title in HER_BOOKS]
+            + [{"_id": title, "shelf": "his", "reader": "friend"} for title in HIS_BOOKS]
+        )
+        await gateway.db["readers"].insert_many(
+            [
+                {"_id": "reader", "favourite": "b", "read": ["e", "d", "b", "a", "gone", "d"], "friends": ["friend"]},
+                {"_id": "friend", "favourite": "a", "read": ["a"]},
+                {"_id": "late", "favourite": "gone", "read": ["gone"]},
+            ]
+        )
+        gateway.commands.clear()
+        yield gateway
+
+
+async def ask(gateway: GatewayClient, fields: str, name: str = "reader", **options: Any) -> Answer:
+    return await gateway.ask(READER_FIELDS.format(fields), {"name": name}, **options)
+
+
+async def test_a_relation_to_a_hidden_object_is_null_as_one_to_a_missing_object(shelves: GatewayClient) -> None:
+    fields = "favourite { id title shelf { id } }"
+
+    assert (
+        (await ask(shelves, fields)).data
+        == (await ask(shelves, fields, "late")).data
+        == {"reader": {"favourite": None}}
+    )
+    assert (await ask(shelves, "favourite { title }", token=shelves.token("he"))).data["reader"]["favourite"] == {
+        "title": "b"
+    }
+
+
+async def test_a_list_of_related_objects_leaves_out_the_hidden_ones(shelves: GatewayClient) -> None:
+    fields = "read { title } __typename"
+
+    hers, his, nobodys = [
+        [book["title"] for book in (await ask(shelves, fields, token=token)).data["reader"]["read"]]
+        for token in (shelves.token(), shelves.token("he"), None)
+    ]
+
+    assert (hers, his, nobodys) == (["d", "a", "d"], ["e", "b"], [])
+
+
+async def test_a_relation_of_several_names_is_checked_under_each(shelves: GatewayClient) -> None:
+    fields = "favourite { title } again: favourite { __typename } read { __typename } lent { title }"
+
+    found = (await ask(shelves, fields)).data["reader"]
+
+    assert (found["favourite"], found["again"], len(found["read"])) == (None, None, 3)
+
+
+async def test_a_relation_can_disclose_an_object_to_callers_who_see_the_one_it_belongs_to(
+    shelves: GatewayClient,
+) -> None:
+    found = (await ask(shelves, "lent { title shelf { id } }")).body
+
+    # What is disclosed is the book. Its shelf is still hidden, and cannot be null.
+    assert (await ask(shelves, "lent { title }")).data["reader"]["lent"] == {"title": "b"}
+    assert found["data"]["reader"]["lent"] is None
+
+
+@pytest.mark.parametrize("name", ["reader", "late"])
+async def test_a_relation_that_cannot_be_null_is_not_found_and_no_fault(shelves: GatewayClient, name: str) -> None:
+    with capture_logs() as log:
+        answer = await ask(shelves, "name present { title }", name)
+
+    (error,) = answer.body["errors"]
+    assert answer.body["data"] == {"reader": None}
+    assert (error["message"], error["path"]) == ("There is no such book.", ["reader", "present"])
+    assert error["extensions"] == {"code": "NOT_FOUND"}
+    assert log == []
+
+
+async def test_a_page_leaves_out_hidden_rows_and_is_filled_with_those_behind_them(shelves: GatewayClient) -> None:
+    first = (await shelves.data(PAGE, {"first": 3}))["reader"]["books"]
+    second = (await shelves.data(PAGE, {"first": 3, "after": first["pageInfo"]["endCursor"]}))["reader"]["books"]
+
+    assert [row["title"] for row in first["nodes"]] == ["a", "c", "d"]
+    assert [row["title"] for row in second["nodes"]] == ["f", "i"]
+    assert [edge["node"]["title"] for edge in second["edges"]] == ["f", "i"]
+    assert (first["pageInfo"]["hasNextPage"], second["pageInfo"]["hasNextPage"]) == (True, False)
+    assert first["pageInfo"]["startCursor"] == first["edges"][0]["cursor"]
+    assert second["pageInfo"]["endCursor"] == second["edges"][-1]["cursor"]
+
+
+async def test_a_page_of_hidden_rows_alone_is_empty(shelves: GatewayClient) -> None:
+    page = (await shelves.data(PAGE, {"first": 2}, token=None))["reader"]["books"]
+
+    assert page == {
+        "nodes": [],
+        "edges": [],
+        "pageInfo": {"hasNextPage": False, "hasPreviousPage": False, "startCursor": None, "endCursor": None},
+    }
+
+
+async def test_every_page_size_shows_the_same_rows(shelves: GatewayClient) -> None:
+    for size in range(1, 8):
+        seen: list[str] = []
+        variables: dict[str, Any] = {"first": size}
+        while True:
+            page = (await shelves.data(PAGE, variables))["reader"]["books"]
+            seen += [row["title"] for row in page["nodes"]]
+            if not page["pageInfo"]["hasNextPage"]:
+                break
+            variables = {"first": size, "after": page["pageInfo"]["endCursor"]}
+
+        assert seen == HER_BOOKS
+
+
+async def test_ids_lead_to_what_relations_and_pages_show(shelves: GatewayClient) -> None:
+    ids = [encode_id("Book", title) for title in "abcdefghi"] + [encode_id("Shelf", name) for name in ("hers", "his")]
+
+    found = (await shelves.data("query ($ids: [ID!]!) { nodes(ids: $ids) { id } }", {"ids": ids}))["nodes"]
+
+    seen = [encode_id("Book", title) for title in HER_BOOKS] + [encode_id("Shelf", "hers")]
+    assert [one["id"] for one in found if one is not None] == seen
+
+
+async def test_an_object_is_hidden_once_the_one_that_it_belongs_to_is_gone(shelves: GatewayClient) -> None:
+    await shelves.db["shelfs"].delete_one({"_id": "hers"})
+
+    found = (await ask(shelves, "read { title } books { nodes { title } }")).data["reader"]
+
+    assert found == {"read": [], "books": {"nodes": []}}
+
+
+async def test_an_object_whose_rule_fails_hides_no_other_one(shelves: GatewayClient) -> None:
+    await shelves.db["books"].update_one({"_id": "b"}, {"$unset": {"shelf": ""}})
+
+    answer = await ask(shelves, "favourite { __typename } friends { favourite { title } }")
+
+    assert answer.body["data"] == {"reader": {"favourite": None, "friends": [{"favourite": {"title": "a"}}]}}
+    assert ([error["path"] for error in answer.body["errors"]], answer.codes) == (
+        [["reader", "favourite"]],
+        ["INTERNAL"],
+    )
+
+
+async def test_what_many_objects_belong_to_is_read_once(shelves: GatewayClient) -> None:
+    await ask(shelves, "read { title } friends { read { title } favourite { id } }")
+
+    assert sorted(shelves.commands.names()) == ["find books", "find readers", "find readers", "find shelfs"]
+
+
+async def test_a_kind_that_everybody_sees_is_read_without_a_check(shelves: GatewayClient) -> None:
+    await ask(shelves, "name friends { name }")
+
+    assert [command["projection"] for command in shelves.commands.sent] == [{"_id": 1, "friends": 1}, {"_id": 1}]
+
+
+def test_a_kind_without_a_rule_of_visibility_is_refused_at_the_start() -> None:
+    kinds = (SHELF, BOOK, READER, kind_of("Loan"))
+
+    with pytest.raises(InvalidDomains, match="the domain library declares the kind Loan without a rule of visibility"):
+        create_schema(Domains([Domain(name="library", about="Books.", kinds=kinds, queries=(LibraryQuery,))]))

@@ -1,0 +1,139 @@
+"""A domain of the tests' own: readers, and books on shelves that their owners alone see.
+
+Every caller sees a reader. The owner of a shelf sees it, and whoever sees a shelf sees its books. The lists of books do
+not filter, so that what they hide is hidden by the rule.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import metadata
+from typing import Any, cast
+
+import pytest
+import strawberry
+
+from portico.gateway import domains
+from portico.gateway.settings import Settings
+from portico.loaders.batching import BatchRead
+from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.domains import Domain
+from portico.resolvers.paging import Key, Listing, Page, Sort, find_pages
+from portico.schema.connections import Connection, Paged
+from portico.schema.context import Info, core
+from portico.schema.fields import reads, related, stored
+from portico.schema.inputs import After, First
+from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
+
+from .harness import GatewayClient, running
+
+
+def _by_id(collection: str) -> Any:
+    def by_id(db: Database, projection: Projection | None) -> BatchRead[str, Document]:
+        async def read(keys: Sequence[str]) -> Mapping[str, Document]:
+            found = await db[collection].find({"_id": {"$in": list(keys)}}, projection).to_list()
+            return {document["_id"]: document for document in found}
+
+        return read
+
+    return by_id
+
+
+def _pages(db: Database, *, first: int, after: Key | None, projection: Projection | None) -> BatchRead[Listing, Page]:
+    async def read(listings: Sequence[Listing]) -> Mapping[Listing, Page]:
+        found = await find_pages(db["books"], listings, first=first, after=after, projection=projection)
+        return dict(zip(listings, found, strict=True))
+
+    return read
+
+
+def kind_of(name: str, **rule: Any) -> Kind:
+    return Kind(
+        name=name,
+        path="_id",
+        parse=str,
+        read=_by_id(f"{name.lower()}s"),
+        types=(name,),
+        type_name=lambda _document: name,
+        **rule,
+    )
+
+
+SHELF = kind_of(
+    "Shelf", discriminator=("owner",), visible_to=lambda shelf, context: shelf["owner"] in {None, context.subject}
+)
+BOOK = kind_of("Book", discriminator=("shelf",), within=lambda book: ("Shelf", book["shelf"]))
+READER = kind_of("Reader", visible_to=everybody)
+_BOOKS = Paged("Book", _pages)
+
+
+@strawberry.type
+class Shelf(Node):
+    id: strawberry.ID = node_id("Shelf", "_id")
+
+    @reads("_id")  # type: ignore[untyped-decorator]
+    @staticmethod
+    async def books(
+        root: strawberry.Parent[Document], info: Info, first: First = 3, after: After = None
+    ) -> Connection[Book]:
+        return await _book_page(info, {"shelf": root["_id"]}, first, after)
+
+
+@strawberry.type
+class Book(Node):
+    id: strawberry.ID = node_id("Book", "_id")
+    title: str = stored("_id")
+    shelf: Shelf = related("Shelf", "shelf")
+    reader: Reader | None = related("Reader", "reader")
+
+
+@strawberry.type
+class Reader(Node):
+    id: strawberry.ID = node_id("Reader", "_id")
+    name: str = stored("_id")
+    favourite: Book | None = related("Book", "favourite")
+    present: Book = related("Book", "favourite")
+    lent: Book | None = related("Book", "favourite", discloses=True)
+    read: list[Book] = related("Book", "read", many=True)
+    friends: list[Reader] = related("Reader", "friends", many=True)
+
+    @strawberry.field
+    @staticmethod
+    async def books(info: Info, first: First = 3, after: After = None) -> Connection[Book]:
+        return await _book_page(info, {}, first, after)
+
+
+async def _book_page(info: Info, which: Document, first: int | None, after: str | None) -> Connection[Book]:
+    listing = Listing(which, Sort(()))
+    return Connection(page=await _BOOKS.page(info, listing, first=first, default=3, after=after))
+
+
+@strawberry.type
+class LibraryQuery:
+    @strawberry.field
+    async def reader(self, info: Info, name: str) -> Reader | None:
+        return cast("Reader | None", await load_one(core(info), READER, name))
+
+
+DOMAIN = Domain(name="library", about="Books.", kinds=(SHELF, BOOK, READER), queries=(LibraryQuery,))
+
+
+@contextlib.contextmanager
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The domain, as if a package brought it. Afterwards the process has the built-in ones again."""
+    entry = metadata.EntryPoint("library", f"{__name__}:DOMAIN", domains.GROUP)
+    with monkeypatch.context() as patched:
+        patched.setattr(metadata, "entry_points", lambda **_: [entry])
+        yield
+    domains.load.cache_clear()
+    domains.use()
+
+
+@contextlib.asynccontextmanager
+async def library(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GatewayClient]:
+    """A gateway that serves this domain alone."""
+    with served(monkeypatch):
+        async with running(replace(settings, domains="library")) as gateway:
+            yield gateway
