@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 
@@ -21,6 +20,7 @@ from portico.gateway.tasks import end, end_if_cancelled
 from portico.resolvers.documents import Database
 from portico.resolvers.server_time import server_time
 from portico.resolvers.writes.retries import pause
+from portico.resolvers.writes.timer import seconds_since_boot
 
 _MILLISECOND = timedelta(milliseconds=1)
 # The first measurement may meet a slow answer; a later one is more exact.
@@ -41,7 +41,7 @@ class DatabaseClock:
     def __init__(
         self, machine: Callable[[], datetime] | None = None, elapsed: Callable[[], float] | None = None
     ) -> None:
-        self._elapsed = elapsed or _seconds_since_boot
+        self._elapsed = elapsed or seconds_since_boot
         # What the clock showed when `elapsed` was 0.
         self._zero = (machine or clock.machine_time)() - timedelta(seconds=self._elapsed())
 
@@ -88,9 +88,3 @@ async def clock_of(db: Database, given: Clock | None = None) -> AsyncIterator[Cl
         yield used
     finally:
         await end(following)
-
-
-def _seconds_since_boot() -> float:
-    """Goes on while the machine sleeps, where the system tells that."""
-    boot_time: int | None = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)

@@ -6,6 +6,12 @@ import time
 from datetime import datetime, timedelta
 
 
+def seconds_since_boot() -> float:
+    """Includes the time for which the machine sleeps, where the system counts it."""
+    boot_time: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
+
+
 class Timer:
     """Counts on from the time at which an operation began.
 
@@ -15,12 +21,12 @@ class Timer:
 
     def __init__(self, now: datetime) -> None:
         self._begun = now
-        self._started = time.monotonic()
+        self._started = seconds_since_boot()
 
     @property
     def seconds(self) -> float:
         """How long the operation has been going on."""
-        return time.monotonic() - self._started
+        return seconds_since_boot() - self._started
 
     def now(self) -> datetime:
         """The current time, to the millisecond."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import textwrap
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -22,6 +23,7 @@ from portico.resolvers.documents import Database
 from portico.resolvers.domains import Turn
 from portico.resolvers.server_time import server_time
 from portico.resolvers.shop.settings import ShopSettings
+from portico.resolvers.writes.timer import Timer
 from portico.schema.nodes import key_in
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, assert_invariants, running, with_settings
@@ -79,6 +81,17 @@ async def test_a_process_that_has_slept_is_right_again_after_the_next_measuremen
 
     assert late > timedelta(minutes=59)
     assert await off(clock, db) < NEAR
+
+
+def test_an_operation_counts_the_time_for_which_its_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = machine_time()
+    clock, timer = DatabaseClock(lambda: now), Timer(now)
+    hour_later = time.clock_gettime(time.CLOCK_BOOTTIME) + 3600
+
+    monkeypatch.setattr(time, "clock_gettime", lambda _: hour_later)
+
+    assert timer.seconds > 3599
+    assert abs(timer.now() - clock.now()) < NEAR
 
 
 async def test_a_slow_answer_leaves_a_clock_as_it_is_that_may_be_right(db: Database) -> None:
