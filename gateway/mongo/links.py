@@ -9,7 +9,8 @@ topology, which never accepts an election earlier than the latest it has seen:
 3. While a read waits, `_watch` compares every 50 ms. When the primary changes, all waiting reads fail with `Lost`.
 
 The write that a caller got an acknowledgement for went to a primary that the topology knew. So a read that begins after
-the acknowledgement goes to that primary or a later one, and its answer includes the write.
+the acknowledgement goes to that primary or a later one, and its answer includes the write. This holds for a replica
+set. Behind a mongos, which names no election, it is the mongos that finds the primary of each shard.
 
 The topology is an immutable object, so the comparison is by identity; its servers are searched only when it has been
 replaced. The driver's topology listeners are not used: the driver delivers their events up to a second late.
@@ -81,6 +82,9 @@ class Link(asyncio.Protocol):
 
     async def ask(self, message: bytes) -> bytes:
         """The reply to a message. Raises Lost and NetworkTimeout. Without a reply the connection is closed."""
+        if not self.is_open:
+            # `connection_lost` may have been called already, so nothing else would end the wait.
+            raise Lost
         reply: asyncio.Future[bytes] = self._loop.create_future()
         self._reply = reply
         self.used_at = self._loop.time()

@@ -225,6 +225,22 @@ def cut_once(wire: Wire) -> None:
     wire.mend()
 
 
+async def test_a_connection_that_has_ended_refuses_the_next_command_at_once(db: Database) -> None:
+    own = links.Links(db.client, seconds=30.0)
+    try:
+        async with asyncio.timeout(5):
+            while (link := own.take()) is None:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+        link.close()
+        await asyncio.sleep(0.1)
+
+        with pytest.raises(links.Lost):
+            async with asyncio.timeout(2):
+                await link.ask(b"a command")
+    finally:
+        await own.close()
+
+
 async def test_after_the_primary_has_stepped_down_reads_find_it_again(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, database="stepping")
     hold = embedded.attach(settings)
