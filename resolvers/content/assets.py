@@ -242,6 +242,9 @@ async def sweep_removed(db: Database, file: Document, *, now: datetime) -> bool:
 
     The next time comes after as long again: bytes that come late stay for no longer than they took to come.
 
+    The guard comes before the deletion and does not cover it. A process that sleeps between the two can delete bytes of
+    a thumbnail that was begun again meanwhile. The next read of it raises BytesMissing, and it is made anew.
+
     Writes:   cms.assets.files, then cms.assets.chunks; one guarded update.
     """
     removed = file["metadata"]["removed"]
