@@ -56,7 +56,7 @@ class CostlyFields:
     def count(
         self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]
     ) -> Counter[str]:
-        """How often each costly field is answered, by its name. The operation must be valid and within its cost."""
+        """How often each costly field is answered, by its name. The operation must be valid."""
         root = self._schema.get_root_type(operation.operation)
         assert root is not None
         fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
