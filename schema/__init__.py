@@ -32,7 +32,7 @@ class Query(ViewerQuery):
 
     @strawberry.field(
         description="At most 100 ids; the answers stand in the order of the ids, null where there is none.",
-        metadata=costs(length=MAX_NODES),
+        metadata=costs(length=MAX_NODES, each="ids"),
     )
     async def nodes(
         self, info: Info, ids: Annotated[list[strawberry.ID], described("At most 100.")]

@@ -88,17 +88,22 @@ class Cost:
 
     `length` is how many values a list is counted as: the bound that the write rules enforce where callers of any role
     can fill the list, otherwise a generous estimate. `extra` is added once for each time that the field is answered.
+    A field that answers each value of a list argument names the argument in `each`: the costly fields below it count
+    once for each value that is given, up to `length`.
     A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`.
     """
 
     length: Length | None = None
     extra: int = 0
     costly: bool = False
+    each: str | None = None
 
 
-def costs(*, length: Length | None = None, extra: int = 0, costly: bool = False) -> dict[str, Any]:
+def costs(
+    *, length: Length | None = None, extra: int = 0, costly: bool = False, each: str | None = None
+) -> dict[str, Any]:
     """The metadata of a field with this cost."""
-    return {_COST: Cost(length, extra, costly)}
+    return {_COST: Cost(length, extra, costly, each)}
 
 
 def cost_of(field: GraphQLField | GraphQLInputField) -> Cost:

@@ -27,7 +27,7 @@ from graphql import (
 
 from portico.schema.fields import cost_of
 
-from .sizes import Sizes, length_of
+from .sizes import Sizes
 
 # A selection set, and the type that it selects from.
 Selected = tuple[SelectionSetNode, GraphQLNamedType]
@@ -123,7 +123,7 @@ class _Count:
         below = self.reads(
             (node.selection_set, get_named_type(found.type)) for node, found in nodes if node.selection_set is not None
         )
-        length = length_of(field, cost)
+        length = max(self._sizes.length(node, one) for node, one in nodes)
         found: Counter[str] = Counter()
         if cost.costly:
             found[name] += 1

@@ -11,6 +11,7 @@ from graphql import (
     GraphQLList,
     GraphQLNonNull,
     IntValueNode,
+    ListValueNode,
     NullValueNode,
     ObjectValueNode,
     OperationDefinitionNode,
@@ -27,13 +28,15 @@ _BITS_32 = 10
 
 
 def facts_of(variables: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
-    """What sizes depend on: numbers, conditions, and which of the input fields of these names are given."""
+    """What sizes depend on: numbers, conditions, lengths, and which of the input fields of these names are given."""
     facts: list[Any] = []
     for variable, value in variables.items():
         if value is None or isinstance(value, bool | int | float):
             facts.append((variable, value))
         elif isinstance(value, str):
             facts.append((variable, bool(value)))
+        elif isinstance(value, list):
+            facts.append((variable, len(value)))
         elif isinstance(value, Mapping):
             facts.append((variable, *(name for name in names if value.get(name))))
     return tuple(facts)
@@ -52,6 +55,24 @@ class Sizes:
             return MAX_FIRST
         default = int(field.args["first"].default_value or 1)
         return min(max(self._number(argument(node, "first"), default), 1), MAX_FIRST)
+
+    def length(self, node: FieldNode, field: GraphQLField) -> int:
+        """How many values the field counts as, beside the rows of a page."""
+        cost = cost_of(field)
+        most = length_of(field, cost)
+        return most if cost.each is None else min(self._values(argument(node, cost.each), most), most)
+
+    def _values(self, given: ValueNode | None, default: int) -> int:
+        """How many values a list argument has. GraphQL takes a single value for a list of one."""
+        if isinstance(given, ListValueNode):
+            return len(given.values)
+        if not isinstance(given, VariableNode):
+            return default if given is None else 1
+        name = given.name.value
+        if name not in self._variables:
+            return self._values(self._defaults.get(name), default)
+        value = self._variables[name]
+        return len(value) if isinstance(value, list) else 1
 
     def _number(self, value: Any, default: int) -> float:
         """The number that a value stands for; the default of the argument where it is null or omitted."""
@@ -103,7 +124,7 @@ def argument(node: FieldNode, name: str) -> ValueNode | None:
 
 
 def length_of(field: GraphQLField, cost: Cost | None = None) -> int:
-    """How many values the field counts as, beside the rows of a page."""
+    """How many values the field counts as at most, beside the rows of a page."""
     declared = (cost or cost_of(field)).length
     if isinstance(declared, int):
         return declared

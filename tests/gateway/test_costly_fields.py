@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from portico.schema.fields import MAX_COSTLY
+from portico.schema.nodes import encode_id
 from tests.support.harness import Answer, GatewayClient, create_category, create_product
 from tests.support.sockets import EVENTS, listening, opened, subscribe
 
+ID = encode_id("Category", "0" * 24)
 TOTAL = "products(first: 1) { totalCount }"
 FACETS = "products(first: 1) { facets { types { value } } }"
 SEARCH = 'products(first: 1, filter: { search: "blue" }) { nodes { sku } }'
@@ -81,7 +83,7 @@ async def test_a_costly_field_counts_below_lists_and_ids_and_edges(gateway: Gate
     below = f"... on Category {{ {TOTAL} }}"
 
     listed = await gateway.ask(f'{{ product(sku: "{product["sku"]}") {{ categories {{ {TOTAL} }} }} }}')
-    by_ids = await gateway.ask(f'{{ nodes(ids: ["{category["id"]}"]) {{ {below} }} }}')
+    by_ids = await gateway.ask("query ($ids: [ID!]!) { nodes(ids: $ids) { " + below + " } }", {"ids": ["x"] * 100})
     by_edge = await gateway.ask(f"{{ categories(first: 3) {{ edges {{ node {{ {TOTAL} }} }} }} }}")
     single = await gateway.ask(f'{{ node(id: "{category["id"]}") {{ {below} }} }}')
 
@@ -89,6 +91,42 @@ async def test_a_costly_field_counts_below_lists_and_ids_and_edges(gateway: Gate
     assert_refused(by_ids, "`totalCount` 100 times")
     assert_refused(by_edge, "`totalCount` 3 times")
     assert single.data == {"node": {"products": {"totalCount": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("definition", "given", "variables", "times"),
+    [
+        ("", f'["{ID}"]', {}, 1),
+        ("", f'"{ID}"', {}, 1),
+        ("", f'["{ID}", "{ID}", "{ID}"]', {}, 3),
+        ("($ids: [ID!]!)", "$ids", {"ids": [ID]}, 1),
+        ("($ids: [ID!]!)", "$ids", {"ids": ID}, 1),
+        ("($ids: [ID!]!)", "$ids", {"ids": [ID, ID, ID]}, 3),
+        (f'($ids: [ID!]! = ["{ID}", "{ID}"])', "$ids", {}, 2),
+        (f'($ids: [ID!]! = ["{ID}", "{ID}", "{ID}"])', "$ids", {}, 3),
+        ("($id: ID!)", "[$id, $id, $id]", {"id": ID}, 3),
+    ],
+)
+async def test_a_costly_field_counts_once_for_each_id_that_is_asked_for(
+    gateway: GatewayClient, definition: str, given: str, variables: dict[str, Any], times: int
+) -> None:
+    text = f"query {definition} {{ nodes(ids: {given}) {{ ... on Category {{ {TOTAL} }} }} }}"
+
+    answer = await gateway.ask(text, variables)
+
+    if times > MAX_COSTLY:
+        assert_refused(answer, f"`totalCount` {times} times")
+    else:
+        assert answer.data == {"nodes": [None] * times}
+
+
+async def test_a_longer_list_of_ids_counts_although_a_shorter_one_was_answered(gateway: GatewayClient) -> None:
+    key = (await create_category(gateway))["id"]
+    text = f"query ($ids: [ID!]!) {{ nodes(ids: $ids) {{ ... on Category {{ {TOTAL} }} }} }}"
+
+    assert (await gateway.ask(text, {"ids": [key]})).data
+    assert_refused(await gateway.ask(text, {"ids": [key] * 3}), "`totalCount` 3 times")
+    assert (await gateway.ask(text, {"ids": [key] * 2})).data
 
 
 async def test_fragments_that_merge_into_one_field_count_once(gateway: GatewayClient) -> None:
