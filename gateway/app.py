@@ -109,18 +109,18 @@ class Gateway:
                 async with (
                     self._domains.opened(self._base, connection.database) as resources,
                     clock_of(connection.database, self._clock) as clock,
+                    self._until_requests_end(),
                     self._serving(connection, resources, clock),
                 ):
                     yield
             finally:
-                await self._requests_ended()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CLOSE_SECONDS):
                         await connection.close()
 
     @contextlib.contextmanager
     def request(self) -> Iterator[None]:
-        """As long as it lasts, the database stays connected for a moment when the gateway stops."""
+        """As long as it lasts, what requests use stays open for a moment when the gateway stops."""
         task = asyncio.current_task()
         assert task is not None
         self._under_way.add(task)
@@ -129,11 +129,18 @@ class Gateway:
         finally:
             self._under_way.discard(task)
 
-    async def _requests_ended(self) -> None:
-        """Waits for requests that the server has cancelled: an upload takes back what it has written."""
-        others = self._under_way - {asyncio.current_task()}
-        if others:
-            await asyncio.wait(others, timeout=CLOSE_SECONDS)
+    @contextlib.asynccontextmanager
+    async def _until_requests_end(self) -> AsyncIterator[None]:
+        """Waits at its end for requests that the server has cancelled: an upload takes back what it has written.
+
+        They need the database, and the services of the domains.
+        """
+        try:
+            yield
+        finally:
+            others = self._under_way - {asyncio.current_task()}
+            if others:
+                await asyncio.wait(others, timeout=CLOSE_SECONDS)
 
     @contextlib.asynccontextmanager
     async def _serving(self, connection: Connection, resources: Resources, clock: Clock) -> AsyncIterator[None]:

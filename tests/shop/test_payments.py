@@ -296,6 +296,20 @@ async def test_a_provider_that_is_not_there_leaves_the_cart_pending(
     assert [amount for _, amount in service.taken()] == [2 * PRICE]
 
 
+async def test_a_checkout_that_waits_for_the_provider_when_the_gateway_stops_is_answered(
+    settings: Settings, clock: SettableClock, service: PaymentService
+) -> None:
+    waiting = with_settings(settings, ShopSettings, payment_url=service.url, payment_seconds=1.0)
+    async with running(waiting, clock=clock) as shop:
+        cart, _ = await full_cart(shop)
+        under_way = asyncio.create_task(shop.result("checkout", checkout_input(cart, "hang")))
+        async with asyncio.timeout(10):
+            while not service.asked:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+
+    assert (await under_way)["__typename"] == "PaymentPending"
+
+
 async def test_a_checkout_by_each_token_is_answered_first_as_the_page_of_the_shop_says(shop: GatewayClient) -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| (.*) \| `(\w+)` \|$", PAGE.read_text(), re.MULTILINE)
     calls = [checkout_input((await full_cart(shop))[0], token) for token, _, _ in rows]
