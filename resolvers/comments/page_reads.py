@@ -154,7 +154,7 @@ class _Walk:
         ]
 
     def _pages(self, low: str, high: str) -> list[Document]:
-        """What reads the next pages in order: the page that this key is on, and those behind it."""
+        """What reads the next pages: the page that this key is on, and those behind it."""
         if self.read_to is not None or not low:
             return self._along({"$gte": self.read_to or "", "$lt": high}, ASCENDING, self.asked)
         behind = self._along({"$gt": low, "$lt": high}, ASCENDING, self.asked - 1)
@@ -168,6 +168,8 @@ class _Walk:
         return [{"$match": query}, {"$sort": {"low": order}}, {"$limit": limit}]
 
     def take(self, found: Sequence[Document]) -> None:
+        """Adds the comments of these pages, which may come in any order: `$unionWith` promises none."""
+        found = sorted(found, key=lambda bucket: bucket["low"])
         has_more = len(found) == self.asked
         # A page that was not asked for may hold what is behind the split.
         is_cut = has_more and "split" in found[-1]

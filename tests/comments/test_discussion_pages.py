@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+from typing import Any, cast
 
 import pytest
 from bson import ObjectId
 
+from portico.resolvers.comments import buckets, by_page
 from portico.resolvers.comments.by_page import KEYS
 from portico.resolvers.comments.comments import CHRONOLOGICAL, listing_of, named
 from portico.resolvers.comments.discussions import PAGES
 from portico.resolvers.documents import Database
 from portico.resolvers.paging import Page
-from tests.support.discussions import below, everything, open_on_product, post
+from tests.support.discussions import below, everything, fill, open_on_product, post
 from tests.support.harness import GatewayClient
 
 
@@ -42,6 +44,46 @@ async def test_paging_passes_over_comments_that_have_not_come(gateway: GatewayCl
             assert sorted(row["text"] for row in rows) == texts, (size, variables)
         replies = await below(gateway, discussion, top["slug"], "replies", size)
         assert len(replies) == sum(row["depth"] for row in posted)
+
+
+class _Unordered:
+    """The database, where what `$unionWith` adds comes in another order: MongoDB promises none."""
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def __getitem__(self, name: str) -> _UnorderedCollection:
+        return _UnorderedCollection(self._database[name])
+
+
+class _UnorderedCollection:
+    def __init__(self, collection: Any) -> None:
+        self._collection = collection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._collection, name)
+
+    async def aggregate(self, stages: list[dict[str, Any]], **options: Any) -> Any:
+        is_union = any("$unionWith" in stage for stage in stages)
+        return await self._collection.aggregate([*stages, {"$sort": {"low": -1}}] if is_union else stages, **options)
+
+
+async def test_a_page_of_threads_is_in_order_whatever_order_its_parts_are_read_in(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buckets, "FULL", 8)
+    monkeypatch.setattr(by_page, "FULL", 8)
+    discussion = await open_on_product(gateway, PAGES)
+    await fill(gateway, discussion, random.Random(3), 36)
+    rows = await everything(gateway, discussion)
+
+    monkeypatch.setattr(gateway.state, "reading", cast("Database", _Unordered(gateway.state.reading)))
+    again = [await everything(gateway, discussion, size) for size in (3, 26, 30)]
+
+    assert again == [rows] * 3
 
 
 async def test_where_none_has_come_there_is_no_next_page(gateway: GatewayClient) -> None:
