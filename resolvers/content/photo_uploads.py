@@ -186,8 +186,6 @@ async def _carry_out(upload: _Upload, file: AsyncIterator[bytes]) -> Document:
         with contextlib.suppress(PyMongoError):
             await _undo(upload)
         raise
-    if upload.node["detail"].get("file") is None:
-        await idempotency.note(upload.db, upload.operation_id, done=True)
     # Where somebody has deleted the photo meanwhile, the file stays unsettled, and a job deletes it.
     await assets.settle_file(upload.db, upload.file_id, passed=None, **photos.facts_of(done))
     await idempotency.trim_marks(upload.db, NODES, done)
@@ -275,7 +273,11 @@ async def _decode(upload: _Upload, writer: assets.Writer) -> Picture:
 
 
 async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> Document:
-    """Makes the file the photo's, and what it had before one to be deleted, by one update."""
+    """Makes the file the photo's, and what it had before one to be deleted, by one update.
+
+    A new photo is noted as done first, so that no repeated call uploads it again after somebody has deleted it. Giving
+    the upload up takes the note back: here, and in `photos.give_up`.
+    """
     old = upload.node["detail"].get("file")
     # The bytes may have taken long. Whoever reads the old ones has a minute from here.
     now = upload.timer.now()
@@ -300,8 +302,12 @@ async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> D
         changes["nonce"] = idempotency.derived_nonce(upload.operation_id, "replaced")
         update["$inc"] = {"revision": 1}
         update.setdefault("$push", {})["detail.replaced"] = {"file": old, "at": now}
+    if old is None:
+        await idempotency.note(upload.db, upload.operation_id, done=True)
     done = await upload.db[NODES.name].find_one_and_update(upload.mine, update, return_document=ReturnDocument.AFTER)
     if done is None:
+        if old is None:
+            await idempotency.note(upload.db, upload.operation_id, done=False)
         raise _given_up()
     return done
 

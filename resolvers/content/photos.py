@@ -23,6 +23,7 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import PhotoLocked
+from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import each
 
 from . import assets, thumbnails
@@ -157,7 +158,7 @@ async def give_up(db: Database, node: Mapping[str, Any], *, now: datetime) -> bo
 
     A photo that has never been whole goes, and the same call may create it again. Another keeps the bytes that it has.
 
-    Writes:   cms.nodes, cms.assets.files, cms.assets.chunks; one guarded update or removal of the node.
+    Writes:   operations, cms.nodes, cms.assets.files, cms.assets.chunks; one guarded update or removal of the node.
     """
     upload = node["detail"]["upload"]
     mine = {
@@ -167,6 +168,8 @@ async def give_up(db: Database, node: Mapping[str, Any], *, now: datetime) -> bo
         "detail.upload.until": upload["until"],
     }
     if node["detail"].get("file") is None:
+        # A call that stopped right before its last step has noted that the photo is done.
+        await idempotency.note(db, upload["op"], done=False)
         ended = (await db[NODES.name].delete_one(mine)).deleted_count
     else:
         unlocked = {"$set": {"detail.locked": None}, "$unset": {"detail.upload": ""}}

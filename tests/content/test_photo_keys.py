@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from portico.resolvers.writes.idempotency import OPERATIONS
+from portico.schema.nodes import encode_id
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.interruptions import crashing
 from tests.support.photos import (
@@ -125,6 +127,59 @@ async def test_a_call_that_was_done_but_not_told_is_not_repeated_with_another_fi
 
     assert another.codes == ["IDEMPOTENCY_KEY_REUSED"]
     assert same["__typename"] == "PhotoPayload"
+
+
+async def test_a_photo_that_was_deleted_before_its_upload_was_told_is_not_uploaded_again(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    given, _ = await _upload(gateway)
+    keyed = {**given, "idempotencyKey": "key"}
+    whole = 0
+    for stop in itertools.count():
+        with crashing(gateway, stop) as faulty:
+            await answer(gateway, "uploadPhoto", keyed, DATA)
+        if not faulty.has_crashed:
+            break
+        clock.advance(seconds=61)
+        photo = await gateway.db["cms.nodes"].find_one({"detail.length": len(DATA)})
+        if photo is None:
+            await run_jobs(gateway, clock)
+            continue
+        whole += 1
+        gone = await gateway.result(
+            "deleteContent", {"id": encode_id("ContentNode", photo["_id"]), "nonce": photo["nonce"]}
+        )
+        assert gone["__typename"] == "DeletedPayload"
+
+        again = await result(gateway, "uploadPhoto", keyed, DATA)
+
+        assert again["__typename"] == "NotFound", stop
+        await gateway.db["operations"].delete_many({})
+    assert whole > 1
+
+
+async def test_an_upload_that_was_given_up_right_before_its_end_can_be_made_again(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    given, _ = await _upload(gateway)
+    keyed = {**given, "idempotencyKey": "key"}
+    done = False
+    for stop in itertools.count():
+        with crashing(gateway, stop):
+            await answer(gateway, "uploadPhoto", keyed, DATA)
+        record = await gateway.db["operations"].find_one({})
+        done = record is not None and record.get("notes", {}).get("done", False)
+        if done:
+            break
+        clock.advance(seconds=61)
+        await run_jobs(gateway, clock)
+    assert await gateway.db["cms.nodes"].find_one({"detail.length": len(DATA)}) is None
+    clock.advance(seconds=61)
+    await run_jobs(gateway, clock)
+
+    again = await result(gateway, "uploadPhoto", keyed, DATA)
+
+    assert again["__typename"] == "PhotoPayload"
 
 
 async def test_what_was_refused_is_refused_again(gateway: GatewayClient) -> None:
