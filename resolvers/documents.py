@@ -24,6 +24,9 @@ DocumentId = ObjectId
 LENIENT: CodecOptions[Document] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
 )
+# For readers that go on and may write what they have read: the driver refuses to store text that it could not decode,
+# so that no damage is copied.
+LENIENT_FOR_REPAIRS: CodecOptions[Document] = LENIENT.with_options(unicode_decode_error_handler="surrogateescape")
 SCHEMA_VERSION = "schema_version"
 # On a document that could not be brought to this version.
 UPGRADE_FAILED = "upgrade_failed"

@@ -24,7 +24,7 @@ from portico.gateway.mongo.database_clock import clock_of
 from portico.gateway.mongo.driver import connect, reach
 from portico.gateway.settings import Settings
 from portico.gateway.work.jobs import Worker
-from portico.resolvers.documents import LENIENT, Database
+from portico.resolvers.documents import LENIENT_FOR_REPAIRS, Database
 from portico.resolvers.domains import Invariant, Resources
 from portico.resolvers.indexes import create_indexes, migrate, shard_collections
 from portico.resolvers.server_time import server_time
@@ -172,7 +172,7 @@ async def shard(settings: Settings, out: Console) -> None:
 async def examine(settings: Settings, out: Console, *, repair: bool) -> int:
     """Reports each invariant. Returns how many problems are left."""
     async with opened(settings) as db:
-        checked = db.with_options(codec_options=LENIENT)
+        checked = db.with_options(codec_options=LENIENT_FOR_REPAIRS)
         found = use(settings.domain_names).invariants
         return sum([await judge(checked, invariant, out, repair=repair) for invariant in found])
 

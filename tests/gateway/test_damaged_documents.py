@@ -7,8 +7,10 @@ import io
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import bson
 import pytest
 from bson.datetime_ms import DatetimeMS
+from bson.raw_bson import RawBSONDocument
 from rich.console import Console
 from structlog.testing import capture_logs
 
@@ -202,3 +204,22 @@ async def test_doctor_goes_on_behind_a_date_that_python_cannot_hold(gateway: Gat
 
     assert left == 1
     assert "product out-of-date: its search terms are out of date" in printed.getvalue()
+
+
+async def test_doctor_copies_no_text_that_cannot_be_decoded(gateway: GatewayClient) -> None:
+    parent = await create_category(gateway, name="Undecodable")
+    below = await create_category(gateway, parentId=parent["id"])
+    categories = gateway.db["categories"]
+    whole = bson.encode(await categories.find_one_and_delete({"slug": parent["slug"]}) or {})
+    broken: Any = RawBSONDocument(whole.replace(b"Undecodable", b"Undecodabl\xff"))
+    await categories.insert_one(broken)
+    await categories.update_one({"slug": below["slug"]}, {"$set": {"ancestors": []}})
+    printed = io.StringIO()
+
+    left = await examine(gateway.settings, Console(file=printed, width=200), repair=True)
+
+    assert left == 1
+    assert f"category {below['slug']}: its ancestors are out of date" in printed.getvalue()
+    kept = await categories.find_one({"slug": below["slug"]})
+    assert kept is not None
+    assert kept["ancestors"] == []
