@@ -92,7 +92,7 @@ async def delete_comment(db: Database, *, comment: Document, now: datetime, oper
 
     Args:     comment: as it is shown, whole.
     Returns:  the comment as it was, without its text.
-    Raises:   NotFound (it is deleted already, and not by this operation).
+    Raises:   NotFound (it was deleted before this operation set out to delete it).
     Writes:   as the storage does: see `comment_ledger` and `comment_embedded`.
     """
     ref: CommentRef = comment["ref"]
@@ -104,14 +104,18 @@ async def delete_comment(db: Database, *, comment: Document, now: datetime, oper
     try:
         return await STORAGES[ref.storage].delete(db, comment, now=now)
     except NotFound as error:
-        # An earlier call with this id has deleted it.
+        # An earlier call with this id has deleted it, or was stopped right before and somebody else has.
         if earlier is None or error.kind != "Comment":
             raise
         return _as_deleted(earlier, ref)
 
 
 async def find_deleted(db: Database, ref: CommentRef, operation_id: str) -> Document | None:
-    """The comment that an earlier call with this id has deleted, as it was without its text; None for no such call."""
+    """The comment that an earlier call with this id has set out to delete, as it was without its text, or None.
+
+    The caller has found that the comment is gone. Whether that call or another deleted it is not known: a call notes
+    the deletion before it, and may have been stopped between the two. The answer is the same, for the comment is gone.
+    """
     noted = (await idempotency.notes(db, operation_id)).get("deleting")
     return None if noted is None else _as_deleted(noted, ref)
 
