@@ -91,13 +91,13 @@ async def upgrade_read(
 
     Returns:  the same documents in the same order; upgraded ones whole.
     Writes:   one guarded update for each old document, in one command; a document that somebody else has changed or
-              upgraded meanwhile is left to them.
+              upgraded meanwhile is left to them. `db` may read from a secondary that lags.
     """
     old = [document for document in documents if document.get(SCHEMA_VERSION, 1) < spec.version]
     if not old or spec.upgrade is None:
         return documents
     whole = documents if projection is None else await db[spec.name].find(_named(spec, old)).to_list()
-    upgraded = await _store_upgrades(db, spec, [d for d in whole if d.get(SCHEMA_VERSION, 1) < spec.version])
+    upgraded, _ = await _store_upgrades(db, spec, [d for d in whole if d.get(SCHEMA_VERSION, 1) < spec.version])
     by_id = {document["_id"]: document for document in (*whole, *upgraded)}
     return [by_id.get(document["_id"], document) for document in documents]
 
@@ -112,7 +112,7 @@ def _named(spec: CollectionSpec, documents: Sequence[Document]) -> Document:
 async def upgrade_batch(db: Database, spec: CollectionSpec) -> int:
     """Upgrades up to 100 old documents of the collection. Returns how many were looked at; 0 when none is left.
 
-    One that cannot be upgraded is marked, and passed over from then on.
+    One that cannot be upgraded is marked, and passed over from then on. `db` reads from the primary.
     """
     if spec.upgrade is None:
         return 0
@@ -120,7 +120,12 @@ async def upgrade_batch(db: Database, spec: CollectionSpec) -> int:
     query = {**is_old, UPGRADE_FAILED: {"$ne": spec.version}}
     found = await db[spec.name].find(query, key_of(spec)).limit(UPGRADE_BATCH).to_list()
     if found:
-        await _store_upgrades(db, spec, await _whole(db, spec, found))
+        old = await _whole(db, spec, found)
+        _, all_matched = await _store_upgrades(db, spec, old)
+        if not all_matched:
+            # Others have changed some of them. One that is still as it was read is one that its guard does not match.
+            present = {document["_id"]: document for document in await _whole(db, spec, old)}
+            await _give_up(db, spec, [document for document in old if present.get(document["_id"]) == document])
     return len(found)
 
 
@@ -136,7 +141,10 @@ async def _whole(db: Database, spec: CollectionSpec, found: Sequence[Document]) 
     return [document for one in found for document in await _whole(db, spec, [one])]
 
 
-async def _store_upgrades(db: Database, spec: CollectionSpec, documents: Iterable[Document]) -> list[Document]:
+async def _store_upgrades(
+    db: Database, spec: CollectionSpec, documents: Iterable[Document]
+) -> tuple[list[Document], bool]:
+    """Returns the new documents, and whether each update found its document."""
     upgraded: list[Document] = []
     refused: list[Document] = []
     updates: list[tuple[Document, UpdateOne]] = []
@@ -149,11 +157,12 @@ async def _store_upgrades(db: Database, spec: CollectionSpec, documents: Iterabl
             continue
         updates.append((document, update))
         upgraded.append(new)
+    all_matched = True
     if updates:
-        refused += await _write(db, spec, updates)
-    if refused:
-        await _give_up(db, spec, refused)
-    return upgraded
+        failed, all_matched = await _write(db, spec, updates)
+        refused += failed
+    await _give_up(db, spec, refused)
+    return upgraded, all_matched
 
 
 def _upgrade(spec: CollectionSpec, document: Document) -> tuple[Document, UpdateOne]:
@@ -172,25 +181,28 @@ def _upgrade(spec: CollectionSpec, document: Document) -> tuple[Document, Update
     return new, UpdateOne(guard, update)
 
 
-async def _write(db: Database, spec: CollectionSpec, updates: Sequence[tuple[Document, UpdateOne]]) -> list[Document]:
-    """Sends the updates. Returns the documents that no update can change."""
+async def _write(
+    db: Database, spec: CollectionSpec, updates: Sequence[tuple[Document, UpdateOne]]
+) -> tuple[list[Document], bool]:
+    """Sends the updates. Returns the documents that the server refused to update, and whether the others matched."""
     try:
         written = await db[spec.name].bulk_write([update for _, update in updates], ordered=False)
     except BulkWriteError as error:
         failed = {row["index"] for row in error.details["writeErrors"]}
         if not failed:
             raise
-        return [document for number, (document, _) in enumerate(updates) if number in failed]
-    if written.matched_count == len(updates):
-        return []
-    # Others have changed some of them. One that is still as it was read is one that its guard does not match.
-    documents = [document for document, _ in updates]
-    present = {document["_id"]: document for document in await _whole(db, spec, documents)}
-    return [document for document in documents if present.get(document["_id"]) == document]
+        matched = error.details["nMatched"]
+    else:
+        failed, matched = set(), written.matched_count
+    refused = [document for number, (document, _) in enumerate(updates) if number in failed]
+    return refused, matched == len(updates) - len(refused)
 
 
 async def _give_up(db: Database, spec: CollectionSpec, documents: Sequence[Document]) -> None:
-    """Marks documents that cannot be upgraded, so that later batches pass over them."""
+    """Marks documents that cannot be upgraded, so that later batches pass over them. Leaves upgraded ones alone."""
+    if not documents:
+        return
+    is_old = {SCHEMA_VERSION: {"$not": {"$gte": spec.version}}}
     keys = [{path: {"$eq": document[path]} for path in key_of(spec) if path in document} for document in documents]
-    marks = [UpdateOne(key, {"$set": {UPGRADE_FAILED: spec.version}}) for key in keys]
+    marks = [UpdateOne({**key, **is_old}, {"$set": {UPGRADE_FAILED: spec.version}}) for key in keys]
     await db[spec.name].bulk_write(marks, ordered=False)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from pymongo import AsyncMongoClient
+from pymongo.read_concern import ReadConcern
 
+from portico.gateway.settings import Settings
 from portico.resolvers.catalog.products import PRODUCTS
-from portico.resolvers.documents import Document
+from portico.resolvers.documents import Database, Document
 from portico.schema.nodes import encode_id
 from tests.support.catalog import document, skus
 from tests.support.domains import migrate
@@ -328,3 +333,62 @@ async def test_a_job_upgrades_what_nobody_reads(gateway: GatewayClient, clock: C
     await run_jobs(gateway, clock)
 
     assert set(await skus(gateway)) == {"00e8da9b", "00e8da9d"}
+
+
+# ------------------------------------------------------- secondaries that lag
+
+
+class LaggingDatabase:
+    """A database whose `find` shows what was stored when the transaction began; writes are not delayed."""
+
+    def __init__(self, database: Any, session: Any) -> None:
+        self._database = database
+        self._session = session
+
+    def __getitem__(self, name: str) -> LaggingCollection:
+        return LaggingCollection(self._database[name], self._session)
+
+
+class LaggingCollection:
+    def __init__(self, collection: Any, session: Any) -> None:
+        self._collection = collection
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._collection, name)
+
+    def find(self, *args: Any, **options: Any) -> Any:
+        return self._collection.find(*args, session=self._session, **options)
+
+
+@contextlib.asynccontextmanager
+async def lagging(gateway: GatewayClient, settings: Settings) -> AsyncIterator[None]:
+    """Until it is left, anonymous queries read what is stored now."""
+    async with (
+        AsyncMongoClient[Document](str(settings.mongodb_uri)) as client,
+        client.start_session() as session,
+        await session.start_transaction(read_concern=ReadConcern("snapshot")),
+    ):
+        secondary = LaggingDatabase(client[settings.database], session)
+        await secondary["products"].find().to_list()
+        gateway.state.reading = cast("Database", secondary)
+        yield
+
+
+@pytest.mark.parametrize("pricing", [{"list": 1200}, {"list": "a lot"}], ids=["upgradable", "unforeseen"])
+async def test_a_read_from_a_secondary_that_lags_does_not_mark_an_upgraded_product_as_failed(
+    gateway: GatewayClient, settings: Settings, pricing: Document
+) -> None:
+    title = "query ($sku: String!) { product(sku: $sku) { title } }"
+    await put(gateway, album(pricing=pricing))
+    async with lagging(gateway, settings):
+        changes = {"title": "Ascension", "pricing": {"list": 1300}}
+        await gateway.db["products"].update_one({"sku": "00e8da9b"}, {"$set": changes})
+        assert await gateway.data(title, {"sku": "00e8da9b"}) == {"product": {"title": "Ascension"}}
+        upgraded = await stored(gateway, "00e8da9b")
+
+        read = await gateway.data(title, {"sku": "00e8da9b"}, token=None)
+
+    assert read == {"product": {"title": "A Love Supreme"}}
+    assert upgraded["schema_version"] == PRODUCTS.version
+    assert await stored(gateway, "00e8da9b") == upgraded
