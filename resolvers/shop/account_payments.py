@@ -45,8 +45,8 @@ class AccountPayments:
             )
         except InvalidInput as error:
             raise PaymentDeclined(error.message) from None
-        except Conflict:
-            # Nothing was moved this time; only the next call can tell whether it can be.
+        except (Conflict, NotFound):
+            # The money may be on its way, also where an account has gone; only the next call can tell.
             raise PaymentUnknown from None
         return f"{_TRANSFER}{paid['_id']}"
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from portico.resolvers.accounts.accounts import shop_account_id
-from portico.schema.nodes import encode_id
+from portico.schema.nodes import encode_id, key_in
 from tests.support.accounts import assert_money, balances, open_account, transfer_input
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, stops_of
-from tests.support.interruptions import crashing
+from tests.support.interruptions import crashing, database_of, interrupted
 from tests.support.shop import (
     SHOP_JOBS,
     add_input,
@@ -174,3 +174,30 @@ async def test_many_carts_at_once_are_paid_for_as_long_as_the_money_lasts(gatewa
     assert await stock_of(gateway, sku) == (8, 5, 7)
     await nothing_under_way(gateway.db)
     await assert_money(gateway, 7 * PRICE)
+
+
+async def test_a_checkout_whose_money_is_on_its_way_stays_pending_when_the_shops_account_disappears(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    account = await open_account(gateway.db, 5 * PRICE)
+    cart, sku = await full_cart(gateway)
+    given = paid_by(cart, account)
+    accounts = gateway.db["accounts"]
+    removed: list[Any] = []
+
+    async def remove() -> None:
+        removed.append(await accounts.find_one_and_delete({"_id": key_in("Account", SHOP)}))
+
+    # After both accounts have noted the transfer.
+    with database_of(gateway, interrupted(gateway.db, "accounts", "update_one", remove, skip=2)):
+        told = await gateway.result("checkout", given)
+    status = (await cart_of(gateway, cart))["status"]
+    await accounts.insert_many(removed)
+    clock.advance(seconds=31)
+    await run_jobs(gateway, clock, *SHOP_JOBS)
+
+    assert (told["__typename"], status) == ("PaymentPending", "PENDING")
+    assert (await gateway.result("checkout", given))["__typename"] == "CheckoutPayload"
+    assert await balances(gateway.db, account, SHOP) == [3 * PRICE, 2 * PRICE]
+    assert await stock_of(gateway, sku) == (8, 0, 2)
+    await assert_money(gateway, 5 * PRICE)
