@@ -39,6 +39,7 @@ Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
 from collections.abc import Sequence
@@ -165,7 +166,8 @@ async def move(
     Args:     reference: of the charge that it is to pay, if there is one.
     Returns:  the transfer, settled; the same one however often it is called.
     Raises:   InsufficientFunds, InvalidInput (the destination would hold too much); these stand for ever, too.
-              Conflict (it was called off again and again): nothing was moved.
+              Conflict (it was called off again and again, or others kept moving a fence), NotFound (an account has
+              gone): the next call tells what has become of it.
     Writes:   transfers, accounts; a two-phase transfer.
     """
     tried = 0
@@ -216,7 +218,11 @@ def _new_transfer(
 
 
 async def _carry_out(db: Database, new: Document, source: Document | None, destination: Document) -> Document:
-    """Takes a transfer that this process has inserted from NEW to its end."""
+    """Takes a transfer that this process has inserted from NEW to its end.
+
+    Raises:   NotFound (an account has gone), Conflict (others kept moving a fence): it was called off, unless it was
+              decided on before.
+    """
     try:
         if source is not None and not await _note(db, new, source, -new["amount"]):
             # Nothing was noted anywhere.
@@ -225,6 +231,11 @@ async def _carry_out(db: Database, new: Document, source: Document | None, desti
             return await finish(db, await _decide(db, new, ROLLBACK, refused=_LIMIT))
     except _CalledOff:
         return await finish(db, await _require(db, new["_id"]))
+    except (Conflict, NotFound):
+        # The source gets back at once what was taken out of it. A job does what cannot be done now.
+        with contextlib.suppress(Conflict, NotFound):
+            await call_off(db, new)
+        raise
     return await finish(db, await _decide(db, new, COMMITTED))
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from portico.resolvers.documents import Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import retries
 from portico.resolvers.writes.retries import attempts
 from portico.schema.nodes import key_in
 from tests.support.accounts import balances, open_account, transfer_input
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, create_category, run_jobs
-from tests.support.interruptions import always, crashing, database_of
+from tests.support.interruptions import always, crashing, database_of, interrupted
 from tests.support.shop import add_input, new_cart, stock_up
 from tests.support.site import create_page
 
@@ -180,3 +180,36 @@ async def test_a_transfer_goes_on_where_its_account_comes_back(gateway: GatewayC
     assert await _jobs(gateway, clock) == []
 
     assert await balances(gateway.db, source, destination) == [90, 10]
+
+
+def _gone(db: Database, destination: str) -> Database:
+    """The destination is deleted once the source has noted the transfer."""
+
+    async def delete() -> None:
+        await db["accounts"].delete_one({"_id": key_in("Account", destination)})
+
+    return interrupted(db, "accounts", "update_one", delete, skip=1)
+
+
+def _contested(db: Database, destination: str) -> Database:
+    """Others keep moving the fence of the destination."""
+
+    async def move_fence() -> None:
+        await db["accounts"].update_one({"_id": key_in("Account", destination)}, {"$inc": {"fence": 1}})
+
+    return always(db, move_fence, collection="accounts", method="update_one")
+
+
+@pytest.mark.parametrize(("meanwhile", "told"), [(_gone, "NotFound"), (_contested, "CONFLICT")])
+@pytest.mark.usefixtures("quick")
+async def test_a_transfer_that_its_destination_cannot_take_is_given_back_before_it_is_answered(
+    gateway: GatewayClient, meanwhile: Callable[[Database, str], Database], told: str
+) -> None:
+    source, destination = await open_account(gateway.db, 100), await open_account(gateway.db)
+    with database_of(gateway, meanwhile(gateway.db, destination)):
+        answer = await gateway.ask(MUTATIONS["transfer"], {"input": transfer_input(source, destination)})
+
+    assert answer.codes == [told] or answer.data["transfer"]["__typename"] == told
+    left = await gateway.db["accounts"].find_one({"_id": key_in("Account", source)})
+    assert left is not None
+    assert (left["balance"], left["pending"]) == (100, [])
