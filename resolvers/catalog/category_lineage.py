@@ -39,6 +39,7 @@ async def refresh_subtree(db: Database, category_id: ObjectId) -> None:
     level = [category_id]
     visits: Counter[ObjectId] = Counter()
     damaged: list[Exception] = []
+    count = 0
     while level:
         below: list[ObjectId] = []
         for start in range(0, len(level), _BATCH):
@@ -47,6 +48,7 @@ async def refresh_subtree(db: Database, category_id: ObjectId) -> None:
                 await refresh_lineage(db, batch)
             except SweepFailed as failed:
                 damaged += failed.exceptions
+                count += failed.count
             below += [child async for child in _children(db, batch)]
         # One that moved to a later level meanwhile comes again: it was written from a parent that was not right yet.
         visits.update(below)
@@ -54,7 +56,7 @@ async def refresh_subtree(db: Database, category_id: ObjectId) -> None:
             raise LineageUnsettled
         level = below
     if damaged:
-        raise SweepFailed.of(damaged, 0)
+        raise SweepFailed.of(damaged, 0, count)
 
 
 async def refresh_lineage(db: Database, ids: Sequence[ObjectId]) -> set[ObjectId]:

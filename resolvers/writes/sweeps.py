@@ -30,14 +30,19 @@ _KEPT_FAILURES = 20
 
 
 class SweepFailed(ExceptionGroup[Exception]):
-    """Some items of a pass failed, after all others had their turn. `done` is how much was done nevertheless."""
+    """Some items of a pass failed, after all others had their turn.
 
+    `count` is how many failed, of which `exceptions` shows the first. `done` is how much was done nevertheless.
+    """
+
+    count: int = 0
     done: int = 0
 
     @classmethod
     def of(cls, failures: Sequence[Exception], done: int, count: int | None = None) -> SweepFailed:
-        failed = cls(f"{count or len(failures)} could not be finished", failures[:_KEPT_FAILURES])
-        failed.done = done
+        count = count or len(failures)
+        failed = cls(f"{count} could not be finished", failures[:_KEPT_FAILURES])
+        failed.count, failed.done = count, done
         return failed
 
 
@@ -99,15 +104,15 @@ class _Sweep(Generic[Item]):
             self.ended = error
         except SweepFailed as failed:
             self.done += failed.done
-            self._keep(*failed.exceptions)
+            self._keep(failed.count, *failed.exceptions)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
-            self._keep(error)
+            self._keep(1, error)
         finally:
             self.line.release()
 
-    def _keep(self, *errors: Exception) -> None:
+    def _keep(self, count: int, *errors: Exception) -> None:
         """The log shows the first failures only, and how many there are."""
-        self.failed += len(errors)
+        self.failed += count
         self.failures += errors[: _KEPT_FAILURES - len(self.failures)]
 
 
@@ -150,7 +155,9 @@ async def sweep(
         except ConnectionFailure:
             raise
         except Exception as error:
-            error.add_note(f"In {spec.name}: {found['_id']!r}")
+            # Of a group only what is in it is kept.
+            for one in error.exceptions if isinstance(error, SweepFailed) else (error,):
+                one.add_note(f"In {spec.name}: {found['_id']!r}")
             raise
 
     return await each(db[spec.name].find(query, key), one, at_once=at_once, most=most)

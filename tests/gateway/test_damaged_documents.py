@@ -101,6 +101,19 @@ async def test_an_error_names_the_document_that_is_its_cause(gateway: GatewayCli
     assert error.__notes__ == [f"In categories: {damaged['_id']!r}"]
 
 
+async def test_errors_in_a_list_name_its_document_and_all_of_them_are_counted(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    collection, _ = await move_in_stock(gateway)
+    (stock,) = await gateway.db[collection].find({}).to_list()
+    await changed(gateway, collection, stock["_id"], under_way=[{"at": LONG_AGO}] * 25)
+
+    with pytest.raises(SweepFailed, match="25 could not be finished") as failed:
+        await run_jobs(gateway, clock, "finish-stock")
+
+    assert [error.__notes__ for error in failed.value.exceptions] == [[f"In stock: {stock['_id']!r}"]] * 20
+
+
 async def test_damaged_carts_that_would_fill_a_turn_leave_the_healthy_ones_their_turn(
     gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
