@@ -33,10 +33,17 @@ async def outcome_of(work: Awaitable[Outcome]) -> Outcome:
         return refusal
 
 
-def refusal_of(error: Exception) -> InvalidInput | None:
+def refusal_of(error: Exception) -> DomainError | None:
     """Why the database does not take what it was given, or which damage keeps it out; None for an error that has other
-    causes.
+    causes, e.g. a timeout.
+
+    Of a group it is the error after which a caller may try again, if there is one; None if any error has other causes.
     """
+    if isinstance(error, DomainError):
+        return error
+    if isinstance(error, SweepFailed):
+        found = [refusal for one in error.exceptions if (refusal := refusal_of(one))]
+        return max(found, key=lambda one: one.passes) if len(found) == len(error.exceptions) else None
     if isinstance(error, BulkWriteError):
         is_refusal = not error.details.get("writeConcernErrors")
     else:
@@ -44,7 +51,7 @@ def refusal_of(error: Exception) -> InvalidInput | None:
         is_refusal = is_too_large or isinstance(error, BSONError | OverflowError | WriteError)
     if is_refusal:
         return _refused(str(error))
-    is_damaged = isinstance(error, (*DAMAGED, SweepFailed)) and not isinstance(error, PyMongoError)
+    is_damaged = isinstance(error, DAMAGED) and not isinstance(error, PyMongoError)
     return InvalidInput(f"something that is stored is damaged: {told(error)[:_SHOWN]}") if is_damaged else None
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from bson import ObjectId
 from pymongo.errors import ConnectionFailure, DocumentTooLarge, OperationFailure, WriteError
 
 from portico.gateway.clock import SystemClock
@@ -15,9 +16,14 @@ from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import COMMANDS
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Resources
+from portico.resolvers.errors import Conflict
+from portico.resolvers.import_outcomes import refusal_of
+from portico.resolvers.writes import retries
+from portico.resolvers.writes.sweeps import SweepFailed
 from tests.support.catalog import add_categories, add_products, product
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
+from tests.support.interruptions import always, interrupted
 from tests.support.photos import picture
 
 from .test_imports import lines, put, write
@@ -153,6 +159,42 @@ async def test_of_many_documents_the_one_that_the_server_refuses_is_named(
 
     assert done.counts == {"created": 2, "failed": 1}
     assert done.reasons == [(2, "the database does not take it: Document failed validation")]
+
+
+async def test_a_product_that_others_keep_changing_is_tried_again(
+    gateway: GatewayClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "_LONGEST_PAUSE", 0.01)
+    await add_categories(gateway.db, [{"slug": "jazz", "name": "Jazz"}])
+    given = [product(sku="a", categories=["jazz"])]
+    db = gateway.db
+
+    async def delete_category() -> None:
+        await db["categories"].delete_many({})
+
+    async def change_product() -> None:
+        await db["products"].update_many({}, {"$set": {"category_ids": [ObjectId()]}})
+
+    contested = interrupted(db, "products", "insert_many", delete_category)
+    contested = always(contested, change_product, collection="products", method="delete_one")
+
+    done = await put(contested, "products", tmp_path / "rows.jsonl", given)
+
+    assert done.reasons == [(1, "categories: There is no category 'jazz'.")]
+
+
+FAILURES = {
+    "damaged": ([KeyError("name"), TypeError()], "something that is stored is damaged: "),
+    "others are faster": ([Conflict("Others are faster."), KeyError("name")], "Others are faster."),
+    "too late": ([KeyError("name"), OperationFailure("Interrupted", 11601)], None),
+}
+
+
+@pytest.mark.parametrize(("errors", "reason"), FAILURES.values(), ids=FAILURES)
+def test_only_damage_is_reported_as_damage(errors: list[Exception], reason: str | None) -> None:
+    refusal = refusal_of(SweepFailed.of(errors, 0))
+
+    assert refusal is None if reason is None else str(refusal).startswith(reason)
 
 
 async def test_a_database_that_is_gone_ends_an_import(gateway: GatewayClient, tmp_path: Path) -> None:
