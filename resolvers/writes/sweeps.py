@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaita
 from typing import Generic, TypeVar
 
 from bson.errors import BSONError
-from pymongo.errors import BulkWriteError, ConnectionFailure, WriteError
+from pymongo.errors import BulkWriteError, ConnectionFailure, PyMongoError, WriteConcernError, WriteError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, in_batches, key_of
 
@@ -59,7 +59,7 @@ async def each(
               keep the others from their turn.
     Returns:  how much was done: the sum of what `do` returns.
     Raises:   SweepFailed, once all others have had their turn; the error itself of a single item, and where the
-              database cannot be reached, so that nothing goes on.
+              database cannot be reached or does not answer in time, so that nothing goes on.
     """
     work = _Sweep(do, at_once)
     stream = aiter(items) if isinstance(items, AsyncIterable) else _stream(items)
@@ -100,13 +100,14 @@ class _Sweep(Generic[Item]):
             count = await self._do(item)
             self.done += count
             self.succeeded += 1
-        except ConnectionFailure as error:
-            self.ended = error
         except SweepFailed as failed:
             self.done += failed.done
             self._keep(failed.count, *failed.exceptions)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
-            self._keep(1, error)
+            if _is_outage(error):
+                self.ended = error
+            else:
+                self._keep(1, error)
         finally:
             self.line.release()
 
@@ -114,6 +115,15 @@ class _Sweep(Generic[Item]):
         """The log shows the first failures only, and how many there are."""
         self.failed += count
         self.failures += errors[: _KEPT_FAILURES - len(self.failures)]
+
+
+def _is_outage(error: Exception) -> bool:
+    """Whether the database could not be reached, or did not answer in time: the next item would fail, too.
+
+    Other errors of the server may be one item's, e.g. where an update finds a text instead of a number.
+    """
+    is_late = isinstance(error, PyMongoError) and error.timeout
+    return is_late or isinstance(error, ConnectionFailure | WriteConcernError)
 
 
 async def _stream(items: Iterable[Item]) -> AsyncIterator[Item]:
@@ -152,12 +162,11 @@ async def sweep(
                 wanted = None if fields is None else dict.fromkeys((*key, *fields), 1)
                 document = await db[spec.name].find_one({**query, **named}, wanted)
             return 0 if document is None else await do(document)
-        except ConnectionFailure:
-            raise
         except Exception as error:
-            # Of a group only what is in it is kept.
-            for one in error.exceptions if isinstance(error, SweepFailed) else (error,):
-                one.add_note(f"In {spec.name}: {found['_id']!r}")
+            if not _is_outage(error):
+                # Of a group only what is in it is kept.
+                for inner in error.exceptions if isinstance(error, SweepFailed) else (error,):
+                    inner.add_note(f"In {spec.name}: {found['_id']!r}")
             raise
 
     return await each(db[spec.name].find(query, key), one, at_once=at_once, most=most)

@@ -11,6 +11,7 @@ import bson
 import pytest
 from bson.datetime_ms import DatetimeMS
 from bson.raw_bson import RawBSONDocument
+from pymongo.errors import BulkWriteError, ExecutionTimeout, WTimeoutError
 from rich.console import Console
 from structlog.testing import capture_logs
 
@@ -26,6 +27,7 @@ from tests.support.catalog import document
 from tests.support.damage import damage_in_front
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock, create_category, run_jobs
+from tests.support.interruptions import always, database_of
 from tests.support.leftovers import (
     LEFT,
     LONG_AGO,
@@ -137,6 +139,34 @@ async def test_damaged_carts_that_would_fill_a_turn_leave_the_healthy_ones_their
     # The idle one is another part of the job.
     assert done == [3 + 1, 1]
     assert await gateway.db["carts"].count_documents({"status": "EXPIRING"}) == len(damaged)
+
+
+TIMEOUTS = [
+    ExecutionTimeout("operation exceeded time limit", 50),
+    WTimeoutError("waiting for replication timed out", 64),
+    BulkWriteError({"writeErrors": [], "writeConcernErrors": [{"code": 64, "errInfo": {"wtimeout": True}}]}),
+]
+
+
+@pytest.mark.parametrize("error", TIMEOUTS, ids=lambda error: type(error).__name__)
+async def test_a_database_that_times_out_ends_a_turn_at_its_first_document(
+    gateway: GatewayClient, clock: SettableClock, error: Exception
+) -> None:
+    for _ in range(3):
+        await expiring_cart(gateway)
+    tries = 0
+
+    async def time_out() -> None:
+        nonlocal tries
+        tries += 1
+        raise error
+
+    stalled = always(gateway.db, time_out, collection="carts", method="find_one")
+    with database_of(gateway, stalled), pytest.raises(type(error)) as raised:
+        await run_jobs(gateway, clock, "expire-carts")
+
+    assert raised.value is error
+    assert tries == 1
 
 
 @pytest.mark.parametrize("wrong", [None, {}, {"at": "then"}, {"at": LONG_AGO}], ids=repr)
