@@ -8,7 +8,8 @@ A document:
     parent     the parent's _id; None for a root
     ancestors  [{_id, slug, name}], root first, without the category itself
     pending    {op, at}      created, and its parent not yet confirmed
-    refresh    [{op, at}]    renamed or moved, and its subtree not yet brought up to date
+    refresh    [{op, at}]    renamed or moved, and its subtree not yet brought up to date; `at` is when, or when a job
+                             tries again because a category below is damaged
     moving     {op, at, to}  about to go below another parent
     deleting   {op, at}      about to be deleted, unless something stands below it
     applied    ids of the latest repeatable operations on it

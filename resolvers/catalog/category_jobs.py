@@ -9,7 +9,7 @@ from functools import partial
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import CategoryNotEmpty, NotFound
-from portico.resolvers.writes.sweeps import in_turn, sweep, wrong_in_batches
+from portico.resolvers.writes.sweeps import SweepFailed, in_turn, sweep, wrong_in_batches
 
 from . import category_edits
 from .categories import CATEGORIES, find_by_ids, lineage_below
@@ -18,30 +18,34 @@ from .category_lineage import LineageUnsettled, refresh_subtree
 # A mark is removed by the call that left it within milliseconds. One that is older was left by a crash, or by a call
 # that sleeps: both may go on, for every step is guarded by its own mark.
 STALE_AFTER = timedelta(seconds=5)
+# Each attempt reads the whole subtree, and a damaged category in it is there until somebody mends it.
+_DAMAGED_AGAIN_AFTER = timedelta(minutes=10)
 OUT_OF_DATE = "its ancestors are out of date"
 
 
 async def finish_changes(db: Database, *, now: datetime) -> int:
     """Settles every mark that is older than five seconds. Returns how many.
 
+    Of a renamed or moved category with a damaged one below it the next attempt comes after ten minutes.
+
     Raises:   SweepFailed, once every mark has had its turn.
     """
     before = now - STALE_AFTER
 
     def settle_all(mark: str) -> Awaitable[int]:
-        return sweep(db, CATEGORIES, {f"{mark}.at": {"$lte": before}}, partial(_settle_left, db, mark))
+        return sweep(db, CATEGORIES, {f"{mark}.at": {"$lte": before}}, partial(_settle_left, db, mark, now))
 
     return await in_turn(*(partial(settle_all, mark) for mark in ("pending", "moving", "deleting", "refresh")))
 
 
-async def _settle_left(db: Database, mark: str, category: Document) -> int:
+async def _settle_left(db: Database, mark: str, now: datetime, category: Document) -> int:
     with contextlib.suppress(NotFound, CategoryNotEmpty, LineageUnsettled):
-        await _settle(db, category, mark)
+        await _settle(db, category, mark, now)
         return 1
     return 0
 
 
-async def _settle(db: Database, category: Document, mark: str) -> None:
+async def _settle(db: Database, category: Document, mark: str, now: datetime) -> None:
     categories = db[CATEGORIES.name]
     if mark == "pending":
         await category_edits.confirm_created(db, category)
@@ -51,10 +55,21 @@ async def _settle(db: Database, category: Document, mark: str) -> None:
     elif mark == "deleting":
         await category_edits.finish_delete(db, category["_id"], category["deleting"]["op"])
     else:
-        # Only the marks that were there before it began: what comes meanwhile may come too late to be seen.
-        seen = [change["op"] for change in category["refresh"]]
+        await _refresh(db, category, now)
+
+
+async def _refresh(db: Database, category: Document, now: datetime) -> None:
+    """Raises LineageUnsettled; SweepFailed (below a damaged category), and puts the marks off."""
+    # Only the marks that were there before it began: what comes meanwhile may come too late to be seen.
+    seen = {"op": {"$in": [change["op"] for change in category["refresh"]]}}
+    mine = {"_id": category["_id"]}
+    try:
         await refresh_subtree(db, category["_id"])
-        await categories.update_one({"_id": category["_id"]}, {"$pull": {"refresh": {"op": {"$in": seen}}}})
+    except SweepFailed:
+        later = {"$set": {"refresh.$[seen].at": now + _DAMAGED_AGAIN_AFTER}}
+        await db[CATEGORIES.name].update_one(mine, later, array_filters=[{"seen.op": seen["op"]}])
+        raise
+    await db[CATEGORIES.name].update_one(mine, {"$pull": {"refresh": seen}})
 
 
 async def find_wrong_lineages(db: Database) -> AsyncIterator[Document]:

@@ -210,6 +210,34 @@ async def test_a_damaged_category_leaves_its_siblings_their_new_ancestors(
     assert [found[key] for key in keys] == ["New", "New", "New", "Old", "New", "New"]
 
 
+async def test_a_renamed_category_above_a_damaged_one_is_left_alone_for_ten_minutes(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    root = await create_category(gateway, name="Old")
+    child = await create_category(gateway, parentId=root["id"])
+    below = await create_category(gateway, parentId=child["id"])
+    categories, key = gateway.db["categories"], key_in("Category", child["id"])
+    await categories.update_one({"_id": key}, {"$unset": {"name": ""}})
+    await gateway.result("renameCategory", {"id": root["id"], "name": "New"})
+    clock.advance(seconds=6)
+    with pytest.raises(SweepFailed):
+        await run_jobs(gateway, clock, "finish-categories")
+
+    clock.advance(minutes=9)
+    assert await run_jobs(gateway, clock, "finish-categories") == 0
+    clock.advance(minutes=2)
+    with pytest.raises(SweepFailed):
+        await run_jobs(gateway, clock, "finish-categories")
+    await changed(gateway, "categories", key, name="Child")
+    clock.advance(minutes=11)
+
+    assert await run_jobs(gateway, clock, "finish-categories") == 1
+    found = await categories.find_one({"_id": key_in("Category", below["id"])})
+    assert found is not None
+    assert [step["name"] for step in found["ancestors"]] == ["New", "Child"]
+    assert await categories.find_one({"refresh.0": {"$exists": True}}) is None
+
+
 async def test_a_product_of_an_import_that_is_damaged_leaves_the_others_of_it_their_turn(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
