@@ -226,8 +226,7 @@ async def visible_of(context: Context, kind: Kind, documents: Mapping[Any, Any])
         try:
             if kind.visible_to is not None and not kind.visible_to(document, context):
                 continue
-            holder = None if kind.within is None else kind.within(document)
-            if holder is None or holder in context.seen:
+            if kind.within is None or (holder := kind.within(document)) in context.seen:
                 found[key] = document
             else:
                 held.setdefault(holder, []).append(key)
@@ -247,8 +246,8 @@ async def _visible_holders(context: Context, holders: Iterable[Holder]) -> dict[
     found: dict[Holder, Exception | None] = {}
     by_kind: dict[str, dict[Any, Holder]] = {}
     for holder in holders:
-        name, text = holder
         try:
+            name, text = holder
             key = KINDS[name].parse(text)
         except (KeyError, ValueError):
             # There is no such object, or its domain is not served.
