@@ -88,6 +88,7 @@ def hosts() -> Sequence[Host]:
 
 
 def is_host(kind: str) -> bool:
+    """Whether objects of the kind can have attachments: whether a domain that is served has registered it."""
     return kind in _hosts
 
 
@@ -99,6 +100,11 @@ async def find(db: Database, targets: Sequence[tuple[str, str]]) -> dict[tuple[s
         if keys:
             found |= {(host.kind, key): document for key, document in (await host.find(db, keys)).items()}
     return found
+
+
+async def find_one(db: Database, kind: str, key: str) -> Document | None:
+    """The object of this kind with this key; None where there is none, or the kind is not served."""
+    return (await find(db, [(kind, key)])).get((kind, key))
 
 
 async def find_named(db: Database, name: str) -> Target | None:

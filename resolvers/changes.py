@@ -19,7 +19,7 @@ from pymongo.read_concern import ReadConcern
 from portico.resolvers.writes import retries
 from portico.resolvers.writes.sweeps import DAMAGED
 
-from .documents import LENIENT, Database, Document
+from .documents import LENIENT, CollectionSpec, Database, Document
 
 # How long the server may hold back its answer that there is nothing new.
 _AWAIT_MS = 1_000
@@ -57,6 +57,19 @@ class Source:
     match: Document
     paths: Sequence[str]
     events: Callable[[Document], Iterable[Event]]
+
+
+def inserts(spec: CollectionSpec, paths: Sequence[str], event: Callable[[Document], Event]) -> Source:
+    """The source of an event for each document that is inserted into the collection.
+
+    Args:     paths: what `event` reads of the document beside its `_id`.
+    """
+    return Source(
+        frozenset({spec.name}),
+        {"operationType": "insert"},
+        tuple(f"fullDocument.{path}" for path in ("_id", *paths)),
+        lambda change: (event(change["fullDocument"]),),
+    )
 
 
 async def follow(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from bson.errors import BSONError
@@ -10,6 +11,7 @@ from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError, Write
 
 from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed, told
 
+from .documents import Database
 from .errors import DomainError, InvalidInput, NotFound, SkuTaken, SlugTaken
 
 Outcome = Literal["created", "changed", "unchanged", "waiting"] | DomainError
@@ -31,6 +33,15 @@ async def outcome_of(work: Awaitable[Outcome]) -> Outcome:
         if refusal is None:
             raise
         return refusal
+
+
+def each_alone(put: Callable[..., Awaitable[Outcome]]) -> Callable[..., Awaitable[list[Outcome]]]:
+    """What stores a batch of records, of what stores one: `put(db, record, now=…)`, which may raise a DomainError."""
+
+    async def put_all(db: Database, records: Sequence[Any], *, now: datetime) -> list[Outcome]:
+        return [await outcome_of(put(db, record, now=now)) for record in records]
+
+    return put_all
 
 
 def refusal_of(error: Exception) -> DomainError | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import strawberry
@@ -12,6 +13,7 @@ from strawberry.types.private import is_private
 
 from portico.resolvers.domains import Domains, InvalidDomains
 
+from .errors import camel_case
 from .nodes import Kind
 
 # The types that domains add root fields to, by the name of the declaration.
@@ -21,15 +23,36 @@ _ROOTS = {"Query": "queries", "Mutation": "mutations", "Subscription": "subscrip
 class AssembledSchema(strawberry.Schema):
     """A schema in which domains add fields to types of others."""
 
-    def __init__(self, *, additions: Mapping[str, Sequence[StrawberryField]], **options: Any) -> None:
+    def __init__(self, *, additions: Mapping[str, Sequence[Addition]], **options: Any) -> None:
         # Strawberry asks for fields while it is built.
         self._additions = additions
-        super().__init__(**options)
+        try:
+            super().__init__(**options)
+        except TypeError as error:
+            # graphql-core wraps what is raised while it asks for fields.
+            if isinstance(error.__cause__, InvalidDomains):
+                raise error.__cause__ from None
+            raise
 
     def get_fields(self, type_definition: StrawberryObjectDefinition) -> list[StrawberryField]:
+        """The fields of the type, and those that domains add. Raises InvalidDomains for one that the type has."""
         names = (type_definition.name, *(interface.name for interface in type_definition.interfaces))
-        added = {field.python_name: field for name in names for field in self._additions.get(name, ())}
-        return [*type_definition.fields, *added.values()]
+        added = {one.name: one for name in names for one in self._additions.get(name, ())}
+        for name in map(_name_of, type_definition.fields):
+            if name in added:
+                raise InvalidDomains(
+                    f"{added[name].source} adds the field {name} to {type_definition.name}, which has one already."
+                )
+        return [*type_definition.fields, *(one.field for one in added.values())]
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A field that a domain adds to a type. `source` is what to call the domain in a message."""
+
+    name: str
+    field: StrawberryField
+    source: str
 
 
 def require_rules(domains: Domains) -> None:
@@ -43,20 +66,26 @@ def require_rules(domains: Domains) -> None:
                 )
 
 
-def additions_of(domains: Domains) -> dict[str, list[StrawberryField]]:
+def additions_of(domains: Domains) -> dict[str, list[Addition]]:
     """The fields that domains add, by the name of the type. Raises InvalidDomains where two add the same one."""
-    found: dict[str, list[StrawberryField]] = {}
+    found: dict[str, list[Addition]] = {}
     owners: dict[tuple[str, str], str] = {}
     for domain, type_name, mixin in _mixins(domains):
         for field in _shown(mixin):
-            owner = owners.setdefault((type_name, field.python_name), domain)
+            name = _name_of(field)
+            owner = owners.setdefault((type_name, name), domain)
             if owner != domain:
                 raise InvalidDomains(
-                    f"{domains.source_of(domain)} adds the field {field.python_name} to {type_name}, "
+                    f"{domains.source_of(domain)} adds the field {name} to {type_name}, "
                     f"which {domains.source_of(owner)} has added."
                 )
-            found.setdefault(type_name, []).append(field)
+            found.setdefault(type_name, []).append(Addition(name, field, domains.source_of(domain)))
     return found
+
+
+def _name_of(field: StrawberryField) -> str:
+    """What clients call the field."""
+    return field.graphql_name or camel_case(field.python_name)
 
 
 def _shown(mixin: type) -> Iterator[StrawberryField]:

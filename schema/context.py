@@ -90,10 +90,19 @@ class Context:
         self.now = self.clock()
         self.seen = set()
 
+    def has_role(self, role: Role) -> bool:
+        """Whether the caller has this role, or ADMIN."""
+        return self.caller is not None and self.caller.has(role)
+
+    @property
+    def operation(self) -> dict[str, Any]:
+        """What every write takes: the time of the operation, `now`, and its id, `operation_id`."""
+        return {"now": self.now, "operation_id": self.operation_id}
+
     @property
     def sees_until(self) -> datetime | None:
         """Content is seen that is visible by then; None where the caller sees all of it."""
-        return None if self.caller is not None and self.caller.has(Role.EDITOR) else self.now
+        return None if self.has_role(Role.EDITOR) else self.now
 
     @property
     def subject(self) -> str | None:

@@ -120,6 +120,7 @@ def stored(path: str = "", *, default: Any = None, length: Length | None = None,
 
 
 def computed(function: Getter, *needs: str, length: Length | None = None, description: str | None = None) -> Any:
+    """A field that a function works out of the document, which it reads at the paths of `needs`."""
     metadata = {_SOURCE: Computed(function, needs), **costs(length=length)}
     field: Any = strawberry.field(metadata=metadata, description=description)
     # Where its type has instances, they are made without it.
@@ -136,11 +137,13 @@ def related(
     length: Length | None = None,
     description: str | None = None,
 ) -> Any:
+    """A field of other documents of a kind, by the key, or with `many` by the keys, at a path of the document."""
     metadata = {_SOURCE: Related(kind, path, many, discloses), **costs(length=length)}
     return strawberry.field(metadata=metadata, description=description)
 
 
 def reads(*needs: str, length: Length | None = None, description: str | None = None) -> Any:
+    """A field with a resolver method, which reads the document at the paths of `needs`."""
     return strawberry.field(metadata={_SOURCE: Method(needs), **costs(length=length)}, description=description)
 
 

@@ -16,6 +16,7 @@ def described(description: str) -> Any:
 
 
 def idempotency_key(*, is_required: bool = False) -> Any:
+    """The field of an input that takes the idempotency key."""
     description = "A repeated call with the same key has one effect and one answer."
     if is_required:
         return strawberry.field(description=description)

@@ -9,6 +9,8 @@ import strawberry
 
 @strawberry.enum(description="What a caller may do. ADMIN may do all of it.")
 class Role(Enum):
+    """What a caller may do."""
+
     ADMIN = strawberry.enum_value("ADMIN", description="Everything.")
     MERCHANT = strawberry.enum_value("MERCHANT", description="The catalog and its stock.")
     EDITOR = strawberry.enum_value("EDITOR", description="Content, and the comments of others.")

@@ -68,3 +68,13 @@ async def read_shared(context: Context, event: Event, kind: Kind, key: Any) -> t
             event.shared.pop("loaders", None)
         raise
     return document, is_seen
+
+
+def show_object(kind: Kind) -> Show:
+    """Shows the object of this kind that has the event's key; nothing to a caller who may not see it."""
+
+    async def show(context: Context, event: Event) -> Document | None:
+        document, is_seen = await read_shared(context, event, kind, event.key)
+        return document if is_seen else None
+
+    return show

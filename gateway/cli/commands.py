@@ -184,6 +184,7 @@ def demo(
 def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: bool) -> None:
     # A worker that cannot begin would be started again and again.
     chosen.signing_secret()
+    data.schema(chosen)
     listening = server.bind(host, port)
     address = _address(host, listening)
     out.print(

@@ -13,7 +13,7 @@ from importlib import metadata
 
 import strawberry
 
-from portico.gateway.settings import Settings
+from portico.gateway.settings import Settings, declared
 from portico.resolvers.domains import Domain, Domains, InvalidDomains, Resources
 from portico.schema import create_schema, nodes
 
@@ -35,13 +35,43 @@ def load(names: Sequence[str] | None = None) -> Domains:
             raise InvalidDomains(f"there is no domain {name!r}. There are: {known}.")
     chosen = (*BUILT_IN, *sorted(outside)) if names is None else tuple(dict.fromkeys(names))
     found = [_built_in(name) if name in BUILT_IN else _outside(outside[name]) for name in chosen]
-    return Domains(found, sources={name: _package_of(entry) for name, entry in outside.items()})
+    domains = Domains(found, sources={name: _package_of(entry) for name, entry in outside.items()})
+    _require_own_settings(domains)
+    return domains
 
 
 @functools.cache
 def schema_of(domains: Domains) -> strawberry.Schema:
-    """The schema of these domains. Everyone gets the same one."""
-    return create_schema(domains)
+    """The schema of these domains. Everyone gets the same one.
+
+    Raises:   InvalidDomains, also for whatever the types of a domain from outside raise.
+    """
+    try:
+        return create_schema(domains)
+    except InvalidDomains:
+        raise
+    except Exception as error:
+        culprit = _culprit(domains)
+        if culprit is None:
+            raise
+        raise InvalidDomains(f"{domains.source_of(culprit)} breaks the schema: {_told(error)}") from error
+
+
+def _culprit(domains: Domains) -> str | None:
+    """The domain from outside without which the schema can be built; None where it is none of them."""
+    outside = [domain for domain in domains.all if domain.name not in BUILT_IN]
+    served = [domain for domain in domains.all if domain.name in BUILT_IN]
+    try:
+        for domain in outside:
+            served.append(domain)
+            nodes.register(kind for one in served for kind in one.kinds)
+            try:
+                create_schema(Domains(served))
+            except Exception:  # noqa: BLE001 - whatever it is, the domain that has come last brings it
+                return domain.name
+    finally:
+        nodes.register(kind for domain in domains.all for kind in domain.kinds)
+    return None
 
 
 def use(names: Sequence[str] | None = None) -> Domains:
@@ -79,13 +109,30 @@ def _outside(entry: metadata.EntryPoint) -> Domain:
     package = _package_of(entry)
     try:
         domain = entry.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InvalidDomains(
-            f"the domain {entry.name} of the package {package} cannot be imported: {type(error).__name__}: {error}"
+            f"the domain {entry.name} of the package {package} cannot be imported: {_told(error)}"
         ) from error
     if not isinstance(domain, Domain) or domain.name != entry.name:
         raise InvalidDomains(f"{entry.value} of the package {package} is not a Domain of the name {entry.name}.")
     return domain
+
+
+def _require_own_settings(domains: Domains) -> None:
+    """Raises InvalidDomains where a domain declares a variable that the gateway or another domain has."""
+    owners = {variable: "the gateway" for variable, _ in declared(Settings)}
+    for domain in domains.all:
+        for variable, _ in () if domain.settings is None else declared(domain.settings):
+            if variable in owners:
+                raise InvalidDomains(
+                    f"{domains.source_of(domain.name)} declares the setting {variable}, which {owners[variable]} has."
+                )
+            owners[variable] = domains.source_of(domain.name)
+
+
+def _told(error: BaseException) -> str:
+    """The error as one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _package_of(entry: metadata.EntryPoint) -> str:

@@ -29,12 +29,14 @@ def object_of(value: Any, known: set[str] | None, *path: str) -> Record:
 
 
 def text_at(record: Record, *path: str) -> str:
+    """The text in a field that must be there."""
     if record.get(path[-1]) is None:
         raise InvalidInput("it is missing", *path)
     return as_text(record[path[-1]], *path)
 
 
 def as_text(value: Any, *path: str) -> str:
+    """The value, which must be a text."""
     if not isinstance(value, str):
         raise InvalidInput("a text is wanted", *path)
     return value
@@ -57,26 +59,31 @@ def as_keys(value: Any, *path: str) -> list[str]:
 
 
 def optional(record: Record, name: str, read: Callable[..., Any], *path: str) -> Any:
+    """What `read` makes of the value in a field; None where there is none, or null."""
     return None if record.get(name) is None else read(record[name], *path, name)
 
 
 def as_list(value: Any, *path: str) -> list[Any]:
+    """The value, which must be a list."""
     if not isinstance(value, list):
         raise InvalidInput("a list is wanted", *path)
     return value
 
 
 def as_texts(value: Any, *path: str) -> list[str]:
+    """The value, which must be a list of texts."""
     return [as_text(item, *path, str(number)) for number, item in enumerate(as_list(value, *path))]
 
 
 def as_number(value: Any, *path: str) -> float:
+    """The value, which must be a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput("a number is wanted", *path)
     return float(value)
 
 
 def as_instant(value: Any, *path: str) -> Any:
+    """The instant of an RFC 3339 text with a zone, in UTC."""
     try:
         return parse_instant(value)
     except GraphQLError as error:

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -56,7 +56,7 @@ class Importer:
     """
 
     read: Callable[..., Any]
-    key: Callable[[Any], str]
+    key: Callable[[Any], Hashable]
     put: Callable[..., Awaitable[Sequence[Outcome]]]
     is_parallel: bool = False
     has_files: bool = False
@@ -100,11 +100,11 @@ class Import:
     resources: Resources | None = None
     summary: Summary = field(default_factory=Summary)
     _waiting: list[Row] = field(default_factory=list)
-    _awaited: set[str] = field(default_factory=set)
+    _awaited: set[Hashable] = field(default_factory=set)
 
     async def run(self, files: Sequence[Path]) -> Summary:
         """Imports the files in order. Raises OSError for one that cannot be read."""
-        under_way: list[tuple[asyncio.Task[bool], set[str]]] = []
+        under_way: list[tuple[asyncio.Task[bool], set[Hashable]]] = []
         try:
             for file in files:
                 for batch in self._batches(file):
@@ -115,7 +115,7 @@ class Import:
         await self._put_waiting()
         return self.summary
 
-    async def _begin(self, batch: list[Row], under_way: list[tuple[asyncio.Task[bool], set[str]]]) -> None:
+    async def _begin(self, batch: list[Row], under_way: list[tuple[asyncio.Task[bool], set[Hashable]]]) -> None:
         """Begins to store a batch, once there is room. Records with one key are stored in the order of the file."""
         keys = {self._key(row) for row in batch}
         while under_way and (len(under_way) >= self._in_flight or any(keys & other for _, other in under_way)):
@@ -131,7 +131,7 @@ class Import:
 
     def _batched(self, rows: Iterable[Row]) -> Iterator[list[Row]]:
         batch: list[Row] = []
-        keys: set[str] = set()
+        keys: set[Hashable] = set()
         for row in rows:
             key = self._key(row)
             if len(batch) == BATCH or key in keys:
@@ -204,7 +204,7 @@ class Import:
             return [refusal]
         return [outcome for row in rows for outcome in await self._stored([row])]
 
-    def _key(self, row: Row) -> str:
+    def _key(self, row: Row) -> Hashable:
         return self.importer.key(row[2])
 
     def _wait(self, row: Row) -> None:
@@ -225,7 +225,7 @@ class Import:
 
     def _give_up(self) -> None:
         """Names the records that wait in vain: first those that others with their key wait behind, else all."""
-        firsts: dict[str, Row] = {}
+        firsts: dict[Hashable, Row] = {}
         for row in self._waiting:
             firsts.setdefault(self._key(row), row)
         behind = [row for row in self._waiting if row is not firsts[self._key(row)]]

@@ -17,6 +17,7 @@ COMMANDS = {
     "count_documents",
     "delete_many",
     "delete_one",
+    "distinct",
     "find",
     "find_one",
     "find_one_and_update",

@@ -53,6 +53,7 @@ def record_id_of(subject: str | None, key: str) -> str:
 
 
 def is_repeatable(operation_id: str) -> bool:
+    """Whether a later call can repeat the operation: whether it has an idempotency key."""
     return operation_id.startswith(_KEYED)
 
 
@@ -62,6 +63,7 @@ def derived_id(operation_id: str, purpose: str) -> ObjectId:
 
 
 def derived_nonce(operation_id: str, *parts: str) -> str:
+    """The nonce that this operation gives to what it writes: the same, however often it is repeated."""
     return hashlib.blake2b("\0".join((operation_id, *parts)).encode(), digest_size=12).hexdigest()
 
 
@@ -86,6 +88,7 @@ def applied_with(operation_id: str) -> Document:
 
 
 def was_applied(document: Document, operation_id: str) -> bool:
+    """Whether the document carries the mark of this operation."""
     return operation_id in document.get("applied", ())
 
 

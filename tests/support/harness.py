@@ -1,37 +1,24 @@
-"""What the tests drive the gateway with."""
+"""What the tests drive the gateway with, beside `portico.testing`."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import itertools
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 from typing import Any
 
-import httpx
-from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
-from starlette.applications import Starlette
-
-from portico.gateway.app import create_app
-from portico.gateway.auth import Authenticator
-from portico.gateway.clock import Clock, SystemClock
-from portico.gateway.mongo.faults import Crash
+from portico.gateway.clock import Clock
 from portico.gateway.settings import Settings
-from portico.gateway.state import State
-from portico.resolvers.configuration import Secret
-from portico.resolvers.documents import Database
-from portico.resolvers.domains import Turn
 from portico.schema.roles import Role
+from portico.testing import SECRET, Answer, Commands, Gateway, SettableClock, assert_invariants, run_jobs, running_as
 
-from .domains import INVARIANTS, JOBS
+# What tests import from here, though it is the public harness's.
+__all__ = ["SECRET", "Answer", "Commands", "SettableClock", "assert_invariants", "run_jobs"]
 
 # Whether there is time for what takes long, as in `make soak`.
 IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
-SECRET = Secret("a secret of the tests, long enough to be one")
-_SESSION_COMMANDS = {"hello", "ping", "endSessions", "createIndexes", "isMaster", "listIndexes"}
 _numbers = itertools.count(1)
 
 
@@ -40,104 +27,11 @@ def with_settings(settings: Settings, kind: type, **fields: Any) -> Settings:
     return replace(settings, slices={**settings.slices, kind: kind(**fields)})
 
 
-class SettableClock:
-    """Runs like the system's, from wherever it is set to."""
-
-    def __init__(self) -> None:
-        self.offset = timedelta()
-
-    def now(self) -> datetime:
-        return SystemClock().now() + self.offset
-
-    def advance(self, **duration: float) -> None:
-        self.offset += timedelta(**duration)
-
-
-class Commands(CommandListener):
-    """Records the commands that are sent, without those that only keep a connection."""
-
-    def __init__(self) -> None:
-        self.sent: list[Mapping[str, Any]] = []
-        self.is_recording = True
-
-    def started(self, event: CommandStartedEvent) -> None:
-        # The jobs' leases are no part of a request.
-        is_lease = event.command.get(event.command_name) == "leases"
-        if self.is_recording and event.command_name not in _SESSION_COMMANDS and not is_lease:
-            self.sent.append(dict(event.command))
-
-    def succeeded(self, event: CommandSucceededEvent) -> None: ...
-
-    def failed(self, event: CommandFailedEvent) -> None: ...
-
-    def names(self) -> list[str]:
-        """Each command with its collection, e.g. `find products`."""
-        return [f"{name} {command[name]}" for command in self.sent for name in list(command)[:1]]
-
-    def clear(self) -> None:
-        self.sent.clear()
-
-
 @dataclass
-class Answer:
-    """The answer to a GraphQL request."""
-
-    status: int
-    body: Mapping[str, Any]
-    headers: Mapping[str, str]
-
-    @property
-    def data(self) -> Any:
-        assert "errors" not in self.body, self.body["errors"]
-        return self.body["data"]
-
-    @property
-    def codes(self) -> list[str]:
-        return [error["extensions"]["code"] for error in self.body.get("errors", [])]
-
-
-@dataclass
-class GatewayClient:
+class GatewayClient(Gateway):
     """Asks a running gateway, as a merchant and editor who may also make deposits unless told otherwise."""
 
-    http: httpx.AsyncClient
-    state: State
-    commands: Commands
-    settings: Settings
-    app: Starlette
     roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR))
-    subject: str = "tester"
-
-    @property
-    def db(self) -> Database:
-        return self.state.database
-
-    def token(self, subject: str | None = None, roles: Sequence[Role] | None = None) -> str:
-        chosen = self.roles if roles is None else roles
-        return Authenticator(self.settings).issue(
-            subject or self.subject, list(chosen), now=SystemClock().now(), lasts=timedelta(hours=1)
-        )
-
-    async def ask(
-        self,
-        query: str,
-        variables: Mapping[str, Any] | None = None,
-        *,
-        token: str | None = "",
-        operation: str | None = None,
-    ) -> Answer:
-        """Sends a request by POST. `token` None is an anonymous caller."""
-        chosen = self.token() if token == "" else token
-        headers = {} if chosen is None else {"authorization": f"Bearer {chosen}"}
-        body: dict[str, Any] = {"query": query, "variables": variables or {}}
-        if operation is not None:
-            body["operationName"] = operation
-        response = await self.http.post("/graphql", json=body, headers=headers)
-        return Answer(response.status_code, response.json(), response.headers)
-
-    async def data(self, query: str, variables: Mapping[str, Any] | None = None, **options: Any) -> Any:
-        """The data of a request that must succeed."""
-        return (await self.ask(query, variables, **options)).data
 
     async def result(self, mutation: str, given: Mapping[str, Any], **options: Any) -> Any:
         """The union member that a mutation of one field answers, e.g. `result("createCategory", {...})`."""
@@ -145,39 +39,11 @@ class GatewayClient:
         return (await self.data(text, {"input": dict(given)}, **options))[mutation]
 
 
-async def _first_turn_of_the_jobs() -> None:
-    """Until the worker rests, so that nothing of its first turn falls into a test."""
-    async with asyncio.timeout(30):
-        while not _all_rest():  # noqa: ASYNC110 - a worker tells nobody
-            await asyncio.sleep(0.001)
-
-
-def _all_rest() -> bool:
-    coroutines = [task.get_coro() for task in asyncio.all_tasks()]
-    workers, jobs = (
-        [found for found in coroutines if getattr(found, "__qualname__", "") == name]
-        for name in ("Worker.run", "Worker._repeat")
-    )
-    return len(jobs) == len(workers) * len(JOBS) and all(map(_rests, jobs))
-
-
-def _rests(job: object) -> bool:
-    return getattr(getattr(job, "cr_await", None), "__name__", "") == "sleep"
-
-
-@contextlib.asynccontextmanager
-async def running(
+def running(
     settings: Settings, *, clock: Clock | None = None, commands: Commands | None = None
-) -> AsyncIterator[GatewayClient]:
+) -> AbstractAsyncContextManager[GatewayClient]:
     """A gateway from its start to its stop."""
-    recorded = commands or Commands()
-    app = create_app(settings, clock=clock, listeners=[recorded])
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app=app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
-            await _first_turn_of_the_jobs()
-            recorded.clear()
-            yield GatewayClient(http, app.state.gateway.state, recorded, settings, app)
+    return running_as(GatewayClient, settings, clock=clock, commands=commands)
 
 
 _CATEGORY = "... on CategoryPayload { category { id slug name breadcrumbs { categoryId slug name } parent { id } } }"
@@ -307,25 +173,3 @@ def half_of_stops(*, odd: bool) -> Iterator[int]:
 def stops_of(*, jobs_first: bool) -> Iterator[int]:
     """All stops where the jobs come before the repetition, and every second one where it comes before them."""
     return stops() if jobs_first else half_of_stops(odd=True)
-
-
-async def run_jobs(gateway: GatewayClient, clock: SettableClock, *names: str) -> int:
-    """One turn of every job, or of those with these names, on the database itself. Returns how much was done.
-
-    Raises Crash where it stops there.
-    """
-    assert set(names) <= {job.name for job in JOBS}
-    jobs = [job for job in JOBS if not names or job.name in names]
-    try:
-        return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
-    except ExceptionGroup as failures:
-        # A job goes on after what fails; of a process that is gone nothing does.
-        if failures.split(Crash)[1] is None:
-            raise Crash from failures
-        raise
-
-
-async def assert_invariants(gateway: GatewayClient) -> None:
-    """What `portico doctor` checks holds."""
-    for invariant in INVARIANTS:
-        assert [problem async for problem in invariant.check(gateway.db)] == [], invariant.name

@@ -3,47 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
-from portico.gateway.mongo.faults import COMMANDS, Crash, FaultyDatabase
+from portico.gateway.mongo.faults import COMMANDS
 from portico.resolvers.documents import Database, Document
+from portico.testing import crashing, database_of, stopping
 
-from .harness import GatewayClient
+# What tests import from here, though it is the public harness's.
+__all__ = ["crashing", "database_of", "stopping"]
 
 Action = Callable[[], Awaitable[object]]
-
-
-@contextlib.contextmanager
-def crashing(gateway: GatewayClient, stop_before: int | None) -> Iterator[FaultyDatabase]:
-    """Until it is left, the gateway loses its database before the command with this number; with None never."""
-    with database_of(gateway, FaultyDatabase(gateway.state.database, stop_before)) as faulty:
-        yield faulty
-
-
-@contextlib.contextmanager
-def stopping() -> Iterator[None]:
-    """Around a job that may stop at a crash. It goes on with other documents, and all of them fail."""
-    try:
-        yield
-    except Crash:
-        pass
-    except ExceptionGroup as failures:
-        if failures.split(Crash)[1] is not None:
-            raise
-
-
-@contextlib.contextmanager
-def database_of(gateway: GatewayClient, database: Any) -> Iterator[Any]:
-    """Until it is left, requests see this database."""
-    own = gateway.state.database
-    gateway.state.database = cast("Database", database)
-    try:
-        yield database
-    finally:
-        gateway.state.database = own
 
 
 def interrupted(

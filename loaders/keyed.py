@@ -1,0 +1,41 @@
+"""Batched reads of any collection: by key, and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from portico.resolvers import keyed
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.paging import Key, Listing, Page
+
+from .batching import BatchRead
+
+
+def by_key(
+    spec: CollectionSpec, path: str = "_id"
+) -> Callable[[Database, Projection | None], BatchRead[Any, Document]]:
+    """Makes the batched read of documents by the keys that they have at the path."""
+
+    def reader(db: Database, projection: Projection | None) -> BatchRead[Any, Document]:
+        async def read(keys: Sequence[Any]) -> Mapping[Any, Document]:
+            return await keyed.find_by_keys(db, spec, keys, path=path, projection=projection)
+
+        return read
+
+    return reader
+
+
+def pages(spec: CollectionSpec) -> Callable[..., BatchRead[Listing, Page]]:
+    """Makes the batched read of pages."""
+
+    def reader(
+        db: Database, *, first: int, after: Key | None, projection: Projection | None
+    ) -> BatchRead[Listing, Page]:
+        async def read(listings: Sequence[Listing]) -> Mapping[Listing, Page]:
+            found = await keyed.find_pages(db, spec, listings, first=first, after=after, projection=projection)
+            return dict(zip(listings, found, strict=True))
+
+        return read
+
+    return reader

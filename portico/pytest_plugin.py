@@ -1,0 +1,73 @@
+"""The pytest plugin `portico`: fixtures for tests of domains.
+
+The tests are coroutines, which anyio runs: set `anyio_mode = "auto"`, and define a fixture `anyio_backend` that returns
+`"asyncio"`. Portico itself is imported when a test first uses a fixture.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+if TYPE_CHECKING:
+    from portico.gateway.settings import Settings
+    from portico.testing import Gateway, SettableClock
+
+
+@pytest.fixture(scope="session")
+def gateway_mongodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URI of a replica set of one, shared by the workers of the session: whoever comes first starts it."""
+    from portico.gateway.mongo import embedded  # noqa: PLC0415 - a session without these fixtures need not wait for it
+    from portico.gateway.settings import Settings  # noqa: PLC0415
+
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    hold = embedded.attach(Settings(data_dir=folder / "mongodb"))
+    yield hold.uri
+    hold.close()
+
+
+@pytest.fixture
+def gateway_settings(gateway_mongodb: str, tmp_path: Path) -> Iterator[Settings]:
+    """Settings with a database of the test's own. All domains that are installed are served; jobs run when a test
+    runs them. Override it for others.
+    """
+    from pymongo import MongoClient  # noqa: PLC0415
+
+    from portico.gateway.settings import Settings  # noqa: PLC0415
+    from portico.resolvers.configuration import Secret  # noqa: PLC0415
+    from portico.testing import SECRET  # noqa: PLC0415
+
+    name = f"test_{uuid4().hex[:16]}"
+    yield Settings(
+        mongodb_uri=Secret(gateway_mongodb),
+        database=name,
+        data_dir=tmp_path,
+        jwt_secret=SECRET,
+        jobs=False,
+        log_level="error",
+    )
+    with MongoClient[dict[str, object]](gateway_mongodb) as client:
+        client.drop_database(name)
+
+
+@pytest.fixture
+def gateway_clock() -> SettableClock:
+    """The clock of the gateway."""
+    from portico.testing import SettableClock  # noqa: PLC0415
+
+    return SettableClock()
+
+
+@pytest.fixture
+async def gateway(gateway_settings: Settings, gateway_clock: SettableClock) -> AsyncIterator[Gateway]:
+    """A running gateway, asked over HTTP without a network."""
+    from portico.testing import running  # noqa: PLC0415
+
+    async with running(gateway_settings, clock=gateway_clock) as running_gateway:
+        yield running_gateway

@@ -1,0 +1,376 @@
+"""Tests of domains: a gateway on a real MongoDB, callers, crashes at every command, and budgets of commands.
+
+The fixtures of `portico.pytest_plugin` make these; pytest finds them by itself where Portico is installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Self, TypeVar, cast
+
+import httpx
+import orjson
+from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
+from starlette.applications import Starlette
+
+from portico.gateway.app import create_app
+from portico.gateway.auth import Authenticator
+from portico.gateway.clock import Clock, SystemClock
+from portico.gateway.domains import use
+from portico.gateway.http.encoding import encode
+from portico.gateway.http.requests import Request
+from portico.gateway.http.streaming import Session, responses
+from portico.gateway.imports.runs import Import
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.gateway.settings import Settings
+from portico.gateway.state import State
+from portico.resolvers.configuration import Secret
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Domains, Turn
+from portico.schema.roles import Role
+
+__all__ = [
+    "Answer",
+    "Commands",
+    "Crash",
+    "FaultyDatabase",
+    "Gateway",
+    "SettableClock",
+    "Settings",
+    "assert_budget",
+    "assert_invariants",
+    "crash_matrix",
+    "crashing",
+    "database_of",
+    "run_jobs",
+    "running",
+    "stopping",
+]
+
+SECRET = Secret("a secret of the tests, long enough to be one")
+# The call that a crash ended holds its idempotency key so long; what it left is old enough for the jobs by then.
+RECOVERY_SECONDS = 31
+_SESSION_COMMANDS = {"hello", "ping", "endSessions", "createIndexes", "isMaster", "listIndexes"}
+_EVENT_SECONDS = 20.0
+
+AnyGateway = TypeVar("AnyGateway", bound="Gateway")
+
+
+class SettableClock:
+    """Runs like the system's, from wherever it is set to."""
+
+    def __init__(self) -> None:
+        self.offset = timedelta()
+
+    def now(self) -> datetime:
+        """The time that the gateway sees, UTC."""
+        return SystemClock().now() + self.offset
+
+    def advance(self, **duration: float) -> None:
+        """Sets it forward, e.g. by `seconds=31`."""
+        self.offset += timedelta(**duration)
+
+
+class Commands(CommandListener):
+    """Records the commands that are sent, without those that only keep a connection."""
+
+    def __init__(self) -> None:
+        self.sent: list[Mapping[str, Any]] = []
+        self.is_recording = True
+
+    def started(self, event: CommandStartedEvent) -> None:
+        # The jobs' leases are no part of a request.
+        is_lease = event.command.get(event.command_name) == "leases"
+        if self.is_recording and event.command_name not in _SESSION_COMMANDS and not is_lease:
+            self.sent.append(dict(event.command))
+
+    def succeeded(self, event: CommandSucceededEvent) -> None: ...
+
+    def failed(self, event: CommandFailedEvent) -> None: ...
+
+    def names(self) -> list[str]:
+        """Each command with its collection, e.g. `find products`."""
+        return [f"{name} {command[name]}" for command in self.sent for name in list(command)[:1]]
+
+    def clear(self) -> None:
+        """Forgets what was recorded."""
+        self.sent.clear()
+
+
+@dataclass
+class Answer:
+    """The answer to a GraphQL request."""
+
+    status: int
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+
+    @property
+    def data(self) -> Any:
+        """The data; fails where there are errors."""
+        assert "errors" not in self.body, self.body["errors"]
+        return self.body["data"]
+
+    @property
+    def codes(self) -> list[str]:
+        """The code of each error."""
+        return [error["extensions"]["code"] for error in self.body.get("errors", [])]
+
+
+@dataclass
+class Gateway:
+    """A running gateway, and the caller that asks it."""
+
+    http: httpx.AsyncClient
+    state: State
+    commands: Commands
+    settings: Settings
+    app: Starlette
+    roles: Sequence[Role] = ()
+    subject: str = "tester"
+
+    @property
+    def db(self) -> Database:
+        """The database, as resolvers see it."""
+        return self.state.database
+
+    @property
+    def domains(self) -> Domains:
+        """The domains that it serves."""
+        return use(self.settings.domain_names)
+
+    def as_caller(self, subject: str, *roles: Role) -> Self:
+        """The same gateway, asked by another caller."""
+        return replace(self, subject=subject, roles=roles)
+
+    def token(self, subject: str | None = None, roles: Sequence[Role] | None = None) -> str:
+        """A bearer token; left out, it is that of the present caller."""
+        chosen = self.roles if roles is None else roles
+        return Authenticator(self.settings).issue(
+            subject or self.subject, list(chosen), now=SystemClock().now(), lasts=timedelta(hours=1)
+        )
+
+    async def ask(
+        self,
+        query: str,
+        variables: Mapping[str, Any] | None = None,
+        *,
+        token: str | None = "",
+        operation: str | None = None,
+    ) -> Answer:
+        """Sends a request by POST. `token` None is an anonymous caller."""
+        chosen = self.token() if token == "" else token
+        headers = {} if chosen is None else {"authorization": f"Bearer {chosen}"}
+        body: dict[str, Any] = {"query": query, "variables": variables or {}}
+        if operation is not None:
+            body["operationName"] = operation
+        response = await self.http.post("/graphql", json=body, headers=headers)
+        return Answer(response.status_code, response.json(), response.headers)
+
+    async def data(self, query: str, variables: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """The data of a request that must succeed."""
+        return (await self.ask(query, variables, **options)).data
+
+    @contextlib.asynccontextmanager
+    async def subscription(
+        self, query: str, variables: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[AsyncGenerator[Any, None]]:
+        """The data of each event from now on. Nothing is missed once it has been entered."""
+        session = Session(self.state, f"Bearer {self.token()}")
+        live = asyncio.Event()
+        request = Request(query, variables or {}, None)
+        answers = responses(self.state.executor, request, session, await session.context(), live)
+        async with contextlib.aclosing(answers):
+            first = asyncio.ensure_future(anext(answers))
+            listening = asyncio.ensure_future(live.wait())
+            await asyncio.wait({first, listening}, return_when=asyncio.FIRST_COMPLETED, timeout=_EVENT_SECONDS)
+            try:
+                async with contextlib.aclosing(_events(first, answers)) as events:
+                    yield events
+            finally:
+                listening.cancel()
+                first.cancel()
+                await asyncio.wait({first, listening})
+
+    async def import_records(self, importer: str, file: Path, **options: Any) -> Counter[str]:
+        """Imports a file of JSON Lines. Returns how many records were created, changed, unchanged and failed."""
+        chosen = self.domains.importers[importer].configured(options)
+        clock, resources = self.state.clock, self.state.resources
+        run = Import(self.db, chosen, clock, lambda _bad: None, lambda _read: None, resources)
+        return (await run.run([file])).counts
+
+
+async def _events(first: asyncio.Future[Any], answers: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
+    response = await asyncio.wait_for(asyncio.shield(first), _EVENT_SECONDS)
+    while True:
+        body = orjson.loads(encode(response.payload))
+        assert "errors" not in body, body["errors"]
+        yield body["data"]
+        response = await asyncio.wait_for(anext(answers), _EVENT_SECONDS)
+
+
+def running(
+    settings: Settings, *, clock: Clock | None = None, commands: Commands | None = None
+) -> contextlib.AbstractAsyncContextManager[Gateway]:
+    """A gateway from its start to its stop."""
+    return running_as(Gateway, settings, clock=clock, commands=commands)
+
+
+@contextlib.asynccontextmanager
+async def running_as(
+    kind: type[AnyGateway], settings: Settings, *, clock: Clock | None = None, commands: Commands | None = None
+) -> AsyncIterator[AnyGateway]:
+    """As `running`, with a class of one's own."""
+    recorded = commands or Commands()
+    app = create_app(settings, clock=clock, listeners=[recorded])
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
+            gateway = kind(http, app.state.gateway.state, recorded, settings, app)
+            await _first_turn_of_the_jobs(len(gateway.domains.jobs))
+            recorded.clear()
+            yield gateway
+
+
+async def _first_turn_of_the_jobs(count: int) -> None:
+    """Until the worker rests, so that nothing of its first turn falls into a test."""
+    async with asyncio.timeout(30):
+        while not _all_rest(count):  # noqa: ASYNC110 - a worker tells nobody
+            await asyncio.sleep(0.001)
+
+
+def _all_rest(count: int) -> bool:
+    coroutines = [task.get_coro() for task in asyncio.all_tasks()]
+    workers, jobs = (
+        [found for found in coroutines if getattr(found, "__qualname__", "") == name]
+        for name in ("Worker.run", "Worker._repeat")
+    )
+    return len(jobs) == len(workers) * count and all(map(_rests, jobs))
+
+
+def _rests(job: object) -> bool:
+    return getattr(getattr(job, "cr_await", None), "__name__", "") == "sleep"
+
+
+async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str) -> int:
+    """One turn of every job, or of those with these names, on the database itself. Returns how much was done.
+
+    Raises Crash where it stops there.
+    """
+    all_jobs = gateway.domains.jobs
+    assert set(names) <= {job.name for job in all_jobs}
+    jobs = [job for job in all_jobs if not names or job.name in names]
+    try:
+        return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
+    except ExceptionGroup as failures:
+        # A job goes on after what fails; of a process that is gone nothing does.
+        if failures.split(Crash)[1] is None:
+            raise Crash from failures
+        raise
+
+
+async def assert_invariants(gateway: Gateway) -> None:
+    """What `portico doctor` checks holds."""
+    for invariant in gateway.domains.invariants:
+        assert [problem async for problem in invariant.check(gateway.db)] == [], invariant.name
+
+
+@contextlib.contextmanager
+def database_of(gateway: Gateway, database: Any) -> Iterator[Any]:
+    """Until it is left, requests see this database."""
+    own = gateway.state.database
+    gateway.state.database = cast("Database", database)
+    try:
+        yield database
+    finally:
+        gateway.state.database = own
+
+
+@contextlib.contextmanager
+def crashing(gateway: Gateway, stop_before: int | None) -> Iterator[FaultyDatabase]:
+    """Until it is left, the gateway loses its database before the command with this number; with None never."""
+    with database_of(gateway, FaultyDatabase(gateway.state.database, stop_before)) as faulty:
+        yield faulty
+
+
+@contextlib.contextmanager
+def stopping() -> Iterator[None]:
+    """Around a job that may stop at a crash. It goes on with other documents, and all of them fail."""
+    try:
+        yield
+    except Crash:
+        pass
+    except ExceptionGroup as failures:
+        if failures.split(Crash)[1] is not None:
+            raise
+
+
+REPEAT, JOBS = "repeat", "jobs"
+RECOVERIES: Sequence[Sequence[str]] = ((REPEAT,), (JOBS,), (JOBS, REPEAT), (REPEAT, JOBS))
+
+
+async def crash_matrix(
+    gateway: Gateway,
+    clock: SettableClock,
+    mutation: str,
+    prepare: Callable[[str], Awaitable[Mapping[str, Any]]],
+    *,
+    recoveries: Sequence[Sequence[str]] = RECOVERIES,
+    check: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None,
+) -> int:
+    """Stops a mutation before each of its commands, lets it recover in each way, and checks every invariant then.
+
+    A recovery is a sequence of `"repeat"`, the same call by its key, and `"jobs"`, a turn of all jobs. A repeated call
+    must answer the member of the union that a call without a crash answers, and twice the same.
+
+    Args:     mutation: the text of the operation; select `__typename` on its field.
+              prepare: makes anew what the call works on, and returns its variables, which use the given idempotency
+              key.
+              check: is given the variables after each recovery, and asserts what else must be so.
+    Returns:  how many commands the mutation has.
+    """
+    count = 0
+    for recovery in recoveries:
+        members: list[Any] = []
+        for stop in itertools.count():
+            variables = await prepare(f"{'-'.join(recovery)}-{stop}")
+            with crashing(gateway, stop) as faulty:
+                answer = await gateway.ask(mutation, variables)
+            if not faulty.has_crashed:
+                assert all(found == _members(answer.data) for found in members), (recovery, members, answer.data)
+                count = stop
+                break
+            for step in recovery:
+                clock.advance(seconds=RECOVERY_SECONDS)
+                if step == JOBS:
+                    await run_jobs(gateway, clock)
+                else:
+                    told = [await gateway.data(mutation, variables) for _ in range(2)]
+                    assert told[0] == told[1], (recovery, stop, told)
+                    members.append(_members(told[0]))
+            await assert_invariants(gateway)
+            if check is not None:
+                await check(variables)
+    assert count > 0, "the mutation sends no command"
+    return count
+
+
+def _members(data: Any) -> dict[str, Any]:
+    """The member of its union that each field answers."""
+    return {name: value.get("__typename") if isinstance(value, dict) else value for name, value in data.items()}
+
+
+async def assert_budget(
+    gateway: Gateway, query: str, variables: Mapping[str, Any] | None, commands: Sequence[str]
+) -> None:
+    """The operation succeeds, and sends just these commands, in any order, e.g. `["find products"]`."""
+    gateway.commands.clear()
+    await gateway.data(query, variables)
+    assert sorted(gateway.commands.names()) == sorted(commands)

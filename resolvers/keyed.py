@@ -1,0 +1,56 @@
+"""Reads by key and in pages of any collection, with old documents brought up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pymongo.errors import DuplicateKeyError
+
+from . import paging
+from .documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
+from .paging import Key, Listing, Page, value_at
+
+
+async def find_by_keys(
+    db: Database, spec: CollectionSpec, keys: Sequence[Any], *, path: str = "_id", projection: Projection | None = None
+) -> dict[Any, Document]:
+    """The documents that have these keys at the path, by key; one command. A key that no document has is left out."""
+    query: Document = {path: keys[0] if len(keys) == 1 else {"$in": list(keys)}}
+    wanted = None if projection is None else {**projection, path: 1}
+    found = await db[spec.name].find(query, with_version(wanted), batch_size=len(keys) + 1).to_list()
+    return {value_at(document, path): document for document in await upgrade_read(db, spec, found, wanted)}
+
+
+async def find_pages(
+    db: Database,
+    spec: CollectionSpec,
+    listings: Sequence[Listing],
+    *,
+    first: int,
+    after: Key | None,
+    projection: Projection | None,
+) -> list[Page]:
+    """A page of each listing, a hundred by one command."""
+    pages = await paging.find_pages(db[spec.name], listings, first=first, after=after, projection=projection)
+    for page in pages:
+        page.documents = await upgrade_read(db, spec, page.documents, projection)
+    return pages
+
+
+async def create_once(db: Database, spec: CollectionSpec, document: Document) -> Document:
+    """Inserts the document, unless one has its `_id`: an earlier call of the same operation has created it.
+
+    Returns:  the document as it is stored now.
+    Raises:   DuplicateKeyError where another document has a value that must be unique.
+    Writes:   one insert.
+    """
+    try:
+        await db[spec.name].insert_one(document)
+    except DuplicateKeyError:
+        key = {path: document[path] for path in ("_id", *(spec.shard_key or ()))}
+        earlier = await db[spec.name].find_one(key)
+        if earlier is None:
+            raise
+        return earlier
+    return document
