@@ -1,0 +1,94 @@
+"""Reviews: one for each buyer and product, an average that is right whatever crashes, and moderation."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portico import Role
+from portico.testing import Gateway, SettableClock, assert_budget, assert_invariants, crash_matrix
+
+CREATE = """mutation ($sku: String!) { createProduct(input: { sku: $sku, type: "Book", title: "A book",
+  pricing: { list: { amount: 100 }, retail: { amount: 100 } } }) { ... on ProductPayload { product { id nonce } } } }"""
+DELETE = "mutation ($id: ID!, $nonce: ID!) { deleteProduct(input: { id: $id, nonce: $nonce }) { __typename } }"
+REVIEW = """mutation ($product: ID!, $stars: Int = 5, $key: String) {
+  reviewProduct(input: { productId: $product, stars: $stars, text: "Read it.", idempotencyKey: $key }) {
+    __typename ... on ReviewPayload { review { id } } } }"""
+MODERATE = """mutation ($id: ID!, $hidden: Boolean = true, $key: String) {
+  moderateReview(input: { id: $id, hidden: $hidden, idempotencyKey: $key }) { __typename } }"""
+SHOWN = 'query { product(sku: "book") { rating { count average } reviews { nodes { stars buyer { name } } } } }'
+NODE = "query ($id: ID!) { node(id: $id) { id } }"
+POSTED = "subscription ($id: ID!) { reviewPosted(productId: $id) { stars } }"
+
+
+@pytest.fixture
+def editor(gateway: Gateway) -> Gateway:
+    return gateway.as_caller("editor", Role.EDITOR, Role.MERCHANT)
+
+
+async def create_product(editor: Gateway, sku: str = "book") -> Any:
+    return (await editor.data(CREATE, {"sku": sku}))["createProduct"]["product"]
+
+
+async def post(gateway: Gateway, buyer: str, product: Any, stars: int = 5) -> Any:
+    given = {"product": product["id"], "stars": stars}
+    return (await gateway.as_caller(buyer).data(REVIEW, given))["reviewProduct"]
+
+
+async def rating(gateway: Gateway) -> tuple[int, float | None, int]:
+    shown = (await gateway.data(SHOWN))["product"]
+    return shown["rating"]["count"], shown["rating"]["average"], len(shown["reviews"]["nodes"])
+
+
+async def test_each_buyer_reviews_a_product_once(gateway: Gateway, editor: Gateway) -> None:
+    product = await create_product(editor)
+    answers = await asyncio.gather(*(post(gateway, f"buyer {n % 10}", product, n % 5 + 1) for n in range(20)))
+
+    assert [one["__typename"] for one in answers].count("AlreadyReviewed") == 10
+    assert await rating(gateway) == (10, 3.0, 10)
+    assert (await post(gateway, "another", product, 6))["__typename"] == "InvalidInput"
+    await assert_invariants(gateway)
+
+
+async def test_a_hidden_review_does_not_exist_but_for_editors(gateway: Gateway, editor: Gateway) -> None:
+    review = (await post(gateway, "buyer", await create_product(editor)))["review"]
+
+    assert (await gateway.ask(MODERATE, review)).codes == ["FORBIDDEN"]
+    await editor.data(MODERATE, review)
+    assert (await gateway.data(NODE, review), await rating(gateway)) == ({"node": None}, (0, None, 0))
+    assert await editor.data(NODE, review) == {"node": review}
+    await editor.data(MODERATE, {**review, "hidden": False})
+    assert await rating(gateway) == (1, 5.0, 1)
+
+
+@pytest.mark.parametrize("mutation", [REVIEW, MODERATE])
+async def test_a_crash_leaves_the_rating_right(editor: Gateway, gateway_clock: SettableClock, mutation: str) -> None:
+    async def prepare(key: str) -> dict[str, Any]:
+        product = await create_product(editor, key)
+        return {**(await post(editor, "buyer", product))["review"], "product": product["id"], "key": key}
+
+    assert await crash_matrix(editor, gateway_clock, mutation, prepare) > 5
+
+
+async def test_subscribers_get_each_review_as_it_is_posted(gateway: Gateway, editor: Gateway) -> None:
+    product = await create_product(editor)
+    async with gateway.subscription(POSTED, product) as events:
+        await post(gateway, "buyer", product, 4)
+        assert await anext(events) == {"reviewPosted": {"stars": 4}}
+
+
+async def test_reviews_are_imported_once_and_go_with_products(
+    gateway: Gateway, editor: Gateway, tmp_path: Path
+) -> None:
+    product, file = await create_product(editor), tmp_path / "reviews.jsonl"
+    record = {"product": "book", "buyer": "buyer", "stars": 2, "text": "Long."}
+    file.write_text("\n".join(json.dumps(record | more) for more in ({}, {"buyer": "another"}, {"stars": 0})))
+
+    assert await gateway.import_records("reviews", file) == {"created": 2, "failed": 1}
+    assert await gateway.import_records("reviews", file) == {"unchanged": 2, "failed": 1}
+    await assert_budget(gateway, SHOWN, {}, ["find products", "find ratings", "find reviews"])
+    await editor.data(DELETE, product)
+    await create_product(editor)
+    assert await rating(gateway) == (0, None, 0)
