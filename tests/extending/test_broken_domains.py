@@ -1,0 +1,128 @@
+"""A domain of another package that cannot be served ends the start with one line that names the package."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import environment, portico
+
+HEAD = """
+import strawberry
+import portico
+from portico import CollectionSpec, Domain, Importer, setting
+"""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A module of a domain, and what the start says of it after the name of the package."""
+
+    source: str
+    told: str
+    name: str = "extra"
+
+
+FIELD = """
+@strawberry.type
+class Extra:
+    @strawberry.field(description="Extra.")
+    def {field}(self) -> str:
+        return "extra"
+
+DOMAIN = Domain(name="extra", about="Extra.", {where})
+"""
+CASES = {
+    "an import that fails": Broken(
+        "import no_such_module", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"
+    ),
+    "an error of several lines": Broken("raise ValueError('one\\ntwo')", "cannot be imported: ValueError: one two"),
+    "an exit": Broken("raise SystemExit(7)", "cannot be imported: SystemExit: 7"),
+    "no domain": Broken("DOMAIN = 1", "the package portico-extra is not a Domain of the name extra."),
+    "a name that is taken": Broken(
+        "DOMAIN = None", "declares the domain catalog, a name that Portico itself has taken.", name="catalog"
+    ),
+    "a need that is missing": Broken(
+        "DOMAIN = Domain(name='extra', about='Extra.', needs=('weather',))", "needs weather, which is not served."
+    ),
+    "a root field of another domain": Broken(
+        FIELD.format(field="products", where="queries=(Extra,)"),
+        "adds the field products to Query, which the domain catalog has added.",
+    ),
+    "a root field of Portico": Broken(
+        FIELD.format(field="node", where="queries=(Extra,)"), "adds the field node to Query, which has one already."
+    ),
+    "a field that a type has": Broken(
+        FIELD.format(field="title", where="extensions={'Product': (Extra,)}"),
+        "adds the field title to AudioAlbum, which has one already.",
+    ),
+    "a collection that is taken": Broken(
+        "DOMAIN = Domain(name='extra', about='Extra.', collections=(CollectionSpec('products'),))",
+        "declares the collection products, which the domain catalog has.",
+    ),
+    "a setting that is taken": Broken(
+        """
+        from dataclasses import dataclass
+
+        @dataclass(frozen=True)
+        class Extra:
+            database: str = setting("extra", "Extra.")
+
+        DOMAIN = Domain(name="extra", about="Extra.", settings=Extra)
+        """,
+        "declares the setting PORTICO_DATABASE, which the gateway has.",
+    ),
+    "a type that cannot be": Broken(
+        """
+        @strawberry.type
+        class Product:
+            name: str
+
+        @strawberry.type
+        class Extra:
+            @strawberry.field
+            def extra(self) -> Product: ...
+
+        DOMAIN = Domain(name="extra", about="Extra.", queries=(Extra,))
+        """,
+        "breaks the schema: DuplicatedTypeName: Type Product is defined multiple times in the schema",
+    ),
+}
+
+
+def install(folder: Path, broken: Broken) -> dict[str, str]:
+    """Puts the package where Python finds it, and returns the environment."""
+    (folder / "portico_extra.py").write_text(HEAD + textwrap.dedent(broken.source))
+    described = folder / "portico_extra-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: portico-extra\nVersion: 1.0\n")
+    (described / "entry_points.txt").write_text(f"[portico.domains]\n{broken.name} = portico_extra:DOMAIN\n")
+    return environment(PYTHONPATH=str(folder))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_broken_domain_ends_the_start_with_one_line(tmp_path: Path, case: str) -> None:
+    done = portico("schema", env=install(tmp_path, CASES[case]), cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert "portico-extra" in done.stderr
+    assert CASES[case].told in done.stderr
+
+
+def test_a_gateway_of_several_workers_does_not_begin_with_it(tmp_path: Path) -> None:
+    env = install(tmp_path, CASES["a root field of Portico"]) | {"PORTICO_DATA_DIR": str(tmp_path)}
+
+    done = portico("serve", "--port", "0", "--workers", "2", env=env, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1), done.stderr
+    assert "portico-extra" in done.stderr
+
+
+def test_a_broken_domain_that_is_not_served_breaks_nothing(tmp_path: Path) -> None:
+    env = install(tmp_path, CASES["an import that fails"]) | {"PORTICO_DOMAINS": "accounts"}
+
+    assert "type Account " in portico("schema", env=env, cwd=tmp_path).stdout

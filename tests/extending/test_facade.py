@@ -1,0 +1,80 @@
+"""The public API: what `import portico` gives, that all of it is described, and that nothing else is needed."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from strawberry.types.base import get_object_definition
+
+import portico
+from portico import testing
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "reviews"
+PAGE = ROOT / "docs" / "extending.md"
+LIBRARIES = {"strawberry", "pymongo", "bson", "pytest"}
+LONGEST = 300
+
+
+@pytest.mark.parametrize("name", portico.__all__)
+def test_every_name_is_described(name: str) -> None:
+    value = getattr(portico, name)
+    if inspect.isclass(value) or inspect.isfunction(value):
+        definition = get_object_definition(value)
+        described = value.__doc__ if definition is None else definition.description
+        assert described
+        assert not described.startswith(f"{name}(")
+    assert f"`{name}`" in PAGE.read_text()
+
+
+@pytest.mark.parametrize("name", testing.__all__)
+def test_every_name_of_the_harness_is_described(name: str) -> None:
+    assert getattr(testing, name).__doc__
+    assert f"`{name}`" in PAGE.read_text()
+
+
+def test_a_name_that_is_not_public_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'create_schema'"):
+        portico.create_schema  # noqa: B018 - it is what raises
+
+
+def test_the_command_line_prints_its_help_without_the_api() -> None:
+    program = "import portico.gateway.cli.commands, sys; sys.exit('portico._facade' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_example_uses_the_public_api_alone() -> None:
+    for path in EXAMPLE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                imported = str(node.module)
+            elif isinstance(node, ast.Import):
+                imported = node.names[0].name
+            else:
+                continue
+            root = imported.split(".")[0]
+            is_public = imported in {"portico", "portico.testing"} or root in LIBRARIES | sys.stdlib_module_names
+            assert is_public, (path, imported)
+
+
+def test_the_example_is_short() -> None:
+    """Without blank lines."""
+    lines = [line for path in EXAMPLE.rglob("*.py") for line in path.read_text().splitlines() if line.strip()]
+
+    assert len(lines) <= LONGEST
+
+
+def test_the_tutorial_shows_the_example_as_it_is() -> None:
+    sources = "\n".join(path.read_text() for path in [*EXAMPLE.rglob("*.py"), EXAMPLE / "pyproject.toml"])
+    blocks = re.findall(r"^```(?:python|toml)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+    assert len(blocks) > 5
+    for block in blocks:
+        assert block in sources, block

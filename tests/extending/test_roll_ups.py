@@ -1,0 +1,96 @@
+"""Roll-ups and owned documents: what domains of other packages keep beside the objects of others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from bson import ObjectId
+
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.resolvers.catalog.products import HOST
+from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.domains import Resources, Turn
+from portico.resolvers.owned import Owned, OwnedDocuments
+from portico.resolvers.writes.roll_ups import LEFT_BEHIND, RollUp
+from tests.support.catalog import add_products, product
+from tests.support.harness import SettableClock
+from tests.support.interruptions import interrupted
+
+VOTES, SUMS = CollectionSpec("votes"), CollectionSpec("vote_sums")
+
+
+async def _sum(db: Database, subject: str) -> Document | None:
+    votes = await db["votes"].find({"subject": subject}).to_list()
+    return {"votes": len(votes)} if votes else None
+
+
+VOTE_SUM = RollUp(VOTES, "subject", SUMS, compute=_sum)
+
+
+async def vote(db: Database, clock: SettableClock, subject: str = "a") -> Document:
+    given = {"_id": ObjectId(), "subject": subject, **VOTE_SUM.mark("op", clock.now())}
+    await db["votes"].insert_one(given)
+    return given
+
+
+async def problems(db: Database) -> list[tuple[str, bool]]:
+    return [(found.subject, found.is_open) async for found in VOTE_SUM.invariant("Sums are right.").check(db)]
+
+
+async def test_a_roll_up_that_another_overtakes_is_computed_again(db: Database, clock: SettableClock) -> None:
+    first = await vote(db, clock)
+
+    async def another() -> None:
+        await VOTE_SUM.settle(db, await vote(db, clock))
+
+    # The other one is stored between the first one's reads and its write.
+    await VOTE_SUM.settle(interrupted(db, "vote_sums", "update_one", another), first)
+
+    assert (await db["vote_sums"].find_one({"_id": "a"}) or {})["votes"] == 2
+    assert await db["votes"].count_documents({"dirty": {"$exists": True}}) == 0
+    assert await problems(db) == []
+
+
+async def test_the_job_settles_what_a_crash_has_left(db: Database, clock: SettableClock) -> None:
+    job = VOTE_SUM.job("sum-votes")
+    for stop in range(4):
+        given = await vote(db, clock, f"subject {stop}")
+        try:
+            await VOTE_SUM.settle(FaultyDatabase.around(db, stop)[1], given)
+        except Crash:
+            # The document has been counted, or the check says that this may still come.
+            assert await problems(db) in ([], [(f"vote_sums subject {stop}", True)])
+
+        assert await job.run(Turn(db, clock.now() + LEFT_BEHIND + timedelta(seconds=1), Resources())) == 1
+        assert await problems(db) == []
+
+
+async def test_a_mark_that_a_later_write_has_left_stays(db: Database, clock: SettableClock) -> None:
+    given = await vote(db, clock)
+    later = VOTE_SUM.mark("later", clock.now())
+    await db["votes"].update_one({"_id": given["_id"]}, {"$set": later})
+
+    await VOTE_SUM.settle(db, given)
+
+    assert (await db["votes"].find_one({"_id": given["_id"]}) or {})["dirty"]["by"] == "later"
+
+
+async def test_a_roll_up_of_nothing_goes(db: Database, clock: SettableClock) -> None:
+    await VOTE_SUM.settle(db, await vote(db, clock))
+    await db["votes"].delete_many({})
+
+    assert await problems(db) == [("vote_sums a", False)]
+    async for problem in VOTE_SUM.invariant("Sums are right.").check(db):
+        assert await problem.mend()
+    assert await db["vote_sums"].count_documents({}) == 0
+
+
+async def test_documents_go_with_the_object_that_had_the_key_and_not_with_its_successor(db: Database) -> None:
+    owned = OwnedDocuments(HOST.kind, (Owned(VOTES, "sku", "of"),))
+    await add_products(db, [product(sku="one")])
+    present = (await HOST.find(db, ["one"]))["one"]["_id"]
+    gone = ObjectId()
+    await db["votes"].insert_many([{"sku": "one", "of": present}, {"sku": "one", "of": gone}, {"sku": "two"}])
+
+    assert await owned.remove_gone(db, "one") == {gone}
+    assert [found.get("of") async for found in db["votes"].find()] == [present, None]

@@ -1,0 +1,65 @@
+"""What is built can be installed: the example's tests run against the wheels, in an environment of their own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import environment
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "reviews"
+
+
+def run(*command: str | Path, cwd: Path, timeout: float = 600) -> str:
+    """What the command prints; fails where it does."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=environment(PIP_DISABLE_PIP_VERSION_CHECK="1"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def environment_with(wheels: list[Path], folder: Path) -> Path:
+    """The Python of a fresh virtual environment with these wheels. What they need is lent by the present one."""
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    run(python, "-m", "pip", "install", "--no-index", "--no-deps", *wheels, cwd=folder)
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
+    # It comes after the environment's own, so that the wheels are found first, and its own `.pth` files do not count.
+    (site / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+@pytest.mark.timeout(900)
+def test_the_example_passes_its_tests_against_the_wheels(tmp_path: Path) -> None:
+    for project in (ROOT, EXAMPLE):
+        run(
+            *(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"),
+            *("--wheel-dir", tmp_path / "wheels", project),
+            cwd=tmp_path,
+        )
+    wheels = sorted((tmp_path / "wheels").glob("*.whl"))
+    assert [wheel.name.split("-")[0] for wheel in wheels] == ["portico", "portico_reviews"]
+    python = environment_with(wheels, tmp_path / "env")
+    shutil.copytree(EXAMPLE / "tests", tmp_path / "project" / "tests")
+    shutil.copy(EXAMPLE / "pyproject.toml", tmp_path / "project")
+
+    place = run(python, "-c", "import portico, portico_reviews; print(portico.__file__)", cwd=tmp_path).strip()
+    tested = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path / "project")
+
+    assert Path(place).is_relative_to(tmp_path / "env")
+    assert "6 passed" in tested
+    assert "type Review implements Node" in run(python.with_name("portico"), "schema", cwd=tmp_path)
