@@ -50,7 +50,7 @@ async def test_the_demo_is_stocked_and_its_viewer_can_pay(gateway: GatewayClient
         {"name": "Savings", "balance": {"amount": 250_000, "currency": "USD"}},
     ]
     assert (found["stocked"]["totalCount"], found["sold"]["totalCount"]) == (138, 12)
-    assert printed.split("\n")[-3:-1] == ["stock: 138 products", "accounts: 2 with money in them"]
+    assert {"stock: 138 products", "accounts: 2 with money in them"} < set(printed.splitlines())
     await assert_invariants(gateway)
 
 

@@ -15,7 +15,7 @@ Given = dict[str, Any]
 
 
 def not_found(kind: str, global_id: str) -> Given:
-    return {"__typename": "NotFound", "message": f"There is no such {kind}.", "id": global_id}
+    return {"__typename": "NotFound", "message": f"There is no such {kind}.", "missingId": global_id}
 
 
 async def test_a_cart_that_somebody_has_claimed_is_not_shown_to_those_who_filled_it(gateway: GatewayClient) -> None:
