@@ -194,7 +194,7 @@ async def test_others_get_a_clear_answer_while_a_creation_lies_half_done(
         "put_product": "NotFound",
         "rename": "NotFound",
         "move": "NotFound",
-        "delete": "CONFLICT",
+        "delete": "Conflict",
         "elsewhere": "CategoryPayload",
     }
     clock.advance(seconds=6)
@@ -232,7 +232,7 @@ async def test_others_get_a_clear_answer_while_a_deletion_lies_half_done(
         "edit_product": "NotFound",
         "rename": "NotFound",
         "move": "NotFound",
-        "delete": "CONFLICT",
+        "delete": "Conflict",
         "delete_parent": "CategoryNotEmpty",
         "rename_parent": "CategoryPayload",
     }
@@ -261,7 +261,7 @@ async def test_others_get_a_clear_answer_while_a_move_lies_half_done(
     assert told == {
         "move": "Conflict",
         "move_below_it": "Conflict",
-        "delete": "CONFLICT",
+        "delete": "Conflict",
         "delete_place": "CategoryNotEmpty",
         "rename": "CategoryPayload",
         "put_below": "CategoryPayload",
