@@ -81,11 +81,12 @@ _INACTIVE = "... on CartInactive { status }"
 _SHORT = "... on InadequateInventory { sku available }"
 
 
+_MESSAGE = "... on UserError { message }"
+
+
 def _mutation(name: str, selection: str) -> str:
     kind = "Tags" if name in {"addTags", "removeTags"} else name[0].upper() + name[1:]
-    # Nothing that a caller could act on keeps a cart from being created.
-    failures = "" if name == "createCart" else "... on UserError { message }"
-    return f"mutation ($input: {kind}Input!) {{ {name}(input: $input) {{ __typename {failures} {selection} }} }}"
+    return f"mutation ($input: {kind}Input!) {{ {name}(input: $input) {{ __typename {_MESSAGE} {selection} }} }}"
 
 
 MUTATIONS = {
@@ -99,7 +100,7 @@ MUTATIONS = {
         "updateProduct": f"{_PRODUCT} {_INVALID} {_EDIT_CONFLICT}",
         "deleteProduct": f"{_DELETED} {_NOT_FOUND} {_EDIT_CONFLICT}",
         "restock": f"... on StockPayload {{ {_STOCK} }} {_SHORT} {_INVALID}",
-        "createCart": f"... on CartPayload {{ {_CART} }}",
+        "createCart": f"... on CartPayload {{ {_CART} }} {_NOT_FOUND}",
         "addItemToCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_SHORT} {_INVALID}",
         "updateCartItem": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_SHORT} {_INVALID}",
         "claimCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_NOT_FOUND}",
