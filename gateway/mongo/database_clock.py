@@ -26,7 +26,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 # The first measurement may meet a slow answer; a later one is more exact.
 _FIRST_MEASUREMENTS = 3
 _MEASURED_EVERY_SECONDS = 10.0
-# A machine that differs by more is told of in the log.
+# The log names a larger difference.
 _NOTABLE = timedelta(seconds=1)
 
 

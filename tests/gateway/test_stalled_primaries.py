@@ -152,7 +152,7 @@ async def test_connections_that_stall_while_they_open_do_not_count_after_the_ele
 
         async with asyncio.timeout(SOON):
             await connected(db, READERS + 1)
-    await waiting
+    assert len(await waiting) == READERS + 1
 
 
 @pytest.mark.timeout(300 if IS_SOAK else 60)
