@@ -22,7 +22,7 @@ def by_ref(db: Database, projection: Projection | None) -> BatchRead[CommentRef,
 
 def by_link(db: Database, projection: Projection | None) -> BatchRead[Link, Document]:
     async def read(links: Sequence[Link]) -> Mapping[Link, Document]:
-        return await comment_storages.find_linked(db, links, projection)
+        return await comment_storages.find_by_links(db, links, projection)
 
     return read
 

@@ -62,7 +62,7 @@ def _bucket_id(discussion: ObjectId, low: str) -> ObjectId:
     return ObjectId(hashlib.blake2b(discussion.binary + low.encode(), digest_size=12).digest())
 
 
-def _bucket(discussion: ObjectId, low: str, high: str, comments: list[Document]) -> Document:
+def _new_bucket(discussion: ObjectId, low: str, high: str, comments: list[Document]) -> Document:
     return {
         "_id": _bucket_id(discussion, low),
         "discussion": discussion,
@@ -75,14 +75,14 @@ def _bucket(discussion: ObjectId, low: str, high: str, comments: list[Document])
     }
 
 
-async def place(db: Database, discussion: ObjectId, key: str, *, now: datetime) -> Document:
+async def find_open_page(db: Database, discussion: ObjectId, key: str, *, now: datetime) -> Document:
     """The page where a comment with this key is or is to be, without its comments, and not about to be split."""
     fields = {"discussion": 1, "low": 1, "high": 1, "count": 1, "split": 1}
     async for _ in attempts(steps=5):
         query = {"discussion": discussion, "low": {"$lte": key}}
         found = await db[BUCKETS.name].find_one(query, fields, sort=[("low", -1)])
         if found is None:
-            await _insert(db, _bucket(discussion, "", END, []))
+            await _insert(db, _new_bucket(discussion, "", END, []))
         elif "split" in found:
             await finish_split(db, found)
         elif found["count"] >= FULL:
@@ -92,7 +92,7 @@ async def place(db: Database, discussion: ObjectId, key: str, *, now: datetime) 
     raise Conflict(CONTESTED)
 
 
-def holding(comment: Document, guard: Document) -> Document:
+def page_filter(comment: Document, guard: Document) -> Document:
     """The filter of the page that holds the comment, where it is as the guard wants it, and may be changed."""
     key = comment["key"]
     return {
@@ -104,11 +104,10 @@ def holding(comment: Document, guard: Document) -> Document:
     }
 
 
-async def may_match_now(db: Database, comment: Document, guard: Document) -> bool:
-    """Whether a change that has found nothing by `holding` is to be tried again: it may have met a split. One that is
-    still in its way is finished.
+async def should_retry_change(db: Database, comment: Document, guard: Document) -> bool:
+    """Whether to retry a change that matched nothing by `page_filter`, because of a split. Finishes that split.
 
-    The page and the comment are looked at in one command: between two, a split could begin or end.
+    One command reads both the page and the comment: between two commands, a split could begin or end.
     """
     query = {"discussion": comment["discussion"], "low": {"$lte": comment["key"]}}
     fields = {"discussion": 1, "high": 1, "split": 1, "comments": {"$elemMatch": {"_id": comment["_id"], **guard}}}
@@ -139,7 +138,7 @@ async def finish_split(db: Database, bucket: Document) -> None:
         return
     at = whole["split"]["at"]
     moved = [comment for comment in whole["comments"] if comment["key"] >= at]
-    fresh = _bucket(bucket["discussion"], at, whole["high"], moved)
+    fresh = _new_bucket(bucket["discussion"], at, whole["high"], moved)
     await _insert(db, {**fresh, "fenced": whole["fenced"]})
     kept = {
         "$pull": {"comments": {"key": {"$gte": at}}},
@@ -159,7 +158,7 @@ async def _insert(db: Database, bucket: Document) -> None:
         return
 
 
-def latest(found: list[Document]) -> dict[Any, Document]:
+def latest_copies(found: list[Document]) -> dict[Any, Document]:
     """The comments of these pages, by their ids; each as it stands on the page with the highest `low`."""
     comments: dict[Any, Document] = {}
     for bucket in sorted(found, key=lambda one: str(one["low"])):

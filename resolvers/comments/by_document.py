@@ -17,7 +17,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
 from portico.resolvers.paging import Key, Page, find_pages
 
-from .comments import CommentListing, CommentRef, shown, wanted_of
+from .comments import CommentListing, CommentRef, stored_projection, to_public
 from .discussions import DOCUMENTS
 from .ledger import LedgerStorage, SlugPartTaken
 from .posted import COMMENTS_COLLECTION
@@ -58,14 +58,14 @@ class DocumentStorage(LedgerStorage):
         self, db: Database, refs: Sequence[CommentRef], projection: Projection | None = None
     ) -> dict[CommentRef, Document]:
         query = {**_named(refs), "key": {"$exists": True}}
-        cursor = db[COMMENTS.name].find(query, wanted_of(projection), batch_size=len(refs) + 1)
-        found = [shown(comment, DOCUMENTS, comment["discussion"]) for comment in await cursor.to_list()]
+        cursor = db[COMMENTS.name].find(query, stored_projection(projection), batch_size=len(refs) + 1)
+        found = [to_public(comment, DOCUMENTS, comment["discussion"]) for comment in await cursor.to_list()]
         return {comment["ref"]: comment for comment in found}
 
     async def find_by_slug(
         self, db: Database, slugs: Sequence[Slug], projection: Projection | None = None
     ) -> dict[Slug, Document]:
-        wanted, asked = wanted_of(projection), set(slugs)
+        wanted, asked = stored_projection(projection), set(slugs)
         query = {
             "discussion": {"$in": list({discussion for discussion, _ in slugs})},
             "slug": {"$in": list({slug for _, slug in slugs})},
@@ -73,7 +73,7 @@ class DocumentStorage(LedgerStorage):
         }
         cursor = db[COMMENTS.name].find(query, None if wanted is None else {**wanted, "slug": 1})
         found = {(comment["discussion"], comment["slug"]): comment for comment in await cursor.to_list()}
-        return {key: shown(comment, DOCUMENTS, key[0]) for key, comment in found.items() if key in asked}
+        return {key: to_public(comment, DOCUMENTS, key[0]) for key, comment in found.items() if key in asked}
 
     async def find_pages(
         self,
@@ -84,14 +84,16 @@ class DocumentStorage(LedgerStorage):
         after: Key | None,
         projection: Projection | None,
     ) -> list[Page]:
-        wanted = wanted_of(projection)
+        wanted = stored_projection(projection)
         pages = await find_pages(db[COMMENTS.name], listings, first=first, after=after, projection=wanted)
         for page in pages:
             for comment in page.documents:
-                shown(comment, DOCUMENTS, comment["discussion"])
+                to_public(comment, DOCUMENTS, comment["discussion"])
         return pages
 
-    async def raw(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> dict[ObjectId, Document]:
+    async def find_stored(
+        self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]
+    ) -> dict[ObjectId, Document]:
         query = {"discussion": discussion, "_id": {"$in": list(ids)}, "attempt": {"$exists": True}}
         return {comment["_id"]: comment for comment in await db[COMMENTS.name].find(query).to_list()}
 
@@ -99,7 +101,7 @@ class DocumentStorage(LedgerStorage):
         query = {"discussion": comment["discussion"], "_id": comment["_id"], **guard}
         return await db[COMMENTS.name].find_one_and_update(query, update, return_document=ReturnDocument.AFTER)
 
-    async def put(self, db: Database, comment: Document, *, now: datetime) -> Document | None:  # noqa: ARG002
+    async def insert(self, db: Database, comment: Document, *, now: datetime) -> Document | None:  # noqa: ARG002
         try:
             await db[COMMENTS.name].insert_one({**comment, SCHEMA_VERSION: COMMENTS.version})
         except DuplicateKeyError as error:
@@ -110,7 +112,7 @@ class DocumentStorage(LedgerStorage):
 
     async def fence(self, db: Database, discussion: ObjectId, comment_id: ObjectId, *, now: datetime) -> bool:  # noqa: ARG002
         try:
-            await db[COMMENTS.name].insert_one(fence_of(discussion, comment_id))
+            await db[COMMENTS.name].insert_one(new_fence(discussion, comment_id))
         except DuplicateKeyError:
             return await self.is_fenced(db, discussion, comment_id)
         return True
@@ -119,7 +121,7 @@ class DocumentStorage(LedgerStorage):
         query = {"discussion": discussion, "_id": {"$in": list(ids)}, "attempt": {"$exists": False}}
         return {row["_id"] for row in await db[COMMENTS.name].find(query, {"_id": 1}).to_list()}
 
-    async def hide(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
+    async def mark_removed(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
         mine = {"removing": attempt, "gone": None}
         update: Document = {
             "$set": {"gone": {"attempt": attempt, "at": now}},
@@ -127,11 +129,11 @@ class DocumentStorage(LedgerStorage):
         }
         if await self.change(db, comment, mine, update) is not None:
             return True
-        found = await self.raw(db, comment["discussion"], [comment["_id"]])
+        found = await self.find_stored(db, comment["discussion"], [comment["_id"]])
         return bool(found.get(comment["_id"], {}).get("gone", {}).get("attempt") == attempt)
 
 
-def fence_of(discussion: ObjectId, comment_id: ObjectId) -> Document:
+def new_fence(discussion: ObjectId, comment_id: ObjectId) -> Document:
     """What stands in the place of a comment that can never come. No slug begins as this one does."""
     return {"_id": comment_id, "discussion": discussion, "slug": f"!{comment_id}"}
 

@@ -75,7 +75,7 @@ async def mend_discussion(db: Database, wrong: Document, *, now: datetime) -> No
         elif wrong["repair"] == COMING:
             await storage.change(db, comment, {}, {"$pull": {"coming": {"attempt": wrong["attempt"]}}})
         else:
-            await storage.tidy(db, comment, now=now)
+            await storage.remove_if_childless(db, comment, now=now)
     elif comment is not None:
         path = f"replies.{comment['_id']}"
         query = {"_id": wrong["_id"], path: comment["replies"]}

@@ -71,7 +71,7 @@ class CommentRef(NamedTuple):
         return f"{_LETTERS[self.storage]}.{self.discussion}.{self.id}"
 
 
-def comment_ref(text: str) -> CommentRef:
+def parse_comment_ref(text: str) -> CommentRef:
     """The comment that this text is the name of. Raises ValueError."""
     letter, _, ids = text.partition(".")
     discussion, _, comment = ids.partition(".")
@@ -110,7 +110,7 @@ def new_comment(
         "deleted": False,
         "replies": 0,
     }
-    return named(comment, parent, 0)
+    return with_slug(comment, parent, 0)
 
 
 def _behind(posted: datetime) -> datetime:
@@ -118,7 +118,7 @@ def _behind(posted: datetime) -> datetime:
     return posted + _MILLISECOND if posted < _LAST else posted
 
 
-def named(comment: Document, parent: Document | None, attempt: int) -> Document:
+def with_slug(comment: Document, parent: Document | None, attempt: int) -> Document:
     """The comment with the slug and the key of this attempt, from 0."""
     part = slug_part(comment["_id"], attempt)
     posted: datetime = comment["posted"]
@@ -182,14 +182,14 @@ def thread_of(ref: CommentRef, key: str) -> CommentListing:
     return CommentListing(wanted, _BY_KEY, named=wanted, storage=ref.storage, discussion=ref.discussion, below=key)
 
 
-def wanted_of(projection: Projection | None) -> dict[str, int] | None:
+def stored_projection(projection: Projection | None) -> dict[str, int] | None:
     """The projection as a storage takes it: with what names and orders a comment, without what only a shown one has."""
     if projection is None:
         return None
     return {**{path: 1 for path in projection if path != REF}, **_NAMING}
 
 
-def shown(comment: Document, storage: str, discussion: ObjectId) -> Document:
+def to_public(comment: Document, storage: str, discussion: ObjectId) -> Document:
     """The comment as everybody beyond the storages sees it: with its own name, and its parent's."""
     comment["discussion"] = discussion
     comment[REF] = CommentRef(storage, discussion, comment["_id"])
@@ -198,7 +198,7 @@ def shown(comment: Document, storage: str, discussion: ObjectId) -> Document:
     return comment
 
 
-def stored(comment: Document) -> Document:
+def to_stored(comment: Document) -> Document:
     """A shown comment as it is stored."""
     parent = comment.get("parent")
     return {**comment, "parent": parent.id if isinstance(parent, CommentRef) else parent}

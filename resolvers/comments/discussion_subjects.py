@@ -13,7 +13,7 @@ from portico.resolvers.errors import NotFound
 from .discussions import close, open_discussion
 
 
-async def open_on(
+async def open_for_subject(
     db: Database, *, kind: str, key: str, of: ObjectId, storage: str, subject: str, now: datetime
 ) -> Document:
     """The discussion on a subject that the caller has seen, opened where there is none.

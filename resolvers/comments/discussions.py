@@ -102,7 +102,7 @@ async def open_discussion(
         found = await db[DISCUSSIONS.name].find({"_id": {"$in": ids}}).to_list()
         known = {discussion["_id"]: discussion for discussion in found}
         # What was of another subject with the key is passed over.
-        mine = next((one for one in ids if one not in known or _is_of(known[one], of)), None)
+        mine = next((one for one in ids if one not in known or _belongs_to(known[one], of)), None)
         if mine is None or "closed" in known.get(mine, {}):
             raise NotFound(kind, key)
         if mine in known:
@@ -115,7 +115,7 @@ async def open_discussion(
     raise Conflict("The discussion is being opened by others.")
 
 
-def _is_of(discussion: Document, of: ObjectId | None) -> bool:
+def _belongs_to(discussion: Document, of: ObjectId | None) -> bool:
     closed = discussion.get("closed")
     if closed is not None:
         return bool(closed["of"] == of)

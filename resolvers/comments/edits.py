@@ -12,7 +12,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
 
-from .comments import MAX_DEPTH, CommentRef, shown
+from .comments import MAX_DEPTH, CommentRef, to_public
 from .rules import require_comment_text
 from .storage import Draft, Storage
 from .storages import STORAGES
@@ -121,7 +121,7 @@ async def find_deleted(db: Database, ref: CommentRef, operation_id: str) -> Docu
 
 
 def _as_deleted(noted: Document, ref: CommentRef) -> Document:
-    return shown({**noted, "_id": ref.id, "deleted": True, "text": ""}, ref.storage, ref.discussion)
+    return to_public({**noted, "_id": ref.id, "deleted": True, "text": ""}, ref.storage, ref.discussion)
 
 
 def _as_noted(comment: Document) -> Document:

@@ -10,7 +10,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Collection, Database, Document, Projection
 from portico.resolvers.paging import Key, Page
 
-from .comments import END, CommentListing, shown, wanted_of
+from .comments import END, CommentListing, stored_projection, to_public
 from .discussions import EMBEDDED
 from .posted import EMBEDDED_COLLECTION
 
@@ -42,21 +42,21 @@ async def find_comments(
     db: Database, conditions: Mapping[ObjectId, Document], projection: Projection | None
 ) -> list[Document]:
     """Of each discussion the comments for which its condition holds, as they stand in the array."""
-    rows = [{"$cond": [{"$eq": ["$_id", key]}, _filtered([condition]), []]} for key, condition in conditions.items()]
+    rows = [{"$cond": [{"$eq": ["$_id", key]}, _filter([condition]), []]} for key, condition in conditions.items()]
     stages: list[Document] = [
         {"$match": {"_id": {"$in": list(conditions)}}},
         {"$project": {"rows": {"$concatArrays": rows}}},
         {"$unwind": "$rows"},
         {"$replaceWith": {"document": "$rows", "discussion": "$_id"}},
-        *_narrowed(projection),
+        *_projection_stages(projection),
     ]
     found = await (await db[EMBEDDED_COLLECTION].aggregate(stages)).to_list()
-    comments = [shown(row["document"], EMBEDDED, row["discussion"]) for row in found]
+    comments = [to_public(row["document"], EMBEDDED, row["discussion"]) for row in found]
     await _count_replies(db, comments, projection)
     return comments
 
 
-async def chain_of(db: Database, discussion: ObjectId, key: str) -> list[Document]:
+async def find_chain(db: Database, discussion: ObjectId, key: str) -> list[Document]:
     """The comment with this key, and those above it, from the top, each with its count of replies."""
     parts = key.split("/")
     keys = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
@@ -64,12 +64,12 @@ async def chain_of(db: Database, discussion: ObjectId, key: str) -> list[Documen
     return sorted(found, key=lambda comment: str(comment["key"]))
 
 
-def _filtered(conditions: Sequence[Document], source: str = "$comments") -> Document:
+def _filter(conditions: Sequence[Document], source: str = "$comments") -> Document:
     return {"$filter": {"input": source, "cond": {"$and": [*conditions, _LISTED]}}}
 
 
-def _narrowed(projection: Projection | None) -> list[Document]:
-    wanted = wanted_of(projection)
+def _projection_stages(projection: Projection | None) -> list[Document]:
+    wanted = stored_projection(projection)
     if wanted is None:
         return []
     paths = {f"document.{path}": 1 for path in wanted if path not in {"discussion", "replies"}}
@@ -103,12 +103,12 @@ async def find_embedded_pages(
         numbers.setdefault(listing.discussion, []).append(number)
     parts = [_part([(number, listings[number]) for number in some], first + 1, after) for some in numbers.values()]
     unions = [{"$unionWith": {"coll": EMBEDDED_COLLECTION, "pipeline": part}} for part in parts[1:]]
-    stages = [*parts[0], *unions, *_narrowed(projection)]
+    stages = [*parts[0], *unions, *_projection_stages(projection)]
     rows: list[list[Document]] = [[] for _ in listings]
     before = [False] * len(listings)
     for row in await (await collection.aggregate(stages)).to_list():
         if "document" in row:
-            rows[row["part"]].append(shown(row["document"], EMBEDDED, row["discussion"]))
+            rows[row["part"]].append(to_public(row["document"], EMBEDDED, row["discussion"]))
         else:
             before[row["part"]] = True
     await _count_replies(db, [comment for some in rows for comment in some[:first]], projection)
@@ -125,7 +125,7 @@ def _part(listings: Sequence[tuple[int, CommentListing]], limit: int, after: Key
     parents = [listing.parent for _, listing in listings]
     if None not in parents:
         # The whole array is gone through once, and then only what is below any of these.
-        stages.append({"$project": {"below": _filtered([{"$in": ["$$this.parent", parents]}])}})
+        stages.append({"$project": {"below": _filter([{"$in": ["$$this.parent", parents]}])}})
         source = "$below"
     pages = [_rows(number, listing, limit, after, source) for number, listing in listings]
     return [
@@ -139,7 +139,7 @@ def _part(listings: Sequence[tuple[int, CommentListing]], limit: int, after: Key
 def _rows(number: int, listing: CommentListing, limit: int, after: Key | None, source: str) -> Document:
     conditions = _conditions(listing)
     behind = conditions if after is None else [*conditions, _behind(listing, after)]
-    some, row, order = _filtered(behind, source), "$$this", {"key": 1}
+    some, row, order = _filter(behind, source), "$$this", {"key": 1}
     if not listing.is_threaded:
         beside = {"posted": "$$this.posted", "slug": "$$this.slug", "comment": "$$this"}
         some, row, order = {"$map": {"input": some, "in": beside}}, "$$this.comment", {"posted": 1, "slug": 1}
@@ -150,7 +150,7 @@ def _rows(number: int, listing: CommentListing, limit: int, after: Key | None, s
     page = {"$map": {"input": rows, "in": {"part": {"$literal": number}, "document": row}}}
     if after is None:
         return page
-    at_or_before = _filtered([*conditions, {"$not": [_behind(listing, after)]}], source)
+    at_or_before = _filter([*conditions, {"$not": [_behind(listing, after)]}], source)
     note = [{"part": {"$literal": number}, "before": True}]
     return {"$concatArrays": [page, {"$cond": [{"$eq": [at_or_before, []]}, [], note]}]}
 

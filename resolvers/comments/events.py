@@ -18,7 +18,7 @@ def comments_of(discussion: ObjectId) -> Hashable:
 
 
 def _posted(change: Document) -> Iterator[Event]:
-    ref = posted.posted_in(change)
+    ref = posted.posted_ref(change)
     yield Event(comments_of(ref.discussion), ref)
 
 

@@ -18,7 +18,7 @@ from portico.resolvers.text import MAX_AUTHOR, require_text
 from portico.resolvers.writes import idempotency
 
 from .comments import MAX_DEPTH, CommentRef
-from .discussion_subjects import open_on
+from .discussion_subjects import open_for_subject
 from .discussions import DOCUMENTS
 from .edits import edit_comment
 from .rules import require_comment_text
@@ -53,7 +53,7 @@ class CommentRecord:
         return f"{self.subject}\n{self.name}"
 
 
-async def put_comments(db: Database, records: Sequence[CommentRecord], *, now: datetime) -> list[Outcome]:
+async def import_comments(db: Database, records: Sequence[CommentRecord], *, now: datetime) -> list[Outcome]:
     """Posts the comments that are not there yet, and gives the others the text of their record.
 
     A discussion is opened where there is none, with the storage of the first record. A reply to what is not there
@@ -72,7 +72,7 @@ async def put_comments(db: Database, records: Sequence[CommentRecord], *, now: d
         ready = [number for number, record in left.items() if _parent_key(record) not in names] or list(left)
         for start in range(0, len(ready), _AT_ONCE):
             some = ready[start : start + _AT_ONCE]
-            found = await asyncio.gather(*(work.put(left[number]) for number in some))
+            found = await asyncio.gather(*(work.import_one(left[number]) for number in some))
             outcomes |= dict(zip(some, found, strict=True))
         for number in ready:
             del left[number]
@@ -114,7 +114,7 @@ class _Work:
                     keys[self._ref(record.subject, name)] = f"{record.subject}\n{name}"
         found = await find_comments(self._db, list(keys)) if keys else {}
         self._comments = {keys[ref]: comment for ref, comment in found.items()}
-        await self._find_gone({ref: key for ref, key in keys.items() if ref not in found})
+        await self._find_removed({ref: key for ref, key in keys.items() if ref not in found})
 
     async def _find_ids(self, records: Sequence[CommentRecord]) -> None:
         """Finds out which comments stand for these records and their parents: a retry may have posted them."""
@@ -128,13 +128,13 @@ class _Work:
         for (storage, key), some in operation_ids.items():
             self._ids |= await STORAGES[storage].find_posted_ids(self._db, key, list(some))
 
-    async def _find_gone(self, keys: Mapping[CommentRef, str]) -> None:
+    async def _find_removed(self, keys: Mapping[CommentRef, str]) -> None:
         """Notes which of these were imported before, and removed since."""
         missing: dict[tuple[str, ObjectId], dict[ObjectId, str]] = {}
         for ref, key in keys.items():
             missing.setdefault((ref.storage, ref.discussion), {})[ref.id] = key
         for (storage, discussion), names in missing.items():
-            gone = await STORAGES[storage].find_gone(self._db, discussion, list(names))
+            gone = await STORAGES[storage].find_removed(self._db, discussion, list(names))
             self._gone |= {names[comment_id] for comment_id in gone}
 
     async def _discussion(self, record: CommentRecord) -> Document | None:
@@ -144,7 +144,7 @@ class _Work:
             return None
         kind, key, of = subject.kind, subject.key, subject.of
         with contextlib.suppress(NotFound):
-            return await open_on(
+            return await open_for_subject(
                 self._db, kind=kind, key=key, of=of, storage=record.storage, subject=_WHO, now=self._now
             )
         return None
@@ -160,10 +160,10 @@ class _Work:
         assert discussion is not None
         return CommentRef(discussion["storage"], discussion["_id"], self._ids[self._operation(subject, name)])
 
-    async def put(self, record: CommentRecord) -> Outcome:
-        return await outcome_of(self._put(record))
+    async def import_one(self, record: CommentRecord) -> Outcome:
+        return await outcome_of(self._import(record))
 
-    async def _put(self, record: CommentRecord) -> Outcome:
+    async def _import(self, record: CommentRecord) -> Outcome:
         text = require_comment_text(record.text)
         author = require_text(record.author, "author", longest=MAX_AUTHOR)
         self._require_past(record)

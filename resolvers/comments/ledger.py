@@ -47,7 +47,7 @@ from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts, pause
 
-from .comments import named, shown, stored
+from .comments import to_public, to_stored, with_slug
 from .discussion_removal import require_subject
 from .discussions import DISCUSSIONS, OPEN, find_by_ids
 from .storage import CONTESTED, MARKS_KEPT, Draft, posted_id
@@ -72,7 +72,9 @@ class LedgerStorage(ABC):
     name: str
 
     @abstractmethod
-    async def raw(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> dict[ObjectId, Document]:
+    async def find_stored(
+        self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]
+    ) -> dict[ObjectId, Document]:
         """The comments whole, as they are stored, also those that are gone."""
 
     @abstractmethod
@@ -80,7 +82,7 @@ class LedgerStorage(ABC):
         """One guarded update of a comment, by its `discussion`, `_id` and `key`. Returns it as it is then."""
 
     @abstractmethod
-    async def put(self, db: Database, comment: Document, *, now: datetime) -> Document | None:
+    async def insert(self, db: Database, comment: Document, *, now: datetime) -> Document | None:
         """Makes a comment visible, by one insert or update. Returns it as it stands then; None where one with its _id
         has been put already, or never can be. Raises SlugPartTaken.
         """
@@ -94,7 +96,7 @@ class LedgerStorage(ABC):
         """Which of these comments can never come."""
 
     @abstractmethod
-    async def hide(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
+    async def mark_removed(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
         """Takes a comment that this attempt is removing out of every list. May be repeated. False where it is not."""
 
     async def is_fenced(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> bool:
@@ -114,8 +116,8 @@ class LedgerStorage(ABC):
                 break
         return found
 
-    async def find_gone(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
-        return {key for key, comment in (await self.raw(db, discussion, ids)).items() if "gone" in comment}
+    async def find_removed(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
+        return {key for key, comment in (await self.find_stored(db, discussion, ids)).items() if "gone" in comment}
 
     async def count(self, db: Database, discussions: Sequence[ObjectId]) -> Mapping[ObjectId, int]:
         found = await find_by_ids(db, discussions, {"count": 1})
@@ -126,7 +128,7 @@ class LedgerStorage(ABC):
         for number in count():
             comment_id = posted_id(draft.operation_id, number)
             if idempotency.is_repeatable(draft.operation_id):
-                known = await self._posted_before(db, draft.discussion, comment_id)
+                known = await self._find_posted(db, draft.discussion, comment_id)
                 if known is not None:
                     return known
                 if await self.is_fenced(db, draft.discussion, comment_id):
@@ -134,7 +136,7 @@ class LedgerStorage(ABC):
             if tried == _POSTING_ATTEMPTS:
                 break
             tried += 1
-            posted = await self._attempt(db, comment_id, draft)
+            posted = await self._try_post(db, comment_id, draft)
             if posted is not None:
                 return posted
             # Whoever has fenced it may have stopped half way. Only what is fenced whole is passed over by readers.
@@ -142,32 +144,34 @@ class LedgerStorage(ABC):
             await pause(_POSTING_PAUSE)
         raise Conflict(CONTESTED)
 
-    async def _attempt(self, db: Database, comment_id: ObjectId, draft: Draft) -> Document | None:
+    async def _try_post(self, db: Database, comment_id: ObjectId, draft: Draft) -> Document | None:
         """The comment, put by this call or another one; None where it is fenced."""
         parent = draft.stored_parent
         entry = _entry(comment_id, by=1, parent=None if parent is None else parent["_id"], now=draft.now)
         attempt = entry["attempt"]
-        await _list(db, draft.discussion, entry)
+        await _add_entry(db, draft.discussion, entry)
         listing = {"$push": {"coming": {"attempt": attempt, "by": 1}}}
         if parent is not None and await self.change(db, parent, {"deleted": False}, listing) is None:
-            await self._conclude(db, draft.discussion, entry, parent, is_counted=False, now=draft.now)
+            await self._close_entry(db, draft.discussion, entry, parent, is_counted=False, now=draft.now)
             raise NotFound("Comment", str(draft.parent["ref"]) if draft.parent else None)
         fresh = draft.comment(comment_id) | {"attempt": attempt}
-        comment = await self._put(db, fresh, parent, now=draft.now)
-        await self._conclude(db, draft.discussion, entry, parent, is_counted=comment is not None, now=draft.now)
+        comment = await self._insert_with_free_slug(db, fresh, parent, now=draft.now)
+        await self._close_entry(db, draft.discussion, entry, parent, is_counted=comment is not None, now=draft.now)
         if comment is not None:
-            return shown(comment, self.name, draft.discussion)
-        return await self._posted_before(db, draft.discussion, comment_id)
+            return to_public(comment, self.name, draft.discussion)
+        return await self._find_posted(db, draft.discussion, comment_id)
 
-    async def _put(self, db: Database, fresh: Document, parent: Document | None, *, now: datetime) -> Document | None:
+    async def _insert_with_free_slug(
+        self, db: Database, fresh: Document, parent: Document | None, *, now: datetime
+    ) -> Document | None:
         async for number in attempts(steps=5):
             with contextlib.suppress(SlugPartTaken):
-                return await self.put(db, named(fresh, parent, number), now=now)
+                return await self.insert(db, with_slug(fresh, parent, number), now=now)
         raise Conflict(CONTESTED)
 
-    async def _posted_before(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> Document | None:
+    async def _find_posted(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> Document | None:
         """What an earlier attempt has posted, counted by now. Raises NotFound where somebody has removed it since."""
-        comment = (await self.raw(db, discussion, [comment_id])).get(comment_id)
+        comment = (await self.find_stored(db, discussion, [comment_id])).get(comment_id)
         if comment is None:
             return None
         if "gone" in comment:
@@ -178,26 +182,26 @@ class LedgerStorage(ABC):
         for entry in found["under_way"]:
             if entry["id"] == comment_id and entry["by"] > 0:
                 await self.settle(db, found, entry, now=entry["at"])
-        return shown(comment, self.name, discussion)
+        return to_public(comment, self.name, discussion)
 
     async def edit(self, db: Database, comment: Document, *, text: str, now: datetime, operation_id: str) -> Document:
         guard = {"deleted": False, **idempotency.not_applied(operation_id)}
         update: Document = {"$set": {"text": text, "edited": now}}
         update |= idempotency.mark_applied(operation_id)
-        edited = await self.change(db, stored(comment), guard, update)
+        edited = await self.change(db, to_stored(comment), guard, update)
         if edited is None:
             edited = await self._require(db, comment)
             if edited["deleted"] or not idempotency.was_applied(edited, operation_id):
                 raise NotFound("Comment", str(comment["ref"]))
         forgotten = await idempotency.forgettable(db, edited.get("applied", ()), kept=MARKS_KEPT)
         if forgotten:
-            await self.change(db, stored(comment), {}, {"$pull": {"applied": {"$in": forgotten}}})
-        return shown(edited, self.name, comment["discussion"])
+            await self.change(db, to_stored(comment), {}, {"$pull": {"applied": {"$in": forgotten}}})
+        return to_public(edited, self.name, comment["discussion"])
 
     async def delete(self, db: Database, comment: Document, *, now: datetime) -> Document:
-        discussion, cell = comment["discussion"], stored(comment)
+        discussion, cell = comment["discussion"], to_stored(comment)
         entry = _entry(cell["_id"], by=-1, parent=cell["parent"], now=now)
-        before = await _list(db, discussion, entry)
+        before = await _add_entry(db, discussion, entry)
         for other in before["under_way"]:
             # Whoever has posted it has not counted it yet, and could not once it is gone.
             if other["id"] == cell["_id"] and other["by"] > 0:
@@ -212,7 +216,7 @@ class LedgerStorage(ABC):
             leaf = await self._mark_removing(db, cell, entry)
         try:
             if leaf is None:
-                await self._conclude(db, discussion, entry, None, is_counted=False, now=now)
+                await self._close_entry(db, discussion, entry, None, is_counted=False, now=now)
             else:
                 await self._finish_removal(db, leaf, entry, now=now)
         except NotFound:
@@ -229,45 +233,49 @@ class LedgerStorage(ABC):
     async def _finish_removal(self, db: Database, comment: Document, entry: Document, *, now: datetime) -> None:
         """Removes what is marked `removing` by this attempt, unless somebody has taken the mark off."""
         discussion, attempt = comment["discussion"], entry["attempt"]
-        parent = (await self.raw(db, discussion, [entry["parent"]])).get(entry["parent"]) if entry["parent"] else None
+        parent = (
+            (await self.find_stored(db, discussion, [entry["parent"]])).get(entry["parent"])
+            if entry["parent"]
+            else None
+        )
         if parent is not None:
             await self.change(db, parent, {}, {"$push": {"coming": {"attempt": attempt, "by": -1}}})
-        is_gone = await self.hide(db, comment, attempt, now=now)
-        await self._conclude(db, discussion, entry, parent, is_counted=is_gone, now=now)
+        is_gone = await self.mark_removed(db, comment, attempt, now=now)
+        await self._close_entry(db, discussion, entry, parent, is_counted=is_gone, now=now)
 
-    async def tidy(self, db: Database, comment: Document, *, now: datetime) -> None:
+    async def remove_if_childless(self, db: Database, comment: Document, *, now: datetime) -> None:
         """Removes a comment that is deleted and has no replies (any more). May be repeated."""
         if not comment["deleted"] or not is_childless(comment):
             return
         entry = _entry(comment["_id"], by=-1, parent=comment["parent"], now=now)
-        await _list(db, comment["discussion"], entry)
+        await _add_entry(db, comment["discussion"], entry)
         if await self._mark_removing(db, comment, entry) is None:
-            await self._conclude(db, comment["discussion"], entry, None, is_counted=False, now=now)
+            await self._close_entry(db, comment["discussion"], entry, None, is_counted=False, now=now)
         else:
             await self._finish_removal(db, comment, entry, now=now)
 
     async def settle(self, db: Database, discussion: Document, entry: Document, *, now: datetime) -> None:
         ids = [entry["id"], *([] if entry["parent"] is None else [entry["parent"]])]
-        found = await self.raw(db, discussion["_id"], ids)
+        found = await self.find_stored(db, discussion["_id"], ids)
         comment, parent = found.get(entry["id"]), found.get(entry["parent"])
         if entry["by"] > 0:
             if comment is None and not await self.fence(db, discussion["_id"], entry["id"], now=now):
-                comment = (await self.raw(db, discussion["_id"], ids)).get(entry["id"])
+                comment = (await self.find_stored(db, discussion["_id"], ids)).get(entry["id"])
             is_counted = comment is not None and comment["attempt"] == entry["attempt"]
-            await self._conclude(db, discussion["_id"], entry, parent, is_counted=is_counted, now=now)
+            await self._close_entry(db, discussion["_id"], entry, parent, is_counted=is_counted, now=now)
             return
         if comment is not None and comment.get("removing") == entry["attempt"]:
             mine = {"removing": entry["attempt"], "gone": None}
             await self.change(db, comment, mine, {"$unset": {"removing": ""}})
-            comment = (await self.raw(db, discussion["_id"], ids)).get(entry["id"])
+            comment = (await self.find_stored(db, discussion["_id"], ids)).get(entry["id"])
         is_gone = comment is not None and comment.get("gone", {}).get("attempt") == entry["attempt"]
         if comment is not None and is_gone:
-            await self.hide(db, comment, entry["attempt"], now=now)
-        await self._conclude(db, discussion["_id"], entry, parent, is_counted=is_gone, now=now)
+            await self.mark_removed(db, comment, entry["attempt"], now=now)
+        await self._close_entry(db, discussion["_id"], entry, parent, is_counted=is_gone, now=now)
         if comment is not None and not is_gone:
-            await self.tidy(db, comment, now=now)
+            await self.remove_if_childless(db, comment, now=now)
 
-    async def _conclude(
+    async def _close_entry(
         self,
         db: Database,
         discussion: ObjectId,
@@ -286,9 +294,9 @@ class LedgerStorage(ABC):
             taken = {"$pull": {"coming": {"attempt": attempt}}, "$inc": {"replies": by}}
             after = await self.change(db, parent, {"coming.attempt": attempt}, taken)
             if after is None:
-                after = (await self.raw(db, discussion, [parent["_id"]])).get(parent["_id"])
+                after = (await self.find_stored(db, discussion, [parent["_id"]])).get(parent["_id"])
             if after is not None and "gone" not in after:
-                await self.tidy(db, after, now=now)
+                await self.remove_if_childless(db, after, now=now)
         listed = {"_id": discussion, "under_way.attempt": attempt}
         counted = {"$pull": {"under_way": {"attempt": attempt}}, "$inc": {"count": by}}
         if not (await db[DISCUSSIONS.name].update_one(listed, counted)).matched_count:
@@ -297,7 +305,7 @@ class LedgerStorage(ABC):
 
     async def _require(self, db: Database, comment: Document) -> Document:
         """The comment as it is stored now. Raises NotFound where it is gone."""
-        found = (await self.raw(db, comment["discussion"], [comment["_id"]])).get(comment["_id"])
+        found = (await self.find_stored(db, comment["discussion"], [comment["_id"]])).get(comment["_id"])
         if found is None or "gone" in found:
             raise NotFound("Comment", str(comment["ref"]))
         return found
@@ -307,7 +315,7 @@ def _entry(comment_id: ObjectId, *, by: int, parent: ObjectId | None, now: datet
     return {"id": comment_id, "attempt": uuid4().hex, "by": by, "parent": parent, "at": now}
 
 
-async def _list(db: Database, discussion: ObjectId, entry: Document) -> Document:
+async def _add_entry(db: Database, discussion: ObjectId, entry: Document) -> Document:
     """Lists what is about to happen. Returns the discussion as it was before."""
     before = await db[DISCUSSIONS.name].find_one_and_update(
         {"_id": discussion, **OPEN},

@@ -21,8 +21,8 @@ from pymongo import ASCENDING, DESCENDING
 from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.paging import Key, Page, find_page, find_pages
 
-from .buckets import BUCKETS, latest
-from .comments import END, CommentListing, shown, wanted_of
+from .buckets import BUCKETS, latest_copies
+from .comments import END, CommentListing, stored_projection, to_public
 from .discussions import PAGES
 
 # A page is at least a quarter full on the whole; so many comments are expected of one.
@@ -41,20 +41,20 @@ async def find_in_buckets(
     wanted = [comment for some in ids.values() for comment in some]
     stages: list[Document] = [
         {"$match": {"discussion": {"$in": list(ids)}, "comments._id": {"$in": wanted}}},
-        {"$project": {"discussion": 1, "low": 1, "comments": _filtered([{"$in": ["$$this._id", wanted]}])}},
-        *_narrowed(projection),
+        {"$project": {"discussion": 1, "low": 1, "comments": _filter([{"$in": ["$$this._id", wanted]}])}},
+        *_projection_stages(projection),
     ]
-    found = latest(await (await db[BUCKETS.name].aggregate(stages)).to_list())
+    found = latest_copies(await (await db[BUCKETS.name].aggregate(stages)).to_list())
     return {key: comment for key, comment in found.items() if is_gone_wanted or "gone" not in comment}
 
 
-def _filtered(conditions: list[Document]) -> Document:
+def _filter(conditions: list[Document]) -> Document:
     return {"$filter": {"input": "$comments", "cond": {"$and": conditions}}}
 
 
-def _narrowed(projection: Projection | None) -> list[Document]:
+def _projection_stages(projection: Projection | None) -> list[Document]:
     """The stage that leaves of each comment what is wanted."""
-    wanted = wanted_of(projection)
+    wanted = stored_projection(projection)
     if wanted is None:
         return []
     paths = {f"comments.{path}": 1 for path in (*wanted, "gone") if path != "discussion"}
@@ -79,9 +79,9 @@ async def find_by_keys(
     }
     if others:
         found = await find_pages(db[keys], others, first=first, after=after, projection={"discussion": 1})
-        filled = await _filled(db, found, projection)
+        filled = await _load_comments(db, found, projection)
         for listing, (page, rows) in zip(others, filled, strict=True):
-            pages[listing] = await _read_on(db, page, rows, first, projection)
+            pages[listing] = await _fill_page(db, page, rows, first, projection)
     return [pages[listing] for listing in listings]
 
 
@@ -89,7 +89,7 @@ def _is_along_threads(listing: CommentListing) -> bool:
     return listing.is_threaded and listing.max_depth is None and listing.parent is None
 
 
-async def _filled(
+async def _load_comments(
     db: Database, pages: Sequence[Page], projection: Projection | None
 ) -> list[tuple[Page, list[Document]]]:
     """Each page of keys, with the comments that these are the keys of."""
@@ -101,18 +101,18 @@ async def _filled(
     # A key comes before its comment, and goes after it.
     there = [[found[row["_id"]] for row in page.documents if row["_id"] in found] for page in pages]
     return [
-        (page, [shown(dict(row), PAGES, row["discussion"]) for row in rows])
+        (page, [to_public(dict(row), PAGES, row["discussion"]) for row in rows])
         for page, rows in zip(pages, there, strict=True)
     ]
 
 
-async def _read_on(db: Database, keys: Page, rows: list[Document], first: int, projection: Projection | None) -> Page:
+async def _fill_page(db: Database, keys: Page, rows: list[Document], first: int, projection: Projection | None) -> Page:
     """The page of these comments, with further ones where some of its keys have none (yet)."""
     listing, collection, after = keys.listing, keys.collection, keys.after
     while len(rows) < first and keys.has_next:
         last = listing.sort.key_of(keys.documents[-1])
         keys = await find_page(collection, listing, first=first, after=last, projection={"discussion": 1})
-        ((_, more),) = await _filled(db, [keys], projection)
+        ((_, more),) = await _load_comments(db, [keys], projection)
         rows = [*rows, *more]
     return Page(listing, collection, rows[:first], keys.has_next or len(rows) > first, after)
 
@@ -143,7 +143,7 @@ class _Walk:
         """What reads the next pages, each no further than it is needed."""
         self.asked = 1 + -(-(self.limit - len(self.rows)) // _EXPECTED)
         low, high = self.bounds
-        listed = _filtered(
+        listed = _filter(
             [{"$gt": ["$$this.key", {"$literal": low}]}, {"$lt": ["$$this.key", high]}, _LISTED],
         )
         rows = {"$slice": [{"$sortArray": {"input": listed, "sortBy": {"key": 1}}}, self.limit]}
@@ -177,7 +177,7 @@ class _Walk:
         for bucket, end in zip(found, ends, strict=False):
             for comment in bucket["comments"]:
                 if comment["key"] < end:
-                    self.rows.append(shown(comment, PAGES, bucket["discussion"]))
+                    self.rows.append(to_public(comment, PAGES, bucket["discussion"]))
         self.is_done = not has_more or len(self.rows) >= self.limit
         if found:
             self.read_to = found[-1]["low" if is_cut else "high"]
@@ -188,7 +188,7 @@ async def _walk_all(db: Database, walks: Sequence[_Walk], projection: Projection
     while left := [walk for walk in walks if not walk.is_done]:
         parts: list[list[Document]] = []
         for number, walk in enumerate(left):
-            parts.append([*walk.stages(number), *_narrowed_part(projection)])
+            parts.append([*walk.stages(number), *_part_projection(projection)])
         unions = [{"$unionWith": {"coll": BUCKETS.name, "pipeline": part}} for part in parts[1:]]
         found: list[list[Document]] = [[] for _ in left]
         for bucket in await (await db[BUCKETS.name].aggregate([*parts[0], *unions])).to_list():
@@ -197,6 +197,6 @@ async def _walk_all(db: Database, walks: Sequence[_Walk], projection: Projection
             walk.take(buckets)
 
 
-def _narrowed_part(projection: Projection | None) -> list[Document]:
-    stages = _narrowed(projection)
+def _part_projection(projection: Projection | None) -> list[Document]:
+    stages = _projection_stages(projection)
     return [{"$project": {**stage["$project"], "part": 1}} for stage in stages]

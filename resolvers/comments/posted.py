@@ -15,7 +15,7 @@ from typing import Any
 
 from portico.resolvers.documents import Document
 
-from .comments import CommentRef, comment_ref
+from .comments import CommentRef, parse_comment_ref
 from .discussions import DOCUMENTS
 
 COMMENTS_COLLECTION = "comments"
@@ -34,13 +34,13 @@ MATCH: Document = {
         },
     ]
 }
-# What `posted_in` reads of a change.
+# What `posted_ref` reads of a change.
 PATHS = ("operationType", "fullDocument._id", "fullDocument.discussion", _NEWEST)
 
 
-def posted_in(change: Mapping[str, Any]) -> CommentRef:
+def posted_ref(change: Mapping[str, Any]) -> CommentRef:
     """The comment that was posted by a change that matches."""
     if change["operationType"] == "insert":
         comment = change["fullDocument"]
         return CommentRef(DOCUMENTS, comment["discussion"], comment["_id"])
-    return comment_ref(change["updateDescription"]["updatedFields"]["newest"])
+    return parse_comment_ref(change["updateDescription"]["updatedFields"]["newest"])

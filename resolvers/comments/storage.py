@@ -13,7 +13,7 @@ from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.paging import Key, Page
 from portico.resolvers.writes import idempotency
 
-from .comments import CommentListing, CommentRef, new_comment, stored
+from .comments import CommentListing, CommentRef, new_comment, to_stored
 
 # A slug, and the discussion that it is in.
 Slug = tuple[ObjectId, str]
@@ -59,11 +59,11 @@ class Draft:
 
     @property
     def stored_parent(self) -> Document | None:
-        return None if self.parent is None else stored(self.parent)
+        return None if self.parent is None else to_stored(self.parent)
 
 
 class Storage(Protocol):
-    """The comments of discussions that are kept in one way. What it returns is shown: see `comments.shown`."""
+    """The comments of discussions that are kept in one way. What it returns is shown: see `comments.to_public`."""
 
     name: str
 
@@ -79,7 +79,7 @@ class Storage(Protocol):
         """The comments that direct links lead to."""
         ...
 
-    async def find_gone(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
+    async def find_removed(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
         """Which of these have been there, and were removed."""
         ...
 

@@ -44,7 +44,7 @@ async def find_comments(
     return found
 
 
-async def find_linked(
+async def find_by_links(
     db: Database, links: Sequence[Link], projection: Projection | None = None
 ) -> dict[Link, Document]:
     """The comments that direct links lead to."""

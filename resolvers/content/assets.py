@@ -71,7 +71,7 @@ class BytesMissing(Exception):
     """A chunk of a file is not there: the file was deleted while it was read."""
 
 
-async def begin_file(
+async def create_file(
     db: Database, file_id: ObjectId, *, node_id: ObjectId, now: datetime, thumbnail: Document | None = None
 ) -> None:
     """Makes an empty file that is unsettled. Raises DuplicateKeyError where it is there already."""
@@ -86,7 +86,7 @@ async def begin_file(
     )
 
 
-async def begin_again(db: Database, removed: Document, *, now: datetime, thumbnail: Document) -> bool:
+async def restart_thumbnail(db: Database, removed: Document, *, now: datetime, thumbnail: Document) -> bool:
     """Makes a removed thumbnail an empty one that is unsettled. False where somebody else has done so."""
     facts = {"node": removed["metadata"]["node"], "unsettled": now, **thumbnail}
     as_it_was = {"_id": removed["_id"], "metadata": removed["metadata"]}
@@ -168,7 +168,7 @@ async def find_files_of(db: Database, node_id: ObjectId) -> list[Document]:
     return await db[FILES.name].find({"metadata.node": node_id, "metadata.removed": None}, {"metadata": 1}).to_list()
 
 
-async def pass_by(db: Database, file_ids: Sequence[ObjectId]) -> None:
+async def invalidate_settlements(db: Database, file_ids: Sequence[ObjectId]) -> None:
     """Whoever has looked for the photos of these unsettled files must look again before they settle one."""
     unsettled = {"_id": {"$in": list(file_ids)}, "metadata.unsettled": {"$ne": None}}
     await db[FILES.name].update_many(unsettled, {"$inc": {"metadata.passed": 1}})
@@ -205,14 +205,14 @@ async def remove_files(db: Database, file_ids: Sequence[ObjectId], *, now: datet
     """
     named = _any_of(file_ids)
     await db[CHUNKS.name].delete_many({"files_id": named})
-    await db[FILES.name].update_many({"_id": named}, removal(now))
+    await db[FILES.name].update_many({"_id": named}, removal_update(now))
 
 
 def _any_of(file_ids: Sequence[ObjectId]) -> Document | ObjectId:
     return {"$in": list(file_ids)} if len(file_ids) > 1 else file_ids[0]
 
 
-def removal(now: datetime) -> Document:
+def removal_update(now: datetime) -> Document:
     """The update that makes a file a removed one."""
     removed = {"metadata.removed": now, "metadata.sweep": now + _SWEPT_AFTER}
     return {"$set": removed, "$unset": {"metadata.unsettled": ""}}
@@ -237,7 +237,7 @@ async def delete_files(db: Database, file_ids: Sequence[ObjectId]) -> None:
     await db[FILES.name].delete_many({"_id": named})
 
 
-async def sweep_removed(db: Database, file: Document, *, now: datetime) -> bool:
+async def delete_late_chunks(db: Database, file: Document, *, now: datetime) -> bool:
     """Deletes what was written into a removed file since. False where somebody else does, or has begun it again.
 
     The next time comes after as long again: bytes that come late stay for no longer than they took to come.

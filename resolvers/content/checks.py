@@ -105,7 +105,7 @@ async def _unrevised(db: Database, nodes: list[Document]) -> AsyncIterator[Docum
 async def mend_revision(db: Database, node: Document) -> None:
     """Keeps the present text of a page or entry; of who saved it is known no more than who created it."""
     facts = {"at": node["updated"], "author": node["author"]}
-    await revisions.keep(db, {**node, "unrevised": facts})
+    await revisions.store_unrevised(db, {**node, "unrevised": facts})
 
 
 async def find_stray_revisions(db: Database) -> AsyncIterator[ObjectId]:

@@ -86,10 +86,10 @@ async def create_node(
               the node itself where its parent went meanwhile.
     """
     document = _document(type_, node, detail, now, operation_id)
-    mine = await _created_before(db, document) if idempotency.is_repeatable(operation_id) else None
+    mine = await _find_created(db, document) if idempotency.is_repeatable(operation_id) else None
     if mine is None:
         await idempotency.require_not_done(db, operation_id, NotFound(KIND, str(document["_id"])))
-        await _put_below(db, document, node, now, operation_id)
+        await _set_parent(db, document, node, now, operation_id)
         mine = await _insert(db, document)
     if "upload" not in mine["detail"]:
         # A photo is there when its bytes are whole; until then a job may take it away, and the same call begins again.
@@ -119,7 +119,7 @@ def _document(type_: str, node: NewNode, detail: dict[str, Any], now: datetime, 
     }
 
 
-async def _put_below(db: Database, document: Document, node: NewNode, now: datetime, operation_id: str) -> None:
+async def _set_parent(db: Database, document: Document, node: NewNode, now: datetime, operation_id: str) -> None:
     parent = None if node.parent_id is None else await require_settled(db, node.parent_id)
     require_place(document["type"], parent, node.parent_name)
     if parent is not None:
@@ -131,14 +131,14 @@ async def _insert(db: Database, document: Document) -> Document:
     try:
         await db[NODES.name].insert_one(document)
     except DuplicateKeyError:
-        mine = await _created_before(db, document)
+        mine = await _find_created(db, document)
         if mine is None:
             raise SlugTaken(document["slug"]) from None
         return mine
     return document
 
 
-async def _created_before(db: Database, document: Document) -> Document | None:
+async def _find_created(db: Database, document: Document) -> Document | None:
     return await db[NODES.name].find_one({"_id": document["_id"], "parent": document["parent"]})
 
 

@@ -21,8 +21,8 @@ from portico.resolvers.writes.retries import pause
 from portico.resolvers.writes.sweeps import each
 
 from . import photos, revisions
-from .edits import SETTLED, conflict
-from .nodes import KIND, NODES, SECTION, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_by_ids, find_by_paths, path_in
+from .edits import SETTLED, edit_conflict
+from .nodes import KIND, NODES, SECTION, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_by_ids, find_by_paths, parse_path
 
 # The kind of a deletion's intent; its keys are the ids of nodes.
 DELETION = "content-deletion"
@@ -46,7 +46,7 @@ async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: da
             return
         is_mine = node.get("deleting", {}).get("op") == operation_id
         if not is_mine and node["nonce"] != nonce:
-            raise await conflict(db, node, nonce, None)
+            raise await edit_conflict(db, node, nonce, None)
         await photos.require_unlocked(db, node, now=now)
         if is_mine or not ("pending" in node or "deleting" in node):
             remove = _delete_section if node["type"] == SECTION else _delete_leaf
@@ -104,8 +104,8 @@ async def finish_removal(db: Database, ids: list[ObjectId], operation_id: str, *
     there = await find_by_ids(db, ids, {"_id": 1})
 
     async def remove(node_id: ObjectId) -> int:
-        await revisions.forget(db, node_id)
-        await photos.forget(db, node_id, now=now)
+        await revisions.delete_revisions(db, node_id)
+        await photos.delete_bytes(db, node_id, now=now)
         await attachments.drop(db, Target(KIND, str(node_id), node_id), by=operation_id, now=now)
         return 1
 
@@ -120,7 +120,7 @@ async def _find_hosts(db: Database, keys: Sequence[str]) -> dict[str, Document]:
 
 
 async def _find_named(db: Database, path: str) -> tuple[str, ObjectId] | None:
-    way = path_in(path)
+    way = parse_path(path)
     node = None if way is None else (await find_by_paths(db, [way])).get(way)
     return None if node is None else (str(node["_id"]), node["_id"])
 

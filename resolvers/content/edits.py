@@ -103,7 +103,7 @@ async def _edit(db: Database, edit: Edit, changes: Document, proposed: str | Non
         _require_fields(node, changes)
         if not idempotency.was_applied(node, edit.operation_id):
             if node["nonce"] != edit.nonce:
-                raise await conflict(db, node, edit.nonce, proposed)
+                raise await edit_conflict(db, node, edit.nonce, proposed)
             changed = await _try_edit(db, node, edit, changes) if changes else node
             if changed is None:
                 # Somebody else was quicker, with an edit or a mark.
@@ -123,7 +123,7 @@ def _require_fields(node: Document, changes: Document) -> None:
 
 async def _try_edit(db: Database, node: Document, edit: Edit, changes: Document) -> Document | None:
     # The text that is going to be overwritten has to be in the revisions.
-    await revisions.keep(db, node)
+    await revisions.store_unrevised(db, node)
     written = {**changes, "nonce": idempotency.derived_nonce(edit.operation_id, edit.nonce)}
     if node["type"] in WITH_TEXT:
         written["unrevised"] = {"at": edit.now, "author": edit.author}
@@ -137,11 +137,11 @@ async def _try_edit(db: Database, node: Document, edit: Edit, changes: Document)
     if changed is not None:
         await idempotency.trim_marks(db, NODES, changed)
     elif "unrevised" in node:
-        await revisions.forget_if_gone(db, node)
+        await revisions.delete_if_orphaned(db, node)
     return changed
 
 
-async def conflict(db: Database, node: Document, nonce: str, proposed: str | None) -> EditConflict:
+async def edit_conflict(db: Database, node: Document, nonce: str, proposed: str | None) -> EditConflict:
     """What the caller is told whose edit was based on another nonce than the present one.
 
     Args:     proposed: the caller's text; None where the edit was not one of the text.

@@ -36,7 +36,7 @@ class PostRecord:
     publish_on: datetime | None = None
 
 
-async def put_posts(db: Database, records: Sequence[PostRecord], *, now: datetime) -> list[Outcome]:
+async def import_posts(db: Database, records: Sequence[PostRecord], *, now: datetime) -> list[Outcome]:
     """Creates and changes entries so that they are as the records say. Each path may occur once.
 
     A blog that is not there is made. An entry that is there is changed by an edit like any other: its former text stays
@@ -49,14 +49,14 @@ async def put_posts(db: Database, records: Sequence[PostRecord], *, now: datetim
     known = {path: await _entries_in(db, blog, records) for path, blog in blogs.items() if isinstance(blog, ObjectId)}
     room = asyncio.Semaphore(_AT_ONCE)
 
-    async def put(record: PostRecord) -> Outcome:
+    async def import_one(record: PostRecord) -> Outcome:
         blog = blogs[record.blog]
         if not isinstance(blog, ObjectId):
             return blog
         async with room:
-            return await outcome_of(_put(db, blog, known[record.blog].get(record.slug), record, now))
+            return await outcome_of(_import(db, blog, known[record.blog].get(record.slug), record, now))
 
-    return list(await asyncio.gather(*(put(record) for record in records)))
+    return list(await asyncio.gather(*(import_one(record) for record in records)))
 
 
 async def _blog_at(db: Database, path: Path, records: Sequence[PostRecord], now: datetime) -> ObjectId | InvalidInput:
@@ -90,7 +90,7 @@ async def _entries_in(db: Database, blog: ObjectId, records: Sequence[PostRecord
     return {node["slug"]: node async for node in db[NODES.name].find(query)}
 
 
-async def _put(db: Database, blog: ObjectId, known: Document | None, record: PostRecord, now: datetime) -> Outcome:
+async def _import(db: Database, blog: ObjectId, known: Document | None, record: PostRecord, now: datetime) -> Outcome:
     operation_id = idempotency.random_operation_id()
     if known is None:
         # It is as old as it says, so that it stands where it belongs among others.

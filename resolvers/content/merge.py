@@ -46,7 +46,7 @@ async def compare(base: str | None, current: str, proposed: str) -> Comparison:
 
 
 def _compared(base: str | None, current: str, proposed: str) -> Comparison:
-    return Comparison(unified_diff(current, proposed), None if base is None else merged(base, current, proposed))
+    return Comparison(unified_diff(current, proposed), None if base is None else merge_texts(base, current, proposed))
 
 
 def unified_diff(current: str, proposed: str) -> str:
@@ -78,7 +78,7 @@ def _shown(sign: str, line: str) -> str:
     return sign + (line if line.endswith("\n") else line + _NO_NEWLINE)
 
 
-def merged(base: str, current: str, proposed: str) -> str | None:
+def merge_texts(base: str, current: str, proposed: str) -> str | None:
     """Both edits of the base together; None where they change the same lines, or neighbouring ones."""
     # Split so, the end of the last line is a line of its own, and who writes below it does not change it.
     old, ours, theirs = (text.split("\n") for text in (base, current, proposed))

@@ -98,7 +98,7 @@ def is_visible(node: Mapping[str, Any], until: datetime | None) -> bool:
     return until is None or (visible_from is not None and visible_from <= until)
 
 
-def visible(until: datetime | None) -> Document:
+def visible_filter(until: datetime | None) -> Document:
     """The condition of what `is_visible`."""
     return {} if until is None else {"visible_from": {"$lte": until}}
 
@@ -122,7 +122,7 @@ async def find_slugs(db: Database, ids: Sequence[ObjectId]) -> dict[ObjectId, st
     return {key: node["slug"] for key, node in (await find_by_ids(db, ids, {"slug": 1})).items()}
 
 
-def path_in(text: str) -> Path | None:
+def parse_path(text: str) -> Path | None:
     """The slugs in a path such as `/blog/first`; None where no node can have it."""
     return tuple(text[1:].split("/")) if len(text) <= _LONGEST_PATH and _PATH.fullmatch(text) else None
 
@@ -170,7 +170,7 @@ async def _find(db: Database, query: Document, projection: Projection | None, co
 
 def children_of(section_id: ObjectId, until: datetime | None) -> Listing:
     """What stands right below a section, by title."""
-    return Listing({"parent": section_id, **visible(until)}, BY_TITLE, named={"parent": section_id})
+    return Listing({"parent": section_id, **visible_filter(until)}, BY_TITLE, named={"parent": section_id})
 
 
 def entries_of(section_id: ObjectId, now: datetime) -> Listing:
@@ -181,7 +181,7 @@ def entries_of(section_id: ObjectId, now: datetime) -> Listing:
 
 def tagged(tag: str, until: datetime | None) -> Listing:
     """The nodes with a tag, newest first."""
-    return Listing({"tags": tag, **visible(until)}, NEWEST, named={"tags": tag})
+    return Listing({"tags": tag, **visible_filter(until)}, NEWEST, named={"tags": tag})
 
 
 async def find_content_pages(

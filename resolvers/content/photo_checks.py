@@ -78,7 +78,9 @@ async def _is_used(db: Database, file: Document) -> bool:
     if node is None:
         return False
     original = facts.get("of", file["_id"])
-    return original in photos.files_of(node) and ("of" not in facts or file["_id"] in thumbnails.ids_of(original))
+    return original in photos.files_of(node) and (
+        "of" not in facts or file["_id"] in thumbnails.thumbnail_ids(original)
+    )
 
 
 async def _ids_of_chunks(db: Database) -> AsyncIterator[ObjectId]:

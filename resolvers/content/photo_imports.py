@@ -15,7 +15,7 @@ from portico.resolvers.writes.timer import Timer
 
 from .creation import NewNode, create_section
 from .edits import Edit, add_tags, edit_metadata
-from .nodes import GALLERY, PHOTO, SECTION, Path, find_by_paths, path_in
+from .nodes import GALLERY, PHOTO, SECTION, Path, find_by_paths, parse_path
 from .photo_uploads import UploadRules, replace_photo, upload_photo
 from .rules import require_tags, require_title
 
@@ -33,7 +33,7 @@ class PhotoRecord:
     checksum: str | None = None
 
 
-async def put_photos(
+async def import_photos(
     db: Database, records: Sequence[PhotoRecord], *, rules: UploadRules, now: datetime
 ) -> list[Outcome]:
     """Stores the photos, one after the other, and the galleries that are missing. What is as it should be stays.
@@ -41,15 +41,15 @@ async def put_photos(
     Writes:   as `upload_photo`, `replace_photo` and `edit_metadata`. Tags are added, and none is taken away.
     """
     timer = Timer(now)
-    return [await outcome_of(_put(db, record, rules, timer.now())) for record in records]
+    return [await outcome_of(_import(db, record, rules, timer.now())) for record in records]
 
 
-async def _put(db: Database, record: PhotoRecord, rules: UploadRules, now: datetime) -> Outcome:
+async def _import(db: Database, record: PhotoRecord, rules: UploadRules, now: datetime) -> Outcome:
     author = {"id": record.author, "name": record.author}
     checksum = await _checksum(record)
     if record.checksum is not None and record.checksum.strip().lower() != checksum:
         raise InvalidInput("the file is another: its bytes have another checksum", "sha256")
-    gallery, found = await _place(db, record, author, now)
+    gallery, found = await _find_place(db, record, author, now)
     if found is None:
         node = NewNode(record.slug, record.title, author, gallery["_id"], list(record.tags), parent_name="gallery")
         await upload_photo(
@@ -68,11 +68,11 @@ async def _checksum(record: PhotoRecord) -> str:
     return digest.hexdigest()
 
 
-async def _place(
+async def _find_place(
     db: Database, record: PhotoRecord, author: Document, now: datetime
 ) -> tuple[Document, Document | None]:
     """The gallery, which is made if need be, and what stands at the photo's place."""
-    way = path_in(record.gallery)
+    way = parse_path(record.gallery)
     if way is None:
         raise InvalidInput("a path is wanted, e.g. /gallery", "gallery")
     place: Path = (*way, record.slug)

@@ -23,10 +23,10 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
     Returns:  how much was done.
     Raises:   SweepFailed, once every photo and file has had its turn.
     """
-    read, forgotten = now - photos.READ_ON, now - FORGOTTEN_AFTER
+    read, forgotten = now - photos.REPLACED_KEPT_FOR, now - FORGOTTEN_AFTER
 
     async def give_up(node: Document) -> int:
-        return await photos.give_up(db, node, now=now)
+        return await photos.abort_upload(db, node, now=now)
 
     async def delete_replaced(node: Document) -> int:
         return await photos.delete_replaced(db, node, before=read, now=now)
@@ -35,7 +35,7 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
         return await _settle(db, file, now)
 
     async def delete_late(file: Document) -> int:
-        return await assets.sweep_removed(db, file, now=now)
+        return await assets.delete_late_chunks(db, file, now=now)
 
     async def delete_removed(file: Document) -> int:
         await assets.delete_removed(db, file["_id"], before=forgotten)
@@ -53,7 +53,7 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
 async def _settle(db: Database, file: Document, now: datetime) -> bool:
     """Settles a file that its photo has; takes away one that no photo has, or is going to have."""
     if "of" in file["metadata"]:
-        return await thumbnails.drop_stale(db, file, now=now)
+        return await thumbnails.delete_stale(db, file, now=now)
     node = await db[NODES.name].find_one({"_id": file["metadata"]["node"]})
     if node is None or file["_id"] not in photos.files_of(node):
         await assets.remove_files(db, [file["_id"]], now=now)
@@ -61,4 +61,4 @@ async def _settle(db: Database, file: Document, now: datetime) -> bool:
     if node["detail"].get("file") != file["_id"]:
         return False
     passed = file["metadata"].get("passed")
-    return await assets.settle_file(db, file["_id"], passed=passed, **photos.facts_of(node))
+    return await assets.settle_file(db, file["_id"], passed=passed, **photos.file_facts(node))

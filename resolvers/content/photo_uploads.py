@@ -33,7 +33,7 @@ from .nodes import KIND, NODES, PHOTO, require_settled
 from .pictures import SIGNATURE_BYTES, SUFFIXES, Picture, Pictures
 
 # An upload puts off the end of its lock at least so often.
-_BEAT = timedelta(seconds=5)
+_RENEW_AT_LEAST = timedelta(seconds=5)
 _LOCKING_ATTEMPTS = 5
 
 
@@ -78,11 +78,11 @@ async def upload_photo(
               Conflict (it was given up); and what `file` raises, of which nothing is kept.
     Writes:   cms.nodes, cms.assets.files, cms.assets.chunks; compensating.
     """
-    file_id, timer = _new_file(operation_id), Timer(now)
-    detail = {"file": None, "locked": now, "upload": _lock(operation_id, file_id, timer, rules)}
+    file_id, timer = _new_file_id(operation_id), Timer(now)
+    detail = {"file": None, "locked": now, "upload": _new_lock(operation_id, file_id, timer, rules)}
     created = await create_node(db, type_=PHOTO, node=node, detail=detail, now=now, operation_id=operation_id)
     if "upload" not in created["detail"]:
-        return await _same_again(db, created, file, rules, operation_id)
+        return await _require_same_file(db, created, file, rules, operation_id)
     if created["detail"]["upload"]["file"] != file_id:
         await _take_over(db, created, file_id, rules, timer, operation_id)
     return await _carry_out(_Upload(db, created, file_id, rules, timer, operation_id), file)
@@ -107,22 +107,22 @@ async def replace_photo(
               Conflict (it was given up); and what `file` raises, of which nothing is kept.
     Writes:   cms.nodes, cms.assets.files, cms.assets.chunks; nonce-guarded, then compensating.
     """
-    file_id, timer = _new_file(operation_id), Timer(now)
-    locked = await _locked(db, photo_id, nonce, file_id, rules, timer, operation_id)
+    file_id, timer = _new_file_id(operation_id), Timer(now)
+    locked = await _lock_photo(db, photo_id, nonce, file_id, rules, timer, operation_id)
     if idempotency.was_applied(locked, operation_id):
-        return await _same_again(db, locked, file, rules, operation_id)
+        return await _require_same_file(db, locked, file, rules, operation_id)
     return await _carry_out(_Upload(db, locked, file_id, rules, timer, operation_id), file)
 
 
-def _new_file(operation_id: str) -> ObjectId:
+def _new_file_id(operation_id: str) -> ObjectId:
     return idempotency.derived_id(operation_id, f"file/{uuid4().hex}")
 
 
-def _lock(operation_id: str, file_id: ObjectId, timer: Timer, rules: UploadRules) -> Document:
+def _new_lock(operation_id: str, file_id: ObjectId, timer: Timer, rules: UploadRules) -> Document:
     return {"op": operation_id, "file": file_id, "until": timer.now() + rules.lock_lasts}
 
 
-async def _locked(
+async def _lock_photo(
     db: Database,
     photo_id: ObjectId,
     nonce: str,
@@ -153,7 +153,7 @@ async def _locked(
             **photos.UNLOCKED,
             **idempotency.not_applied(operation_id),
         }
-        lock = {"detail.locked": timer.now(), "detail.upload": _lock(operation_id, file_id, timer, rules)}
+        lock = {"detail.locked": timer.now(), "detail.upload": _new_lock(operation_id, file_id, timer, rules)}
         if (await db[NODES.name].update_one(free, {"$set": lock})).matched_count:
             return node
     raise PhotoLocked(timer.now())
@@ -165,19 +165,19 @@ async def _take_over(
     """Goes on with what an earlier call of the same operation has locked, from the beginning of its file."""
     earlier = node["detail"]["upload"]["file"]
     mine = {"_id": node["_id"], "parent": node["parent"], "detail.upload.file": earlier}
-    taken = {"$set": {"detail.upload": _lock(operation_id, file_id, timer, rules)}}
+    taken = {"$set": {"detail.upload": _new_lock(operation_id, file_id, timer, rules)}}
     if not (await db[NODES.name].update_one(mine, taken)).matched_count:
-        raise _given_up()
+        raise _upload_aborted()
     await assets.remove_files(db, [earlier], now=timer.now())
 
 
-def _given_up() -> Conflict:
+def _upload_aborted() -> Conflict:
     return Conflict("The upload was given up meanwhile, for nothing was heard of it. The same call may be made again.")
 
 
 async def _carry_out(upload: _Upload, file: AsyncIterator[bytes]) -> Document:
     try:
-        async with _going_on(upload):
+        async with _renewing_lock(upload):
             writer = await _receive(upload, file)
             picture = await _examine(upload, writer)
             done = await _finish(upload, writer, picture)
@@ -187,17 +187,17 @@ async def _carry_out(upload: _Upload, file: AsyncIterator[bytes]) -> Document:
             await _undo(upload)
         raise
     # Where somebody has deleted the photo meanwhile, the file stays unsettled, and a job deletes it.
-    await assets.settle_file(upload.db, upload.file_id, passed=None, **photos.facts_of(done))
+    await assets.settle_file(upload.db, upload.file_id, passed=None, **photos.file_facts(done))
     await idempotency.trim_marks(upload.db, NODES, done)
     return done
 
 
 @contextlib.asynccontextmanager
-async def _going_on(upload: _Upload) -> AsyncIterator[None]:
+async def _renewing_lock(upload: _Upload) -> AsyncIterator[None]:
     """As long as it lasts, the end of the lock is put off again and again."""
-    pause = min(_BEAT, upload.rules.lock_lasts / 4).total_seconds()
+    pause = min(_RENEW_AT_LEAST, upload.rules.lock_lasts / 4).total_seconds()
 
-    async def beat() -> None:
+    async def renew() -> None:
         while not upload.is_lost:
             await asyncio.sleep(pause)
             at = upload.timer.now()
@@ -206,23 +206,23 @@ async def _going_on(upload: _Upload) -> AsyncIterator[None]:
                 upload.is_lost = not (await upload.db[NODES.name].update_one(upload.mine, longer)).matched_count
                 await idempotency.renew(upload.db, upload.operation_id, now=at)
 
-    beating = asyncio.create_task(beat())
+    renewing = asyncio.create_task(renew())
     try:
         yield
     finally:
-        beating.cancel()
+        renewing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await beating
+            await renewing
 
 
 async def _receive(upload: _Upload, file: AsyncIterator[bytes]) -> assets.Writer:
     """Writes the bytes as they come. What is no picture by its first bytes, or too large, is not taken in."""
-    await assets.begin_file(upload.db, upload.file_id, node_id=upload.node["_id"], now=upload.timer.now())
+    await assets.create_file(upload.db, upload.file_id, node_id=upload.node["_id"], now=upload.timer.now())
     writer = assets.Writer(upload.db, upload.file_id)
     beginning = b""
     async for piece in file:
         if upload.is_lost:
-            raise _given_up()
+            raise _upload_aborted()
         if writer.length + len(piece) > upload.rules.max_bytes:
             raise _too_large(upload.rules)
         if len(beginning) < SIGNATURE_BYTES:
@@ -253,7 +253,7 @@ async def _examine(upload: _Upload, writer: assets.Writer) -> Picture:
     except assets.BytesMissing:
         # Whoever gives an upload up deletes its bytes.
         if await upload.db[NODES.name].find_one(upload.mine, {"_id": 1}) is None:
-            raise _given_up() from None
+            raise _upload_aborted() from None
         raise
 
 
@@ -276,7 +276,7 @@ async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> D
     """Makes the file the photo's, and what it had before one to be deleted, by one update.
 
     A new photo is noted as done first, so that no repeated call uploads it again after somebody has deleted it. Giving
-    the upload up takes the note back: here, and in `photos.give_up`.
+    the upload up takes the note back: here, and in `photos.abort_upload`.
     """
     old = upload.node["detail"].get("file")
     # The bytes may have taken long. Whoever reads the old ones has a minute from here.
@@ -308,7 +308,7 @@ async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> D
     if done is None:
         if old is None:
             await idempotency.note(upload.db, upload.operation_id, done=False)
-        raise _given_up()
+        raise _upload_aborted()
     return done
 
 
@@ -318,10 +318,10 @@ async def _undo(upload: _Upload) -> None:
     if node is None or upload.file_id not in photos.files_of(node):
         await assets.remove_files(upload.db, [upload.file_id], now=upload.timer.now())
     elif node["detail"]["file"] != upload.file_id:
-        await photos.give_up(upload.db, node, now=upload.timer.now())
+        await photos.abort_upload(upload.db, node, now=upload.timer.now())
 
 
-async def _same_again(
+async def _require_same_file(
     db: Database, node: Document, file: AsyncIterator[bytes], rules: UploadRules, operation_id: str
 ) -> Document:
     """The photo, which an earlier call of the same operation has made whole, if this call brings the same file."""

@@ -35,10 +35,10 @@ ASSETS = "/assets"
 # Nobody uploads into the photo.
 UNLOCKED: Document = {"detail.upload": None}
 # Who reads the old bytes of a photo that is replaced is given so long to come to their end.
-READ_ON = timedelta(minutes=1)
+REPLACED_KEPT_FOR = timedelta(minutes=1)
 
 
-def facts_of(photo: Mapping[str, Any]) -> dict[str, Any]:
+def file_facts(photo: Mapping[str, Any]) -> dict[str, Any]:
     """What is told of a photo's file in the file itself."""
     detail = photo["detail"]
     return {
@@ -81,7 +81,7 @@ def files_of(node: Mapping[str, Any]) -> list[ObjectId]:
     return [key for key in (*named, *(old["file"] for old in detail.get("replaced", ()))) if key is not None]
 
 
-async def forget(db: Database, node_id: ObjectId, *, now: datetime) -> None:
+async def delete_bytes(db: Database, node_id: ObjectId, *, now: datetime) -> None:
     """Deletes the bytes of a photo that is gone. May be repeated.
 
     A file that is not settled is left to a job: it may be that of an upload that just comes to its end, or of the same
@@ -92,7 +92,7 @@ async def forget(db: Database, node_id: ObjectId, *, now: datetime) -> None:
     files = await assets.find_files_of(db, node_id)
     unsettled = [file["_id"] for file in files if _is_upload(file)]
     if unsettled:
-        await assets.pass_by(db, unsettled)
+        await assets.invalidate_settlements(db, unsettled)
         files = await assets.find_files_of(db, node_id)
     # What was found settled was a photo's, and is that of the same upload, made again, where the photo names it now.
     node = (await find_by_ids(db, [node_id], {"detail": 1})).get(node_id) if files else None
@@ -134,7 +134,7 @@ async def delete_replaced(db: Database, node: Mapping[str, Any], *, before: date
     async def delete(old: Document) -> int:
         if old["at"] > before:
             return 0
-        await _delete(db, [old["file"]], thumbnails.ids_of(old["file"]), now)
+        await _delete(db, [old["file"]], thumbnails.thumbnail_ids(old["file"]), now)
         await db[NODES.name].update_one(mine, {"$pull": {"detail.replaced": {"file": old["file"]}}})
         return 1
 
@@ -144,16 +144,16 @@ async def delete_replaced(db: Database, node: Mapping[str, Any], *, before: date
 async def require_unlocked(db: Database, node: Mapping[str, Any], *, now: datetime) -> None:
     """Ends an upload to the photo that a crash has left. Raises PhotoLocked where somebody still uploads.
 
-    Writes:   as `give_up`.
+    Writes:   as `abort_upload`.
     """
     upload = node["detail"].get("upload")
     if upload is not None:
         if upload["until"] > now:
             raise PhotoLocked(node["detail"]["locked"])
-        await give_up(db, node, now=now)
+        await abort_upload(db, node, now=now)
 
 
-async def give_up(db: Database, node: Mapping[str, Any], *, now: datetime) -> bool:
+async def abort_upload(db: Database, node: Mapping[str, Any], *, now: datetime) -> bool:
     """Ends the upload that the node was read with, as if it had never begun. False where it has gone on meanwhile.
 
     A photo that has never been whole goes, and the same call may create it again. Another keeps the bytes that it has.

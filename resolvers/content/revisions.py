@@ -112,7 +112,7 @@ def revision_for(node: Mapping[str, Any]) -> Document:
     }
 
 
-async def keep(db: Database, node: Document) -> None:
+async def store_unrevised(db: Database, node: Document) -> None:
     """Copies a node's present text into the revisions, where that is still to be done. May be repeated.
 
     Writes:   cms.revisions; one insert.
@@ -128,27 +128,27 @@ async def settle(db: Database, node: Document, *more: str) -> None:
 
     Writes:   cms.revisions, then cms.nodes; one insert and one guarded update.
     """
-    await keep(db, node)
+    await store_unrevised(db, node)
     marks = [mark for mark in ("unrevised", *more) if mark in node]
     if not marks:
         return
     here = {"_id": node["_id"], "parent": node["parent"]}
     settled = await db[NODES.name].update_one({**here, "nonce": node["nonce"]}, {"$unset": dict.fromkeys(marks, "")})
     if not settled.matched_count:
-        await forget_if_gone(db, node)
+        await delete_if_orphaned(db, node)
 
 
-async def forget_if_gone(db: Database, node: Document) -> None:
+async def delete_if_orphaned(db: Database, node: Document) -> None:
     """Undoes a copy that was made when the node was deleted already: who copies looks afterwards whether it is there.
 
-    Writes:   as `forget`, where the node is gone.
+    Writes:   as `delete_revisions`, where the node is gone.
     """
     here = {"_id": node["_id"], "parent": node["parent"]}
     if await db[NODES.name].find_one(here, {"_id": 1}) is None:
-        await forget(db, node["_id"])
+        await delete_revisions(db, node["_id"])
 
 
-async def forget(db: Database, node_id: ObjectId) -> None:
+async def delete_revisions(db: Database, node_id: ObjectId) -> None:
     """Removes the revisions of a node that is gone. May be repeated.
 
     Writes:   cms.revisions; one removal of many.

@@ -50,16 +50,16 @@ def width_for(asked: int, photo_width: int) -> int:
     return next(width for width in WIDTHS if width >= min(largest, max(photo_width, _NARROW)))
 
 
-def id_of(file_id: ObjectId, width: int) -> ObjectId:
+def thumbnail_id(file_id: ObjectId, width: int) -> ObjectId:
     return ObjectId(hashlib.blake2b(file_id.binary + width.to_bytes(4, "big"), digest_size=12).digest())
 
 
-def ids_of(file_id: ObjectId) -> list[ObjectId]:
+def thumbnail_ids(file_id: ObjectId) -> list[ObjectId]:
     """The ids of all thumbnails that there can be of this file."""
-    return [id_of(file_id, width) for width in WIDTHS]
+    return [thumbnail_id(file_id, width) for width in WIDTHS]
 
 
-async def thumbnail_of(
+async def get_thumbnail(
     db: Database, photo: Mapping[str, Any], width: int, pictures: Pictures, *, now: datetime
 ) -> bytes:
     """The thumbnail of a photo, which is made where it is not there yet. `width` is one of `WIDTHS`.
@@ -69,13 +69,13 @@ async def thumbnail_of(
     """
     waited = 0.0
     while waited < _PATIENCE:
-        file = await assets.find_file(db, id_of(photo["detail"]["file"], width))
+        file = await assets.find_file(db, thumbnail_id(photo["detail"]["file"], width))
         if file is None or "removed" in file["metadata"]:
             made = await _make(db, photo, width, pictures, now, file)
             if made is not None:
                 return made
         elif "unsettled" not in file["metadata"]:
-            data = await _kept(db, file, now)
+            data = await _read_stored(db, file, now)
             if data is not None:
                 return data
         pause = (0.02 + waited / 4) * random.uniform(0.5, 1.5)  # noqa: S311 - spreads callers, guards nothing
@@ -84,13 +84,13 @@ async def thumbnail_of(
     return await pictures.thumbnail(_original(db, photo), width)
 
 
-async def _kept(db: Database, file: Document, now: datetime) -> bytes | None:
+async def _read_stored(db: Database, file: Document, now: datetime) -> bytes | None:
     """The bytes of a thumbnail. None where there are none, so that it has to be made anew."""
     try:
         return b"".join([piece async for piece in assets.read_bytes(db, file, 0, file["length"])])
     except assets.BytesMissing:
-        settled = {**_mine(file["_id"], file["metadata"]["maker"]), "metadata.unsettled": None}
-        await db[FILES.name].update_one(settled, assets.removal(now))
+        settled = {**_owned_by(file["_id"], file["metadata"]["maker"]), "metadata.unsettled": None}
+        await db[FILES.name].update_one(settled, assets.removal_update(now))
         return None
 
 
@@ -99,35 +99,37 @@ async def _make(
 ) -> bytes | None:
     """Makes and keeps the thumbnail, in place of one that was removed. None where somebody else has begun to."""
     original = photo["detail"]["file"]
-    file_id = id_of(original, width)
+    file_id = thumbnail_id(original, width)
     mark = uuid4().hex
     facts = {"of": original, "width": width, "maker": mark}
     if removed is None:
         try:
-            await assets.begin_file(db, file_id, node_id=photo["_id"], now=now, thumbnail=facts)
+            await assets.create_file(db, file_id, node_id=photo["_id"], now=now, thumbnail=facts)
         except DuplicateKeyError:
             return None
-    elif not await assets.begin_again(db, removed, now=now, thumbnail=facts):
+    elif not await assets.restart_thumbnail(db, removed, now=now, thumbnail=facts):
         return None
-    is_kept = False
+    is_stored = False
     try:
         data = await pictures.thumbnail(_original(db, photo), width)
-        is_kept = await _keep(db, photo, file_id, mark, data)
+        is_stored = await _store(db, photo, file_id, mark, data)
     finally:
-        if not is_kept:
-            await _drop(db, file_id, mark, now)
+        if not is_stored:
+            await _give_up(db, file_id, mark, now)
     return data
 
 
-async def drop_stale(db: Database, file: Mapping[str, Any], *, now: datetime) -> bool:
+async def delete_stale(db: Database, file: Mapping[str, Any], *, now: datetime) -> bool:
     """Deletes a thumbnail that was not finished in time. Whoever still makes it does not keep it."""
     is_stale = file["metadata"]["unsettled"] <= now - STALE_AFTER
-    return is_stale and await _drop(db, file["_id"], file["metadata"]["maker"], now)
+    return is_stale and await _give_up(db, file["_id"], file["metadata"]["maker"], now)
 
 
-async def _drop(db: Database, file_id: ObjectId, mark: str, now: datetime) -> bool:
+async def _give_up(db: Database, file_id: ObjectId, mark: str, now: datetime) -> bool:
     """Gives up what this maker has begun; the chunks of others stay. False where it was not theirs any more."""
-    is_mine = bool((await db[FILES.name].update_one(_unfinished(file_id, mark), assets.removal(now))).matched_count)
+    is_mine = bool(
+        (await db[FILES.name].update_one(_unfinished_by(file_id, mark), assets.removal_update(now))).matched_count
+    )
     file = None if is_mine else await assets.find_file(db, file_id)
     # Whoever deleted the photo's file has removed this one, too, maybe before its chunks were written.
     if file is None or "removed" in file["metadata"]:
@@ -135,15 +137,15 @@ async def _drop(db: Database, file_id: ObjectId, mark: str, now: datetime) -> bo
     return is_mine
 
 
-def _mine(file_id: ObjectId, mark: str) -> Document:
+def _owned_by(file_id: ObjectId, mark: str) -> Document:
     return {"_id": file_id, "metadata.maker": mark}
 
 
-def _unfinished(file_id: ObjectId, mark: str) -> Document:
-    return {**_mine(file_id, mark), "metadata.unsettled": {"$ne": None}}
+def _unfinished_by(file_id: ObjectId, mark: str) -> Document:
+    return {**_owned_by(file_id, mark), "metadata.unsettled": {"$ne": None}}
 
 
-async def _keep(db: Database, photo: Mapping[str, Any], file_id: ObjectId, mark: str, data: bytes) -> bool:
+async def _store(db: Database, photo: Mapping[str, Any], file_id: ObjectId, mark: str, data: bytes) -> bool:
     writer = assets.Writer(db, file_id)
     # What a maker has left that was stopped before.
     await assets.delete_chunks(db, file_id)
@@ -159,7 +161,7 @@ async def _keep(db: Database, photo: Mapping[str, Any], file_id: ObjectId, mark:
         "metadata.checksum": writer.checksum,
     }
     settled = {"$set": facts, "$unset": {"metadata.unsettled": ""}}
-    return bool((await db[FILES.name].update_one(_unfinished(file_id, mark), settled)).matched_count)
+    return bool((await db[FILES.name].update_one(_unfinished_by(file_id, mark), settled)).matched_count)
 
 
 async def _original(db: Database, photo: Mapping[str, Any]) -> AsyncIterator[bytes]:

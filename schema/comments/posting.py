@@ -118,7 +118,7 @@ class CommentMutation:
     async def open_discussion(self, info: Info, input: OpenDiscussionInput) -> OpenDiscussionResult | None:
         caller = require_caller(info.context)
         kind, key, document_id = await _require_subject(info, input.subject_id)
-        opened = await discussion_subjects.open_on(
+        opened = await discussion_subjects.open_for_subject(
             info.context.db,
             kind=kind,
             key=key,

@@ -178,7 +178,7 @@ class ContentQuery:
     async def content(
         self, info: Info, path: Annotated[str, described("The slugs from the root, each after a `/`.")]
     ) -> ContentNode | None:
-        slugs = content.path_in(path)
+        slugs = content.parse_path(path)
         if slugs is None:
             return None
         projection = projection_of(core(info), CONTENT)

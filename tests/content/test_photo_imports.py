@@ -15,7 +15,7 @@ from bench.dataset import shared_folder
 from portico.gateway.cli import data as cli_data
 from portico.gateway.clock import SystemClock
 from portico.gateway.demo import demo_token
-from portico.gateway.domains.content.gallery import hang_pictures
+from portico.gateway.domains.content.gallery import add_pictures
 from portico.gateway.domains.content.landscapes import LANDSCAPES, draw
 from portico.gateway.settings import Settings
 from portico.resolvers.content.photo_uploads import UploadRules
@@ -228,7 +228,7 @@ async def test_the_demo_has_a_gallery_of_pictures_that_it_has_drawn(gateway: Gat
     now = SystemClock().now()
     gateway.roles, gateway.subject = (Role.ADMIN,), demo_token.SUBJECT
 
-    hung = [await hang_pictures(gateway.db, gateway.state.resources.of(UploadRules), now=now) for _ in range(2)]
+    hung = [await add_pictures(gateway.db, gateway.state.resources.of(UploadRules), now=now) for _ in range(2)]
 
     found = {photo["slug"]: photo for photo in await photos_at(gateway, "/gallery")}
     assert hung == [len(LANDSCAPES)] * 2

@@ -15,7 +15,7 @@ from typing import Any
 
 from portico.gateway.imports.runs import Importer, Option
 from portico.resolvers.comments.discussions import DOCUMENTS
-from portico.resolvers.comments.imports import CommentRecord, put_comments
+from portico.resolvers.comments.imports import CommentRecord, import_comments
 from portico.resolvers.comments.storages import STORAGES
 from portico.resolvers.errors import InvalidInput
 
@@ -98,7 +98,12 @@ def comments(on: Sequence[str] = (), storage: str = DOCUMENTS) -> Importer:
     """
     threads = Threads.of(on, storage)
     return Importer(
-        threads.record, lambda record: record.key, put_comments, awaits="comment", options=_OPTIONS, configure=comments
+        threads.record,
+        lambda record: record.key,
+        import_comments,
+        awaits="comment",
+        options=_OPTIONS,
+        configure=comments,
     )
 
 

@@ -123,7 +123,7 @@ def _whole(db: Database, photo: Document, file: Document, tag: str) -> _Asset:
 async def _thumbnail(state: State, photo: Document, modified: datetime, width: int, tag: str) -> _Asset:
     try:
         async with asyncio.timeout(state.settings.operation_seconds):
-            data = await thumbnails.thumbnail_of(
+            data = await thumbnails.get_thumbnail(
                 state.database, photo, width, state.resources.of(UploadRules).pictures, now=state.clock.now()
             )
     except TimeoutError:

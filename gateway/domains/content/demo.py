@@ -11,7 +11,7 @@ from portico.resolvers.content.nodes import find_by_paths
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.documents import Database
 
-from .gallery import hang_pictures
+from .gallery import add_pictures
 
 FOLDER = Path(__file__).parent / "data"
 POSTS = FOLDER / "posts.jsonl"
@@ -22,7 +22,7 @@ _AUTHOR = {"id": "mara", "name": "Mara"}
 async def load(demo: Demo) -> None:
     await demo.load_files("posts", [POSTS])
     demo.say(f"pages: {await write_pages(demo.db, now=demo.now):,}")
-    photos = await hang_pictures(demo.db, demo.resources.of(UploadRules), now=demo.now)
+    photos = await add_pictures(demo.db, demo.resources.of(UploadRules), now=demo.now)
     demo.say(f"photos: {photos:,} in the gallery")
 
 

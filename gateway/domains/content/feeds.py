@@ -104,7 +104,7 @@ class Feeds(Files):
         self._made: OrderedDict[str, bytes] = OrderedDict()
 
     async def respond(self, request: Request, state: State) -> Response:
-        feed = await _found(state, request)
+        feed = await _find_feed(state, request)
         tag = feed.tag
         headers = {**_SAFE, "Cache-Control": f"public, max-age={_FRESH}", "ETag": tag}
         status = precondition_status(request.headers, request.method, tag=tag, modified=None)
@@ -119,7 +119,7 @@ class Feeds(Files):
             keys = [entry["_id"] for entry in feed.entries]
             found = await content.find_by_ids(db, keys, {"nonce": 1, "detail.text": 1}) if keys else {}
             texts = {key: node["detail"]["text"] for key, node in found.items()}
-            body = await asyncio.to_thread(_written, feed, texts)
+            body = await asyncio.to_thread(_render, feed, texts)
             # Of an entry that was edited just now the text is another than the one that the tag stands for.
             is_as_named = [found.get(entry["_id"], {}).get("nonce") == entry["nonce"] for entry in feed.entries]
             if len(body) <= _MAX_KEPT_BYTES and all(is_as_named):
@@ -131,10 +131,10 @@ class Feeds(Files):
         return body
 
 
-async def _found(state: State, request: Request) -> _Feed:
+async def _find_feed(state: State, request: Request) -> _Feed:
     """What the request names. Raises NotServed (404) where it is no blog, or no format."""
     name, _, format_ = f"/{request.path_params['path']}".rpartition(".")
-    path = content.path_in(name)
+    path = content.parse_path(name)
     if path is not None and format_ in _FORMATS:
         blog = (await content.find_by_paths(state.reading, [path])).get(path)
         if blog is not None and blog["detail"].get("kind") == content.BLOG:
@@ -154,7 +154,7 @@ def _base(request: Request) -> str:
     return f"{request.url.scheme}://{host if _HOST.fullmatch(host) else 'localhost'}"
 
 
-def _written(feed: _Feed, texts: Mapping[Any, str]) -> bytes:
+def _render(feed: _Feed, texts: Mapping[Any, str]) -> bytes:
     page = feed.site + feed.path
     written = _FORMATS[feed.format](
         title=_xml(feed.blog["title"]),

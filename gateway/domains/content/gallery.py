@@ -22,7 +22,7 @@ _AUTHOR = {"id": "demo", "name": "Portico"}
 _PIECE = 256 * 1024
 
 
-async def hang_pictures(db: Database, rules: UploadRules, *, now: datetime) -> int:
+async def add_pictures(db: Database, rules: UploadRules, *, now: datetime) -> int:
     """Draws the demo's pictures and puts them into its gallery. Returns how many there are. May be repeated."""
     places = {(SLUG, landscape.slug): landscape for landscape in LANDSCAPES}
     found = await find_by_paths(db, [(SLUG,), *places], {"slug": 1})
@@ -52,7 +52,7 @@ async def _drawn(landscape: Landscape) -> AsyncIterator[bytes]:
     yield await asyncio.to_thread(draw, landscape)
 
 
-class FileBeside:
+class PictureFile:
     """A picture in a file that a record names.
 
     It is in the folder of the file that the record stands in, below it, or in the folder beside it that has its name:

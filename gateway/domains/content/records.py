@@ -24,7 +24,7 @@ from portico.resolvers.content.photo_imports import PhotoRecord
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import MAX_AUTHOR, require_text
 
-from .gallery import SLUG, FileBeside
+from .gallery import SLUG, PictureFile
 
 
 def photo_record(given: Any, records: Path) -> PhotoRecord:
@@ -40,7 +40,7 @@ def photo_record(given: Any, records: Path) -> PhotoRecord:
         gallery=optional(record, "gallery", as_text) or f"/{SLUG}",
         author=optional(record, "author", as_author) or "import",
         tags=tuple(optional(record, "tags", as_texts) or ()),
-        read=FileBeside(records, name).read,
+        read=PictureFile(records, name).read,
         checksum=optional(record, "sha256", as_text),
     )
 
@@ -57,7 +57,7 @@ def post_record(given: Any) -> PostRecord:
     are passed over: front matter has many.
     """
     record = object_of(given, None)
-    path = content.path_in(text_at(record, "blog") if "blog" in record else "/blog")
+    path = content.parse_path(text_at(record, "blog") if "blog" in record else "/blog")
     if path is None:
         raise InvalidInput("a path such as '/blog' is wanted", "blog")
     published = "publishOn" if record.get("publishOn") is not None else "date"
