@@ -1,4 +1,4 @@
-"""Comments by name and by slug, and pages of them for many parents at once."""
+"""Batched reads of comments by reference and by slug, and of pages of comments for many parents."""
 
 from __future__ import annotations
 

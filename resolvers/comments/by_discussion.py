@@ -1,16 +1,16 @@
-"""Comments, all of a discussion in one document: the fastest to show while there are few, up to the document's limit.
+"""The `EMBEDDED` storage: all comments of a discussion in one document. The fastest storage for few comments.
 
 A document of `comment_discussions`:
 
-    _id         that of the discussion
-    comments    in the order in which they came; without `discussion` and `replies`
+    _id         the _id of the discussion
+    comments    in the order of insertion; without `discussion` and `replies`
     replies     {_id: count} of the comments that have, or had, direct replies
-    count       how many comments are listed
-    size        bytes that the comments take, or may come to take: the document stays below the server's limit
-    newest      the name of the comment that was posted last: see `comment_changes`
+    count       the number of listed comments
+    size        an upper bound of the bytes that the comments take; it keeps the document below the server's limit
+    newest      the CommentRef, as text, of the comment that was posted last: see `posted`
 
-Every write is one guarded update. A comment that is gone stays where it is, without its text, for to take it out would
-write everything behind it again.
+Every write is one guarded update. A removed comment keeps its place in the array, without its text: taking it out would
+rewrite everything after it.
 
 Source: MongoDB Applied Design Patterns, ch. 6, "Approach: Embedding All Comments".
 """
@@ -40,15 +40,15 @@ from .storage import CONTESTED, MARKS_KEPT, Draft, Slug, posted_id
 
 DISCUSSION_DOCUMENTS = CollectionSpec(EMBEDDED_COLLECTION, shard_key={"_id": "hashed"})
 
-# Bytes of comments; the server takes a document of 16 MiB. Edits may go on a little after the last post.
+# Bytes of comments. The server's limit for a document is 16 MiB. Edits may use a little more than posts.
 MAX_POSTED = 14 * 1024 * 1024
 MAX_EDITED = 15 * 1024 * 1024
-# What a comment takes beside itself: its place in the array, its count of replies, the marks that are still to come.
+# Bytes that a comment takes besides its fields: its place in the array, its reply count, and later marks.
 _OVERHEAD = 100
 
 
 class EmbeddedStorage:
-    """`Storage` of one document a discussion."""
+    """The `Storage` with one document for each discussion."""
 
     name = EMBEDDED
 
@@ -112,7 +112,7 @@ class EmbeddedStorage:
             about = await self._read_push_state(db, comment)
             if about is None:
                 await _insert(db, draft.discussion)
-                # There may have been one, which went with the subject of the discussion.
+                # There may have been a document that was removed with the subject of the discussion.
                 await require_subject(db, draft.discussion)
                 continue
             known = self._explain_failed_push(about, comment)
@@ -139,8 +139,9 @@ class EmbeddedStorage:
         return bool((await db[DISCUSSION_DOCUMENTS.name].update_one(guard, update)).matched_count)
 
     async def _read_push_state(self, db: Database, comment: Document) -> Document | None:
-        """Why a comment could not be pushed: the document's size, whether the slug is taken, and what there is of the
-        comment and its parent. None where there is no document yet.
+        """Reads why a comment could not be pushed: the size, whether the slug is taken, the comment, and its parent.
+
+        Returns None if there is no document yet.
         """
         ids = [comment["_id"], comment["parent"]]
         fields = {
@@ -151,8 +152,9 @@ class EmbeddedStorage:
         return await db[DISCUSSION_DOCUMENTS.name].find_one({"_id": comment["discussion"]}, fields)
 
     def _explain_failed_push(self, about: Document, comment: Document) -> CommentRef | None:
-        """The name of the comment, if it has been posted already; None where it is worth another try. Raises as `post`
-        does.
+        """Returns the reference of the comment if it is already posted, and None if the push can be retried.
+
+        Raises the errors of `post`.
         """
         found = {cell["_id"]: cell for cell in about["found"]}
         if comment["_id"] in found:
@@ -191,7 +193,7 @@ class EmbeddedStorage:
             if (await db[DISCUSSION_DOCUMENTS.name].update_one(guard, update)).matched_count:
                 return await self._require(db, ref)
             if growth > 0 and await self._is_full(db, ref.discussion, growth):
-                raise InvalidInput("The discussion has no room for a longer text.", "text")
+                raise InvalidInput("The discussion has no room for a longer text. Shorten the text.", "text")
         raise Conflict(CONTESTED)
 
     async def _is_full(self, db: Database, discussion: ObjectId, growth: int) -> bool:
@@ -212,7 +214,7 @@ class EmbeddedStorage:
         raise Conflict(CONTESTED)
 
     async def settle(self, db: Database, discussion: Document, entry: Document, *, now: datetime) -> None:
-        """Nothing is ever left under way."""
+        """Does nothing: each write is one update, so that nothing is left in flight."""
 
     async def _require(self, db: Database, ref: CommentRef) -> Document:
         found = (await self.find(db, [ref])).get(ref)
@@ -225,7 +227,7 @@ Write = tuple[Document, Document, list[Document]]
 
 
 def _tombstone(ref: CommentRef, cell: Document) -> Write:
-    """A comment that has replies stays, without its text."""
+    """Returns the write that deletes a comment with replies: the comment stays, without its text."""
     guard = {"_id": ref.discussion, **_unchanged(cell, {"$gt": 0})}
     update = {
         "$set": {"comments.$[it].deleted": True, "comments.$[it].text": ""},
@@ -235,7 +237,7 @@ def _tombstone(ref: CommentRef, cell: Document) -> Write:
 
 
 def _removal(ref: CommentRef, chain: Sequence[Document], now: datetime) -> Write:
-    """A comment without replies goes, with those above that are deleted and have no other."""
+    """Returns the write that removes a comment without replies, and its deleted ancestors without other replies."""
     first = len(chain) - 1
     while first and chain[first - 1]["deleted"] and chain[first - 1]["replies"] == 1:
         first -= 1
@@ -243,7 +245,7 @@ def _removal(ref: CommentRef, chain: Sequence[Document], now: datetime) -> Write
     guards = [_unchanged(chain[-1], {"$in": [None, 0]}), *(_unchanged(cell, 1) for cell in going[:-1])]
     counts = {f"replies.{cell['_id']}": -1 for cell in going[:-1]}
     if above is not None:
-        # One that is deleted stays for the sake of another reply.
+        # A deleted parent stays because of another reply.
         guards.append(_unchanged(above, {"$gt": 1} if above["deleted"] else {"$gt": 0}))
         counts[f"replies.{above['_id']}"] = -1
     texts = sum(len(cell["text"].encode()) for cell in going)
@@ -257,13 +259,13 @@ def _removal(ref: CommentRef, chain: Sequence[Document], now: datetime) -> Write
 
 
 def _unchanged(cell: Document, replies: Any) -> Document:
-    """The guard that a comment is as it was read: deleted or not, with so many replies."""
+    """Returns the guard that the comment has not changed since it was read, and has this number of replies."""
     same = {"_id": cell["_id"], "deleted": cell["deleted"], "text": cell["text"], "gone": None}
     return {"comments": {"$elemMatch": same}, f"replies.{cell['_id']}": replies}
 
 
 def _to_cell(comment: Document) -> Document:
-    """The comment as it stands in the array."""
+    """Returns the comment in the form that the array holds."""
     return {name: value for name, value in comment.items() if name not in {"discussion", "replies"}}
 
 

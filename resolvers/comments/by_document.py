@@ -1,6 +1,6 @@
-"""Comments, each in a document of its own: any number of them, in any order, each page for the price of its rows.
+"""The `DOCUMENTS` storage: one document for each comment. The cost of a page depends only on the page's size.
 
-A comment that is gone leaves its `_id` and its slug behind, so that neither is ever given to another.
+A removed comment leaves its `_id` and its slug behind, so that neither is reused.
 
 Source: MongoDB Applied Design Patterns, ch. 6, "Approach: One Document per Comment".
 """
@@ -25,7 +25,7 @@ from .storage import Slug
 
 
 def indexes_of_keys() -> list[IndexModel]:
-    """The orders of comments, each by one walk along an index, whatever is left out."""
+    """Returns the indexes for all orders and filters of comments: each list is one scan along an index."""
     here = ("discussion", ASCENDING)
     end = [("key", ASCENDING), ("_id", ASCENDING)]
     return [
@@ -42,15 +42,15 @@ def indexes_of_keys() -> list[IndexModel]:
 COMMENTS = CollectionSpec(
     COMMENTS_COLLECTION,
     indexes=indexes_of_keys(),
-    # All of a discussion on one shard: its pages come from there alone, and its slugs are unique there.
+    # A discussion is on one shard: reading a page asks one shard, and slugs are unique within the discussion.
     shard_key={"discussion": 1},
 )
-# What a comment that is gone leaves behind has none of these, and so is in no index that lists.
+# The remains of a removed comment have none of these fields. Therefore, no list contains them.
 LISTED = ("key", "parent", "depth", "posted")
 
 
 class DocumentStorage(LedgerStorage):
-    """`Storage` of one document a comment."""
+    """The `Storage` with one document for each comment."""
 
     name = DOCUMENTS
 
@@ -134,12 +134,15 @@ class DocumentStorage(LedgerStorage):
 
 
 def new_fence(discussion: ObjectId, comment_id: ObjectId) -> Document:
-    """What stands in the place of a comment that can never come. No slug begins as this one does."""
+    """Returns the tombstone that takes the `_id` of a comment that must never be inserted.
+
+    Its slug begins with `!`. No comment's slug does.
+    """
     return {"_id": comment_id, "discussion": discussion, "slug": f"!{comment_id}"}
 
 
 def is_slug_taken(error: DuplicateKeyError) -> bool:
-    """Whether it was the slug that stood in the way, and not the `_id`."""
+    """Returns whether the duplicate key is the slug, not the `_id`."""
     return "slug" in (error.details or {}).get("keyPattern", {})
 
 

@@ -1,10 +1,9 @@
-"""Comments, about a hundred to a document: a page of a thread comes with one or two documents, and there is no limit.
+"""The `PAGES` storage: about a hundred comments in a document. A list in thread order reads one or two documents.
 
-The pages are in the order of threads (`comment_buckets`). What is listed otherwise (by time, direct replies, down to
-some depth) is found by an index of keys first, the collection `comment_keys`: a small document for each comment, with
-`discussion`, `slug`, `key`, `parent`, `depth` and `posted`. It is written before the comment is, and settles its key:
-whoever attempts the same post again goes on with that one. A comment that is gone, or can never come, leaves its `_id`
-and its slug there.
+The pages are in thread order (see `buckets`). All other lists (by time, direct replies, limited depth) use an index of
+keys: the collection `comment_keys`, with a small document for each comment that has the fields `discussion`, `slug`,
+`key`, `parent`, `depth` and `posted`. This document is written before the comment, and fixes the comment's key: a retry
+of the same post continues with that key. A removed or fenced comment leaves its `_id` and its slug there.
 
 Source: MongoDB Applied Design Patterns, ch. 6, "Approach: Hybrid Schema Design".
 """
@@ -37,7 +36,7 @@ _FENCES_KEPT = 100
 
 
 class PageStorage(LedgerStorage):
-    """`Storage` of pages of about a hundred comments."""
+    """The `Storage` with pages of about a hundred comments."""
 
     name = PAGES
 
@@ -113,7 +112,7 @@ class PageStorage(LedgerStorage):
         return comment if await self._push(db, comment, now=now) else None
 
     async def _push(self, db: Database, comment: Document, *, now: datetime) -> bool:
-        """Puts the comment on the page of its key. False where it is there, or is fenced."""
+        """Inserts the comment into the page of its key. Returns False if it is there already, or is fenced."""
         cell = {name: value for name, value in comment.items() if name != "discussion"}
         update = {
             "$push": {"comments": cell},
@@ -147,7 +146,7 @@ class PageStorage(LedgerStorage):
         return True
 
     async def _fence_at(self, db: Database, key: Document, *, now: datetime) -> bool:
-        """Fences a comment whose key is settled: nobody can put it on its page any more."""
+        """Fences a comment whose key is fixed: it can no longer be inserted into its page."""
         comment_id = key["_id"]
         update = {"$push": {"fenced": {"$each": [comment_id], "$slice": -_FENCES_KEPT}}}
         async for _ in attempts(steps=2):

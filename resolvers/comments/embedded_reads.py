@@ -1,4 +1,4 @@
-"""Reads of comments that stand in one document: the server takes the page out of it, and only the page travels."""
+"""Reads of embedded comments: the server selects the page within the document, and sends only the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LISTED: Document = {"$eq": [{"$ifNull": ["$$this.gone", None]}, None]}
 
 
 class EmbeddedPage(Page):
-    """A page out of a document, which knows without a further command whether something stands before it."""
+    """A page of an embedded discussion. It knows without another command whether it has a previous page."""
 
     __slots__ = ("has_some_before",)
 
@@ -41,7 +41,7 @@ class EmbeddedPage(Page):
 async def find_comments(
     db: Database, conditions: Mapping[ObjectId, Document], projection: Projection | None
 ) -> list[Document]:
-    """Of each discussion the comments for which its condition holds, as they stand in the array."""
+    """Finds the comments of each discussion that match its condition, in the order of the array."""
     rows = [{"$cond": [{"$eq": ["$_id", key]}, _filter([condition]), []]} for key, condition in conditions.items()]
     stages: list[Document] = [
         {"$match": {"_id": {"$in": list(conditions)}}},
@@ -57,7 +57,7 @@ async def find_comments(
 
 
 async def find_chain(db: Database, discussion: ObjectId, key: str) -> list[Document]:
-    """The comment with this key, and those above it, from the top, each with its count of replies."""
+    """Finds the comment with this key and its ancestors, from the top, each with its reply count."""
     parts = key.split("/")
     keys = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
     found = await find_comments(db, {discussion: {"$in": ["$$this.key", keys]}}, None)
@@ -77,7 +77,7 @@ def _projection_stages(projection: Projection | None) -> list[Document]:
 
 
 async def _count_replies(db: Database, comments: Sequence[Document], projection: Projection | None) -> None:
-    """Puts in how many replies each comment has, where that is wanted: by one more command."""
+    """Adds the reply counts to the comments, by one more command, if the projection asks for them."""
     if not comments or (projection is not None and "replies" not in projection):
         return
     here = {"_id": {"$in": list({comment["discussion"] for comment in comments})}}
@@ -96,7 +96,7 @@ async def find_embedded_pages(
     after: Key | None,
     projection: Projection | None,
 ) -> list[Page]:
-    """A page of each listing, by one command: each document is read once, however many pages come out of it."""
+    """Finds a page of each listing, by one command. Each document is read once, even for several pages."""
     collection = db[EMBEDDED_COLLECTION]
     numbers: dict[Any, list[int]] = {}
     for number, listing in enumerate(listings):
@@ -119,12 +119,12 @@ async def find_embedded_pages(
 
 
 def _part(listings: Sequence[tuple[int, CommentListing]], limit: int, after: Key | None) -> list[Document]:
-    """The rows of these listings, all of one discussion, each with the number of its listing."""
+    """Returns the pipeline for listings of one discussion. Each row has the number of its listing."""
     stages: list[Document] = [{"$match": {"_id": listings[0][1].discussion}}]
     source = "$comments"
     parents = [listing.parent for _, listing in listings]
     if None not in parents:
-        # The whole array is gone through once, and then only what is below any of these.
+        # Scans the whole array once. The lists then scan only the replies to these parents.
         stages.append({"$project": {"below": _filter([{"$in": ["$$this.parent", parents]}])}})
         source = "$below"
     pages = [_rows(number, listing, limit, after, source) for number, listing in listings]
@@ -143,8 +143,8 @@ def _rows(number: int, listing: CommentListing, limit: int, after: Key | None, s
     if not listing.is_threaded:
         beside = {"posted": "$$this.posted", "slug": "$$this.slug", "comment": "$$this"}
         some, row, order = {"$map": {"input": some, "in": beside}}, "$$this.comment", {"posted": 1, "slug": 1}
-    # Documents are compared field by field, and these begin with what they are ordered by. To find the smallest and put
-    # those in order takes a third of the time that it takes to put them all in order.
+    # MongoDB compares documents field by field, and the sort fields come first in these. Selecting the smallest and
+    # sorting only those takes a third of the time of sorting all.
     smallest = {"$minN": {"n": limit, "input": some}}
     rows = {"$sortArray": {"input": smallest, "sortBy": order}}
     page = {"$map": {"input": rows, "in": {"part": {"$literal": number}, "document": row}}}
@@ -168,7 +168,7 @@ def _conditions(listing: CommentListing) -> list[Document]:
 
 
 def _behind(listing: CommentListing, after: Key) -> Document:
-    # What a caller has sent is a literal: a text that begins with `$` would be read as a path.
+    # Values from callers are literals, because MongoDB would read a string that begins with `$` as a path.
     if listing.is_threaded:
         return {"$gt": ["$$this.key", {"$literal": after[0]}]}
     posted, slug = after[0], {"$literal": after[1]}

@@ -1,13 +1,13 @@
-"""Reads of comments that are kept by the page: along the threads from page to page, otherwise by the index of keys.
+"""Reads of the `PAGES` storage: in thread order from page to page, in other orders by the index of keys.
 
-While a page is being split, a comment can be on two pages, and more than one split can be under way behind each other.
-For every key, the page with the highest `low` that is not above the key counts:
+While a page is being split, a comment can be on two pages, and splits of adjacent pages can be in flight together. For
+each key, the page with the highest `low` that is not above the key counts:
 
-* Along a thread, the pages are read in the order of `low`, and each counts only as far as the next one begins. If the
-  last page of a command is marked `split`, it is read again, together with the page behind it. `high` gives no order:
-  until a split is finished, its first page ends where it ended before.
-* A comment that is read by its `_id` is taken from the page with the highest `low`. Only then is it left out if it is
-  gone: the copy on another page does not show that.
+* In thread order, pages are read in the order of `low`, and each page counts up to the `low` of the next. If the last
+  page of a command is marked `split`, it is read again, together with the page after it. `high` gives no order: until a
+  split is finished, the old page keeps its old `high`.
+* A comment that is read by its `_id` is taken from the page with the highest `low`. It is omitted as removed only after
+  that, because the copy on the other page may not show the removal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .buckets import BUCKETS, latest_copies
 from .comments import END, CommentListing, stored_projection, to_public
 from .discussions import PAGES
 
-# A page is at least a quarter full on the whole; so many comments are expected of one.
+# Comments expected on a page: on average, pages are at least a quarter full.
 _EXPECTED = 25
 _LISTED: Document = {"$eq": [{"$ifNull": ["$$this.gone", None]}, None]}
 
@@ -37,7 +37,7 @@ async def find_in_buckets(
     *,
     is_gone_wanted: bool = False,
 ) -> dict[ObjectId, Document]:
-    """Comments by discussion and id, by one command."""
+    """Finds comments by discussion and id, by one command."""
     wanted = [comment for some in ids.values() for comment in some]
     stages: list[Document] = [
         {"$match": {"discussion": {"$in": list(ids)}, "comments._id": {"$in": wanted}}},
@@ -53,7 +53,7 @@ def _filter(conditions: list[Document]) -> Document:
 
 
 def _projection_stages(projection: Projection | None) -> list[Document]:
-    """The stage that leaves of each comment what is wanted."""
+    """Returns the stage that reduces each comment to the projection."""
     wanted = stored_projection(projection)
     if wanted is None:
         return []
@@ -70,7 +70,7 @@ async def find_by_keys(
     after: Key | None,
     projection: Projection | None,
 ) -> list[Page]:
-    """A page of each listing: threads along the pages, all others by the index of keys and then from the pages."""
+    """Finds a page of each listing: in thread order from the pages, in other orders by keys and then from the pages."""
     walks = [_Walk(listing, first + 1, after) for listing in listings if _is_along_threads(listing)]
     others = [listing for listing in listings if not _is_along_threads(listing)]
     await _walk_all(db, walks, projection)
@@ -92,13 +92,13 @@ def _is_along_threads(listing: CommentListing) -> bool:
 async def _load_comments(
     db: Database, pages: Sequence[Page], projection: Projection | None
 ) -> list[tuple[Page, list[Document]]]:
-    """Each page of keys, with the comments that these are the keys of."""
+    """Returns each page of keys with its comments."""
     ids: dict[ObjectId, list[ObjectId]] = {}
     for page in pages:
         for row in page.documents:
             ids.setdefault(row["discussion"], []).append(row["_id"])
     found = await find_in_buckets(db, ids, projection) if ids else {}
-    # A key comes before its comment, and goes after it.
+    # A key is inserted before its comment, and removed after it.
     there = [[found[row["_id"]] for row in page.documents if row["_id"] in found] for page in pages]
     return [
         (page, [to_public(dict(row), PAGES, row["discussion"]) for row in rows])
@@ -107,7 +107,7 @@ async def _load_comments(
 
 
 async def _fill_page(db: Database, keys: Page, rows: list[Document], first: int, projection: Projection | None) -> Page:
-    """The page of these comments, with further ones where some of its keys have none (yet)."""
+    """Returns the page of these comments, filled up if some of its keys have no comment (yet)."""
     listing, collection, after = keys.listing, keys.collection, keys.after
     while len(rows) < first and keys.has_next:
         last = listing.sort.key_of(keys.documents[-1])
@@ -119,28 +119,28 @@ async def _fill_page(db: Database, keys: Page, rows: list[Document], first: int,
 
 @dataclass(eq=False)
 class _Walk:
-    """One listing along the pages: `rows` are filled until there are `limit`, or nothing is left."""
+    """A scan of one listing in thread order. It fills `rows` until there are `limit`, or no more comments."""
 
     listing: CommentListing
     limit: int
     after: Key | None
     rows: list[Document] = field(default_factory=list)
     is_done: bool = False
-    # What is before this key has been read, and the next page begins there or behind it. None: nothing has been read.
+    # Everything before this key has been read, and the next page begins at it or after it. None: nothing has been read.
     read_to: str | None = None
-    # How many pages the command that is under way asks for.
+    # The number of pages that the command in flight asks for.
     asked: int = 0
 
     @property
     def bounds(self) -> tuple[str, str]:
-        """The keys between which the rows are, both left out."""
+        """Returns the keys between which the rows are, both exclusive."""
         low, high = "", END
         if self.listing.below is not None:
             low, high = f"{self.listing.below}/", f"{self.listing.below}0"
         return (low if self.after is None else max(low, self.after[0])), high
 
     def stages(self, number: int) -> list[Document]:
-        """What reads the next pages, each no further than it is needed."""
+        """Returns the stages that read the next pages, each page only up to the limit."""
         self.asked = 1 + -(-(self.limit - len(self.rows)) // _EXPECTED)
         low, high = self.bounds
         listed = _filter(
@@ -154,7 +154,7 @@ class _Walk:
         ]
 
     def _pages(self, low: str, high: str) -> list[Document]:
-        """What reads the next pages: the page that this key is on, and those behind it."""
+        """Returns the stages that find the next pages. The first command begins at the page of the key `low`."""
         if self.read_to is not None or not low:
             return self._along({"$gte": self.read_to or "", "$lt": high}, ASCENDING, self.asked)
         behind = self._along({"$gt": low, "$lt": high}, ASCENDING, self.asked - 1)
@@ -168,10 +168,10 @@ class _Walk:
         return [{"$match": query}, {"$sort": {"low": order}}, {"$limit": limit}]
 
     def take(self, found: Sequence[Document]) -> None:
-        """Adds the comments of these pages, which may come in any order: `$unionWith` promises none."""
+        """Adds the comments of these pages. They may come in any order: `$unionWith` guarantees none."""
         found = sorted(found, key=lambda bucket: bucket["low"])
         has_more = len(found) == self.asked
-        # A page that was not asked for may hold what is behind the split.
+        # The comments after the split may be on a page that the command did not ask for.
         is_cut = has_more and "split" in found[-1]
         ends = [bucket["low"] for bucket in found[1:]] + ([] if is_cut else [END])
         for bucket, end in zip(found, ends, strict=False):
@@ -184,7 +184,7 @@ class _Walk:
 
 
 async def _walk_all(db: Database, walks: Sequence[_Walk], projection: Projection | None) -> None:
-    """One command for all of them, and further ones while a page of them is not full."""
+    """Runs all walks with one command, and further commands while some walk is not done."""
     while left := [walk for walk in walks if not walk.is_done]:
         parts: list[list[Document]] = []
         for number, walk in enumerate(left):

@@ -89,7 +89,7 @@ async def test_comments_come_to_what_stands_at_a_path(gateway: GatewayClient, tm
 
     found = await imported(gateway, tmp_path, given, {**given, "id": "b", "content": "/nowhere"})
 
-    assert found == (Counter(created=1, failed=1), ["2: there is nothing at '/nowhere' to discuss"])
+    assert found == (Counter(created=1, failed=1), ["2: there is no product or content node '/nowhere'"])
     discussion = (await gateway.data('{ content(path: "/about") { id discussion { commentCount } } }'))["content"]
     assert discussion == {"id": encode_id("ContentNode", page["_id"]), "discussion": {"commentCount": 1}}
 
@@ -133,7 +133,7 @@ BAD: dict[str, tuple[Line, str]] = {
     "no subject": (line("a", product=None), "either a `content` or a `product` is wanted"),
     "two subjects": (line("a", content="/about"), "either a `content` or a `product` is wanted"),
     "a path for a SKU": (line("a", product="/about"), "product: a path begins with a slash, a SKU with something else"),
-    "no such product": (line("a", product="none"), "there is nothing at 'none' to discuss"),
+    "no such product": (line("a", product="none"), "there is no product or content node 'none'"),
     "no text": (line("a", text=""), "text: Text must not be empty."),
     "no author": (line("a", author=" "), "author: Author must not be empty."),
     "no time": (line("a", posted="yesterday"), "posted: "),
