@@ -16,7 +16,7 @@ MAX_BATCH = 1000
 
 
 class _Batch(Generic[K, V]):
-    """The keys of one read, and its waiters: each waits for the value of one key, or, with None, for the whole batch."""
+    """The keys of one read, and its waiters. A waiter waits for the value of its key, or, with None, for the batch."""
 
     __slots__ = ("keys", "waiters")
 
@@ -28,7 +28,7 @@ class _Batch(Generic[K, V]):
 
 @dataclass(slots=True)
 class Siblings:
-    """Whether other fields may ask for keys while one field waits. If `are_none`, reads start without waiting for more."""
+    """Whether other fields may ask for keys while one field waits. If `are_none`, reads start immediately."""
 
     are_none: bool = False
 

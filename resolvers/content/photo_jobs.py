@@ -1,4 +1,4 @@
-"""Finishes or undoes what a crash has left of uploads, and deletes what photos have no more."""
+"""Jobs: finish or undo uploads after a crash, and delete files that photos no longer use."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from portico.resolvers.writes.sweeps import in_turn, sweep
 from . import assets, photos, thumbnails
 from .nodes import NODES
 
-# A file is named by its photo before it is made; one that is older and not named is nobody's.
+# A photo names a file before the file is created. An older file that no photo names is not in use.
 STALE_AFTER = timedelta(seconds=5)
-# Nobody can be writing to a file any more that was taken from them so long ago.
+# After this time, nobody can still be writing to a removed file.
 FORGOTTEN_AFTER = timedelta(days=1)
 
 
 async def finish_uploads(db: Database, *, now: datetime) -> int:
-    """Gives up the uploads whose lock has run out, and deletes files that no photo has, with what comes into them late.
+    """Aborts uploads whose lock has expired, and deletes files that no photo uses, including late chunks.
 
-    Returns:  how much was done.
-    Raises:   SweepFailed, once every photo and file has had its turn.
+    Returns:  the number of uploads and files.
+    Raises:   SweepFailed, after trying every photo and file.
     """
     read, forgotten = now - photos.REPLACED_KEPT_FOR, now - FORGOTTEN_AFTER
 
@@ -51,7 +51,7 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
 
 
 async def _settle(db: Database, file: Document, now: datetime) -> bool:
-    """Settles a file that its photo has; takes away one that no photo has, or is going to have."""
+    """Settles a file that its photo uses. Removes a file that no photo uses or is about to use."""
     if "of" in file["metadata"]:
         return await thumbnails.delete_stale(db, file, now=now)
     node = await db[NODES.name].find_one({"_id": file["metadata"]["node"]})

@@ -1,13 +1,14 @@
-"""Thumbnails: made when somebody first asks for one, and kept as files beside the photo's.
+"""Thumbnails: made at the first request, and stored as files.
 
-A thumbnail's `_id` follows from that of the file that it is made of and from its width. So of many who ask at once one
-makes it; and whoever deletes a file deletes its thumbnails without having to find them.
+The `_id` of a thumbnail is derived from the `_id` of its original file and from its width. Therefore, only one of many
+concurrent requests makes it, and deleting a file deletes its thumbnails without a search.
 
-Whoever makes one inserts its document first, then looks whether its photo still has the file; whoever deletes the file
-takes it out of the photo first, then deletes. At least one of the two sees the other.
+A process that makes a thumbnail first inserts its document, then checks that the photo still uses the original file. A
+process that deletes the file first removes it from the photo, then deletes the files. Therefore, at least one of the
+two sees the other.
 
-The document of one that is given up stays for a day as a removed one, for who sleeps may still write chunks, and is
-stopped then. Until it goes a job finds them by it; and who needs the thumbnail begins it again.
+The document of an abandoned thumbnail stays for a day, marked as removed, because a stalled process may still write
+chunks. A job finds these chunks by the document. A request for the thumbnail restarts it.
 """
 
 from __future__ import annotations
@@ -32,21 +33,22 @@ from .pictures import Pictures
 
 CONTENT_TYPE = "image/webp"
 SUFFIX = "webp"
-# Pixels. A width that is asked for is rounded down to one of these, so that nobody can fill the disk.
+# Pixels. Requested widths are rounded down to one of these, so that requests cannot fill the disk.
 WIDTHS = (16, 40, 80, 160, 320, 640, 1280, 1920)
 _NARROW = 80
-# One that is not finished by then was left by a crash.
+# A thumbnail that is unfinished after this time was left by a crash.
 STALE_AFTER = timedelta(minutes=3)
-# Whoever finds that another makes it waits so long, and then makes it for themselves.
+# Seconds to wait for another process that makes the thumbnail, before making it without storing it.
 _PATIENCE = 5.0
 
 
 def width_for(asked: int, photo_width: int) -> int:
-    """Which of the widths a thumbnail has: the largest up to the one asked for, which is 16 or more. Of those wider
-    than the photo one is enough, for they all show it in its own size.
+    """Returns the width of a thumbnail: the largest of `WIDTHS` up to `asked`, which is 16 or more.
+
+    Of the widths above that of the photo, uses only the smallest: all of them would show the photo in its own size.
     """
     largest = max(width for width in WIDTHS if width <= asked)
-    # A narrow photo may be a high one, and the height is bounded by this width.
+    # A narrow photo may be tall, and this width also limits the height.
     return next(width for width in WIDTHS if width >= min(largest, max(photo_width, _NARROW)))
 
 
@@ -55,14 +57,14 @@ def thumbnail_id(file_id: ObjectId, width: int) -> ObjectId:
 
 
 def thumbnail_ids(file_id: ObjectId) -> list[ObjectId]:
-    """The ids of all thumbnails that there can be of this file."""
+    """Returns the ids of all possible thumbnails of this file."""
     return [thumbnail_id(file_id, width) for width in WIDTHS]
 
 
 async def get_thumbnail(
     db: Database, photo: Mapping[str, Any], width: int, pictures: Pictures, *, now: datetime
 ) -> bytes:
-    """The thumbnail of a photo, which is made where it is not there yet. `width` is one of `WIDTHS`.
+    """Returns the thumbnail of a photo. Makes and stores it if needed. `width` is one of `WIDTHS`.
 
     Raises:   PictureBroken, BytesMissing (the photo has been replaced or deleted).
     Writes:   cms.assets.files, cms.assets.chunks; inserts, then an update guarded by this maker's mark.
@@ -85,7 +87,7 @@ async def get_thumbnail(
 
 
 async def _read_stored(db: Database, file: Document, now: datetime) -> bytes | None:
-    """The bytes of a thumbnail. None where there are none, so that it has to be made anew."""
+    """Returns the bytes of a thumbnail. If some are missing, marks it as removed, and returns None."""
     try:
         return b"".join([piece async for piece in assets.read_bytes(db, file, 0, file["length"])])
     except assets.BytesMissing:
@@ -97,7 +99,7 @@ async def _read_stored(db: Database, file: Document, now: datetime) -> bytes | N
 async def _make(
     db: Database, photo: Mapping[str, Any], width: int, pictures: Pictures, now: datetime, removed: Document | None
 ) -> bytes | None:
-    """Makes and keeps the thumbnail, in place of one that was removed. None where somebody else has begun to."""
+    """Makes and stores the thumbnail, also in place of a removed one. Returns None if another process makes it."""
     original = photo["detail"]["file"]
     file_id = thumbnail_id(original, width)
     mark = uuid4().hex
@@ -120,18 +122,18 @@ async def _make(
 
 
 async def delete_stale(db: Database, file: Mapping[str, Any], *, now: datetime) -> bool:
-    """Deletes a thumbnail that was not finished in time. Whoever still makes it does not keep it."""
+    """Deletes a thumbnail that was not finished in time. Its maker can no longer store it."""
     is_stale = file["metadata"]["unsettled"] <= now - STALE_AFTER
     return is_stale and await _give_up(db, file["_id"], file["metadata"]["maker"], now)
 
 
 async def _give_up(db: Database, file_id: ObjectId, mark: str, now: datetime) -> bool:
-    """Gives up what this maker has begun; the chunks of others stay. False where it was not theirs any more."""
+    """Abandons a maker's unfinished thumbnail. Keeps chunks of other makers. Returns False if it has another maker."""
     is_mine = bool(
         (await db[FILES.name].update_one(_unfinished_by(file_id, mark), assets.removal_update(now))).matched_count
     )
     file = None if is_mine else await assets.find_file(db, file_id)
-    # Whoever deleted the photo's file has removed this one, too, maybe before its chunks were written.
+    # A deletion of the photo's file has also removed this file, maybe before its chunks were written.
     if file is None or "removed" in file["metadata"]:
         await assets.delete_chunks(db, file_id)
     return is_mine
@@ -147,7 +149,7 @@ def _unfinished_by(file_id: ObjectId, mark: str) -> Document:
 
 async def _store(db: Database, photo: Mapping[str, Any], file_id: ObjectId, mark: str, data: bytes) -> bool:
     writer = assets.Writer(db, file_id)
-    # What a maker has left that was stopped before.
+    # Deletes chunks of an earlier maker that was stopped.
     await assets.delete_chunks(db, file_id)
     await writer.write(data)
     await writer.end()
@@ -168,6 +170,6 @@ async def _original(db: Database, photo: Mapping[str, Any]) -> AsyncIterator[byt
     file = await assets.find_file(db, photo["detail"]["file"])
     if file is None:
         raise assets.BytesMissing
-    # An upload that just comes to its end has told the photo, and its file not yet.
+    # Takes the length from the photo: an upload that is just finishing updates the photo before its file.
     async for piece in assets.read_bytes(db, file, 0, photo["detail"]["length"]):
         yield piece

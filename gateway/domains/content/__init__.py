@@ -75,7 +75,7 @@ async def _revisions(db: Database) -> AsyncIterator[Problem]:
         yield Problem(named("content", node, "slug"), wrong["problem"], mend if wrong.get("is_missing") else None)
     async for node_id in checks.find_stray_revisions(db):
         yield Problem(
-            f"revisions of {node_id}", "there is no such node", partial(revisions.delete_revisions, db, node_id)
+            f"revisions of {node_id}", "the node does not exist", partial(revisions.delete_revisions, db, node_id)
         )
 
 
@@ -92,12 +92,12 @@ DOMAIN = Domain(
     services=(Service(UploadRules, _upload_rules),),
     jobs=(Job("finish-content", _finish_content), Job("finish-uploads", _finish_uploads)),
     invariants=(
-        Invariant("Every photo has all its bytes, and they are those of its checksum.", _photos),
-        Invariant("Every file, and every chunk of one, is a photo's.", _assets),
-        Invariant("Every content node stands by itself at a path, in a section that holds its type.", _content),
+        Invariant("Every photo has all its bytes, and they match its checksum.", _photos),
+        Invariant("Every file belongs to a photo, and every chunk to a file.", _assets),
         Invariant(
-            "Every page's and entry's text is in its revisions, and no revision is without its node.", _revisions
+            "Every content node has a unique path, in a section of the right kind, and the right visibility.", _content
         ),
+        Invariant("The text of every page and entry is in its revisions, and every revision has its node.", _revisions),
     ),
     kinds=(nodes.CONTENT, nodes.REVISION),
     types=(nodes.Section, nodes.Page, nodes.BlogEntry, photos.Photo),

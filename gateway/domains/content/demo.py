@@ -1,4 +1,4 @@
-"""The demo's site: a blog, a page of the shop's own, and a gallery."""
+"""The demo's site: a blog, a page about the shop, and a gallery."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def load(demo: Demo) -> None:
 
 
 async def write_pages(db: Database, *, now: datetime) -> int:
-    """Puts the pages into the site that are not there. Returns how many there are. May be repeated."""
+    """Creates the missing pages. Returns the number of pages. May be repeated."""
     if await find_by_paths(db, [("about",)], {"_id": 1}):
         return 1
     about = NewNode("about", "About the shop", _AUTHOR, tags=["the shop"])
