@@ -67,7 +67,7 @@ async def _is_posted(db: Database, storage: Storage, discussion: ObjectId, opera
 async def _parent(db: Database, storage: Storage, discussion: ObjectId, slug: str) -> Document:
     parent = (await storage.find_by_slug(db, [(discussion, slug)])).get((discussion, slug))
     if parent is None or parent["deleted"]:
-        raise NotFound("Comment", message="There is no comment to reply to.")
+        raise NotFound("Comment", message="The parent was deleted, or never existed.")
     if parent["depth"] >= MAX_DEPTH:
         raise InvalidInput(f"The comment has the largest depth, {MAX_DEPTH}. You cannot reply to it.", "parent_slug")
     return parent

@@ -100,7 +100,7 @@ async def _find(state: State, key: str, checksum: str) -> tuple[Database, Docume
             file = await assets.find_file(db, photo["detail"]["file"])
             if file is not None:
                 return db, photo, file
-    raise NotServed(404, "There is no such photo, or its bytes are others now.")
+    raise NotServed(404, "There is no such photo, or its bytes have changed.")
 
 
 def _headers(tag: str, modified: datetime) -> dict[str, str]:
@@ -131,7 +131,7 @@ async def _thumbnail(state: State, photo: Document, modified: datetime, width: i
     except PictureBroken:
         raise NotServed(500, "The server cannot make the thumbnail, because it cannot decode the photo.") from None
     except assets.BytesMissing:
-        raise NotServed(404, "There is no such photo, or its bytes are others now.") from None
+        raise NotServed(404, "There is no such photo, or its bytes have changed.") from None
 
     async def read(start: int, end: int) -> AsyncIterator[bytes]:
         yield data[start:end]
