@@ -14,7 +14,7 @@ from portico.resolvers.comments.buckets import BUCKETS
 from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
 from portico.resolvers.comments.by_document import COMMENTS, LISTED
 from portico.resolvers.comments.by_page import KEYS
-from portico.resolvers.comments.comments import END, named, new_comment
+from portico.resolvers.comments.comments import END, new_comment, with_slug
 from portico.resolvers.comments.discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, open_discussion
 from portico.resolvers.documents import Database, Document
 
@@ -75,7 +75,7 @@ def comments_of(discussion: ObjectId, number: int, *, seed: int = 1, words: int 
             text=" ".join(rng.choices(_WORDS, k=rng.randrange(1, 2 * words))),
             now=BEGIN + timedelta(seconds=count),
         )
-        made.append({**named(fresh, parent, 0), "attempt": "0" * 32})
+        made.append({**with_slug(fresh, parent, 0), "attempt": "0" * 32})
         if parent is not None:
             replies[parent["_id"]] += 1
     return [{**comment, "replies": replies[comment["_id"]]} for comment in made]

@@ -1,4 +1,4 @@
-"""Batched reads: everything that one level of a request asks for goes to the database as one command."""
+"""Batched reads: all keys that one level of a request asks for are read by one command."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 BatchRead = Callable[[Sequence[K]], Awaitable[Mapping[K, V]]]
-# The bound on one batch; more keys than this go in several commands.
+# The largest batch. More keys take several commands.
 MAX_BATCH = 1000
 
 
 class _Batch(Generic[K, V]):
-    """Keys that go in one read, and who waits for it: for one key's value, or for all of them to be there."""
+    """The keys of one read, and its waiters. A waiter waits for the value of its key, or, with None, for the batch."""
 
     __slots__ = ("keys", "waiters")
 
     def __init__(self) -> None:
         self.keys: list[K] = []
-        # Everyone who waits has a future of their own: whoever stops waiting cancels theirs, and nobody else's.
+        # Each waiter has its own future, so that cancelling one waiter does not cancel the others.
         self.waiters: list[tuple[asyncio.Future[Any], K | None]] = []
 
 
 @dataclass(slots=True)
 class Siblings:
-    """Whether anything else may ask for more while one field is waited for. Where nothing may, nobody waits for it."""
+    """Whether other fields may ask for keys while one field waits. If `are_none`, reads start immediately."""
 
     are_none: bool = False
 
 
 class Loader(Generic[K, V]):
-    """Collects keys until nothing new is asked for, reads them at once, and remembers the answers.
+    """Collects keys until no new ones arrive, reads them together, and caches the values.
 
-    A batch is sent when a whole turn of the event loop has brought no new key. Siblings that reach the loader a few
-    turns apart, because one of them had more to wait for, so still share a command.
-    A key that the read does not return is None.
+    A batch is sent after a whole turn of the event loop without a new key. Therefore, siblings that reach the loader a
+    few turns apart still share a command. The value of a key that the read does not return is None.
     """
 
     def __init__(self, read: BatchRead[K, V], siblings: Siblings | None = None) -> None:
@@ -46,33 +45,33 @@ class Loader(Generic[K, V]):
         self._siblings = siblings or Siblings()
         self._values: dict[K, V | None] = {}
         self._errors: dict[K, BaseException] = {}
-        self._under_way: dict[K, _Batch[K, V]] = {}
+        self._in_flight: dict[K, _Batch[K, V]] = {}
         self._collecting: list[_Batch[K, V]] = []
         self._count = 0
         self._seen = 0
         self._running: set[asyncio.Task[None]] = set()
 
     def load(self, key: K) -> asyncio.Future[V | None]:
-        """The value of one key, later."""
+        """Returns a future with the value of a key."""
         waiter: asyncio.Future[V | None] = asyncio.get_running_loop().create_future()
         if key in self._values or key in self._errors:
             self._settle(waiter, key)
         else:
-            self._join(key).waiters.append((waiter, key))
+            self._batch_of(key).waiters.append((waiter, key))
         return waiter
 
     async def load_all(self, keys: Iterable[K]) -> Mapping[K, V | None]:
-        """The values of all these keys, and maybe of others: one wait for a whole level. Raises as the read did."""
+        """Returns the values of at least these keys, with one wait for all of them. Raises the errors of the read."""
         wanted = dict.fromkeys(keys)
         missing = [key for key in wanted if key not in self._values and key not in self._errors]
-        if missing and self._siblings.are_none and not self._under_way and len(missing) <= MAX_BATCH:
+        if missing and self._siblings.are_none and not self._in_flight and len(missing) <= MAX_BATCH:
             values = await self._read(missing)
             self._values.update({key: values.get(key) for key in missing})
             return self._values
         loop = asyncio.get_running_loop()
         waiters: list[asyncio.Future[None]] = []
-        # All of them before the first is waited for: a later batch may be read sooner.
-        for batch in {id(batch): batch for batch in map(self._join, missing)}.values():
+        # Registers with all batches before it awaits the first, because a later batch may finish sooner.
+        for batch in {id(batch): batch for batch in map(self._batch_of, missing)}.values():
             waiters.append(loop.create_future())
             batch.waiters.append((waiters[-1], None))
         for waiter in waiters:
@@ -84,35 +83,35 @@ class Loader(Generic[K, V]):
         return self._values
 
     def prime(self, key: K, value: V) -> None:
-        """Remembers what the request has read in another way."""
+        """Caches a value that the request has read in another way."""
         self._values.setdefault(key, value)
 
-    def _join(self, key: K) -> _Batch[K, V]:
-        """The batch that the key is in; a new one is sent once nothing more is asked for."""
-        batch = self._under_way.get(key)
+    def _batch_of(self, key: K) -> _Batch[K, V]:
+        """Returns the batch of the key. Adds the key to a new batch if it is in none."""
+        batch = self._in_flight.get(key)
         if batch is not None:
             return batch
         if not self._collecting:
             self._count = self._seen = 0
-            asyncio.get_running_loop().call_soon(self._watch)
+            asyncio.get_running_loop().call_soon(self._send_when_quiet)
         if not self._collecting or len(self._collecting[-1].keys) == MAX_BATCH:
             self._collecting.append(_Batch())
-        batch = self._under_way[key] = self._collecting[-1]
+        batch = self._in_flight[key] = self._collecting[-1]
         batch.keys.append(key)
         self._count += 1
         return batch
 
     def stop(self) -> None:
-        """Gives up what is under way, and sends nothing more: nobody waits for it."""
+        """Cancels reads in flight, and drops collected keys. Call it if nobody waits any more."""
         self._collecting = []
         for task in self._running:
             task.cancel()
 
-    def _watch(self) -> None:
+    def _send_when_quiet(self) -> None:
         loop = asyncio.get_running_loop()
         if self._count > self._seen:
             self._seen = self._count
-            loop.call_soon(self._watch)
+            loop.call_soon(self._send_when_quiet)
             return
         batches, self._collecting = self._collecting, []
         for batch in batches:
@@ -123,12 +122,12 @@ class Loader(Generic[K, V]):
     async def _send(self, batch: _Batch[K, V]) -> None:
         try:
             values = await self._read(batch.keys)
-        except BaseException as error:  # noqa: BLE001 - whatever it was, it belongs to those who wait
+        except BaseException as error:  # noqa: BLE001 - the waiters get every error
             self._errors.update(dict.fromkeys(batch.keys, error))
         else:
             self._values.update({key: values.get(key) for key in batch.keys})
         for key in batch.keys:
-            del self._under_way[key]
+            del self._in_flight[key]
         for waiter, one in batch.waiters:
             if waiter.done():
                 continue
@@ -143,21 +142,21 @@ class Loader(Generic[K, V]):
             waiter.set_result(self._values[key])
         else:
             waiter.set_exception(error)
-            # Whoever waits sees the error; where nobody does any more it is no news.
+            # Marks the error as retrieved: without a waiter, asyncio would log it.
             waiter.exception()
 
 
 class Loaders:
-    """The loaders of one request, each made when it is first asked for."""
+    """The loaders of one request, each created at its first use."""
 
     def __init__(self) -> None:
         self._loaders: dict[Hashable, Loader[Any, Any]] = {}
         self.siblings = Siblings()
 
     def get(self, name: Hashable, read: Callable[[], BatchRead[K, V]]) -> Loader[K, V]:
-        """The loader of this name; `read` makes its batch read when there is none yet.
+        """Returns the loader with this name. If there is none yet, `read` creates its batch read.
 
-        A name holds all that the read depends on beside its keys, e.g. the projection.
+        The name must contain everything that the read depends on besides its keys, e.g. the projection.
         """
         loader = self._loaders.get(name)
         if loader is None:
@@ -165,6 +164,6 @@ class Loaders:
         return loader
 
     def stop(self) -> None:
-        """Gives up every read that is under way."""
+        """Cancels all reads in flight."""
         for loader in self._loaders.values():
             loader.stop()

@@ -1,4 +1,4 @@
-"""Batched reads of any collection: by key, and pages."""
+"""Batched reads of documents by key, and of pages, for any collection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .batching import BatchRead
 def by_key(
     spec: CollectionSpec, path: str = "_id"
 ) -> Callable[[Database, Projection | None], BatchRead[Any, Document]]:
-    """Makes the batched read of documents by the keys that they have at the path."""
+    """Makes the batched read of documents by the value at `path`."""
 
     def reader(db: Database, projection: Projection | None) -> BatchRead[Any, Document]:
         async def read(keys: Sequence[Any]) -> Mapping[Any, Document]:

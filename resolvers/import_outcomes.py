@@ -35,13 +35,16 @@ async def outcome_of(work: Awaitable[Outcome]) -> Outcome:
         return refusal
 
 
-def each_alone(put: Callable[..., Awaitable[Outcome]]) -> Callable[..., Awaitable[list[Outcome]]]:
-    """What stores a batch of records, of what stores one: `put(db, record, now=…)`, which may raise a DomainError."""
+def each_alone(import_one: Callable[..., Awaitable[Outcome]]) -> Callable[..., Awaitable[list[Outcome]]]:
+    """Makes an import function for a batch from one for a record: `import_one(db, record, now=…)`.
 
-    async def put_all(db: Database, records: Sequence[Any], *, now: datetime) -> list[Outcome]:
-        return [await outcome_of(put(db, record, now=now)) for record in records]
+    A DomainError that `import_one` raises is the outcome of its record.
+    """
 
-    return put_all
+    async def import_all(db: Database, records: Sequence[Any], *, now: datetime) -> list[Outcome]:
+        return [await outcome_of(import_one(db, record, now=now)) for record in records]
+
+    return import_all
 
 
 def refusal_of(error: Exception) -> DomainError | None:

@@ -1,4 +1,4 @@
-"""Accounts by id."""
+"""Batched reads of accounts by id."""
 
 from __future__ import annotations
 

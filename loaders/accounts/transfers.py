@@ -1,4 +1,4 @@
-"""Transfers by id."""
+"""Batched reads of transfers by id."""
 
 from __future__ import annotations
 

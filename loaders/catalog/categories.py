@@ -1,4 +1,4 @@
-"""Categories by id, and pages of them for many parents at once."""
+"""Batched reads of categories by id and by slug, of their descendants, and of pages for many parents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products by SKU, and pages of them for many categories at once."""
+"""Batched reads of products by SKU, and of pages and counts of products for many categories."""
 
 from __future__ import annotations
 

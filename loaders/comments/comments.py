@@ -1,4 +1,4 @@
-"""Comments by name and by slug, and pages of them for many parents at once."""
+"""Batched reads of comments by reference and by slug, and of pages of comments for many parents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def by_ref(db: Database, projection: Projection | None) -> BatchRead[CommentRef,
 
 def by_link(db: Database, projection: Projection | None) -> BatchRead[Link, Document]:
     async def read(links: Sequence[Link]) -> Mapping[Link, Document]:
-        return await comment_storages.find_linked(db, links, projection)
+        return await comment_storages.find_by_links(db, links, projection)
 
     return read
 

@@ -1,4 +1,4 @@
-"""Discussions by id, and how many comments they have."""
+"""Batched reads of discussions by id, and of their comment counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def by_id(db: Database, projection: Projection | None) -> BatchRead[DocumentId, 
 
 
 def counts(db: Database) -> BatchRead[DocumentId, int]:
-    """How many comments there are in embedded discussions, by their ids."""
+    """Makes the batched read of the comment counts of embedded discussions."""
 
     async def read(ids: Sequence[DocumentId]) -> Mapping[DocumentId, int]:
         return await comment_storages.count_comments(db, dict.fromkeys(ids, discussions.EMBEDDED))

@@ -1,4 +1,4 @@
-"""Content nodes by id and by path, their slugs, and pages of them."""
+"""Batched reads of content nodes by id and by path, of their slugs, and of pages of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Revisions by id, and pages of them."""
+"""Batched reads of revisions by id, and of pages of revisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carts by id."""
+"""Batched reads of carts by id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders by id, and pages of them."""
+"""Batched reads of orders by id, and of pages of orders."""
 
 from __future__ import annotations
 

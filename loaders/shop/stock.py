@@ -1,4 +1,4 @@
-"""Stock by SKU."""
+"""Batched reads of stock by SKU."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class CategoryRecord:
     parent: str | None = None
 
 
-async def put_categories(db: Database, records: Sequence[CategoryRecord], *, now: datetime) -> list[Outcome]:
+async def import_categories(db: Database, records: Sequence[CategoryRecord], *, now: datetime) -> list[Outcome]:
     """Creates, renames and moves categories so that they are as the records say. Each slug may occur once.
 
     Returns:  what became of each record; `waiting` where its parent is not there (yet).

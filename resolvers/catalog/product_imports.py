@@ -30,7 +30,7 @@ class ProductRecord:
     categories: Sequence[str] = ()
 
 
-async def put_products(db: Database, records: Sequence[ProductRecord], *, now: datetime) -> list[Outcome]:
+async def import_products(db: Database, records: Sequence[ProductRecord], *, now: datetime) -> list[Outcome]:
     """Creates and changes products so that they are as the records say. Each SKU may occur once.
 
     Returns:  what became of each record.

@@ -1,30 +1,30 @@
-"""Pages of about a hundred comments: which comments are on which page, and how a full one is split.
+"""Pages of about a hundred comments: which page holds which comments, and how a full page is split.
 
 A page of `comment_pages`:
 
     _id         ObjectId, derived from the discussion and from `low`
     discussion
-    low, high   it holds the comments whose keys are from `low` up to, and without, `high`. The pages of a discussion
-                leave nothing out between them
-    comments    in the order in which they came; without `discussion`
-    count       how many these are: at most 100
-    fenced      ids of comments that can never come here
-    split       {at, since}: it is full, and what has a key from `at` on goes to a page of its own
-    newest      the name of the comment that was posted here last: see `comment_changes`
+    low, high   the page holds the comments whose keys are at least `low` and less than `high`. The pages of a
+                discussion have no gaps between them
+    comments    in the order of insertion; without `discussion`
+    count       the number of comments: at most 100
+    fenced      ids of comments that can never be inserted into this page
+    split       {at, since}: the page is full, and comments with keys from `at` on move to a new page
+    newest      the CommentRef, as text, of the comment that was last posted here: see `posted`
 
-A page is **split** in three steps, each of which may be repeated by anybody:
+A page is **split** in three steps. Any process may repeat each of them:
 
-1. it is marked with the key where it is to be split. From now on no comment is posted here, and none behind that key is
-   changed
-2. what is behind the key is copied to a new page. From now on changes go there
-3. what was copied is taken off the old page, which ends at the key now, and the mark with it
+1. Mark the page with the key at which to split it. From now on, no comment is posted to the page, and comments from
+   that key on are not changed.
+2. Copy the comments from that key on to a new page. From now on, changes go to the new page.
+3. Remove the copied comments and the mark from the old page, and set its `high` to the key.
 
-Between the last two steps, a comment stands on two pages, and the one on the page with the higher `low` counts. The new
-page can be split before the old one is finished, so pages are in order by `low`, and not by `high`.
+Between steps 2 and 3, a comment is on two pages. The copy on the page with the higher `low` counts. The new page can be
+split before the old one is finished. Therefore, pages are ordered by `low`, not by `high`.
 
-Whoever wants to write and meets a mark finishes the split first; so does a job. A page is split in the middle; where a
-comment comes behind all others it is split there, so that a discussion without replies fills its pages one after the
-other.
+A writer that finds a mark finishes the split first. A job does the same. A page is split in the middle. If the new
+comment comes after all others, the page is split at that comment, so that a discussion without replies fills one page
+after the other.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .storage import CONTESTED
 BUCKETS = CollectionSpec(
     PAGES_COLLECTION,
     indexes=[
-        # Where a comment is read or written: the last page that begins before it, and the pages behind that one.
+        # Finds the page of a key: the last page whose `low` is not above it, and the pages after that one.
         IndexModel([("discussion", ASCENDING), ("low", ASCENDING)], unique=True),
         IndexModel([("discussion", ASCENDING), ("comments._id", ASCENDING)]),
         IndexModel([("split.since", ASCENDING)], sparse=True),
@@ -62,7 +62,7 @@ def _bucket_id(discussion: ObjectId, low: str) -> ObjectId:
     return ObjectId(hashlib.blake2b(discussion.binary + low.encode(), digest_size=12).digest())
 
 
-def _bucket(discussion: ObjectId, low: str, high: str, comments: list[Document]) -> Document:
+def _new_bucket(discussion: ObjectId, low: str, high: str, comments: list[Document]) -> Document:
     return {
         "_id": _bucket_id(discussion, low),
         "discussion": discussion,
@@ -75,14 +75,17 @@ def _bucket(discussion: ObjectId, low: str, high: str, comments: list[Document])
     }
 
 
-async def place(db: Database, discussion: ObjectId, key: str, *, now: datetime) -> Document:
-    """The page where a comment with this key is or is to be, without its comments, and not about to be split."""
+async def find_open_page(db: Database, discussion: ObjectId, key: str, *, now: datetime) -> Document:
+    """Returns the page for a comment with this key, without its comments. The page has room and is not being split.
+
+    Creates the first page, and begins or finishes splits, as needed.
+    """
     fields = {"discussion": 1, "low": 1, "high": 1, "count": 1, "split": 1}
     async for _ in attempts(steps=5):
         query = {"discussion": discussion, "low": {"$lte": key}}
         found = await db[BUCKETS.name].find_one(query, fields, sort=[("low", -1)])
         if found is None:
-            await _insert(db, _bucket(discussion, "", END, []))
+            await _insert(db, _new_bucket(discussion, "", END, []))
         elif "split" in found:
             await finish_split(db, found)
         elif found["count"] >= FULL:
@@ -92,8 +95,8 @@ async def place(db: Database, discussion: ObjectId, key: str, *, now: datetime) 
     raise Conflict(CONTESTED)
 
 
-def holding(comment: Document, guard: Document) -> Document:
-    """The filter of the page that holds the comment, where it is as the guard wants it, and may be changed."""
+def page_filter(comment: Document, guard: Document) -> Document:
+    """Returns the filter for the page on which the comment can be changed, if the comment matches the guard."""
     key = comment["key"]
     return {
         "discussion": comment["discussion"],
@@ -104,11 +107,10 @@ def holding(comment: Document, guard: Document) -> Document:
     }
 
 
-async def may_match_now(db: Database, comment: Document, guard: Document) -> bool:
-    """Whether a change that has found nothing by `holding` is to be tried again: it may have met a split. One that is
-    still in its way is finished.
+async def should_retry_change(db: Database, comment: Document, guard: Document) -> bool:
+    """Returns whether to retry a change that matched nothing by `page_filter`, because of a split. Finishes that split.
 
-    The page and the comment are looked at in one command: between two, a split could begin or end.
+    One command reads both the page and the comment: between two commands, a split could begin or end.
     """
     query = {"discussion": comment["discussion"], "low": {"$lte": comment["key"]}}
     fields = {"discussion": 1, "high": 1, "split": 1, "comments": {"$elemMatch": {"_id": comment["_id"], **guard}}}
@@ -122,7 +124,7 @@ async def may_match_now(db: Database, comment: Document, guard: Document) -> boo
 
 
 async def _begin_split(db: Database, bucket: Document, key: str, now: datetime) -> None:
-    """Marks a full page. What comes behind all others begins a page; else it is split in the middle."""
+    """Marks a full page for a split: at the new key if that comes after all others, otherwise in the middle."""
     mine = {"discussion": bucket["discussion"], "_id": bucket["_id"]}
     whole = await db[BUCKETS.name].find_one(mine, {"comments.key": 1})
     keys = sorted(comment["key"] for comment in whole["comments"]) if whole else [key]
@@ -132,14 +134,14 @@ async def _begin_split(db: Database, bucket: Document, key: str, now: datetime) 
 
 
 async def finish_split(db: Database, bucket: Document) -> None:
-    """Carries out the split that a page is marked with. May be repeated, by several at once."""
+    """Carries out the split that a page is marked with. May be repeated, also concurrently."""
     mine = {"discussion": bucket["discussion"], "_id": bucket["_id"]}
     whole = await db[BUCKETS.name].find_one({**mine, "split": {"$ne": None}})
     if whole is None:
         return
     at = whole["split"]["at"]
     moved = [comment for comment in whole["comments"] if comment["key"] >= at]
-    fresh = _bucket(bucket["discussion"], at, whole["high"], moved)
+    fresh = _new_bucket(bucket["discussion"], at, whole["high"], moved)
     await _insert(db, {**fresh, "fenced": whole["fenced"]})
     kept = {
         "$pull": {"comments": {"key": {"$gte": at}}},
@@ -148,7 +150,7 @@ async def finish_split(db: Database, bucket: Document) -> None:
     }
     done = await db[BUCKETS.name].update_one({**mine, "split.at": at}, kept)
     if not done.matched_count and await db[BUCKETS.name].find_one(mine, {"_id": 1}) is None:
-        # It went with the subject of the discussion; no other page ever goes.
+        # The page was removed with the subject of the discussion. Pages are never removed for another reason.
         await db[BUCKETS.name].delete_one({"discussion": fresh["discussion"], "_id": fresh["_id"]})
 
 
@@ -159,8 +161,8 @@ async def _insert(db: Database, bucket: Document) -> None:
         return
 
 
-def latest(found: list[Document]) -> dict[Any, Document]:
-    """The comments of these pages, by their ids; each as it stands on the page with the highest `low`."""
+def latest_copies(found: list[Document]) -> dict[Any, Document]:
+    """Returns the comments of these pages by id: of each, the copy on the page with the highest `low`."""
     comments: dict[Any, Document] = {}
     for bucket in sorted(found, key=lambda one: str(one["low"])):
         for comment in bucket["comments"]:

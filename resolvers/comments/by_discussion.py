@@ -1,16 +1,16 @@
-"""Comments, all of a discussion in one document: the fastest to show while there are few, up to the document's limit.
+"""The `EMBEDDED` storage: all comments of a discussion in one document. The fastest storage for few comments.
 
 A document of `comment_discussions`:
 
-    _id         that of the discussion
-    comments    in the order in which they came; without `discussion` and `replies`
+    _id         the _id of the discussion
+    comments    in the order of insertion; without `discussion` and `replies`
     replies     {_id: count} of the comments that have, or had, direct replies
-    count       how many comments are listed
-    size        bytes that the comments take, or may come to take: the document stays below the server's limit
-    newest      the name of the comment that was posted last: see `comment_changes`
+    count       the number of listed comments
+    size        an upper bound of the bytes that the comments take; it keeps the document below the server's limit
+    newest      the CommentRef, as text, of the comment that was posted last: see `posted`
 
-Every write is one guarded update. A comment that is gone stays where it is, without its text, for to take it out would
-write everything behind it again.
+Every write is one guarded update. A removed comment keeps its place in the array, without its text: taking it out would
+rewrite everything after it.
 
 Source: MongoDB Applied Design Patterns, ch. 6, "Approach: Embedding All Comments".
 """
@@ -31,24 +31,24 @@ from portico.resolvers.paging import Key, Page
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
-from .comments import CommentListing, CommentRef, named, shown
+from .comments import CommentListing, CommentRef, to_public, with_slug
 from .discussion_removal import require_subject
 from .discussions import EMBEDDED
-from .embedded_reads import chain_of, find_comments, find_embedded_pages
+from .embedded_reads import find_chain, find_comments, find_embedded_pages
 from .posted import EMBEDDED_COLLECTION
 from .storage import CONTESTED, MARKS_KEPT, Draft, Slug, posted_id
 
 DISCUSSION_DOCUMENTS = CollectionSpec(EMBEDDED_COLLECTION, shard_key={"_id": "hashed"})
 
-# Bytes of comments; the server takes a document of 16 MiB. Edits may go on a little after the last post.
+# Bytes of comments. The server's limit for a document is 16 MiB. Edits may use a little more than posts.
 MAX_POSTED = 14 * 1024 * 1024
 MAX_EDITED = 15 * 1024 * 1024
-# What a comment takes beside itself: its place in the array, its count of replies, the marks that are still to come.
-_BESIDE = 100
+# Bytes that a comment takes besides its fields: its place in the array, its reply count, and later marks.
+_OVERHEAD = 100
 
 
 class EmbeddedStorage:
-    """`Storage` of one document a discussion."""
+    """The `Storage` with one document for each discussion."""
 
     name = EMBEDDED
 
@@ -71,7 +71,7 @@ class EmbeddedStorage:
         found = await find_comments(db, conditions, projection)
         return {(comment["discussion"], comment["slug"]): comment for comment in found}
 
-    async def find_gone(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
+    async def find_removed(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
         cond = {"$and": [{"$in": ["$$this._id", list(ids)]}, {"$ne": [{"$ifNull": ["$$this.gone", None]}, None]}]}
         fields = {"gone": {"$map": {"input": {"$filter": {"input": "$comments", "cond": cond}}, "in": "$$this._id"}}}
         found = await db[DISCUSSION_DOCUMENTS.name].find_one({"_id": discussion}, fields)
@@ -106,23 +106,23 @@ class EmbeddedStorage:
         parent, fresh = draft.stored_parent, draft.comment(comment_id)
         number = 0
         async for _ in attempts(steps=3):
-            comment = named(fresh, parent, number)
+            comment = with_slug(fresh, parent, number)
             if await self._push(db, comment):
-                return shown({**comment}, EMBEDDED, draft.discussion)
-            about = await self._about(db, comment)
+                return to_public({**comment}, EMBEDDED, draft.discussion)
+            about = await self._read_push_state(db, comment)
             if about is None:
                 await _insert(db, draft.discussion)
-                # There may have been one, which went with the subject of the discussion.
+                # There may have been a document that was removed with the subject of the discussion.
                 await require_subject(db, draft.discussion)
                 continue
-            known = self._known(about, comment)
+            known = self._explain_failed_push(about, comment)
             if known is not None:
                 return await self._require(db, known)
             number += about["is_slug_taken"]
         raise Conflict(CONTESTED)
 
     async def _push(self, db: Database, comment: Document) -> bool:
-        cell = _cell(comment)
+        cell = _to_cell(comment)
         size = _size(cell)
         guard: Document = {
             "_id": comment["discussion"],
@@ -138,9 +138,10 @@ class EmbeddedStorage:
         update = {"$push": {"comments": cell}, "$inc": counts, "$set": {"newest": newest}}
         return bool((await db[DISCUSSION_DOCUMENTS.name].update_one(guard, update)).matched_count)
 
-    async def _about(self, db: Database, comment: Document) -> Document | None:
-        """Why a comment could not be pushed: the document's size, whether the slug is taken, and what there is of the
-        comment and its parent. None where there is no document yet.
+    async def _read_push_state(self, db: Database, comment: Document) -> Document | None:
+        """Reads why a comment could not be pushed: the size, whether the slug is taken, the comment, and its parent.
+
+        Returns None if there is no document yet.
         """
         ids = [comment["_id"], comment["parent"]]
         fields = {
@@ -150,9 +151,10 @@ class EmbeddedStorage:
         }
         return await db[DISCUSSION_DOCUMENTS.name].find_one({"_id": comment["discussion"]}, fields)
 
-    def _known(self, about: Document, comment: Document) -> CommentRef | None:
-        """The name of the comment, if it has been posted already; None where it is worth another try. Raises as `post`
-        does.
+    def _explain_failed_push(self, about: Document, comment: Document) -> CommentRef | None:
+        """Returns the reference of the comment if it is already posted, and None if the push can be retried.
+
+        Raises the errors of `post`.
         """
         found = {cell["_id"]: cell for cell in about["found"]}
         if comment["_id"] in found:
@@ -161,7 +163,7 @@ class EmbeddedStorage:
             return CommentRef(EMBEDDED, comment["discussion"], comment["_id"])
         if comment["parent"] is not None and found.get(comment["parent"], {"deleted": True})["deleted"]:
             raise NotFound("Comment", str(CommentRef(EMBEDDED, comment["discussion"], comment["parent"])))
-        if about["size"] > MAX_POSTED - _size(_cell(comment)):
+        if about["size"] > MAX_POSTED - _size(_to_cell(comment)):
             raise DiscussionFull
         return None
 
@@ -191,7 +193,7 @@ class EmbeddedStorage:
             if (await db[DISCUSSION_DOCUMENTS.name].update_one(guard, update)).matched_count:
                 return await self._require(db, ref)
             if growth > 0 and await self._is_full(db, ref.discussion, growth):
-                raise InvalidInput("The discussion has no room for a longer text.", "text")
+                raise InvalidInput("The discussion has no room for a longer text. Shorten the text.", "text")
         raise Conflict(CONTESTED)
 
     async def _is_full(self, db: Database, discussion: ObjectId, growth: int) -> bool:
@@ -201,7 +203,7 @@ class EmbeddedStorage:
     async def delete(self, db: Database, comment: Document, *, now: datetime) -> Document:
         ref: CommentRef = comment["ref"]
         async for _ in attempts():
-            chain = await chain_of(db, ref.discussion, comment["key"])
+            chain = await find_chain(db, ref.discussion, comment["key"])
             cell = chain[-1] if chain and chain[-1]["_id"] == ref.id else None
             if cell is None or (cell["deleted"] and cell["replies"]):
                 raise NotFound("Comment", str(ref))
@@ -212,7 +214,7 @@ class EmbeddedStorage:
         raise Conflict(CONTESTED)
 
     async def settle(self, db: Database, discussion: Document, entry: Document, *, now: datetime) -> None:
-        """Nothing is ever left under way."""
+        """Does nothing: each write is one update, so that nothing is left in flight."""
 
     async def _require(self, db: Database, ref: CommentRef) -> Document:
         found = (await self.find(db, [ref])).get(ref)
@@ -225,8 +227,8 @@ Write = tuple[Document, Document, list[Document]]
 
 
 def _tombstone(ref: CommentRef, cell: Document) -> Write:
-    """A comment that has replies stays, without its text."""
-    guard = {"_id": ref.discussion, **_standing(cell, {"$gt": 0})}
+    """Returns the write that deletes a comment with replies: the comment stays, without its text."""
+    guard = {"_id": ref.discussion, **_unchanged(cell, {"$gt": 0})}
     update = {
         "$set": {"comments.$[it].deleted": True, "comments.$[it].text": ""},
         "$inc": {"size": -len(cell["text"].encode())},
@@ -235,16 +237,16 @@ def _tombstone(ref: CommentRef, cell: Document) -> Write:
 
 
 def _removal(ref: CommentRef, chain: Sequence[Document], now: datetime) -> Write:
-    """A comment without replies goes, with those above that are deleted and have no other."""
+    """Returns the write that removes a comment without replies, and its deleted ancestors without other replies."""
     first = len(chain) - 1
     while first and chain[first - 1]["deleted"] and chain[first - 1]["replies"] == 1:
         first -= 1
     going, above = chain[first:], chain[first - 1] if first else None
-    guards = [_standing(chain[-1], {"$in": [None, 0]}), *(_standing(cell, 1) for cell in going[:-1])]
+    guards = [_unchanged(chain[-1], {"$in": [None, 0]}), *(_unchanged(cell, 1) for cell in going[:-1])]
     counts = {f"replies.{cell['_id']}": -1 for cell in going[:-1]}
     if above is not None:
-        # One that is deleted stays for the sake of another reply.
-        guards.append(_standing(above, {"$gt": 1} if above["deleted"] else {"$gt": 0}))
+        # A deleted parent stays because of another reply.
+        guards.append(_unchanged(above, {"$gt": 1} if above["deleted"] else {"$gt": 0}))
         counts[f"replies.{above['_id']}"] = -1
     texts = sum(len(cell["text"].encode()) for cell in going)
     gone = {"comments.$[it].gone": {"at": now}, "comments.$[it].deleted": True, "comments.$[it].text": ""}
@@ -256,19 +258,19 @@ def _removal(ref: CommentRef, chain: Sequence[Document], now: datetime) -> Write
     )
 
 
-def _standing(cell: Document, replies: Any) -> Document:
-    """The guard that a comment is as it was read: deleted or not, with so many replies."""
+def _unchanged(cell: Document, replies: Any) -> Document:
+    """Returns the guard that the comment has not changed since it was read, and has this number of replies."""
     same = {"_id": cell["_id"], "deleted": cell["deleted"], "text": cell["text"], "gone": None}
     return {"comments": {"$elemMatch": same}, f"replies.{cell['_id']}": replies}
 
 
-def _cell(comment: Document) -> Document:
-    """The comment as it stands in the array."""
+def _to_cell(comment: Document) -> Document:
+    """Returns the comment in the form that the array holds."""
     return {name: value for name, value in comment.items() if name not in {"discussion", "replies"}}
 
 
 def _size(cell: Mapping[str, Any]) -> int:
-    return len(bson.encode(cell)) + _BESIDE
+    return len(bson.encode(cell)) + _OVERHEAD
 
 
 async def _insert(db: Database, discussion: ObjectId) -> None:

@@ -1,6 +1,6 @@
-"""Comments, each in a document of its own: any number of them, in any order, each page for the price of its rows.
+"""The `DOCUMENTS` storage: one document for each comment. The cost of a page depends only on the page's size.
 
-A comment that is gone leaves its `_id` and its slug behind, so that neither is ever given to another.
+A removed comment leaves its `_id` and its slug behind, so that neither is reused.
 
 Source: MongoDB Applied Design Patterns, ch. 6, "Approach: One Document per Comment".
 """
@@ -17,7 +17,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
 from portico.resolvers.paging import Key, Page, find_pages
 
-from .comments import CommentListing, CommentRef, shown, wanted_of
+from .comments import CommentListing, CommentRef, stored_projection, to_public
 from .discussions import DOCUMENTS
 from .ledger import LedgerStorage, SlugPartTaken
 from .posted import COMMENTS_COLLECTION
@@ -25,7 +25,7 @@ from .storage import Slug
 
 
 def indexes_of_keys() -> list[IndexModel]:
-    """The orders of comments, each by one walk along an index, whatever is left out."""
+    """Returns the indexes for all orders and filters of comments: each list is one scan along an index."""
     here = ("discussion", ASCENDING)
     end = [("key", ASCENDING), ("_id", ASCENDING)]
     return [
@@ -42,15 +42,15 @@ def indexes_of_keys() -> list[IndexModel]:
 COMMENTS = CollectionSpec(
     COMMENTS_COLLECTION,
     indexes=indexes_of_keys(),
-    # All of a discussion on one shard: its pages come from there alone, and its slugs are unique there.
+    # A discussion is on one shard: reading a page asks one shard, and slugs are unique within the discussion.
     shard_key={"discussion": 1},
 )
-# What a comment that is gone leaves behind has none of these, and so is in no index that lists.
+# The remains of a removed comment have none of these fields. Therefore, no list contains them.
 LISTED = ("key", "parent", "depth", "posted")
 
 
 class DocumentStorage(LedgerStorage):
-    """`Storage` of one document a comment."""
+    """The `Storage` with one document for each comment."""
 
     name = DOCUMENTS
 
@@ -58,14 +58,14 @@ class DocumentStorage(LedgerStorage):
         self, db: Database, refs: Sequence[CommentRef], projection: Projection | None = None
     ) -> dict[CommentRef, Document]:
         query = {**_named(refs), "key": {"$exists": True}}
-        cursor = db[COMMENTS.name].find(query, wanted_of(projection), batch_size=len(refs) + 1)
-        found = [shown(comment, DOCUMENTS, comment["discussion"]) for comment in await cursor.to_list()]
+        cursor = db[COMMENTS.name].find(query, stored_projection(projection), batch_size=len(refs) + 1)
+        found = [to_public(comment, DOCUMENTS, comment["discussion"]) for comment in await cursor.to_list()]
         return {comment["ref"]: comment for comment in found}
 
     async def find_by_slug(
         self, db: Database, slugs: Sequence[Slug], projection: Projection | None = None
     ) -> dict[Slug, Document]:
-        wanted, asked = wanted_of(projection), set(slugs)
+        wanted, asked = stored_projection(projection), set(slugs)
         query = {
             "discussion": {"$in": list({discussion for discussion, _ in slugs})},
             "slug": {"$in": list({slug for _, slug in slugs})},
@@ -73,7 +73,7 @@ class DocumentStorage(LedgerStorage):
         }
         cursor = db[COMMENTS.name].find(query, None if wanted is None else {**wanted, "slug": 1})
         found = {(comment["discussion"], comment["slug"]): comment for comment in await cursor.to_list()}
-        return {key: shown(comment, DOCUMENTS, key[0]) for key, comment in found.items() if key in asked}
+        return {key: to_public(comment, DOCUMENTS, key[0]) for key, comment in found.items() if key in asked}
 
     async def find_pages(
         self,
@@ -84,14 +84,16 @@ class DocumentStorage(LedgerStorage):
         after: Key | None,
         projection: Projection | None,
     ) -> list[Page]:
-        wanted = wanted_of(projection)
+        wanted = stored_projection(projection)
         pages = await find_pages(db[COMMENTS.name], listings, first=first, after=after, projection=wanted)
         for page in pages:
             for comment in page.documents:
-                shown(comment, DOCUMENTS, comment["discussion"])
+                to_public(comment, DOCUMENTS, comment["discussion"])
         return pages
 
-    async def raw(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> dict[ObjectId, Document]:
+    async def find_stored(
+        self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]
+    ) -> dict[ObjectId, Document]:
         query = {"discussion": discussion, "_id": {"$in": list(ids)}, "attempt": {"$exists": True}}
         return {comment["_id"]: comment for comment in await db[COMMENTS.name].find(query).to_list()}
 
@@ -99,7 +101,7 @@ class DocumentStorage(LedgerStorage):
         query = {"discussion": comment["discussion"], "_id": comment["_id"], **guard}
         return await db[COMMENTS.name].find_one_and_update(query, update, return_document=ReturnDocument.AFTER)
 
-    async def put(self, db: Database, comment: Document, *, now: datetime) -> Document | None:  # noqa: ARG002
+    async def insert(self, db: Database, comment: Document, *, now: datetime) -> Document | None:  # noqa: ARG002
         try:
             await db[COMMENTS.name].insert_one({**comment, SCHEMA_VERSION: COMMENTS.version})
         except DuplicateKeyError as error:
@@ -110,7 +112,7 @@ class DocumentStorage(LedgerStorage):
 
     async def fence(self, db: Database, discussion: ObjectId, comment_id: ObjectId, *, now: datetime) -> bool:  # noqa: ARG002
         try:
-            await db[COMMENTS.name].insert_one(fence_of(discussion, comment_id))
+            await db[COMMENTS.name].insert_one(new_fence(discussion, comment_id))
         except DuplicateKeyError:
             return await self.is_fenced(db, discussion, comment_id)
         return True
@@ -119,7 +121,7 @@ class DocumentStorage(LedgerStorage):
         query = {"discussion": discussion, "_id": {"$in": list(ids)}, "attempt": {"$exists": False}}
         return {row["_id"] for row in await db[COMMENTS.name].find(query, {"_id": 1}).to_list()}
 
-    async def hide(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
+    async def mark_removed(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
         mine = {"removing": attempt, "gone": None}
         update: Document = {
             "$set": {"gone": {"attempt": attempt, "at": now}},
@@ -127,17 +129,20 @@ class DocumentStorage(LedgerStorage):
         }
         if await self.change(db, comment, mine, update) is not None:
             return True
-        found = await self.raw(db, comment["discussion"], [comment["_id"]])
+        found = await self.find_stored(db, comment["discussion"], [comment["_id"]])
         return bool(found.get(comment["_id"], {}).get("gone", {}).get("attempt") == attempt)
 
 
-def fence_of(discussion: ObjectId, comment_id: ObjectId) -> Document:
-    """What stands in the place of a comment that can never come. No slug begins as this one does."""
+def new_fence(discussion: ObjectId, comment_id: ObjectId) -> Document:
+    """Returns the tombstone that takes the `_id` of a comment that must never be inserted.
+
+    Its slug begins with `!`. No comment's slug does.
+    """
     return {"_id": comment_id, "discussion": discussion, "slug": f"!{comment_id}"}
 
 
 def is_slug_taken(error: DuplicateKeyError) -> bool:
-    """Whether it was the slug that stood in the way, and not the `_id`."""
+    """Returns whether the duplicate key is the slug, not the `_id`."""
     return "slug" in (error.details or {}).get("keyPattern", {})
 
 

@@ -1,10 +1,9 @@
-"""Comments, about a hundred to a document: a page of a thread comes with one or two documents, and there is no limit.
+"""The `PAGES` storage: about a hundred comments in a document. A list in thread order reads one or two documents.
 
-The pages are in the order of threads (`comment_buckets`). What is listed otherwise (by time, direct replies, down to
-some depth) is found by an index of keys first, the collection `comment_keys`: a small document for each comment, with
-`discussion`, `slug`, `key`, `parent`, `depth` and `posted`. It is written before the comment is, and settles its key:
-whoever attempts the same post again goes on with that one. A comment that is gone, or can never come, leaves its `_id`
-and its slug there.
+The pages are in thread order (see `buckets`). All other lists (by time, direct replies, limited depth) use an index of
+keys: the collection `comment_keys`, with a small document for each comment that has the fields `discussion`, `slug`,
+`key`, `parent`, `depth` and `posted`. This document is written before the comment, and fixes the comment's key: a retry
+of the same post continues with that key. A removed or fenced comment leaves its `_id` and its slug there.
 
 Source: MongoDB Applied Design Patterns, ch. 6, "Approach: Hybrid Schema Design".
 """
@@ -23,9 +22,9 @@ from portico.resolvers.errors import Conflict
 from portico.resolvers.paging import Key, Page
 from portico.resolvers.writes.retries import attempts
 
-from .buckets import BUCKETS, FULL, holding, may_match_now, place
-from .by_document import LISTED, fence_of, indexes_of_keys, is_slug_taken
-from .comments import CommentListing, CommentRef, shown
+from .buckets import BUCKETS, FULL, find_open_page, page_filter, should_retry_change
+from .by_document import LISTED, indexes_of_keys, is_slug_taken, new_fence
+from .comments import CommentListing, CommentRef, to_public
 from .discussions import PAGES
 from .ledger import LedgerStorage, SlugPartTaken
 from .page_reads import find_by_keys, find_in_buckets
@@ -37,7 +36,7 @@ _FENCES_KEPT = 100
 
 
 class PageStorage(LedgerStorage):
-    """`Storage` of pages of about a hundred comments."""
+    """The `Storage` with pages of about a hundred comments."""
 
     name = PAGES
 
@@ -48,7 +47,7 @@ class PageStorage(LedgerStorage):
         for ref in refs:
             ids.setdefault(ref.discussion, []).append(ref.id)
         found = await find_in_buckets(db, ids, projection)
-        comments = [shown(comment, PAGES, comment["discussion"]) for comment in found.values()]
+        comments = [to_public(comment, PAGES, comment["discussion"]) for comment in found.values()]
         return {comment["ref"]: comment for comment in comments}
 
     async def find_by_slug(
@@ -78,7 +77,9 @@ class PageStorage(LedgerStorage):
     ) -> list[Page]:
         return await find_by_keys(db, KEYS.name, listings, first=first, after=after, projection=projection)
 
-    async def raw(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> dict[ObjectId, Document]:
+    async def find_stored(
+        self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]
+    ) -> dict[ObjectId, Document]:
         return await find_in_buckets(db, {discussion: ids}, None, is_gone_wanted=True)
 
     async def change(self, db: Database, comment: Document, guard: Document, update: Document) -> Document | None:
@@ -89,29 +90,29 @@ class PageStorage(LedgerStorage):
         wanted = {"comments": {"$elemMatch": {"_id": comment["_id"]}}}
         async for _ in attempts(steps=2):
             page = await db[BUCKETS.name].find_one_and_update(
-                holding(comment, guard), there, projection=wanted, return_document=ReturnDocument.AFTER
+                page_filter(comment, guard), there, projection=wanted, return_document=ReturnDocument.AFTER
             )
             if page is not None:
                 return {**page["comments"][0], "discussion": comment["discussion"]}
-            if not await may_match_now(db, comment, guard):
+            if not await should_retry_change(db, comment, guard):
                 return None
         raise Conflict(CONTESTED)
 
-    async def put(self, db: Database, comment: Document, *, now: datetime) -> Document | None:
+    async def insert(self, db: Database, comment: Document, *, now: datetime) -> Document | None:
         key = {name: comment[name] for name in ("_id", "discussion", "slug", *LISTED)}
         try:
             await db[KEYS.name].insert_one({**key, SCHEMA_VERSION: KEYS.version})
         except DuplicateKeyError as error:
             if is_slug_taken(error):
                 raise SlugPartTaken from None
-            known = await self._key(db, comment["discussion"], comment["_id"])
+            known = await self._find_key(db, comment["discussion"], comment["_id"])
             if known is None or "key" not in known:
                 return None
             comment = {**comment, **{name: known[name] for name in key}}
         return comment if await self._push(db, comment, now=now) else None
 
     async def _push(self, db: Database, comment: Document, *, now: datetime) -> bool:
-        """Puts the comment on the page of its key. False where it is there, or is fenced."""
+        """Inserts the comment into the page of its key. Returns False if it is there already, or is fenced."""
         cell = {name: value for name, value in comment.items() if name != "discussion"}
         update = {
             "$push": {"comments": cell},
@@ -120,7 +121,7 @@ class PageStorage(LedgerStorage):
         }
         absent = {"comments._id": {"$ne": comment["_id"]}, "fenced": {"$ne": comment["_id"]}}
         async for _ in attempts(steps=2):
-            page = await place(db, comment["discussion"], comment["key"], now=now)
+            page = await find_open_page(db, comment["discussion"], comment["key"], now=now)
             here = {name: page[name] for name in ("_id", "discussion", "high")}
             free = {**here, "split": None, "count": {"$lt": FULL}, **absent}
             if (await db[BUCKETS.name].update_one(free, update)).matched_count:
@@ -131,29 +132,29 @@ class PageStorage(LedgerStorage):
                 return False
         raise Conflict(CONTESTED)
 
-    async def _key(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> Document | None:
+    async def _find_key(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> Document | None:
         return await db[KEYS.name].find_one({"discussion": discussion, "_id": comment_id})
 
     async def fence(self, db: Database, discussion: ObjectId, comment_id: ObjectId, *, now: datetime) -> bool:
         try:
-            await db[KEYS.name].insert_one(fence_of(discussion, comment_id))
+            await db[KEYS.name].insert_one(new_fence(discussion, comment_id))
         except DuplicateKeyError:
-            known = await self._key(db, discussion, comment_id)
+            known = await self._find_key(db, discussion, comment_id)
             if known is None or "key" not in known:
                 return await self.is_fenced(db, discussion, comment_id)
             return await self._fence_at(db, known, now=now)
         return True
 
     async def _fence_at(self, db: Database, key: Document, *, now: datetime) -> bool:
-        """Fences a comment whose key is settled: nobody can put it on its page any more."""
+        """Fences a comment whose key is fixed: it can no longer be inserted into its page."""
         comment_id = key["_id"]
         update = {"$push": {"fenced": {"$each": [comment_id], "$slice": -_FENCES_KEPT}}}
         async for _ in attempts(steps=2):
-            page = await place(db, key["discussion"], key["key"], now=now)
+            page = await find_open_page(db, key["discussion"], key["key"], now=now)
             here = {"_id": page["_id"], "discussion": page["discussion"], "high": page["high"], "split": None}
             if (await db[BUCKETS.name].update_one({**here, "comments._id": {"$ne": comment_id}}, update)).matched_count:
                 break
-            if comment_id in await self.raw(db, key["discussion"], [comment_id]):
+            if comment_id in await self.find_stored(db, key["discussion"], [comment_id]):
                 return False
         else:
             raise Conflict(CONTESTED)
@@ -168,14 +169,14 @@ class PageStorage(LedgerStorage):
         found = await db[KEYS.name].find(query, {"slug": 1}).to_list()
         return {row["_id"] for row in found if row["slug"].startswith("!")}
 
-    async def hide(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
+    async def mark_removed(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
         mine = {"removing": attempt, "gone": None}
         update: Document = {
             "$set": {"gone": {"attempt": attempt, "at": now}, "author": None},
             "$unset": dict.fromkeys(("removing", "edited", "applied"), ""),
         }
         if await self.change(db, comment, mine, update) is None:
-            found = await self.raw(db, comment["discussion"], [comment["_id"]])
+            found = await self.find_stored(db, comment["discussion"], [comment["_id"]])
             if found.get(comment["_id"], {}).get("gone", {}).get("attempt") != attempt:
                 return False
         here = {"discussion": comment["discussion"], "_id": comment["_id"]}

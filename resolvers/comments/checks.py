@@ -1,6 +1,6 @@
-"""What must hold of every discussion, found where it does not, and mended where it is clear what is right.
+"""Checks of the stored discussions: counts, replies, pages and keys. Repairs what has one correct value.
 
-A discussion in which something is under way is passed over: jobs settle what is left of it.
+Discussions with writes in flight are skipped: a job finishes or undoes those writes.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ COUNT, REPLIES, CHILDLESS, COMING = "count", "replies", "childless", "coming"
 
 
 async def find_wrong_discussions(db: Database) -> AsyncIterator[Document]:
-    """What is wrong, one by one.
+    """Finds the problems in the stored discussions.
 
-    Yields {_id: the discussion's, storage, problem, repair, …}; `repair` names what `mend_discussion` would do, None
-    where nobody can know what is right.
+    Yields {_id: the discussion's, storage, problem, repair, …}. `repair` names what `mend_discussion` would do; None if
+    the correct value is not known.
     """
     every = db[DISCUSSIONS.name].find(OPEN, {"storage": 1, "count": 1, "under_way": 1})
     async for wrong in wrong_in_batches(every, partial(_wrong_in, db), 1):
@@ -49,7 +49,7 @@ async def _wrong_in(db: Database, discussions: list[Document]) -> AsyncIterator[
         if discussion["storage"] != EMBEDDED:
             found += _wrong_count(discussion["count"], len(comments))
         after = (await find_by_ids(db, [discussion["_id"]], {"count": 1, "under_way": 1})).get(discussion["_id"])
-        # Its subject may have gone meanwhile.
+        # The subject may have been deleted in the meantime.
         is_busy = (
             after is None or discussion["under_way"] or after["under_way"] or after["count"] != discussion["count"]
         )
@@ -58,7 +58,7 @@ async def _wrong_in(db: Database, discussions: list[Document]) -> AsyncIterator[
 
 
 async def mend_discussion(db: Database, wrong: Document, *, now: datetime) -> None:
-    """Does what `repair` says, where it is still as it was found."""
+    """Makes the repair that `repair` names, unless the data has changed since the check."""
     comment = wrong.get("comment")
     storage = STORAGES[wrong["storage"]]
     if wrong["repair"] == COUNT and wrong["storage"] == EMBEDDED:
@@ -75,7 +75,7 @@ async def mend_discussion(db: Database, wrong: Document, *, now: datetime) -> No
         elif wrong["repair"] == COMING:
             await storage.change(db, comment, {}, {"$pull": {"coming": {"attempt": wrong["attempt"]}}})
         else:
-            await storage.tidy(db, comment, now=now)
+            await storage.remove_if_childless(db, comment, now=now)
     elif comment is not None:
         path = f"replies.{comment['_id']}"
         query = {"_id": wrong["_id"], path: comment["replies"]}
@@ -83,8 +83,9 @@ async def mend_discussion(db: Database, wrong: Document, *, now: datetime) -> No
 
 
 async def _outline(db: Database, discussion: Document) -> tuple[list[Document], list[Document]] | None:
-    """The comments that are listed, without their texts; and what is wrong with how they are kept. None while a page is
-    being split, for some comments stand on two pages then.
+    """Returns the listed comments without their texts, and the problems of the storage itself.
+
+    Returns None while a page is being split, because some comments are on two pages then.
     """
     here = {"discussion": discussion["_id"]}
     if discussion["storage"] == DOCUMENTS:
@@ -123,14 +124,14 @@ def _wrong_buckets(buckets: Sequence[Document]) -> Iterator[Document]:
     ends = ["", *(bucket["high"] for bucket in buckets)]
     for bucket, end in zip(buckets, ends, strict=False):
         if bucket["low"] != end:
-            yield _problem(f"its pages leave something out between {end!r} and {bucket['low']!r}")
+            yield _problem(f"its pages have a gap or an overlap between {end!r} and {bucket['low']!r}")
         astray = [cell["slug"] for cell in bucket["comments"] if not bucket["low"] <= cell["key"] < bucket["high"]]
         if astray:
             yield _problem(f"comments are on the wrong page: {', '.join(astray)}")
         if bucket["count"] != len(bucket["comments"]) or bucket["count"] > FULL:
-            yield _problem(f"a page counts {bucket['count']} comments where there are {len(bucket['comments'])}")
+            yield _problem(f"a page counts {bucket['count']} comments, but holds {len(bucket['comments'])}")
     if buckets and ends[-1] != END:
-        yield _problem("its last page has an end")
+        yield _problem("its last page does not include all later keys")
 
 
 def _wrong_keys(cells: Sequence[Document], known: dict[ObjectId, str]) -> Iterator[Document]:
@@ -142,17 +143,19 @@ def _wrong_keys(cells: Sequence[Document], known: dict[ObjectId, str]) -> Iterat
 def _wrong_comments(comments: Sequence[Document]) -> Iterator[Document]:
     replies = Counter(comment["parent"] for comment in comments)
     ids = Counter(comment["_id"] for comment in comments)
-    yield from (_problem(f"comment {key} is there {times} times") for key, times in ids.items() if times > 1)
+    yield from (_problem(f"comment {key} is stored {times} times") for key, times in ids.items() if times > 1)
     for comment in comments:
         name = f"comment {comment['slug']}"
         if comment["parent"] is not None and comment["parent"] not in ids:
-            yield _problem(f"{name} replies to one that is not there")
+            yield _problem(f"{name} replies to a comment that does not exist")
         right = replies[comment["_id"]]
         if comment["replies"] != right:
-            text = f"{name} counts {comment['replies']:,} replies where there are {right:,}"
+            text = f"{name} counts {comment['replies']:,} replies, but has {right:,}"
             yield _problem(text, REPLIES, comment=comment, right=right)
         for coming in comment.get("coming", ()):
-            yield _problem(f"{name} waits for what nobody does", COMING, comment=comment, attempt=coming["attempt"])
+            yield _problem(
+                f"{name} waits for a write that is not in flight", COMING, comment=comment, attempt=coming["attempt"]
+            )
         if comment["deleted"] and right == 0 and is_childless(comment):
             yield _problem(f"{name} is deleted and has no replies", CHILDLESS, comment=comment)
 
@@ -160,5 +163,5 @@ def _wrong_comments(comments: Sequence[Document]) -> Iterator[Document]:
 def _wrong_count(stored: int, right: int, **facts: object) -> list[Document]:
     if stored == right:
         return []
-    text = f"it counts {stored:,} comments where there are {right:,}"
+    text = f"it counts {stored:,} comments, but has {right:,}"
     return [_problem(text, COUNT, stored=stored, right=right, **facts)]

@@ -1,27 +1,28 @@
-"""Comments: what one is, however it is kept; how comments are named, and in which orders they are listed.
+"""Comments: the fields that they have in all storages, their references, and the orders of lists.
 
-A comment, with the keys that it has in each storage:
+A comment:
 
-    _id       ObjectId, derived from the operation that has posted it
-    key       for each level down to it the time and its part of the slug, `2012.02.08.12.21.08.123:34db…/…`: the order
-              of threads. Every level is as long as any other, so nothing stands between a comment and its replies
-    slug      the parts alone, `34db…/8bda…`; unique in its discussion
-    parent    the _id of the comment that it replies to; None
-    depth     how many levels are above it
+    _id       ObjectId, derived from the operation that posted it
+    key       one part for each level, with the time and the level's part of the slug:
+              `2012.02.08.12.21.08.123:34db…/…`. Sorting by `key` gives the thread order. All parts have one length, so
+              that no other comment sorts between a comment and its replies
+    slug      only the slug parts, `34db…/8bda…`; unique within the discussion
+    parent    the _id of the comment that it replies to; None for the first of a thread
+    depth     the number of levels above it
     author    {id, name}
-    posted    later than its parent, whatever the clocks say, unless that is of the last millisecond there is
-    edited    None while it is as it was posted
+    posted    later than the parent's, even if clocks differ. Equal only at the last millisecond that exists
+    edited    when the text was last changed; missing if never
     text      CommonMark; empty once deleted
-    deleted   it stays for the sake of its replies
-    replies   how many reply to it directly; of EMBEDDED they are counted beside the comments
-    attempt   the attempt that has posted it: see `comment_ledger`
-    coming    [{attempt, by}], replies that are being posted (by: 1) or removed (by: -1)
-    removing  the attempt that is about to remove it
-    gone      {attempt, at}: it has been removed, and is in no list any more
+    deleted   True if the comment was deleted, and only stays for its replies
+    replies   the number of direct replies; EMBEDDED counts them outside of the comments
+    attempt   the attempt that posted it: see `ledger`
+    coming    [{attempt, by}]: replies that are being posted (by: 1) or removed (by: -1)
+    removing  the attempt that is removing it
+    gone      {attempt, at}: it was removed, and is no longer in any list
     applied   ids of the latest repeatable edits
 
-Two comments of the same millisecond are ordered by the random part of their slugs. The order of time is by `posted`,
-then by slug; so each order is total, and the same in each storage.
+Comments of the same millisecond are sorted by the random part of their slugs. The chronological order is by `posted`,
+then by slug. Therefore each order is total, and the same in all storages.
 
 Source: MongoDB Applied Design Patterns, ch. 6, "Storing Comments".
 """
@@ -42,16 +43,16 @@ from portico.resolvers.paging import Listing, Sort
 
 from .discussions import DOCUMENTS, EMBEDDED, PAGES
 
-# Levels of replies, counted from 0; a reply to a comment of the last one is refused.
+# The largest depth, counted from 0. A comment of this depth cannot have replies.
 MAX_DEPTH = 31
-# Letters and digits that are not taken for each other.
+# Characters of a slug part. Base 32 does not use digits that look like letters, e.g. 0 and 1.
 _PART = 10
 _LETTERS = {DOCUMENTS: "D", EMBEDDED: "E", PAGES: "P"}
 _STORAGES = {letter: storage for storage, letter in _LETTERS.items()}
-# Behind every key and slug there is: both begin with a letter or digit of ASCII.
+# Sorts after every key and slug: both begin with an ASCII letter or digit.
 END = "~"
 _NAMING = dict.fromkeys(("_id", "discussion", "key", "slug", "posted"), 1)
-# Where a shown comment tells of itself; no stored one has this.
+# The field with the reference of a public comment. Stored comments do not have it.
 REF = "ref"
 THREADED, CHRONOLOGICAL = "THREADED", "CHRONOLOGICAL"
 _BY_KEY = Sort((("key", 1),))
@@ -61,7 +62,7 @@ _LAST = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC).replace(tzinfo=N
 
 
 class CommentRef(NamedTuple):
-    """Which comment: enough to find it without reading its discussion. As text `D.<discussion>.<comment>`."""
+    """The reference of a comment, to find it without reading its discussion. As text: `D.<discussion>.<comment>`."""
 
     storage: str
     discussion: ObjectId
@@ -71,8 +72,8 @@ class CommentRef(NamedTuple):
         return f"{_LETTERS[self.storage]}.{self.discussion}.{self.id}"
 
 
-def comment_ref(text: str) -> CommentRef:
-    """The comment that this text is the name of. Raises ValueError."""
+def parse_comment_ref(text: str) -> CommentRef:
+    """Parses the text form of a reference. Raises ValueError."""
     letter, _, ids = text.partition(".")
     discussion, _, comment = ids.partition(".")
     try:
@@ -82,9 +83,9 @@ def comment_ref(text: str) -> CommentRef:
 
 
 def slug_part(comment_id: ObjectId, attempt: int) -> str:
-    """What a comment adds to the slug of its parent. Nobody can tell it before the comment is there.
+    """Returns the part that a comment adds to the slug of its parent. Nobody can guess it beforehand.
 
-    `attempt` counts from 0; another one makes another part, where a slug is taken.
+    `attempt` counts from 0. If a slug is taken, the next attempt gives another part.
     """
     digest = hashlib.blake2b(b"%s/%d" % (comment_id.binary, attempt), digest_size=8).digest()
     return base64.b32encode(digest).decode().lower()[:_PART]
@@ -93,10 +94,10 @@ def slug_part(comment_id: ObjectId, attempt: int) -> str:
 def new_comment(
     comment_id: ObjectId, *, discussion: ObjectId, parent: Document | None, author: Document, text: str, now: datetime
 ) -> Document:
-    """A comment below its parent, or the first of a thread, as nobody has seen it yet."""
+    """Returns a new comment, not yet inserted: a reply to `parent`, or the first of a thread."""
     posted = now.replace(microsecond=now.microsecond // 1000 * 1000)
     if parent is not None:
-        posted = max(posted, _behind(parent["posted"]))
+        posted = max(posted, _next_millisecond(parent["posted"]))
     comment: Document = {
         "key": "",
         "_id": comment_id,
@@ -110,19 +111,19 @@ def new_comment(
         "deleted": False,
         "replies": 0,
     }
-    return named(comment, parent, 0)
+    return with_slug(comment, parent, 0)
 
 
-def _behind(posted: datetime) -> datetime:
-    """The next moment; of the last one there is itself, at which a reply still comes behind its parent by its slug."""
+def _next_millisecond(posted: datetime) -> datetime:
+    """Returns the next millisecond. The last one returns itself: a reply still sorts after its parent, by its slug."""
     return posted + _MILLISECOND if posted < _LAST else posted
 
 
-def named(comment: Document, parent: Document | None, attempt: int) -> Document:
-    """The comment with the slug and the key of this attempt, from 0."""
+def with_slug(comment: Document, parent: Document | None, attempt: int) -> Document:
+    """Returns the comment with the slug and the key of this attempt, counted from 0."""
     part = slug_part(comment["_id"], attempt)
     posted: datetime = comment["posted"]
-    # Not every system gives a year of less than 1000 four digits by `%Y`.
+    # On some systems, `%Y` gives years before 1000 fewer than four digits.
     level = f"{posted.year:04}{posted:.%m.%d.%H.%M.%S}.{posted.microsecond // 1000:03}:{part}"
     if parent is None:
         return {**comment, "slug": part, "key": level}
@@ -133,8 +134,8 @@ def named(comment: Document, parent: Document | None, attempt: int) -> Document:
 class CommentListing(Listing):
     """Comments of one discussion, in one of two orders.
 
-    `below` is the key of the comment whose whole thread is listed, without itself; `parent` the _id of the one whose
-    direct replies are. `max_depth` leaves deeper ones out.
+    `below` is the key of a comment, to list its whole thread without the comment itself. `parent` is the _id of a
+    comment, to list its direct replies. `max_depth` omits deeper comments.
     """
 
     storage: str = DOCUMENTS
@@ -149,12 +150,12 @@ class CommentListing(Listing):
 
 
 def listing_of(storage: str, discussion: ObjectId, *, order: str, max_depth: int | None) -> CommentListing:
-    """Every comment of the discussion, but for those that are deeper than `max_depth`."""
+    """Returns the listing of all comments of a discussion, without those deeper than `max_depth`."""
     bounded = None if max_depth is None or max_depth >= MAX_DEPTH else max_depth
     depths = {"$in": list(range((MAX_DEPTH if bounded is None else bounded) + 1))}
     wanted: Document = {"discussion": discussion}
     if order == CHRONOLOGICAL:
-        # Every depth has a walk of its own, so that one index serves both with and without a bound.
+        # Each depth is an index scan of its own, so that one index serves lists with and without `max_depth`.
         wanted["depth"] = depths
     elif bounded is not None:
         wanted["depth"] = depths
@@ -171,26 +172,26 @@ def listing_of(storage: str, discussion: ObjectId, *, order: str, max_depth: int
 
 
 def replies_of(ref: CommentRef) -> CommentListing:
-    """The direct replies to a comment, by time."""
+    """Returns the listing of the direct replies to a comment, by time."""
     wanted = {"discussion": ref.discussion, "parent": ref.id}
     return CommentListing(wanted, _BY_KEY, named=wanted, storage=ref.storage, discussion=ref.discussion, parent=ref.id)
 
 
 def thread_of(ref: CommentRef, key: str) -> CommentListing:
-    """Every comment below the one with this key, in threaded order."""
+    """Returns the listing of all comments below the comment with this key, in thread order."""
     wanted = {"discussion": ref.discussion, "key": {"$gt": f"{key}/", "$lt": f"{key}0"}}
     return CommentListing(wanted, _BY_KEY, named=wanted, storage=ref.storage, discussion=ref.discussion, below=key)
 
 
-def wanted_of(projection: Projection | None) -> dict[str, int] | None:
-    """The projection as a storage takes it: with what names and orders a comment, without what only a shown one has."""
+def stored_projection(projection: Projection | None) -> dict[str, int] | None:
+    """Returns the projection for stored comments: with the fields of references and orders, without `ref`."""
     if projection is None:
         return None
     return {**{path: 1 for path in projection if path != REF}, **_NAMING}
 
 
-def shown(comment: Document, storage: str, discussion: ObjectId) -> Document:
-    """The comment as everybody beyond the storages sees it: with its own name, and its parent's."""
+def to_public(comment: Document, storage: str, discussion: ObjectId) -> Document:
+    """Changes a stored comment, in place, to the public form: with its reference as `ref`, and its parent's."""
     comment["discussion"] = discussion
     comment[REF] = CommentRef(storage, discussion, comment["_id"])
     if comment.get("parent") is not None:
@@ -198,7 +199,7 @@ def shown(comment: Document, storage: str, discussion: ObjectId) -> Document:
     return comment
 
 
-def stored(comment: Document) -> Document:
-    """A shown comment as it is stored."""
+def to_stored(comment: Document) -> Document:
+    """Returns a public comment with `parent` in its stored form."""
     parent = comment.get("parent")
     return {**comment, "parent": parent.id if isinstance(parent, CommentRef) else parent}

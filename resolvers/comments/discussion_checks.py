@@ -1,4 +1,4 @@
-"""Discussions without a subject, and comments without a discussion: found, and removed."""
+"""Finds and removes discussions without a subject, and comments without a discussion."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _GONE: Document = {"of": None, "by": "", "is_final": True}
 
 
 async def find_stray_discussions(db: Database) -> AsyncIterator[Document]:
-    """Discussions that are seen by nobody, for their subject is gone, and comments of no discussion.
+    """Finds discussions whose subject is gone, and comments whose discussion does not exist.
 
-    What a deletion is about to remove is passed over. Yields {_id: the discussion's, problem, is_stray, …}, with its
-    `subject` where it has had one. One without `is_stray` is damaged, so that nobody can tell.
+    Skips what a deletion in progress removes. Yields {_id: the discussion's, problem, is_stray, …}, with `subject` if
+    the discussion had one. If `is_stray` is missing, the document is damaged, and it is not known whether it is stray.
     """
     found = db[DISCUSSIONS.name].find(OPEN, {"subject": 1, "of": 1})
     async for wrong in wrong_in_batches(found, partial(_stray_in, db)):
@@ -32,7 +32,7 @@ async def find_stray_discussions(db: Database) -> AsyncIterator[Document]:
         ids = await db[name].aggregate([{"$sort": {path: 1}}, {"$group": {"_id": f"${path}"}}])
         async for batch in in_batches(ids):
             for discussion_id in await _without_discussion(db, [row["_id"] for row in batch]):
-                problem = f"there is something of it in {name}, and it is not there"
+                problem = f"{name} has documents of it, but it does not exist"
                 yield {"_id": discussion_id, "problem": problem, "is_stray": True}
 
 
@@ -53,7 +53,7 @@ async def _without_subject(db: Database, discussions: Sequence[Document]) -> lis
     ]
     if not wrong:
         return []
-    # A deletion that has removed the subject closes the discussion next, and then withdraws its intent.
+    # A deletion removes the subject, then closes the discussion, then withdraws its intent.
     deleting = await attachments.being_deleted(db)
     there = await find_by_ids(db, [one["_id"] for one in wrong], {"_id": 1})
     return [one for one in wrong if one["_id"] in there and _key_of(one) not in deleting]
@@ -70,7 +70,7 @@ async def _without_discussion(db: Database, ids: Sequence[ObjectId]) -> list[Obj
 
 
 async def remove_stray(db: Database, wrong: Document) -> None:
-    """Closes a discussion without a subject for good, and removes what is kept of it."""
+    """Closes a discussion without a subject permanently, and removes its comments."""
     fresh: Document = {
         "subject": None,
         "storage": None,

@@ -1,7 +1,7 @@
-"""Taking away the comments of a discussion whose subject is gone.
+"""Removes the comments of a discussion whose subject is gone.
 
-Nothing is ever posted into it again, for its `_id` is given to no other; so what is found of it may go at any time, and
-whoever finds something late takes it away.
+The `_id` of such a discussion is never reused. Therefore, its comments can be removed at any time, and a writer whose
+comment arrives late removes it again.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from portico.resolvers.errors import NotFound
 from .discussions import DISCUSSIONS
 from .posted import COMMENTS_COLLECTION, EMBEDDED_COLLECTION, KEYS_COLLECTION, PAGES_COLLECTION
 
-# Documents that one command takes away. A page has a hundred comments.
+# Documents that one command deletes. A page has up to a hundred comments.
 _BATCHES = {COMMENTS_COLLECTION: 1000, KEYS_COLLECTION: 1000, PAGES_COLLECTION: 20}
 
 
 async def remove_comments(db: Database, discussion: ObjectId) -> None:
-    """Removes all that is kept of a discussion beside itself. May be repeated."""
+    """Removes everything that belongs to a discussion, but not its own document. May be repeated."""
     for name, size in _BATCHES.items():
         here = {"discussion": discussion}
         while found := await db[name].find(here, {"_id": 1}, limit=size).to_list():
@@ -28,9 +28,9 @@ async def remove_comments(db: Database, discussion: ObjectId) -> None:
 
 
 async def require_subject(db: Database, discussion: ObjectId) -> None:
-    """Raises NotFound where the subject of the discussion is gone, and removes what has come too late.
+    """Raises NotFound if the subject of the discussion is gone, after removing comments that arrived too late.
 
-    For a write that finds the discussion changed after it has written.
+    Call this if a write finds, after writing, that the discussion has changed.
     """
     gone = {"_id": discussion, "closed.is_final": True}
     if await db[DISCUSSIONS.name].find_one(gone, {"_id": 1}) is not None:

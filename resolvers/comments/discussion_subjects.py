@@ -1,4 +1,4 @@
-"""What is discussed: whether it is still there, and its discussion, opened on what is there."""
+"""Opens discussions on subjects that exist."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from portico.resolvers.errors import NotFound
 from .discussions import close, open_discussion
 
 
-async def open_on(
+async def open_for_subject(
     db: Database, *, kind: str, key: str, of: ObjectId, storage: str, subject: str, now: datetime
 ) -> Document:
-    """The discussion on a subject that the caller has seen, opened where there is none.
+    """Returns the discussion on a subject that the caller has read. Opens it if there is none.
 
-    A deletion looks for the discussion once the subject is marked or gone, and this looks for the subject once the
-    discussion is there. So one of them sees the other.
+    A deletion first marks or removes the subject, then looks for the discussion. This function first inserts the
+    discussion, then looks for the subject. Therefore, at least one of the two sees the other.
 
     Args:     of: the subject's `_id`.
-    Raises:   NotFound (the subject: it has been deleted, or is about to be).
-    Writes:   discussions; one insert, and one update where the subject went meanwhile.
+    Raises:   NotFound (the subject: it was deleted, or is being deleted).
+    Writes:   discussions; one insert, and one update if the subject was deleted in the meantime.
     """
     opened = await open_discussion(db, kind=kind, key=key, of=of, storage=storage, subject=subject, now=now)
     found = (await attachments.find(db, [(kind, key)])).get((kind, key))

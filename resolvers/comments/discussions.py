@@ -1,23 +1,22 @@
-"""Discussions: the comments on a product, a content node or whatever else has one. The collection, and its reads.
+"""Discussions of objects, e.g. of products and content nodes: the collection, and its reads.
 
 A document:
 
-    _id         ObjectId, derived from the subject: so there is one for each, whoever opens it
-    subject     {kind, key}, what is discussed
-    storage     DOCUMENTS, EMBEDDED or PAGES: how its comments are kept
-    count       how many comments are listed; of EMBEDDED it stands beside the comments
-    under_way   [{id, attempt, by, parent, at}], comments that are being posted (by: 1) or removed (by: -1): see
-                `comment_ledger`
-    opened      {at, by}, by a subject
-    of          the `_id` of what is discussed; older ones have none
-    closed      {of, by, is_final}: the subject with the `_id` `of` is gone, or, unless it `is_final`, about to be
-                deleted by the deletion `by`. Nobody sees the discussion any more
-    closing_at  since when, until what belongs to it is gone, too, or it is seen again
+    _id         ObjectId, derived from the subject, so that each subject has at most one discussion
+    subject     {kind, key} of the object that is discussed
+    storage     DOCUMENTS, EMBEDDED or PAGES
+    count       the number of listed comments; EMBEDDED counts them in its own document
+    under_way   [{id, attempt, by, parent, at}]: comments that are being posted (by: 1) or removed (by: -1); see
+                `ledger`
+    opened      {at, by}; `by` is the subject of a token
+    of          the `_id` of the object that is discussed; missing in older documents
+    closed      {of, by, is_final}: the object with the `_id` `of` is gone, or, if not `is_final`, the deletion `by` is
+                in progress. Nobody sees the discussion any more
+    closing_at  when it was closed; removed once its comments are removed, or it is visible again
 
-A discussion never changes its storage. Once its subject is gone a job takes its comments away, and nothing is left of
-it but the document itself, so that its `_id` is never given to another one: what comes late for the one is not taken
-for the other's. Where a subject comes again with the same key, e.g. a product with the SKU, its discussion has an `_id`
-that is derived from the subject's own.
+A discussion never changes its storage. Once its subject is gone, a job removes its comments. The document itself stays,
+so that its `_id` is never reused, and late writes cannot reach another discussion. If a subject is created again with
+the same key, e.g. a product with the same SKU, the `_id` of its discussion is derived from the subject's `_id`, too.
 
 Source: MongoDB Applied Design Patterns, ch. 6, "Storing Comments".
 """
@@ -46,24 +45,25 @@ DISCUSSIONS = CollectionSpec(
     shard_key={"_id": "hashed"},
 )
 
-# Whoever is still posting finds that their entry is gone, and looks what has become of the discussion.
+# A post in flight finds that its entry is gone, and then checks whether the discussion still exists.
 _EMPTIED: Document = {"count": 0, "under_way": []}
 
 DOCUMENTS, EMBEDDED, PAGES = "DOCUMENTS", "EMBEDDED", "PAGES"
 
 
-# The condition of what is seen.
+# Matches visible discussions.
 OPEN: Document = {"closed": None}
 
 
 def discussion_id(kind: str, key: str) -> ObjectId:
-    """The id of the first discussion on a subject of this key, whether there is one or not."""
+    """Returns the id that the first discussion on a subject with this key has, or would have."""
     return ObjectId(hashlib.blake2b(f"discussion/{kind}/{key}".encode(), digest_size=12).digest())
 
 
 def discussion_ids(kind: str, key: str, of: ObjectId | None) -> list[ObjectId]:
-    """The ids that the discussion on the subject with this `_id` may have. It has the second where the first was that
-    of another subject, which is gone.
+    """Returns the ids that the discussion on the subject with this `_id` can have.
+
+    It has the second id if the first belonged to an earlier subject with the same key.
     """
     first = discussion_id(kind, key)
     return [first] if of is None else [first, discussion_id(kind, f"{key}/{of}")]
@@ -72,7 +72,7 @@ def discussion_ids(kind: str, key: str, of: ObjectId | None) -> list[ObjectId]:
 async def find_by_ids(
     db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
 ) -> dict[ObjectId, Document]:
-    """Discussions, but for those whose subject is gone or about to be."""
+    """Finds discussions, without those whose subject is gone or being deleted."""
     query = {"_id": {"$in": list(ids)}, **OPEN}
     found = await db[DISCUSSIONS.name].find(query, projection, batch_size=len(ids) + 1).to_list()
     return {discussion["_id"]: discussion for discussion in found}
@@ -81,11 +81,12 @@ async def find_by_ids(
 async def open_discussion(
     db: Database, *, kind: str, key: str, storage: str, subject: str, now: datetime, of: ObjectId | None = None
 ) -> Document:
-    """The discussion on a subject, opened where there is none yet. The storage of the first to open it stays.
+    """Returns the discussion on a subject. Opens it if there is none. An existing discussion keeps its storage.
 
-    Args:     kind, key: what is discussed; of: its `_id`. storage: DOCUMENTS, EMBEDDED or PAGES. subject: who opens it.
+    Args:     kind, key: of the object to discuss; of: its `_id`. storage: DOCUMENTS, EMBEDDED or PAGES. subject: of the
+              caller's token.
     Returns:  the discussion.
-    Raises:   NotFound (the subject: it is gone, or about to be).
+    Raises:   NotFound (the subject: it is gone, or being deleted).
     Writes:   discussions; one insert.
     """
     fresh: Document = {
@@ -101,8 +102,8 @@ async def open_discussion(
     async for _ in attempts(steps=2):
         found = await db[DISCUSSIONS.name].find({"_id": {"$in": ids}}).to_list()
         known = {discussion["_id"]: discussion for discussion in found}
-        # What was of another subject with the key is passed over.
-        mine = next((one for one in ids if one not in known or _is_of(known[one], of)), None)
+        # Skips the discussion of an earlier subject with the same key.
+        mine = next((one for one in ids if one not in known or _belongs_to(known[one], of)), None)
         if mine is None or "closed" in known.get(mine, {}):
             raise NotFound(kind, key)
         if mine in known:
@@ -112,10 +113,10 @@ async def open_discussion(
         except DuplicateKeyError:
             continue
         return {"_id": mine, **fresh}
-    raise Conflict("The discussion is being opened by others.")
+    raise Conflict("Other requests are opening the discussion. Send the request again.")
 
 
-def _is_of(discussion: Document, of: ObjectId | None) -> bool:
+def _belongs_to(discussion: Document, of: ObjectId | None) -> bool:
     closed = discussion.get("closed")
     if closed is not None:
         return bool(closed["of"] == of)
@@ -123,7 +124,7 @@ def _is_of(discussion: Document, of: ObjectId | None) -> bool:
 
 
 async def close(db: Database, *, kind: str, key: str, of: ObjectId, by: str, is_final: bool, now: datetime) -> None:
-    """Takes the discussion on a subject out of sight, for good where it `is_final`. May be repeated.
+    """Hides the discussion on a subject, permanently if `is_final`. May be repeated.
 
     Writes:   discussions; one update.
     """
@@ -135,7 +136,7 @@ async def close(db: Database, *, kind: str, key: str, of: ObjectId, by: str, is_
 async def settle_closed(
     db: Database, *, kind: str, key: str, of: ObjectId, by: str, is_gone: bool, now: datetime
 ) -> None:
-    """Closes for good what this deletion has closed, or lets it be seen again. May be repeated."""
+    """Closes the discussion that this deletion has closed permanently, or makes it visible again. May be repeated."""
     mine = {"_id": {"$in": discussion_ids(kind, key, of)}, "closed": {"of": of, "by": by, "is_final": False}}
     gone = {"$set": {"closed.is_final": True, "closing_at": now, **_EMPTIED}}
     there = {"$unset": {"closed": "", "closing_at": ""}}
@@ -143,7 +144,7 @@ async def settle_closed(
 
 
 class DiscussionAttachment:
-    """The discussion about an object of any kind. It never refuses a deletion."""
+    """The discussion on an object of any kind. It never refuses the object's deletion."""
 
     def belongs_to(self, kind: str) -> bool:  # noqa: ARG002 - any kind can be discussed
         return True
@@ -154,7 +155,7 @@ class DiscussionAttachment:
         return True
 
     async def settle(self, db: Database, target: Target, *, by: str, present: ObjectId | None, now: datetime) -> None:
-        """Leaves the discussion to its own job where the object is gone and its `_id` is not known."""
+        """Makes the close permanent, or undoes it. Leaves it to a job if the `_id` is not known."""
         of = target.of or present
         if of is not None:
             is_gone = of != present

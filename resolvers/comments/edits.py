@@ -1,6 +1,4 @@
-"""Writes to discussions: what a comment must be like, and what a repeated call finds. How it is written is the
-storage's business (`comment_storage`).
-"""
+"""Writes to discussions: checks the input, and finds the results of repeated calls. `storage` does the writes."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
 
-from .comments import MAX_DEPTH, CommentRef, shown
+from .comments import MAX_DEPTH, CommentRef, to_public
 from .rules import require_comment_text
 from .storage import Draft, Storage
 from .storages import STORAGES
@@ -30,11 +28,11 @@ async def post_comment(
 ) -> Document:
     """Posts a comment, as a reply or as the first of a thread.
 
-    Args:     discussion: `_id` and `storage` of one. author: {id, name}.
+    Args:     discussion: with `_id` and `storage`. author: {id, name}.
     Returns:  the comment.
-    Raises:   InvalidInput (the text, or a reply that is too deep), DiscussionFull, NotFound (the parent is deleted, or
-              was never there).
-    Writes:   as the storage does: see `comment_ledger` and `comment_embedded`.
+    Raises:   InvalidInput (the text, or the depth), DiscussionFull, NotFound (the parent: it is deleted, or never
+              existed).
+    Writes:   depends on the storage: see `ledger` and `by_discussion`.
     """
     storage = STORAGES[discussion["storage"]]
     wanted = require_comment_text(text)
@@ -43,7 +41,7 @@ async def post_comment(
         try:
             parent = await _parent(db, storage, discussion["_id"], parent_slug)
         except NotFound:
-            # Of what an earlier call with this id has posted, the parent may have gone since.
+            # If an earlier call with this id posted the comment, the parent may have been deleted since.
             if not await _is_posted(db, storage, discussion["_id"], operation_id):
                 raise
     draft = Draft(
@@ -58,7 +56,7 @@ async def post_comment(
 
 
 async def _is_posted(db: Database, storage: Storage, discussion: ObjectId, operation_id: str) -> bool:
-    """Whether an earlier call with this id has posted the comment, and it is there."""
+    """Returns whether an earlier call with this id has posted the comment, and it still exists."""
     if not idempotency.is_repeatable(operation_id):
         return False
     posted = await storage.find_posted_ids(db, discussion, [operation_id])
@@ -69,18 +67,18 @@ async def _is_posted(db: Database, storage: Storage, discussion: ObjectId, opera
 async def _parent(db: Database, storage: Storage, discussion: ObjectId, slug: str) -> Document:
     parent = (await storage.find_by_slug(db, [(discussion, slug)])).get((discussion, slug))
     if parent is None or parent["deleted"]:
-        raise NotFound("Comment", message="There is no comment to reply to.")
+        raise NotFound("Comment", message="The parent was deleted, or never existed.")
     if parent["depth"] >= MAX_DEPTH:
-        raise InvalidInput(f"A reply is at most {MAX_DEPTH} levels deep.", "parent_slug")
+        raise InvalidInput(f"The comment has the largest depth, {MAX_DEPTH}. You cannot reply to it.", "parent_slug")
     return parent
 
 
 async def edit_comment(db: Database, *, comment: Document, text: str, now: datetime, operation_id: str) -> Document:
-    """Gives a comment another text.
+    """Changes the text of a comment.
 
-    Args:     comment: as it is shown.
+    Args:     comment: in its public form.
     Returns:  the comment.
-    Raises:   InvalidInput (the text, or an embedded discussion without room for it), NotFound (it is deleted).
+    Raises:   InvalidInput (the text, or the embedded discussion has no room for it), NotFound (it is deleted).
     Writes:   one guarded update.
     """
     storage = STORAGES[comment["ref"].storage]
@@ -88,12 +86,12 @@ async def edit_comment(db: Database, *, comment: Document, text: str, now: datet
 
 
 async def delete_comment(db: Database, *, comment: Document, now: datetime, operation_id: str) -> Document:
-    """Deletes a comment: it goes, or stays without its text for the sake of its replies.
+    """Deletes a comment: removes it, or, if it has replies, only its text.
 
-    Args:     comment: as it is shown, whole.
+    Args:     comment: in its public form, with all fields.
     Returns:  the comment as it was, without its text.
-    Raises:   NotFound (it was deleted before this operation set out to delete it).
-    Writes:   as the storage does: see `comment_ledger` and `comment_embedded`.
+    Raises:   NotFound (it was deleted before this operation began to delete it).
+    Writes:   depends on the storage: see `ledger` and `by_discussion`.
     """
     ref: CommentRef = comment["ref"]
     earlier = (await idempotency.notes(db, operation_id)).get("deleting")
@@ -104,24 +102,24 @@ async def delete_comment(db: Database, *, comment: Document, now: datetime, oper
     try:
         return await STORAGES[ref.storage].delete(db, comment, now=now)
     except NotFound as error:
-        # An earlier call with this id has deleted it, or was stopped right before and somebody else has.
+        # Either an earlier call with this id deleted it, or that call was stopped, and another operation deleted it.
         if earlier is None or error.kind != "Comment":
             raise
         return _as_deleted(earlier, ref)
 
 
 async def find_deleted(db: Database, ref: CommentRef, operation_id: str) -> Document | None:
-    """The comment that an earlier call with this id has set out to delete, as it was without its text, or None.
+    """Returns the comment that an earlier call with this id began to delete, as it was, without its text; or None.
 
-    The caller has found that the comment is gone. Whether that call or another deleted it is not known: a call notes
-    the deletion before it, and may have been stopped between the two. The answer is the same, for the comment is gone.
+    Call this if the comment is gone. It is not known whether that call or another one deleted it: a call notes the
+    deletion before it deletes, and may have been stopped between the two. The answer is the same in both cases.
     """
     noted = (await idempotency.notes(db, operation_id)).get("deleting")
     return None if noted is None else _as_deleted(noted, ref)
 
 
 def _as_deleted(noted: Document, ref: CommentRef) -> Document:
-    return shown({**noted, "_id": ref.id, "deleted": True, "text": ""}, ref.storage, ref.discussion)
+    return to_public({**noted, "_id": ref.id, "deleted": True, "text": ""}, ref.storage, ref.discussion)
 
 
 def _as_noted(comment: Document) -> Document:

@@ -1,4 +1,4 @@
-"""Reads of comments that stand in one document: the server takes the page out of it, and only the page travels."""
+"""Reads of embedded comments: the server selects the page within the document, and sends only the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Collection, Database, Document, Projection
 from portico.resolvers.paging import Key, Page
 
-from .comments import END, CommentListing, shown, wanted_of
+from .comments import END, CommentListing, stored_projection, to_public
 from .discussions import EMBEDDED
 from .posted import EMBEDDED_COLLECTION
 
@@ -18,7 +18,7 @@ _LISTED: Document = {"$eq": [{"$ifNull": ["$$this.gone", None]}, None]}
 
 
 class EmbeddedPage(Page):
-    """A page out of a document, which knows without a further command whether something stands before it."""
+    """A page of an embedded discussion. It knows without another command whether it has a previous page."""
 
     __slots__ = ("has_some_before",)
 
@@ -41,35 +41,35 @@ class EmbeddedPage(Page):
 async def find_comments(
     db: Database, conditions: Mapping[ObjectId, Document], projection: Projection | None
 ) -> list[Document]:
-    """Of each discussion the comments for which its condition holds, as they stand in the array."""
-    rows = [{"$cond": [{"$eq": ["$_id", key]}, _filtered([condition]), []]} for key, condition in conditions.items()]
+    """Finds the comments of each discussion that match its condition, in the order of the array."""
+    rows = [{"$cond": [{"$eq": ["$_id", key]}, _filter([condition]), []]} for key, condition in conditions.items()]
     stages: list[Document] = [
         {"$match": {"_id": {"$in": list(conditions)}}},
         {"$project": {"rows": {"$concatArrays": rows}}},
         {"$unwind": "$rows"},
         {"$replaceWith": {"document": "$rows", "discussion": "$_id"}},
-        *_narrowed(projection),
+        *_projection_stages(projection),
     ]
     found = await (await db[EMBEDDED_COLLECTION].aggregate(stages)).to_list()
-    comments = [shown(row["document"], EMBEDDED, row["discussion"]) for row in found]
+    comments = [to_public(row["document"], EMBEDDED, row["discussion"]) for row in found]
     await _count_replies(db, comments, projection)
     return comments
 
 
-async def chain_of(db: Database, discussion: ObjectId, key: str) -> list[Document]:
-    """The comment with this key, and those above it, from the top, each with its count of replies."""
+async def find_chain(db: Database, discussion: ObjectId, key: str) -> list[Document]:
+    """Finds the comment with this key and its ancestors, from the top, each with its reply count."""
     parts = key.split("/")
     keys = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
     found = await find_comments(db, {discussion: {"$in": ["$$this.key", keys]}}, None)
     return sorted(found, key=lambda comment: str(comment["key"]))
 
 
-def _filtered(conditions: Sequence[Document], source: str = "$comments") -> Document:
+def _filter(conditions: Sequence[Document], source: str = "$comments") -> Document:
     return {"$filter": {"input": source, "cond": {"$and": [*conditions, _LISTED]}}}
 
 
-def _narrowed(projection: Projection | None) -> list[Document]:
-    wanted = wanted_of(projection)
+def _projection_stages(projection: Projection | None) -> list[Document]:
+    wanted = stored_projection(projection)
     if wanted is None:
         return []
     paths = {f"document.{path}": 1 for path in wanted if path not in {"discussion", "replies"}}
@@ -77,7 +77,7 @@ def _narrowed(projection: Projection | None) -> list[Document]:
 
 
 async def _count_replies(db: Database, comments: Sequence[Document], projection: Projection | None) -> None:
-    """Puts in how many replies each comment has, where that is wanted: by one more command."""
+    """Adds the reply counts to the comments, by one more command, if the projection asks for them."""
     if not comments or (projection is not None and "replies" not in projection):
         return
     here = {"_id": {"$in": list({comment["discussion"] for comment in comments})}}
@@ -96,19 +96,19 @@ async def find_embedded_pages(
     after: Key | None,
     projection: Projection | None,
 ) -> list[Page]:
-    """A page of each listing, by one command: each document is read once, however many pages come out of it."""
+    """Finds a page of each listing, by one command. Each document is read once, even for several pages."""
     collection = db[EMBEDDED_COLLECTION]
     numbers: dict[Any, list[int]] = {}
     for number, listing in enumerate(listings):
         numbers.setdefault(listing.discussion, []).append(number)
     parts = [_part([(number, listings[number]) for number in some], first + 1, after) for some in numbers.values()]
     unions = [{"$unionWith": {"coll": EMBEDDED_COLLECTION, "pipeline": part}} for part in parts[1:]]
-    stages = [*parts[0], *unions, *_narrowed(projection)]
+    stages = [*parts[0], *unions, *_projection_stages(projection)]
     rows: list[list[Document]] = [[] for _ in listings]
     before = [False] * len(listings)
     for row in await (await collection.aggregate(stages)).to_list():
         if "document" in row:
-            rows[row["part"]].append(shown(row["document"], EMBEDDED, row["discussion"]))
+            rows[row["part"]].append(to_public(row["document"], EMBEDDED, row["discussion"]))
         else:
             before[row["part"]] = True
     await _count_replies(db, [comment for some in rows for comment in some[:first]], projection)
@@ -119,13 +119,13 @@ async def find_embedded_pages(
 
 
 def _part(listings: Sequence[tuple[int, CommentListing]], limit: int, after: Key | None) -> list[Document]:
-    """The rows of these listings, all of one discussion, each with the number of its listing."""
+    """Returns the pipeline for listings of one discussion. Each row has the number of its listing."""
     stages: list[Document] = [{"$match": {"_id": listings[0][1].discussion}}]
     source = "$comments"
     parents = [listing.parent for _, listing in listings]
     if None not in parents:
-        # The whole array is gone through once, and then only what is below any of these.
-        stages.append({"$project": {"below": _filtered([{"$in": ["$$this.parent", parents]}])}})
+        # Scans the whole array once. The lists then scan only the replies to these parents.
+        stages.append({"$project": {"below": _filter([{"$in": ["$$this.parent", parents]}])}})
         source = "$below"
     pages = [_rows(number, listing, limit, after, source) for number, listing in listings]
     return [
@@ -139,18 +139,18 @@ def _part(listings: Sequence[tuple[int, CommentListing]], limit: int, after: Key
 def _rows(number: int, listing: CommentListing, limit: int, after: Key | None, source: str) -> Document:
     conditions = _conditions(listing)
     behind = conditions if after is None else [*conditions, _behind(listing, after)]
-    some, row, order = _filtered(behind, source), "$$this", {"key": 1}
+    some, row, order = _filter(behind, source), "$$this", {"key": 1}
     if not listing.is_threaded:
         beside = {"posted": "$$this.posted", "slug": "$$this.slug", "comment": "$$this"}
         some, row, order = {"$map": {"input": some, "in": beside}}, "$$this.comment", {"posted": 1, "slug": 1}
-    # Documents are compared field by field, and these begin with what they are ordered by. To find the smallest and put
-    # those in order takes a third of the time that it takes to put them all in order.
+    # MongoDB compares documents field by field, and the sort fields come first in these. Selecting the smallest and
+    # sorting only those takes a third of the time of sorting all.
     smallest = {"$minN": {"n": limit, "input": some}}
     rows = {"$sortArray": {"input": smallest, "sortBy": order}}
     page = {"$map": {"input": rows, "in": {"part": {"$literal": number}, "document": row}}}
     if after is None:
         return page
-    at_or_before = _filtered([*conditions, {"$not": [_behind(listing, after)]}], source)
+    at_or_before = _filter([*conditions, {"$not": [_behind(listing, after)]}], source)
     note = [{"part": {"$literal": number}, "before": True}]
     return {"$concatArrays": [page, {"$cond": [{"$eq": [at_or_before, []]}, [], note]}]}
 
@@ -168,7 +168,7 @@ def _conditions(listing: CommentListing) -> list[Document]:
 
 
 def _behind(listing: CommentListing, after: Key) -> Document:
-    # What a caller has sent is a literal: a text that begins with `$` would be read as a path.
+    # Values from callers are literals, because MongoDB would read a string that begins with `$` as a path.
     if listing.is_threaded:
         return {"$gt": ["$$this.key", {"$literal": after[0]}]}
     posted, slug = after[0], {"$literal": after[1]}

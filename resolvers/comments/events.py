@@ -1,4 +1,4 @@
-"""Everything that clients are told of as it happens."""
+"""The events of comments that subscriptions deliver."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from . import posted
 
 
 def comments_of(discussion: ObjectId) -> Hashable:
-    """The topic of a discussion's comments. The key of an event is the comment's name, a `CommentRef`."""
+    """Returns the topic of a discussion's comments. The key of an event is the comment's `CommentRef`."""
     return "comments", discussion
 
 
 def _posted(change: Document) -> Iterator[Event]:
-    ref = posted.posted_in(change)
+    ref = posted.posted_ref(change)
     yield Event(comments_of(ref.discussion), ref)
 
 

@@ -1,4 +1,4 @@
-"""Comments that come in files: each in its discussion, below its parent, with its own time; safe to repeat."""
+"""Imports of comments: each into its discussion, below its parent, with its own time. May be repeated."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from portico.resolvers.text import MAX_AUTHOR, require_text
 from portico.resolvers.writes import idempotency
 
 from .comments import MAX_DEPTH, CommentRef
-from .discussion_subjects import open_on
+from .discussion_subjects import open_for_subject
 from .discussions import DOCUMENTS
 from .edits import edit_comment
 from .rules import require_comment_text
 from .storage import Draft
 from .storages import STORAGES, find_comments
 
-# Comments that are posted at once: all of them are counted in one document.
+# Comments that are posted in parallel. They all update the counter of one document.
 _AT_ONCE = 16
 _WHO = "import"
-# Clocks differ by so much. A comment of the future would stand behind all that are posted until then.
+# The tolerated clock difference. A comment from the future would sort after all comments posted until then.
 _CLOCKS_DIFFER = timedelta(minutes=5)
 
 
@@ -36,7 +36,7 @@ _CLOCKS_DIFFER = timedelta(minutes=5)
 class CommentRecord:
     """A comment as an import describes it.
 
-    `subject` is the path of a content node, or the SKU of a product; `name` and `parent` are the file's own ids.
+    `subject` is the path of a content node, or the SKU of a product. `name` and `parent` are ids of the file.
     """
 
     subject: str
@@ -53,13 +53,13 @@ class CommentRecord:
         return f"{self.subject}\n{self.name}"
 
 
-async def put_comments(db: Database, records: Sequence[CommentRecord], *, now: datetime) -> list[Outcome]:
-    """Posts the comments that are not there yet, and gives the others the text of their record.
+async def import_comments(db: Database, records: Sequence[CommentRecord], *, now: datetime) -> list[Outcome]:
+    """Posts the comments that do not exist yet, and updates the texts of the others.
 
-    A discussion is opened where there is none, with the storage of the first record. A reply to what is not there
-    (yet) is `waiting`.
+    If there is no discussion, opens one with the storage of the first record. A reply whose parent does not exist (yet)
+    is `waiting`.
 
-    Returns:  what became of each record.
+    Returns:  the outcome of each record.
     Writes:   as `post_comment` and `edit_comment`.
     """
     work = _Work(db, now)
@@ -67,12 +67,12 @@ async def put_comments(db: Database, records: Sequence[CommentRecord], *, now: d
     outcomes: dict[int, Outcome] = {}
     left = dict(enumerate(records))
     while left:
-        # Parents first; siblings side by side.
+        # Parents first; siblings in parallel.
         names = {record.key for record in left.values()}
         ready = [number for number, record in left.items() if _parent_key(record) not in names] or list(left)
         for start in range(0, len(ready), _AT_ONCE):
             some = ready[start : start + _AT_ONCE]
-            found = await asyncio.gather(*(work.put(left[number]) for number in some))
+            found = await asyncio.gather(*(work.import_one(left[number]) for number in some))
             outcomes |= dict(zip(some, found, strict=True))
         for number in ready:
             del left[number]
@@ -87,11 +87,11 @@ def _require_parent(parent: Document | None, *, is_gone: bool) -> None:
     if is_gone or (parent is not None and parent["deleted"]):
         raise InvalidInput("the comment that it replies to was deleted", "parent")
     if parent is not None and parent["depth"] >= MAX_DEPTH:
-        raise InvalidInput(f"a reply is at most {MAX_DEPTH} levels deep", "parent")
+        raise InvalidInput(f"it has the largest depth, {MAX_DEPTH}, and cannot have replies", "parent")
 
 
 class _Work:
-    """What is known while some records are stored: their discussions, and their comments by the records' keys."""
+    """An import of some records, with their discussions, and the existing comments by the records' keys."""
 
     def __init__(self, db: Database, now: datetime) -> None:
         self._db = db
@@ -114,10 +114,10 @@ class _Work:
                     keys[self._ref(record.subject, name)] = f"{record.subject}\n{name}"
         found = await find_comments(self._db, list(keys)) if keys else {}
         self._comments = {keys[ref]: comment for ref, comment in found.items()}
-        await self._find_gone({ref: key for ref, key in keys.items() if ref not in found})
+        await self._find_removed({ref: key for ref, key in keys.items() if ref not in found})
 
     async def _find_ids(self, records: Sequence[CommentRecord]) -> None:
-        """Finds out which comments stand for these records and their parents: a retry may have posted them."""
+        """Finds the `_id` of the comments of these records and their parents, posted already or not."""
         operation_ids: dict[tuple[str, ObjectId], set[str]] = {}
         for record in records:
             discussion = self._discussions[record.subject]
@@ -128,29 +128,29 @@ class _Work:
         for (storage, key), some in operation_ids.items():
             self._ids |= await STORAGES[storage].find_posted_ids(self._db, key, list(some))
 
-    async def _find_gone(self, keys: Mapping[CommentRef, str]) -> None:
-        """Notes which of these were imported before, and removed since."""
+    async def _find_removed(self, keys: Mapping[CommentRef, str]) -> None:
+        """Notes which of these comments were imported before and have been removed since."""
         missing: dict[tuple[str, ObjectId], dict[ObjectId, str]] = {}
         for ref, key in keys.items():
             missing.setdefault((ref.storage, ref.discussion), {})[ref.id] = key
         for (storage, discussion), names in missing.items():
-            gone = await STORAGES[storage].find_gone(self._db, discussion, list(names))
+            gone = await STORAGES[storage].find_removed(self._db, discussion, list(names))
             self._gone |= {names[comment_id] for comment_id in gone}
 
     async def _discussion(self, record: CommentRecord) -> Document | None:
-        """The discussion of the record's subject; None where there is no such subject."""
+        """Returns the discussion of the record's subject, or None if there is no such subject."""
         subject = await attachments.find_named(self._db, record.subject)
         if subject is None or subject.of is None:
             return None
         kind, key, of = subject.kind, subject.key, subject.of
         with contextlib.suppress(NotFound):
-            return await open_on(
+            return await open_for_subject(
                 self._db, kind=kind, key=key, of=of, storage=record.storage, subject=_WHO, now=self._now
             )
         return None
 
     def _operation(self, subject: str, name: str) -> str:
-        """The same for the same record, so that it is posted once however often the file is imported."""
+        """Returns the operation id of a record: always the same, so that repeated imports post it only once."""
         discussion = self._discussions[subject]
         assert discussion is not None
         return f"k-import.{discussion['_id']}.{name}"
@@ -160,16 +160,16 @@ class _Work:
         assert discussion is not None
         return CommentRef(discussion["storage"], discussion["_id"], self._ids[self._operation(subject, name)])
 
-    async def put(self, record: CommentRecord) -> Outcome:
-        return await outcome_of(self._put(record))
+    async def import_one(self, record: CommentRecord) -> Outcome:
+        return await outcome_of(self._import(record))
 
-    async def _put(self, record: CommentRecord) -> Outcome:
+    async def _import(self, record: CommentRecord) -> Outcome:
         text = require_comment_text(record.text)
         author = require_text(record.author, "author", longest=MAX_AUTHOR)
         self._require_past(record)
         discussion = self._discussions[record.subject]
         if discussion is None:
-            raise NotFound("Subject", message=f"there is nothing at {record.subject!r} to discuss")
+            raise NotFound("Subject", message=f"there is no product or content node {record.subject!r}")
         known = self._comments.get(record.key)
         if known is not None:
             return await self._change(known, text)

@@ -1,6 +1,4 @@
-"""Finishes or undoes what a crash has left of posting and removing comments, and of splitting pages; and takes away
-the comments of what was deleted.
-"""
+"""Jobs: finish or undo posts, removals and splits after a crash, and remove the comments of deleted subjects."""
 
 from __future__ import annotations
 
@@ -17,14 +15,14 @@ from .discussion_removal import remove_comments
 from .discussions import DISCUSSIONS, settle_closed
 from .storages import STORAGES
 
-# What is under way takes milliseconds. Nobody waits for what is left behind, so a slow call is given time.
+# Writes take milliseconds. Nobody waits for the remains of a crash, so slow calls get much more time.
 STALE_AFTER = timedelta(seconds=30)
 
 
 async def finish_removals(db: Database, *, now: datetime) -> int:
-    """Takes the comments of every discussion away whose subject went more than 30 seconds ago. Returns how many.
+    """Removes the comments of discussions whose subject was deleted more than 30 seconds ago. Returns how many.
 
-    Where it is not known yet what has become of the subject, that is settled first.
+    If it is not known whether the subject was deleted, finds that out first.
     """
 
     async def finish(discussion: Document) -> int:
@@ -43,13 +41,13 @@ async def _settle_closed(db: Database, discussion: Document, now: datetime) -> N
     of, by = discussion["closed"]["of"], discussion["closed"]["by"]
     found = (await attachments.find(db, [(kind, key)])).get((kind, key))
     is_gone = found is None or found["_id"] != of
-    # What is still marked may go yet: a job takes the mark off first.
+    # While the subject is marked by this deletion, it may still go. Another job clears the mark first.
     if found is None or is_gone or found.get("deleting", {}).get("id") != by:
         await settle_closed(db, kind=kind, key=key, of=of, by=by, is_gone=is_gone, now=now)
 
 
 async def finish_comments(db: Database, *, now: datetime) -> int:
-    """Settles every post and removal that was begun more than 30 seconds ago. Returns how many."""
+    """Finishes or undoes every post and removal that began more than 30 seconds ago. Returns how many."""
     before = now - STALE_AFTER
 
     async def settle(discussion: Document) -> int:
@@ -58,7 +56,7 @@ async def finish_comments(db: Database, *, now: datetime) -> int:
         async def settle_entry(entry: Document) -> int:
             if entry["at"] > before:
                 return 0
-            # Its subject may go meanwhile, and all with it.
+            # The subject may be deleted in the meantime, with its comments.
             with contextlib.suppress(NotFound):
                 await storage.settle(db, discussion, entry, now=now)
             return 1
@@ -69,7 +67,7 @@ async def finish_comments(db: Database, *, now: datetime) -> int:
 
 
 async def finish_splits(db: Database, *, now: datetime) -> int:
-    """Carries out every split that was begun more than 30 seconds ago. Returns how many."""
+    """Finishes every split that began more than 30 seconds ago. Returns how many."""
 
     async def finish(bucket: Document) -> int:
         await finish_split(db, bucket)

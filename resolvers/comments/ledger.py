@@ -1,32 +1,44 @@
-"""Posting and removing comments that are written one by one, so that every count is right whatever crashes.
+"""Posts and removes comments that are stored one by one, so that all counts are correct after any crash.
 
-A comment is counted in two documents beside its own: in its parent (`replies`) and in its discussion (`count`). Each of
-them lists what is under way, before it happens:
+A comment is counted in two other documents: in its parent (`replies`) and in its discussion (`count`). Both list the
+writes in flight, before these begin:
 
     discussion.under_way   [{id, attempt, by, parent, at}]
     parent.coming          [{attempt, by}]
 
-A reply is **posted** so:
+To **post** a reply:
 
-1. the discussion lists it
-2. the parent lists it, unless it is deleted; what has something coming is not removed
-3. the comment is inserted, with the attempt in it: now everybody sees it
-4. the parent takes it off its list and counts it, in one update
-5. the discussion takes it off its list and counts it, in one update
+1. Add an entry to the discussion.
+2. Add an entry to the parent, unless it is deleted. A comment with entries is not removed.
+3. Insert the comment, with the attempt in it. From now on, it is visible.
+4. Remove the entry from the parent, and count the reply, in one update.
+5. Remove the entry from the discussion, and count the comment, in one update.
 
-An attempt is listed once, by the process that has made it up, and taken off once, by whoever comes first. Several
-processes may attempt the same post, where a call is repeated; the comment has one `_id` and names one attempt, and only
-that one is counted. So whoever finds an old entry looks at the comment: if it names the attempt the steps 4 and 5 are
-repeated; if it does not they are taken without counting. If there is no comment, its `_id` is taken first by something
-that is none (a **fence**), so that a process which has slept all the while cannot insert it any more. A retry of the
-operation then posts a comment with the next `_id` (`comment_storage.posted_id`).
+Proof that each comment is counted once:
 
-A comment is **removed** in the same way, with `by` -1: listed in the discussion; marked `removing` with the attempt,
-where it is deleted and nothing stands below or is coming; listed in the parent; then marked `gone`. Whoever finds an
-old entry of a comment that is marked and not gone takes the mark off first, and so keeps the other from going on. A
-parent that is deleted, and has lost its last reply, is removed before the entry is taken off the discussion's list.
+1. Only the process that creates an attempt adds its entries. The process that removes an entry counts in the same
+   update. Other processes then find no entry to count.
+2. If a call is repeated, several processes may attempt the same post. The comment has one `_id` and names one attempt.
+   Only that attempt is counted.
+3. A process that finds a stale entry reads the comment. If the comment names the attempt, the process repeats steps 4
+   and 5. If the comment names another attempt, the process does steps 4 and 5 without counting.
+4. If there is no comment, the process first inserts a tombstone with its `_id`, or adds the `_id` to the page's list
+   (a **fence**). A process that resumes later can no longer insert the comment. A retry of the operation posts a
+   comment with the next `_id` (`storage.posted_id`).
 
-The discussion's list is the first to be written and the last to be cleared. So it is all that the job has to look at.
+To **remove** a comment:
+
+1. Add an entry with `by` -1 to the discussion.
+2. Mark the comment as deleted. If it has no replies and no entries, also mark it `removing` with the attempt.
+3. Add an entry to the parent.
+4. Mark the comment `gone`.
+5. Remove the entry from the parent, and count. If the parent is deleted and has lost its last reply, remove the parent.
+6. Remove the entry from the discussion, and count.
+
+A process that finds a stale entry of a comment that is marked `removing` but not `gone` clears the mark first. This
+stops the process that set the mark.
+
+The discussion's entry is added first and removed last. Therefore, the job only has to read the discussions.
 """
 
 from __future__ import annotations
@@ -47,55 +59,67 @@ from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts, pause
 
-from .comments import named, shown, stored
+from .comments import to_public, to_stored, with_slug
 from .discussion_removal import require_subject
 from .discussions import DISCUSSIONS, OPEN, find_by_ids
 from .storage import CONTESTED, MARKS_KEPT, Draft, posted_id
 
-# Somebody fences an attempt only where its process was too slow for a job.
+# An attempt is fenced only if its process was so slow that a job took it for stale.
 _POSTING_ATTEMPTS, _POSTING_PAUSE = 5, 0.05
 _CHILDLESS: Document = {"replies": 0, "coming.0": {"$exists": False}, "removing": None, "gone": None}
 
 
 class SlugPartTaken(Exception):
-    """Another comment has the slug. One with another part can be put."""
+    """Another comment has the slug. Try again with another part."""
 
 
 def is_childless(comment: Mapping[str, Any]) -> bool:
-    """Whether nothing stands below, is coming there, or is about to remove it."""
+    """Returns whether a comment has no replies, no entries of replies in flight, and is not being removed."""
     return comment["replies"] == 0 and not any(comment.get(name) for name in ("coming", "removing", "gone"))
 
 
 class LedgerStorage(ABC):
-    """What the storages with one write a comment share. They differ in how a comment is found and changed."""
+    """The shared part of the storages that write comments one by one. They differ in how they find and change one."""
 
     name: str
 
     @abstractmethod
-    async def raw(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> dict[ObjectId, Document]:
-        """The comments whole, as they are stored, also those that are gone."""
+    async def find_stored(
+        self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]
+    ) -> dict[ObjectId, Document]:
+        """Finds comments in their stored form, with all fields, including removed ones."""
 
     @abstractmethod
     async def change(self, db: Database, comment: Document, guard: Document, update: Document) -> Document | None:
-        """One guarded update of a comment, by its `discussion`, `_id` and `key`. Returns it as it is then."""
+        """Makes one guarded update of a comment, found by `discussion`, `_id` and `key`.
+
+        Returns the comment after the update, or None if it does not match the guard.
+        """
 
     @abstractmethod
-    async def put(self, db: Database, comment: Document, *, now: datetime) -> Document | None:
-        """Makes a comment visible, by one insert or update. Returns it as it stands then; None where one with its _id
-        has been put already, or never can be. Raises SlugPartTaken.
+    async def insert(self, db: Database, comment: Document, *, now: datetime) -> Document | None:
+        """Makes a comment visible, by one insert or update. Returns it as stored.
+
+        Returns None if a comment with its `_id` exists already, or is fenced. Raises SlugPartTaken.
         """
 
     @abstractmethod
     async def fence(self, db: Database, discussion: ObjectId, comment_id: ObjectId, *, now: datetime) -> bool:
-        """Keeps a comment that is not there from ever coming. False where it is there."""
+        """Fences a comment that does not exist: a tombstone takes its `_id`, so that no process can insert it any more.
+
+        Returns False if the comment exists. May be repeated.
+        """
 
     @abstractmethod
     async def find_fenced(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
-        """Which of these comments can never come."""
+        """Returns the ids that are fenced."""
 
     @abstractmethod
-    async def hide(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
-        """Takes a comment that this attempt is removing out of every list. May be repeated. False where it is not."""
+    async def mark_removed(self, db: Database, comment: Document, attempt: str, *, now: datetime) -> bool:
+        """Marks a comment that this attempt is removing as gone, and takes it out of all lists. May be repeated.
+
+        Returns False if this attempt is not removing it.
+        """
 
     async def is_fenced(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> bool:
         return bool(await self.find_fenced(db, discussion, [comment_id]))
@@ -114,8 +138,8 @@ class LedgerStorage(ABC):
                 break
         return found
 
-    async def find_gone(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
-        return {key for key, comment in (await self.raw(db, discussion, ids)).items() if "gone" in comment}
+    async def find_removed(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
+        return {key for key, comment in (await self.find_stored(db, discussion, ids)).items() if "gone" in comment}
 
     async def count(self, db: Database, discussions: Sequence[ObjectId]) -> Mapping[ObjectId, int]:
         found = await find_by_ids(db, discussions, {"count": 1})
@@ -126,7 +150,7 @@ class LedgerStorage(ABC):
         for number in count():
             comment_id = posted_id(draft.operation_id, number)
             if idempotency.is_repeatable(draft.operation_id):
-                known = await self._posted_before(db, draft.discussion, comment_id)
+                known = await self._find_posted(db, draft.discussion, comment_id)
                 if known is not None:
                     return known
                 if await self.is_fenced(db, draft.discussion, comment_id):
@@ -134,40 +158,45 @@ class LedgerStorage(ABC):
             if tried == _POSTING_ATTEMPTS:
                 break
             tried += 1
-            posted = await self._attempt(db, comment_id, draft)
+            posted = await self._try_post(db, comment_id, draft)
             if posted is not None:
                 return posted
-            # Whoever has fenced it may have stopped half way. Only what is fenced whole is passed over by readers.
+            # The process that fenced it may have stopped halfway. Only a complete fence makes readers skip the `_id`.
             await self.fence(db, draft.discussion, comment_id, now=draft.now)
             await pause(_POSTING_PAUSE)
         raise Conflict(CONTESTED)
 
-    async def _attempt(self, db: Database, comment_id: ObjectId, draft: Draft) -> Document | None:
-        """The comment, put by this call or another one; None where it is fenced."""
+    async def _try_post(self, db: Database, comment_id: ObjectId, draft: Draft) -> Document | None:
+        """Returns the comment, posted by this call or another one, or None if it is fenced."""
         parent = draft.stored_parent
         entry = _entry(comment_id, by=1, parent=None if parent is None else parent["_id"], now=draft.now)
         attempt = entry["attempt"]
-        await _list(db, draft.discussion, entry)
+        await _add_entry(db, draft.discussion, entry)
         listing = {"$push": {"coming": {"attempt": attempt, "by": 1}}}
         if parent is not None and await self.change(db, parent, {"deleted": False}, listing) is None:
-            await self._conclude(db, draft.discussion, entry, parent, is_counted=False, now=draft.now)
+            await self._close_entry(db, draft.discussion, entry, parent, is_counted=False, now=draft.now)
             raise NotFound("Comment", str(draft.parent["ref"]) if draft.parent else None)
         fresh = draft.comment(comment_id) | {"attempt": attempt}
-        comment = await self._put(db, fresh, parent, now=draft.now)
-        await self._conclude(db, draft.discussion, entry, parent, is_counted=comment is not None, now=draft.now)
+        comment = await self._insert_with_free_slug(db, fresh, parent, now=draft.now)
+        await self._close_entry(db, draft.discussion, entry, parent, is_counted=comment is not None, now=draft.now)
         if comment is not None:
-            return shown(comment, self.name, draft.discussion)
-        return await self._posted_before(db, draft.discussion, comment_id)
+            return to_public(comment, self.name, draft.discussion)
+        return await self._find_posted(db, draft.discussion, comment_id)
 
-    async def _put(self, db: Database, fresh: Document, parent: Document | None, *, now: datetime) -> Document | None:
+    async def _insert_with_free_slug(
+        self, db: Database, fresh: Document, parent: Document | None, *, now: datetime
+    ) -> Document | None:
         async for number in attempts(steps=5):
             with contextlib.suppress(SlugPartTaken):
-                return await self.put(db, named(fresh, parent, number), now=now)
+                return await self.insert(db, with_slug(fresh, parent, number), now=now)
         raise Conflict(CONTESTED)
 
-    async def _posted_before(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> Document | None:
-        """What an earlier attempt has posted, counted by now. Raises NotFound where somebody has removed it since."""
-        comment = (await self.raw(db, discussion, [comment_id])).get(comment_id)
+    async def _find_posted(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> Document | None:
+        """Returns the comment that an earlier attempt has posted, after counting it, or None.
+
+        Raises NotFound if the comment was removed since.
+        """
+        comment = (await self.find_stored(db, discussion, [comment_id])).get(comment_id)
         if comment is None:
             return None
         if "gone" in comment:
@@ -178,28 +207,28 @@ class LedgerStorage(ABC):
         for entry in found["under_way"]:
             if entry["id"] == comment_id and entry["by"] > 0:
                 await self.settle(db, found, entry, now=entry["at"])
-        return shown(comment, self.name, discussion)
+        return to_public(comment, self.name, discussion)
 
     async def edit(self, db: Database, comment: Document, *, text: str, now: datetime, operation_id: str) -> Document:
         guard = {"deleted": False, **idempotency.not_applied(operation_id)}
         update: Document = {"$set": {"text": text, "edited": now}}
         update |= idempotency.mark_applied(operation_id)
-        edited = await self.change(db, stored(comment), guard, update)
+        edited = await self.change(db, to_stored(comment), guard, update)
         if edited is None:
             edited = await self._require(db, comment)
             if edited["deleted"] or not idempotency.was_applied(edited, operation_id):
                 raise NotFound("Comment", str(comment["ref"]))
         forgotten = await idempotency.forgettable(db, edited.get("applied", ()), kept=MARKS_KEPT)
         if forgotten:
-            await self.change(db, stored(comment), {}, {"$pull": {"applied": {"$in": forgotten}}})
-        return shown(edited, self.name, comment["discussion"])
+            await self.change(db, to_stored(comment), {}, {"$pull": {"applied": {"$in": forgotten}}})
+        return to_public(edited, self.name, comment["discussion"])
 
     async def delete(self, db: Database, comment: Document, *, now: datetime) -> Document:
-        discussion, cell = comment["discussion"], stored(comment)
+        discussion, cell = comment["discussion"], to_stored(comment)
         entry = _entry(cell["_id"], by=-1, parent=cell["parent"], now=now)
-        before = await _list(db, discussion, entry)
+        before = await _add_entry(db, discussion, entry)
         for other in before["under_way"]:
-            # Whoever has posted it has not counted it yet, and could not once it is gone.
+            # The comment is not counted yet, and cannot be counted after it is removed.
             if other["id"] == cell["_id"] and other["by"] > 0:
                 await self.settle(db, before, other, now=now)
         emptied = {"deleted": True, "text": ""}
@@ -208,15 +237,15 @@ class LedgerStorage(ABC):
         is_deleted = leaf is not None
         if leaf is None:
             is_deleted = await self.change(db, cell, {"deleted": False}, {"$set": emptied}) is not None
-            # Its last reply may have gone meanwhile, and then nobody else removes it.
+            # If its last reply was removed in the meantime, no other process removes this comment.
             leaf = await self._mark_removing(db, cell, entry)
         try:
             if leaf is None:
-                await self._conclude(db, discussion, entry, None, is_counted=False, now=now)
+                await self._close_entry(db, discussion, entry, None, is_counted=False, now=now)
             else:
                 await self._finish_removal(db, leaf, entry, now=now)
         except NotFound:
-            # The discussion has been closed since. A job does the rest if it is opened again.
+            # The discussion was closed in the meantime. If it becomes visible again, a job finishes the removal.
             if not is_deleted:
                 raise
         if not is_deleted:
@@ -227,47 +256,51 @@ class LedgerStorage(ABC):
         return await self.change(db, comment, {"deleted": True, **_CHILDLESS}, {"$set": {"removing": entry["attempt"]}})
 
     async def _finish_removal(self, db: Database, comment: Document, entry: Document, *, now: datetime) -> None:
-        """Removes what is marked `removing` by this attempt, unless somebody has taken the mark off."""
+        """Removes the comment that this attempt has marked `removing`, unless another process has cleared the mark."""
         discussion, attempt = comment["discussion"], entry["attempt"]
-        parent = (await self.raw(db, discussion, [entry["parent"]])).get(entry["parent"]) if entry["parent"] else None
+        parent = (
+            (await self.find_stored(db, discussion, [entry["parent"]])).get(entry["parent"])
+            if entry["parent"]
+            else None
+        )
         if parent is not None:
             await self.change(db, parent, {}, {"$push": {"coming": {"attempt": attempt, "by": -1}}})
-        is_gone = await self.hide(db, comment, attempt, now=now)
-        await self._conclude(db, discussion, entry, parent, is_counted=is_gone, now=now)
+        is_gone = await self.mark_removed(db, comment, attempt, now=now)
+        await self._close_entry(db, discussion, entry, parent, is_counted=is_gone, now=now)
 
-    async def tidy(self, db: Database, comment: Document, *, now: datetime) -> None:
-        """Removes a comment that is deleted and has no replies (any more). May be repeated."""
+    async def remove_if_childless(self, db: Database, comment: Document, *, now: datetime) -> None:
+        """Removes a deleted comment if it has no replies (any more). May be repeated."""
         if not comment["deleted"] or not is_childless(comment):
             return
         entry = _entry(comment["_id"], by=-1, parent=comment["parent"], now=now)
-        await _list(db, comment["discussion"], entry)
+        await _add_entry(db, comment["discussion"], entry)
         if await self._mark_removing(db, comment, entry) is None:
-            await self._conclude(db, comment["discussion"], entry, None, is_counted=False, now=now)
+            await self._close_entry(db, comment["discussion"], entry, None, is_counted=False, now=now)
         else:
             await self._finish_removal(db, comment, entry, now=now)
 
     async def settle(self, db: Database, discussion: Document, entry: Document, *, now: datetime) -> None:
         ids = [entry["id"], *([] if entry["parent"] is None else [entry["parent"]])]
-        found = await self.raw(db, discussion["_id"], ids)
+        found = await self.find_stored(db, discussion["_id"], ids)
         comment, parent = found.get(entry["id"]), found.get(entry["parent"])
         if entry["by"] > 0:
             if comment is None and not await self.fence(db, discussion["_id"], entry["id"], now=now):
-                comment = (await self.raw(db, discussion["_id"], ids)).get(entry["id"])
+                comment = (await self.find_stored(db, discussion["_id"], ids)).get(entry["id"])
             is_counted = comment is not None and comment["attempt"] == entry["attempt"]
-            await self._conclude(db, discussion["_id"], entry, parent, is_counted=is_counted, now=now)
+            await self._close_entry(db, discussion["_id"], entry, parent, is_counted=is_counted, now=now)
             return
         if comment is not None and comment.get("removing") == entry["attempt"]:
             mine = {"removing": entry["attempt"], "gone": None}
             await self.change(db, comment, mine, {"$unset": {"removing": ""}})
-            comment = (await self.raw(db, discussion["_id"], ids)).get(entry["id"])
+            comment = (await self.find_stored(db, discussion["_id"], ids)).get(entry["id"])
         is_gone = comment is not None and comment.get("gone", {}).get("attempt") == entry["attempt"]
         if comment is not None and is_gone:
-            await self.hide(db, comment, entry["attempt"], now=now)
-        await self._conclude(db, discussion["_id"], entry, parent, is_counted=is_gone, now=now)
+            await self.mark_removed(db, comment, entry["attempt"], now=now)
+        await self._close_entry(db, discussion["_id"], entry, parent, is_counted=is_gone, now=now)
         if comment is not None and not is_gone:
-            await self.tidy(db, comment, now=now)
+            await self.remove_if_childless(db, comment, now=now)
 
-    async def _conclude(
+    async def _close_entry(
         self,
         db: Database,
         discussion: ObjectId,
@@ -277,27 +310,27 @@ class LedgerStorage(ABC):
         is_counted: bool,
         now: datetime,
     ) -> None:
-        """Takes the entry off both lists, and counts it with each where it has come about. May be repeated.
+        """Removes the entry from the parent and the discussion, and counts it if `is_counted`. May be repeated.
 
-        Raises NotFound where the subject of the discussion is gone.
+        Raises NotFound if the subject of the discussion is gone.
         """
         attempt, by = entry["attempt"], entry["by"] if is_counted else 0
         if parent is not None:
             taken = {"$pull": {"coming": {"attempt": attempt}}, "$inc": {"replies": by}}
             after = await self.change(db, parent, {"coming.attempt": attempt}, taken)
             if after is None:
-                after = (await self.raw(db, discussion, [parent["_id"]])).get(parent["_id"])
+                after = (await self.find_stored(db, discussion, [parent["_id"]])).get(parent["_id"])
             if after is not None and "gone" not in after:
-                await self.tidy(db, after, now=now)
+                await self.remove_if_childless(db, after, now=now)
         listed = {"_id": discussion, "under_way.attempt": attempt}
         counted = {"$pull": {"under_way": {"attempt": attempt}}, "$inc": {"count": by}}
         if not (await db[DISCUSSIONS.name].update_one(listed, counted)).matched_count:
-            # Somebody else has taken it off; or the subject is gone, and what was put by then belongs to nothing.
+            # Another process has removed the entry; or the subject is gone, and the comment has to be removed.
             await require_subject(db, discussion)
 
     async def _require(self, db: Database, comment: Document) -> Document:
-        """The comment as it is stored now. Raises NotFound where it is gone."""
-        found = (await self.raw(db, comment["discussion"], [comment["_id"]])).get(comment["_id"])
+        """Returns the comment as it is stored now. Raises NotFound if it was removed."""
+        found = (await self.find_stored(db, comment["discussion"], [comment["_id"]])).get(comment["_id"])
         if found is None or "gone" in found:
             raise NotFound("Comment", str(comment["ref"]))
         return found
@@ -307,8 +340,8 @@ def _entry(comment_id: ObjectId, *, by: int, parent: ObjectId | None, now: datet
     return {"id": comment_id, "attempt": uuid4().hex, "by": by, "parent": parent, "at": now}
 
 
-async def _list(db: Database, discussion: ObjectId, entry: Document) -> Document:
-    """Lists what is about to happen. Returns the discussion as it was before."""
+async def _add_entry(db: Database, discussion: ObjectId, entry: Document) -> Document:
+    """Adds an entry to the discussion. Returns the discussion as it was before."""
     before = await db[DISCUSSIONS.name].find_one_and_update(
         {"_id": discussion, **OPEN},
         {"$push": {"under_way": entry}},

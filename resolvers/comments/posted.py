@@ -1,11 +1,11 @@
-"""How a posted comment shows in a change stream: as one insert or one update, which names it.
+"""How a posted comment appears in a change stream: as one insert or one update with its reference.
 
-    DOCUMENTS   an insert into `comments`: of the comment, with its `_id`, `discussion` and `key`
+    DOCUMENTS   an insert into `comments` of a document with `_id`, `discussion` and `key`
     EMBEDDED    an update of `comment_discussions` that sets `newest`, and pushes the comment
     PAGES       an update of `comment_pages` that sets `newest`, and pushes the comment
 
-`newest` is the comment's name as text, see `comments.CommentRef`; no other write sets it. What else is written to these
-collections (a page that is split, an edit, a count) has neither the one nor the other.
+`newest` is the reference of the comment as text, see `comments.CommentRef`. Other writes to these collections (splits,
+edits, counts) neither insert a document with `key` nor set `newest`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from portico.resolvers.documents import Document
 
-from .comments import CommentRef, comment_ref
+from .comments import CommentRef, parse_comment_ref
 from .discussions import DOCUMENTS
 
 COMMENTS_COLLECTION = "comments"
@@ -34,13 +34,13 @@ MATCH: Document = {
         },
     ]
 }
-# What `posted_in` reads of a change.
+# The fields of a change that `posted_ref` reads.
 PATHS = ("operationType", "fullDocument._id", "fullDocument.discussion", _NEWEST)
 
 
-def posted_in(change: Mapping[str, Any]) -> CommentRef:
-    """The comment that was posted by a change that matches."""
+def posted_ref(change: Mapping[str, Any]) -> CommentRef:
+    """Returns the reference of the comment that a matching change has posted."""
     if change["operationType"] == "insert":
         comment = change["fullDocument"]
         return CommentRef(DOCUMENTS, comment["discussion"], comment["_id"])
-    return comment_ref(change["updateDescription"]["updatedFields"]["newest"])
+    return parse_comment_ref(change["updateDescription"]["updatedFields"]["newest"])

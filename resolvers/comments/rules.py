@@ -1,4 +1,4 @@
-"""The texts that a comment may have."""
+"""Rules for the texts of comments."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _LINE_ENDS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 
 
 def require_comment_text(value: str) -> str:
-    """The text with line feeds at the ends of its lines, and without blanks around it.
+    """Returns the text with line feeds as line ends, and without surrounding white space.
 
-    Raises InvalidInput where it is longer than 10,000 characters or 500 lines, or what `require_text` refuses.
+    Raises InvalidInput if it has more than 10,000 characters or 500 lines, or `require_text` refuses it.
     """
     text = require_text(_LINE_ENDS.sub("\n", value), "text", longest=LONGEST)
     if text.count("\n") >= MAX_LINES:
-        raise InvalidInput(f"Text has {text.count(chr(10)) + 1:,} lines; {MAX_LINES} are allowed.", "text")
+        raise InvalidInput(f"The text has {text.count(chr(10)) + 1:,} lines; up to {MAX_LINES} are allowed.", "text")
     return text

@@ -1,4 +1,4 @@
-"""What each storage of comments can do. There are three; everything else works on any of them by these operations."""
+"""The operations that all three comment storages have. All other code uses only these."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.paging import Key, Page
 from portico.resolvers.writes import idempotency
 
-from .comments import CommentListing, CommentRef, new_comment, stored
+from .comments import CommentListing, CommentRef, new_comment, to_stored
 
-# A slug, and the discussion that it is in.
+# A discussion, and a slug within it.
 Slug = tuple[ObjectId, str]
-# Of its repeatable edits a comment keeps the marks of so many at least. It may share its document with many others.
+# A comment keeps the marks of at least this many repeatable edits. It may share its document with many others.
 MARKS_KEPT = 8
-# What a caller is told where bounded retries have not been enough.
-CONTESTED = "The discussion is being changed by others."
+# The message of the conflict after the last retry.
+CONTESTED = "Other writes keep changing the discussion. Send the call again with the same idempotency key."
 
 
 def posted_id(operation_id: str, number: int = 0) -> ObjectId:
-    """The `_id` of the comment that an operation posts. `number` counts those before it that can never come."""
+    """Returns the `_id` of the comment that an operation posts. `number` counts the earlier ones that were fenced."""
     return idempotency.derived_id(operation_id, f"comment/{number}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A comment that somebody wants to post. Its text and its depth are good; `parent` is a shown comment, whole.
+    """A comment to post, with a valid text and depth. `parent` is in its public form, with all fields.
 
-    `posted` is when it was posted elsewhere, `edited` when it was changed there; None where it is new.
+    For imports, `posted` and `edited` are the times when it was posted and edited elsewhere.
     """
 
     discussion: ObjectId
@@ -45,7 +45,7 @@ class Draft:
     edited: datetime | None = None
 
     def comment(self, comment_id: ObjectId) -> Document:
-        """The comment with this `_id`, as nobody has seen it yet."""
+        """Returns the new comment with this `_id`."""
         parent = self.stored_parent
         comment = new_comment(
             comment_id,
@@ -59,34 +59,34 @@ class Draft:
 
     @property
     def stored_parent(self) -> Document | None:
-        return None if self.parent is None else stored(self.parent)
+        return None if self.parent is None else to_stored(self.parent)
 
 
 class Storage(Protocol):
-    """The comments of discussions that are kept in one way. What it returns is shown: see `comments.shown`."""
+    """A storage of comments. Returned comments are in their public form: see `comments.to_public`."""
 
     name: str
 
     async def find(
         self, db: Database, refs: Sequence[CommentRef], projection: Projection | None = None
     ) -> dict[CommentRef, Document]:
-        """The comments of these names, without those that are gone."""
+        """Finds comments by reference, without removed ones."""
         ...
 
     async def find_by_slug(
         self, db: Database, slugs: Sequence[Slug], projection: Projection | None = None
     ) -> dict[Slug, Document]:
-        """The comments that direct links lead to."""
+        """Finds comments by slug, for direct links."""
         ...
 
-    async def find_gone(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
-        """Which of these have been there, and were removed."""
+    async def find_removed(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
+        """Returns the ids of comments that existed and were removed."""
         ...
 
     async def find_posted_ids(
         self, db: Database, discussion: ObjectId, operation_ids: Sequence[str]
     ) -> dict[str, ObjectId]:
-        """The `_id` of the comment that each of these operations has posted, or posts if it is carried out now."""
+        """Returns the `_id` of the comment that each operation has posted, or would post now."""
         ...
 
     async def find_pages(
@@ -98,31 +98,33 @@ class Storage(Protocol):
         after: Key | None,
         projection: Projection | None,
     ) -> list[Page]:
-        """A page of each listing, in their order."""
+        """Finds a page of each listing, in the order of the listings."""
         ...
 
     async def count(self, db: Database, discussions: Sequence[ObjectId]) -> Mapping[ObjectId, int]:
-        """How many comments each discussion lists, where there is any."""
+        """Counts the listed comments of each discussion. Discussions without comments may be missing."""
         ...
 
     async def post(self, db: Database, draft: Draft) -> Document:
-        """The comment, which is there once however often the operation is repeated.
+        """Posts a comment, once, no matter how often the operation is repeated. Returns the comment.
 
-        Raises:   NotFound (the parent, or the comment, where somebody has removed it since), DiscussionFull.
-        Writes:   one insert or one update makes the comment visible; it names the comment: see `comment_changes`.
+        Raises:   NotFound (the parent; or the comment, if it was removed since), DiscussionFull.
+        Writes:   one insert or one update makes the comment visible, and names the comment: see `posted`.
         """
         ...
 
     async def edit(self, db: Database, comment: Document, *, text: str, now: datetime, operation_id: str) -> Document:
-        """The comment with another text. Raises NotFound where it is deleted, InvalidInput where there is no room."""
+        """Changes the text. Returns the comment. Raises NotFound (it is deleted), InvalidInput (there is no room)."""
         ...
 
     async def delete(self, db: Database, comment: Document, *, now: datetime) -> Document:
-        """The comment as it was, without its text. It goes, unless it has replies; so do those that it was the last
-        reply to, and that were deleted themselves. Raises NotFound if something else has deleted it first.
+        """Deletes a comment. Returns it as it was, without its text.
+
+        Removes it, unless it has replies, and then the deleted ancestors that have lost their last reply. Raises
+        NotFound if another operation deleted it first.
         """
         ...
 
     async def settle(self, db: Database, discussion: Document, entry: Document, *, now: datetime) -> None:
-        """Finishes or undoes what was left under way. May be repeated."""
+        """Finishes or undoes the write of a stale entry. May be repeated."""
         ...

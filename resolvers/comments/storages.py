@@ -1,4 +1,4 @@
-"""The three storages side by side: reads of comments wherever they are, each storage asked once."""
+"""Reads of comments from all three storages, with one call for each storage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .storage import Storage
 STORAGES: dict[str, Storage] = {
     storage.name: storage for storage in (DocumentStorage(), EmbeddedStorage(), PageStorage())
 }
-# A direct link: the storage and the discussion that it leads into, and the slug.
+# A direct link: the storage, the discussion, and the slug.
 Link = tuple[str, ObjectId, str]
 
 K = TypeVar("K", bound=Hashable)
@@ -37,17 +37,17 @@ def _by_storage(keys: Sequence[K], storage_of: Any) -> dict[str, list[K]]:
 async def find_comments(
     db: Database, refs: Sequence[CommentRef], projection: Projection | None = None
 ) -> dict[CommentRef, Document]:
-    """The comments of these names, by one command for each storage; of EMBEDDED the counts of replies by one more."""
+    """Finds comments by reference, by one command for each storage, and one more for reply counts of EMBEDDED."""
     found: dict[CommentRef, Document] = {}
     for storage, some in _by_storage(refs, lambda ref: ref.storage).items():
         found |= await STORAGES[storage].find(db, some, projection)
     return found
 
 
-async def find_linked(
+async def find_by_links(
     db: Database, links: Sequence[Link], projection: Projection | None = None
 ) -> dict[Link, Document]:
-    """The comments that direct links lead to."""
+    """Finds comments by direct link."""
     found: dict[Link, Document] = {}
     for storage, some in _by_storage(links, lambda link: link[0]).items():
         comments = await STORAGES[storage].find_by_slug(db, [link[1:] for link in some], projection)
@@ -63,7 +63,7 @@ async def find_comment_pages(
     after: Key | None,
     projection: Projection | None,
 ) -> list[Page]:
-    """A page of each listing. Raises InvalidInput for a key that no comment can have."""
+    """Finds a page of each listing. Raises InvalidInput if `after` cannot be a key of comments."""
     if after is not None:
         _check_key(listings[0], after)
     pages: dict[CommentListing, Page] = {}
@@ -80,7 +80,7 @@ def _check_key(listing: CommentListing, key: Key) -> None:
 
 
 async def count_comments(db: Database, discussions: Mapping[ObjectId, str]) -> dict[ObjectId, int]:
-    """How many comments are listed in each discussion, by its id and its storage."""
+    """Counts the listed comments of each discussion. `discussions` gives the storage of each."""
     counts = dict.fromkeys(discussions, 0)
     for storage, some in _by_storage(list(discussions), discussions.__getitem__).items():
         counts |= await STORAGES[storage].count(db, some)

@@ -1,32 +1,32 @@
-"""The bytes of photos and thumbnails, in GridFS: any driver's GridFS reads them, and this reads what one wrote.
+"""The bytes of photos and thumbnails in GridFS, in the format of all drivers.
 
-A document of `cms.assets.files`, which is there before the first of its chunks:
+A document of `cms.assets.files`, inserted before the first of its chunks:
 
     _id         ObjectId
-    filename    the photo's slug with the ending of its type
-    length      bytes; 0 while they come
+    filename    the photo's slug with the suffix of its type
+    length      bytes; 0 during the upload
     chunkSize   bytes of each chunk but the last
     uploadDate  UTC
     contentType
     metadata    {node: the photo's _id, checksum: SHA-256 in hexadecimal,
-                 of: of a thumbnail the _id of the file that it was made of, width: pixels,
-                 maker: of a thumbnail the mark of whoever makes it,
-                 unsettled: UTC; nobody can be sure yet that a photo has it,
-                 passed: how often somebody who deleted its photo has passed it by, for it was unsettled,
-                 removed: UTC; its chunks were deleted, and who may still write some is waited for,
-                 sweep: UTC; when chunks that were written since are deleted}
+                 of: for a thumbnail, the _id of the file that it was made from, width: pixels,
+                 maker: for a thumbnail, the mark of the process that makes it,
+                 unsettled: UTC; it is not certain yet that a photo uses the file,
+                 passed: how often a deletion of its photo has skipped it, because it was unsettled,
+                 removed: UTC; its chunks were deleted, but a writer may still add some,
+                 sweep: UTC; when to delete chunks that were written since}
 
 A document of `cms.assets.chunks`:
 
     _id, files_id, n from 0, data
 
-A file is in use where its photo's `detail.file` says so (`photos`), a thumbnail where its file is. `unsettled` and
-`removed` are records of intent: whatever a crash leaves of them, `photo_jobs` settles. The document of a file into
-which somebody may be writing is not deleted: without it nobody would find the chunks of a writer that is stopped.
+A file is in use if it is the `detail.file` of its photo (see `photos`). A thumbnail is in use if the file that it was
+made from is. `unsettled` and `removed` are records of intent: after a crash, `photo_jobs` finishes or undoes them. The
+document of a file stays as long as a process may be writing to the file: without it, nobody would find late chunks.
 
-The driver's own bucket is not used. It holds 48 MB of a file before it writes any of it. It knows none of the stand-ins
-for a database (`gateway.driver`, `gateway.faults`). And it writes a file's document last, so that what a crash leaves
-of its chunks could only be found by reading all there are.
+This module does not use the driver's GridFS bucket, for three reasons. The bucket buffers 48 MB of a file before it
+writes. It does not work with the wrappers of the database (`gateway.mongo.driver`, `gateway.mongo.faults`). And it
+writes the document of a file last, so that finding the chunks that a crash left would require a scan of all chunks.
 
 Source: MongoDB Applied Design Patterns, ch. 6; the specification of GridFS.
 """
@@ -42,7 +42,7 @@ from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Database, Document
 
-# Sharded as in the source: whoever reads a chunk has read the file's document, and knows its id.
+# Sharded as in the source: a reader of chunks has read the file's document, and knows its id.
 FILES = CollectionSpec(
     "cms.assets.files",
     shard_key={"_id": "hashed"},
@@ -61,20 +61,20 @@ CHUNKS = CollectionSpec(
 
 # The default of GridFS.
 CHUNK_BYTES = 255 * 1024
-# A command of a process that was killed may still be carried out by the server, right after its chunks were deleted.
+# The server may still execute a command of a killed process, right after the file's chunks were deleted.
 _SWEPT_AFTER = timedelta(seconds=5)
-# So many are written or read by one command: of a file no more is held at once.
+# Chunks that one command writes or reads. No more of a file is in memory at once.
 CHUNKS_AT_ONCE = 4
 
 
 class BytesMissing(Exception):
-    """A chunk of a file is not there: the file was deleted while it was read."""
+    """A chunk of a file is missing: the file was deleted while it was read."""
 
 
-async def begin_file(
+async def create_file(
     db: Database, file_id: ObjectId, *, node_id: ObjectId, now: datetime, thumbnail: Document | None = None
 ) -> None:
-    """Makes an empty file that is unsettled. Raises DuplicateKeyError where it is there already."""
+    """Creates an empty, unsettled file. Raises DuplicateKeyError if it exists."""
     await db[FILES.name].insert_one(
         {
             "_id": file_id,
@@ -86,8 +86,8 @@ async def begin_file(
     )
 
 
-async def begin_again(db: Database, removed: Document, *, now: datetime, thumbnail: Document) -> bool:
-    """Makes a removed thumbnail an empty one that is unsettled. False where somebody else has done so."""
+async def restart_thumbnail(db: Database, removed: Document, *, now: datetime, thumbnail: Document) -> bool:
+    """Turns a removed thumbnail into an empty, unsettled one. Returns False if another process was faster."""
     facts = {"node": removed["metadata"]["node"], "unsettled": now, **thumbnail}
     as_it_was = {"_id": removed["_id"], "metadata": removed["metadata"]}
     again = {"$set": {"length": Int64(0), "uploadDate": now, "metadata": facts}}
@@ -104,10 +104,10 @@ async def settle_file(
     length: int,
     checksum: str,
 ) -> bool:
-    """Says that the file is whole and in use. False where somebody has given it up. May be repeated.
+    """Marks the file as complete and in use. Returns False if it was removed, or `passed` has changed. May be repeated.
 
-    Args:     passed: what the file said before its photo was read. Who deletes a photo passes by what is unsettled, so
-              what has another number now may have lost its photo, and stays unsettled.
+    Args:     passed: the file's `metadata.passed`, read before the photo. A deletion of the photo increments it for
+              unsettled files. If it has changed, the photo may be gone, and the file stays unsettled.
     """
     facts = {
         "filename": filename,
@@ -121,7 +121,7 @@ async def settle_file(
 
 
 class Writer:
-    """Writes one file, a few chunks at a time, and counts and digests what it has written."""
+    """Writes one file, a few chunks at a time, and computes its length and checksum."""
 
     def __init__(self, db: Database, file_id: ObjectId) -> None:
         self._db = db
@@ -133,7 +133,7 @@ class Writer:
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of what has been given to it, in hexadecimal."""
+        """The SHA-256 of the bytes so far, in hexadecimal."""
         return self._digest.hexdigest()
 
     async def write(self, data: bytes) -> None:
@@ -145,7 +145,7 @@ class Writer:
             await self._flush(at_once)
 
     async def end(self) -> None:
-        """Writes what is left."""
+        """Writes the remaining bytes."""
         if self._buffer:
             await self._flush(len(self._buffer))
 
@@ -164,18 +164,18 @@ async def find_file(db: Database, file_id: ObjectId) -> Document | None:
 
 
 async def find_files_of(db: Database, node_id: ObjectId) -> list[Document]:
-    """All files of a photo that were not removed, thumbnails too: `_id` and `metadata`."""
+    """Finds all files of a photo, including thumbnails, without removed ones: `_id` and `metadata`."""
     return await db[FILES.name].find({"metadata.node": node_id, "metadata.removed": None}, {"metadata": 1}).to_list()
 
 
-async def pass_by(db: Database, file_ids: Sequence[ObjectId]) -> None:
-    """Whoever has looked for the photos of these unsettled files must look again before they settle one."""
+async def invalidate_settlements(db: Database, file_ids: Sequence[ObjectId]) -> None:
+    """Increments `passed` of the unsettled files, so that nobody settles them by an earlier read of the photo."""
     unsettled = {"_id": {"$in": list(file_ids)}, "metadata.unsettled": {"$ne": None}}
     await db[FILES.name].update_many(unsettled, {"$inc": {"metadata.passed": 1}})
 
 
 async def read_bytes(db: Database, file: Document, start: int, end: int) -> AsyncIterator[bytes]:
-    """The bytes of a file from `start` up to and without `end`, of which no chunk is read that holds none of them.
+    """Reads the bytes of a file from `start` up to but not including `end`. Reads only the chunks that hold them.
 
     Raises:   BytesMissing.
     """
@@ -192,34 +192,34 @@ async def read_bytes(db: Database, file: Document, start: int, end: int) -> Asyn
 
 
 async def delete_chunks(db: Database, file_id: ObjectId) -> None:
-    """Deletes the bytes of a file alone."""
+    """Deletes the bytes of a file, but not its document."""
     await db[CHUNKS.name].delete_many({"files_id": file_id})
 
 
 async def remove_files(db: Database, file_ids: Sequence[ObjectId], *, now: datetime) -> None:
-    """Deletes the bytes of files that somebody may still be writing; their documents go when nobody can be any more.
+    """Deletes the bytes of files that a process may still be writing, and marks the files as removed.
 
-    May be repeated.
+    A job deletes the documents when nobody can be writing any more. May be repeated.
 
-    Writes:   cms.assets.chunks, then cms.assets.files, so that a crash leaves the files as they were.
+    Writes:   cms.assets.chunks, then cms.assets.files: after a crash, the files are not yet marked.
     """
     named = _any_of(file_ids)
     await db[CHUNKS.name].delete_many({"files_id": named})
-    await db[FILES.name].update_many({"_id": named}, removal(now))
+    await db[FILES.name].update_many({"_id": named}, removal_update(now))
 
 
 def _any_of(file_ids: Sequence[ObjectId]) -> Document | ObjectId:
     return {"$in": list(file_ids)} if len(file_ids) > 1 else file_ids[0]
 
 
-def removal(now: datetime) -> Document:
-    """The update that makes a file a removed one."""
+def removal_update(now: datetime) -> Document:
+    """Returns the update that marks a file as removed."""
     removed = {"metadata.removed": now, "metadata.sweep": now + _SWEPT_AFTER}
     return {"$set": removed, "$unset": {"metadata.unsettled": ""}}
 
 
 async def delete_removed(db: Database, file_id: ObjectId, *, before: datetime) -> None:
-    """Deletes a file that was removed at this time or earlier, with what was written into it since.
+    """Deletes a file that was removed at this time or earlier, with chunks that were written since.
 
     Writes:   cms.assets.chunks, then cms.assets.files.
     """
@@ -228,22 +228,24 @@ async def delete_removed(db: Database, file_id: ObjectId, *, before: datetime) -
 
 
 async def delete_files(db: Database, file_ids: Sequence[ObjectId]) -> None:
-    """Deletes files that nobody writes. May be repeated.
+    """Deletes files that nobody is writing. May be repeated.
 
-    Writes:   cms.assets.chunks, then cms.assets.files, so that what a crash leaves is found by the file's document.
+    Writes:   cms.assets.chunks, then cms.assets.files: after a crash, the documents still lead to remaining chunks.
     """
     named = _any_of(file_ids)
     await db[CHUNKS.name].delete_many({"files_id": named})
     await db[FILES.name].delete_many({"_id": named})
 
 
-async def sweep_removed(db: Database, file: Document, *, now: datetime) -> bool:
-    """Deletes what was written into a removed file since. False where somebody else does, or has begun it again.
+async def delete_late_chunks(db: Database, file: Document, *, now: datetime) -> bool:
+    """Deletes chunks that were written to a file after its removal. Returns whether there were any.
 
-    The next time comes after as long again: bytes that come late stay for no longer than they took to come.
+    Also returns False if another process does this, or has restarted the thumbnail. The time until the next sweep is
+    the age of the removal: late chunks stay no longer than they took to arrive.
 
-    The guard comes before the deletion and does not cover it. A process that sleeps between the two can delete bytes of
-    a thumbnail that was begun again meanwhile. The next read of it raises BytesMissing, and it is made anew.
+    The guarded update comes before the deletion and does not cover it. If a process stalls between the two, it can
+    delete chunks of a thumbnail that was restarted meanwhile. Then the next read raises BytesMissing, and the thumbnail
+    is made again.
 
     Writes:   cms.assets.files, then cms.assets.chunks; one guarded update.
     """

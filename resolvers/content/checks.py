@@ -1,4 +1,4 @@
-"""Checks the whole site: places, who sees what, and the revisions; and mends what follows from something else."""
+"""Checks of the whole site: places, visibility and revisions. Repairs values that follow from others."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .nodes import NODES, PHOTO, WITH_TEXT, find_by_ids, visible_from
 from .revisions import REVISIONS
 from .rules import require_place
 
-# Texts are read whole.
+# Small, because the batches contain texts.
 _BATCH = 50
 _PLACE = {"type": 1, "ancestors": 1, "detail.kind": 1}
 _BY_PLACE = [("parent", ASCENDING), ("slug", ASCENDING)]
 
 
 async def find_wrong_nodes(db: Database) -> AsyncIterator[Document]:
-    """The nodes that stand where they may not, whose path another has, or that do not say rightly who sees them.
+    """Finds nodes in wrong places, with duplicate paths, or with a wrong `visible_from`.
 
-    Yields {_id, parent, slug, nonce, problem, repair}; `repair` is what to set, None where nobody can know.
+    Yields {_id, parent, slug, nonce, problem, repair}. `repair` is what to set; None if the correct value is not known.
     """
     before: tuple[Any, Any] | None = None
     async for batch in in_batches(db[NODES.name].find({}, {"detail.text": 0}).sort(_BY_PLACE), _BATCH):
@@ -43,7 +43,7 @@ def _wrong_in_place(
     node: Document, before: tuple[Any, Any] | None, parents: dict[ObjectId, Document]
 ) -> Iterator[Document]:
     if (node["parent"], node["slug"]) == before:
-        yield _wrong(node, "another node has its slug below the same parent")
+        yield _wrong(node, "another node below the same parent has the same slug")
     for problem, repair in _problems(node, parents.get(node["parent"])):
         yield _wrong(node, problem, repair)
 
@@ -54,7 +54,7 @@ def _wrong(node: Document, problem: str, repair: Document | None = None) -> Docu
 
 def _problems(node: Document, parent: Document | None) -> list[tuple[str, Document | None]]:
     if node["parent"] is not None and parent is None:
-        # It is just being created below a section that was deleted, and is undone.
+        # It is being created below a section that was deleted. The creation is rolled back.
         return [] if "pending" in node else [("its parent does not exist", None)]
     found: list[tuple[str, Document | None]] = []
     try:
@@ -65,26 +65,26 @@ def _problems(node: Document, parent: Document | None) -> list[tuple[str, Docume
     if node["ancestors"] != ancestors:
         found.append(("its ancestors are not those of its parent", {"ancestors": ancestors}))
     seen = visible_from(node["type"], node["detail"], node["created"])
-    # A photo is seen from when its bytes were whole, which nothing else tells.
+    # A photo is visible from the end of its first upload. No other field holds that time.
     is_right = (
         (node["visible_from"] is None) is (seen is None) if node["type"] == PHOTO else node["visible_from"] == seen
     )
     if not is_right:
-        found.append(("it does not say rightly from when readers see it", {"visible_from": seen}))
+        found.append(("its `visible_from` does not follow from its type and details", {"visible_from": seen}))
     return found
 
 
 async def mend_node(db: Database, wrong: Document) -> None:
-    """Sets what `find_wrong_nodes` has found to be right, unless somebody has edited the node since."""
+    """Sets the correct values that `find_wrong_nodes` has found, unless the node was edited since."""
     same = {name: wrong[name] for name in ("_id", "parent", "nonce")}
     await db[NODES.name].update_one(same, {"$set": wrong["repair"]})
 
 
 async def find_missing_revisions(db: Database) -> AsyncIterator[Document]:
-    """The pages and entries whose present text is not in the revisions, nor about to be.
+    """Finds pages and entries whose current text is not in the revisions, and not marked `unrevised`.
 
-    Yields {_id, problem, node, is_missing}: where the revision is not missing it holds another text, and nobody can
-    know which of the two is right.
+    Yields {_id, problem, node, is_missing}. If `is_missing` is false, the revision holds another text, and it is not
+    known which of the two is correct.
     """
     settled = {"type": {"$in": sorted(WITH_TEXT)}, "unrevised": None}
     found = db[NODES.name].find(settled).sort(_BY_PLACE)
@@ -98,18 +98,18 @@ async def _unrevised(db: Database, nodes: list[Document]) -> AsyncIterator[Docum
     for node in nodes:
         revision = kept.get(keys[node["_id"]])
         if revision is None or (revision["nonce"], revision["text"]) != (node["nonce"], node["detail"]["text"]):
-            problem = "its text is not in its revisions"
+            problem = "its current text is not in its revisions"
             yield {"_id": node["_id"], "problem": problem, "node": node, "is_missing": revision is None}
 
 
 async def mend_revision(db: Database, node: Document) -> None:
-    """Keeps the present text of a page or entry; of who saved it is known no more than who created it."""
+    """Stores the current text of a page or entry as a revision. Its author is the author of the node."""
     facts = {"at": node["updated"], "author": node["author"]}
-    await revisions.keep(db, {**node, "unrevised": facts})
+    await revisions.store_unrevised(db, {**node, "unrevised": facts})
 
 
 async def find_stray_revisions(db: Database) -> AsyncIterator[ObjectId]:
-    """The ids of nodes that have revisions and are gone."""
+    """Finds ids of nodes that have revisions but do not exist."""
     by_node = db[REVISIONS.name].find({}, {"node": 1, "_id": 0}).sort([("node", ASCENDING), ("number", DESCENDING)])
     last: ObjectId | None = None
     async for batch in in_batches(by_node):

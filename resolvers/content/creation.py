@@ -1,8 +1,8 @@
-"""Putting nodes into the site.
+"""Creates nodes of the site.
 
-As in the category tree, whoever puts a node below a section inserts it first, marked `pending`, then looks whether the
-section is (still) there; whoever deletes a section marks it first, then looks whether something stands below it. At
-least one of the two sees the other.
+The protocol is that of the category tree. A creation first inserts the node, marked `pending`, then checks that the
+section above it (still) exists. A deletion of a section first marks the section, then checks that it has no children.
+Therefore, at least one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ from .rules import require_content, require_place, require_tags, require_title
 
 @dataclass(frozen=True)
 class NewNode:
-    """What all nodes have in common.
+    """The fields that all new nodes have.
 
-    `parent_name` is what the caller calls the parent, for errors. `created` is for what is older than its node.
+    `parent_name` is the name of the parent in the caller's input, for errors. `created` is set for content that is
+    older than its node.
     """
 
     slug: str
@@ -55,14 +56,14 @@ class NewNode:
 
 
 async def create_section(db: Database, *, node: NewNode, kind: str, now: datetime, operation_id: str) -> Document:
-    """Puts a new section below another, or at the root. Returns, raises and writes as `create_node`."""
+    """Creates a section below another one, or at the root. Returns, raises and writes as `create_node`."""
     if kind not in {FOLDER, BLOG, GALLERY}:
-        raise InvalidInput("A section is a FOLDER, a BLOG or a GALLERY.", "kind")
+        raise InvalidInput("The kind of a section must be FOLDER, BLOG or GALLERY.", "kind")
     return await create_node(db, type_=SECTION, node=node, detail={"kind": kind}, now=now, operation_id=operation_id)
 
 
 async def create_page(db: Database, *, node: NewNode, text: str, now: datetime, operation_id: str) -> Document:
-    """Puts a new page below a FOLDER, or at the root. Returns, raises and writes as `create_node`."""
+    """Creates a page below a FOLDER, or at the root. Returns, raises and writes as `create_node`."""
     detail = {"text": require_content(text)}
     return await create_node(db, type_=PAGE, node=node, detail=detail, now=now, operation_id=operation_id)
 
@@ -70,7 +71,7 @@ async def create_page(db: Database, *, node: NewNode, text: str, now: datetime, 
 async def create_entry(
     db: Database, *, node: NewNode, text: str, publish_on: datetime | None, now: datetime, operation_id: str
 ) -> Document:
-    """Puts a new entry into a BLOG; without `publish_on` it is a draft. Returns, raises and writes as `create_node`."""
+    """Creates an entry in a BLOG; a draft if `publish_on` is None. Returns, raises and writes as `create_node`."""
     detail = {"text": require_content(text), "publish_on": publish_on}
     return await create_node(db, type_=ENTRY, node=node, detail=detail, now=now, operation_id=operation_id)
 
@@ -78,21 +79,21 @@ async def create_entry(
 async def create_node(
     db: Database, *, type_: str, node: NewNode, detail: dict[str, Any], now: datetime, operation_id: str
 ) -> Document:
-    """Puts a new node of any type into the site.
+    """Creates a node of any type.
 
     Returns:  the node.
     Raises:   InvalidInput, SlugTaken, NotFound (the parent).
-    Writes:   cms.nodes, cms.revisions; one insert, the first revision of a text, then the removal of the marks; or of
-              the node itself where its parent went meanwhile.
+    Writes:   cms.nodes, cms.revisions; one insert, the first revision of a text, then the removal of the marks; or the
+              removal of the node if its parent was deleted in the meantime.
     """
     document = _document(type_, node, detail, now, operation_id)
-    mine = await _created_before(db, document) if idempotency.is_repeatable(operation_id) else None
+    mine = await _find_created(db, document) if idempotency.is_repeatable(operation_id) else None
     if mine is None:
         await idempotency.require_not_done(db, operation_id, NotFound(KIND, str(document["_id"])))
-        await _put_below(db, document, node, now, operation_id)
+        await _set_parent(db, document, node, now, operation_id)
         mine = await _insert(db, document)
     if "upload" not in mine["detail"]:
-        # A photo is there when its bytes are whole; until then a job may take it away, and the same call begins again.
+        # A photo exists once its upload is complete. Until then, a job may remove it, and the call can be repeated.
         await idempotency.note(db, operation_id, done=True)
     return await confirm_created(db, mine)
 
@@ -119,7 +120,7 @@ def _document(type_: str, node: NewNode, detail: dict[str, Any], now: datetime, 
     }
 
 
-async def _put_below(db: Database, document: Document, node: NewNode, now: datetime, operation_id: str) -> None:
+async def _set_parent(db: Database, document: Document, node: NewNode, now: datetime, operation_id: str) -> None:
     parent = None if node.parent_id is None else await require_settled(db, node.parent_id)
     require_place(document["type"], parent, node.parent_name)
     if parent is not None:
@@ -131,21 +132,21 @@ async def _insert(db: Database, document: Document) -> Document:
     try:
         await db[NODES.name].insert_one(document)
     except DuplicateKeyError:
-        mine = await _created_before(db, document)
+        mine = await _find_created(db, document)
         if mine is None:
             raise SlugTaken(document["slug"]) from None
         return mine
     return document
 
 
-async def _created_before(db: Database, document: Document) -> Document | None:
+async def _find_created(db: Database, document: Document) -> Document | None:
     return await db[NODES.name].find_one({"_id": document["_id"], "parent": document["parent"]})
 
 
 async def _undo(db: Database, node: Document) -> None:
-    """Removes a node that is still pending. Raises NotFound (the parent), unless somebody else has confirmed it."""
+    """Removes a pending node, and raises NotFound (the parent), unless another process has confirmed the node."""
     mark = node["pending"]
-    # Whoever thought that it would stay may have kept its text in the revisions.
+    # Another process may have copied its text to the revisions already. The intent makes a job delete them.
     await intents.announce(db, mark["op"], kind=DELETION, keys=[str(node["_id"])], now=mark["at"])
     mine = {"_id": node["_id"], "parent": node["parent"], "pending.op": mark["op"]}
     await db[NODES.name].delete_one(mine)
@@ -154,7 +155,7 @@ async def _undo(db: Database, node: Document) -> None:
 
 
 async def confirm_created(db: Database, node: Document) -> Document:
-    """Makes a created node final, or undoes it where its parent is gone. May be repeated.
+    """Confirms a created node, or rolls it back if its parent is gone. May be repeated.
 
     Returns:  the node.
     Raises:   NotFound (the parent).

@@ -1,8 +1,8 @@
-"""Taking nodes out of the site.
+"""Deletes nodes of the site.
 
-A section is marked `deleting` before its children are looked for, as `content_creation` has it. Everything else goes by
-one update that is guarded by the nonce; what belongs to it goes after it, so nobody sees a node without its revisions.
-An intent, announced before, tells a job what a crash has left of that.
+A section is marked `deleting` before its children are looked up: see `creation`. Other nodes are removed by one write
+that is guarded by the nonce. What belongs to a node is removed after it, so that nobody sees a node without its
+revisions. An intent is announced before, so that a job can finish the deletion after a crash.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from portico.resolvers.writes.retries import pause
 from portico.resolvers.writes.sweeps import each
 
 from . import photos, revisions
-from .edits import SETTLED, conflict
-from .nodes import KIND, NODES, SECTION, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_by_ids, find_by_paths, path_in
+from .edits import SETTLED, edit_conflict
+from .nodes import KIND, NODES, SECTION, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_by_ids, find_by_paths, parse_path
 
 # The kind of a deletion's intent; its keys are the ids of nodes.
 DELETION = "content-deletion"
 
 
 async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: datetime, operation_id: str) -> None:
-    """Removes the node that the caller read under this nonce, with all that belongs to it.
+    """Deletes the node that the caller read with this nonce, and everything that belongs to it.
 
     Raises:   NotFound, EditConflict, SectionNotEmpty, PhotoLocked.
-    Writes:   of a section cms.nodes: a mark, then the removal, or of the mark where something is below. Of other nodes
-              one nonce-guarded removal. Of both intents before, and then what belongs to the node: cms.revisions,
+    Writes:   an intent; then cms.nodes: for a section, a mark, then the removal of the section, or of the mark if it
+              has children; for other nodes, one nonce-guarded removal. Then what belongs to the node: cms.revisions,
               cms.assets.chunks and .files, and its attachments.
     """
     earlier = await idempotency.notes(db, operation_id)
@@ -46,7 +46,7 @@ async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: da
             return
         is_mine = node.get("deleting", {}).get("op") == operation_id
         if not is_mine and node["nonce"] != nonce:
-            raise await conflict(db, node, nonce, None)
+            raise await edit_conflict(db, node, nonce, None)
         await photos.require_unlocked(db, node, now=now)
         if is_mine or not ("pending" in node or "deleting" in node):
             remove = _delete_section if node["type"] == SECTION else _delete_leaf
@@ -68,7 +68,7 @@ async def _delete_section(db: Database, node: Document, now: datetime, operation
 
 
 async def finish_section(db: Database, section: Document) -> None:
-    """Carries out what the mark of a section announces, or takes it off. May be repeated. Raises SectionNotEmpty."""
+    """Deletes a section that is marked `deleting`, or clears its mark. May be repeated. Raises SectionNotEmpty."""
     nodes = db[NODES.name]
     operation_id = section["deleting"]["op"]
     mine = {"_id": section["_id"], "parent": section["parent"], "deleting.op": operation_id}
@@ -80,7 +80,7 @@ async def finish_section(db: Database, section: Document) -> None:
     await intents.announce(db, operation_id, kind=DELETION, keys=[str(section["_id"])], now=now)
     await nodes.delete_one(mine)
     if await finish_removal(db, [section["_id"]], operation_id, now=now):
-        # A job took the mark off meanwhile, for it saw something below.
+        # A job has cleared the mark in the meantime, because it found children.
         raise SectionNotEmpty
 
 
@@ -97,15 +97,15 @@ async def _delete_leaf(db: Database, node: Document, now: datetime, operation_id
 
 
 async def finish_removal(db: Database, ids: list[ObjectId], operation_id: str, *, now: datetime) -> list[ObjectId]:
-    """Removes what belongs to those of the nodes that are gone, and withdraws the intent. May be repeated.
+    """Removes everything that belongs to the nodes that are gone, and withdraws the intent. May be repeated.
 
-    Returns:  the ids of those that are there.
+    Returns:  the ids of the nodes that still exist.
     """
     there = await find_by_ids(db, ids, {"_id": 1})
 
     async def remove(node_id: ObjectId) -> int:
-        await revisions.forget(db, node_id)
-        await photos.forget(db, node_id, now=now)
+        await revisions.delete_revisions(db, node_id)
+        await photos.delete_bytes(db, node_id, now=now)
         await attachments.drop(db, Target(KIND, str(node_id), node_id), by=operation_id, now=now)
         return 1
 
@@ -120,7 +120,7 @@ async def _find_hosts(db: Database, keys: Sequence[str]) -> dict[str, Document]:
 
 
 async def _find_named(db: Database, path: str) -> tuple[str, ObjectId] | None:
-    way = path_in(path)
+    way = parse_path(path)
     node = None if way is None else (await find_by_paths(db, [way])).get(way)
     return None if node is None else (str(node["_id"]), node["_id"])
 

@@ -1,10 +1,10 @@
-"""Edits of nodes. Nobody's save is lost.
+"""Edits of nodes. No saved text is lost.
 
-An edit names the nonce that it was based on. One update, guarded by the nonce, writes the change and a new nonce; of
-several edits that were based on one nonce one is written, and the others are told what they would have overwritten.
-Each text that is written stays in the revisions (`revisions` says how).
+An edit names the nonce that it is based on. One update, guarded by the nonce, writes the change and a new nonce. Of
+several edits based on the same nonce, one is written. The others get a conflict with the current node. Each written
+text stays in the revisions: see `revisions`.
 
-Tags are a set: adding and removing some is right whatever others do, so that takes no nonce.
+Tags are a set: concurrent additions and removals do not conflict. Therefore, they need no nonce.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .merge import compare
 from .nodes import ENTRY, KIND, NODES, SETTLING_ATTEMPTS, SETTLING_PAUSE, WITH_TEXT, require_settled
 from .rules import MAX_TAGS, require_content, require_tags, require_title
 
-# A node that is about to be created or deleted is not edited.
+# Matches nodes whose creation or deletion is not in progress. Only these can be edited.
 SETTLED: Document = {"pending": None, "deleting": None}
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Which node, as it was read under which nonce, and who edits it."""
+    """The node to edit, the nonce that it was read with, and the author of the edit."""
 
     node_id: ObjectId
     nonce: str
@@ -45,7 +45,7 @@ class Edit:
 
 
 async def edit_text(db: Database, edit: Edit, *, text: str) -> Document:
-    """Gives a page or an entry another text.
+    """Changes the text of a page or an entry.
 
     Returns:  the node.
     Raises:   InvalidInput, NotFound, EditConflict.
@@ -55,9 +55,9 @@ async def edit_text(db: Database, edit: Edit, *, text: str) -> Document:
 
 
 async def restore_revision(db: Database, edit: Edit, *, revision_id: str) -> Document:
-    """Gives a page or an entry the text of one of its revisions, which becomes a new one.
+    """Sets the text of a page or an entry to that of one of its revisions. This creates a new revision.
 
-    Returns, raises and writes as `edit_text`; NotFound for a revision of another node, too.
+    Returns, raises and writes as `edit_text`. Also raises NotFound for a revision of another node.
     """
     revision = (await revisions.find_by_ids(db, [revision_id])).get(revision_id)
     if revision is None or revision["node"] != edit.node_id:
@@ -66,9 +66,10 @@ async def restore_revision(db: Database, edit: Edit, *, revision_id: str) -> Doc
 
 
 async def edit_metadata(db: Database, edit: Edit, *, changes: Mapping[str, Any]) -> Document:
-    """Changes the title, the slug, or when an entry is published; what is not in `changes` stays.
+    """Changes the title, the slug, or the time of publication of an entry. Keeps what is not in `changes`.
 
-    Args:     changes: `title`, `slug` and `publish_on`. None makes a draft of an entry; the others cannot be cleared.
+    Args:     changes: `title`, `slug` and `publish_on`. With `publish_on` None, an entry becomes a draft; the others
+              cannot be cleared.
     Returns:  the node.
     Raises:   InvalidInput, NotFound, SlugTaken, EditConflict.
     Writes:   as `edit_text`.
@@ -86,7 +87,7 @@ async def edit_metadata(db: Database, edit: Edit, *, changes: Mapping[str, Any])
 async def rewrite_entry(
     db: Database, edit: Edit, *, title: str, text: str, tags: Sequence[str], publish_on: datetime | None
 ) -> Document:
-    """Gives a blog entry all that an import says of it. Returns, raises and writes as `edit_text`."""
+    """Sets all fields of a blog entry, for imports. Returns, raises and writes as `edit_text`."""
     written = {
         "title": require_title(title),
         "detail.text": require_content(text),
@@ -103,27 +104,27 @@ async def _edit(db: Database, edit: Edit, changes: Document, proposed: str | Non
         _require_fields(node, changes)
         if not idempotency.was_applied(node, edit.operation_id):
             if node["nonce"] != edit.nonce:
-                raise await conflict(db, node, edit.nonce, proposed)
+                raise await edit_conflict(db, node, edit.nonce, proposed)
             changed = await _try_edit(db, node, edit, changes) if changes else node
             if changed is None:
-                # Somebody else was quicker, with an edit or a mark.
+                # Another edit or deletion was faster.
                 continue
             node = changed
         await revisions.settle(db, node)
         return {name: value for name, value in node.items() if name != "unrevised"}
-    raise Conflict("The node is being changed by others.")
+    raise Conflict("Other writes keep changing the node. Send the call again with the same idempotency key.")
 
 
 def _require_fields(node: Document, changes: Document) -> None:
     if "detail.text" in changes and node["type"] not in WITH_TEXT:
-        raise InvalidInput("This node has no text.", "id")
+        raise InvalidInput("The node has no text. Only pages and blog entries do.", "id")
     if "detail.publish_on" in changes and node["type"] != ENTRY:
-        raise InvalidInput("A blog entry alone is published on a day.", "publish_on")
+        raise InvalidInput("Only blog entries have `publishOn`.", "publish_on")
 
 
 async def _try_edit(db: Database, node: Document, edit: Edit, changes: Document) -> Document | None:
-    # The text that is going to be overwritten has to be in the revisions.
-    await revisions.keep(db, node)
+    # The text to overwrite has to be in the revisions first.
+    await revisions.store_unrevised(db, node)
     written = {**changes, "nonce": idempotency.derived_nonce(edit.operation_id, edit.nonce)}
     if node["type"] in WITH_TEXT:
         written["unrevised"] = {"at": edit.now, "author": edit.author}
@@ -137,14 +138,14 @@ async def _try_edit(db: Database, node: Document, edit: Edit, changes: Document)
     if changed is not None:
         await idempotency.trim_marks(db, NODES, changed)
     elif "unrevised" in node:
-        await revisions.forget_if_gone(db, node)
+        await revisions.delete_if_orphaned(db, node)
     return changed
 
 
-async def conflict(db: Database, node: Document, nonce: str, proposed: str | None) -> EditConflict:
-    """What the caller is told whose edit was based on another nonce than the present one.
+async def edit_conflict(db: Database, node: Document, nonce: str, proposed: str | None) -> EditConflict:
+    """Returns the conflict for an edit that is not based on the current nonce.
 
-    Args:     proposed: the caller's text; None where the edit was not one of the text.
+    Args:     proposed: the caller's text; None if the edit does not change the text.
     """
     if node["type"] not in WITH_TEXT:
         return EditConflict(node)
@@ -159,7 +160,7 @@ async def conflict(db: Database, node: Document, nonce: str, proposed: str | Non
 async def add_tags(
     db: Database, *, node_id: ObjectId, tags: Sequence[str], now: datetime, operation_id: str
 ) -> Document:
-    """Gives a node tags beside those that it has.
+    """Adds tags to a node.
 
     Returns:  the node.
     Raises:   InvalidInput, NotFound.
@@ -172,7 +173,7 @@ async def add_tags(
 
     def check(node: Document) -> None:
         if len({*node["tags"], *wanted}) > MAX_TAGS:
-            raise InvalidInput(f"A node has at most {MAX_TAGS} tags.", "tags")
+            raise InvalidInput(f"A node can have up to {MAX_TAGS} tags.", "tags")
 
     return await _change_tags(db, node_id, change, fits, check, now, operation_id)
 
@@ -180,7 +181,7 @@ async def add_tags(
 async def remove_tags(
     db: Database, *, node_id: ObjectId, tags: Sequence[str], now: datetime, operation_id: str
 ) -> Document:
-    """Takes tags away from a node, those that it has. Returns, raises and writes as `add_tags`."""
+    """Removes tags from a node. Ignores tags that it does not have. Returns, raises and writes as `add_tags`."""
     change = {"$pull": {"tags": {"$in": require_tags(tags)}}}
     return await _change_tags(db, node_id, change, {}, lambda _node: None, now, operation_id)
 

@@ -1,4 +1,4 @@
-"""Blog entries in bulk, by their paths, safe to repeat."""
+"""Imports of blog entries, by their paths. May be repeated."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .edits import Edit, rewrite_entry
 from .nodes import BLOG, ENTRY, NODES, Path, find_by_paths
 from .rules import require_tags, require_title
 
-# Entries that are written at once.
+# Entries that are written in parallel.
 _AT_ONCE = 16
 
 
 @dataclass(frozen=True)
 class PostRecord:
-    """A blog entry as an import describes it. `blog` is the path of its blog; without `publish_on` it is a draft."""
+    """A blog entry as an import describes it. `blog` is the path of its blog. Without `publish_on`, it is a draft."""
 
     blog: Path
     slug: str
@@ -36,31 +36,31 @@ class PostRecord:
     publish_on: datetime | None = None
 
 
-async def put_posts(db: Database, records: Sequence[PostRecord], *, now: datetime) -> list[Outcome]:
-    """Creates and changes entries so that they are as the records say. Each path may occur once.
+async def import_posts(db: Database, records: Sequence[PostRecord], *, now: datetime) -> list[Outcome]:
+    """Creates or updates the entries of the records. Each path may occur only once.
 
-    A blog that is not there is made. An entry that is there is changed by an edit like any other: its former text stays
-    in the revisions, and its author stays who they were.
+    Creates missing blogs. Updates of existing entries are edits: the previous text stays in the revisions, and the
+    author of the entry stays.
 
-    Returns:  what became of each record.
+    Returns:  the outcome of each record.
     Writes:   as `create_entry` and `rewrite_entry`.
     """
     blogs = {path: await _blog_at(db, path, records, now) for path in dict.fromkeys(one.blog for one in records)}
     known = {path: await _entries_in(db, blog, records) for path, blog in blogs.items() if isinstance(blog, ObjectId)}
     room = asyncio.Semaphore(_AT_ONCE)
 
-    async def put(record: PostRecord) -> Outcome:
+    async def import_one(record: PostRecord) -> Outcome:
         blog = blogs[record.blog]
         if not isinstance(blog, ObjectId):
             return blog
         async with room:
-            return await outcome_of(_put(db, blog, known[record.blog].get(record.slug), record, now))
+            return await outcome_of(_import(db, blog, known[record.blog].get(record.slug), record, now))
 
-    return list(await asyncio.gather(*(put(record) for record in records)))
+    return list(await asyncio.gather(*(import_one(record) for record in records)))
 
 
 async def _blog_at(db: Database, path: Path, records: Sequence[PostRecord], now: datetime) -> ObjectId | InvalidInput:
-    """The blog at the path, which is made where nothing is."""
+    """Returns the _id of the blog at the path. Creates the blog if it is missing."""
     shown = "/" + "/".join(path)
     found = await find_by_paths(db, [path, path[:-1]] if len(path) > 1 else [path])
     blog = found.get(path)
@@ -75,12 +75,12 @@ async def _blog_at(db: Database, path: Path, records: Sequence[PostRecord], now:
         try:
             blog = await create_section(db, node=node, kind=BLOG, now=now, operation_id=operation_id)
         except SlugTaken:
-            # Another import has made it a moment ago.
+            # Another import has just created it.
             blog = (await find_by_paths(db, [path]))[path]
         except DomainError as error:
             return InvalidInput(error.message, "blog")
     if blog["detail"].get("kind") != BLOG:
-        return InvalidInput(f"what is at {shown!r} is no blog", "blog")
+        return InvalidInput(f"the node {shown!r} is not a blog", "blog")
     key: ObjectId = blog["_id"]
     return key
 
@@ -90,10 +90,10 @@ async def _entries_in(db: Database, blog: ObjectId, records: Sequence[PostRecord
     return {node["slug"]: node async for node in db[NODES.name].find(query)}
 
 
-async def _put(db: Database, blog: ObjectId, known: Document | None, record: PostRecord, now: datetime) -> Outcome:
+async def _import(db: Database, blog: ObjectId, known: Document | None, record: PostRecord, now: datetime) -> Outcome:
     operation_id = idempotency.random_operation_id()
     if known is None:
-        # It is as old as it says, so that it stands where it belongs among others.
+        # Uses the time of publication as the time of creation, so that lists by time are in the expected order.
         created = min(record.publish_on or now, now)
         node = NewNode(record.slug, record.title, record.author, blog, list(record.tags), "blog", created)
         await create_entry(

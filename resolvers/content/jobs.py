@@ -1,4 +1,4 @@
-"""Finishes or undoes what a crash has left of writes to the site."""
+"""Jobs: finish or undo writes to the site after a crash."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from portico.resolvers.writes.sweeps import in_turn, sweep
 from . import creation, deletion, revisions
 from .nodes import NODES
 
-# A mark is removed by the call that left it within milliseconds. One that is older was left by a crash, or by a call
-# that sleeps: both may go on, for every step is guarded by its own mark.
+# A call removes its mark within milliseconds. Older marks were left by a crash, or by a stalled call. Both the job and
+# the call can continue, because every step is guarded by the mark.
 STALE_AFTER = timedelta(seconds=5)
 
 
 async def finish_changes(db: Database, *, now: datetime) -> int:
-    """Settles every mark and intent that is older than five seconds. Returns how many.
+    """Finishes or undoes the writes of all marks and intents that are older than five seconds. Returns how many.
 
-    Raises:   SweepFailed, once every mark and intent has had its turn.
+    Raises:   SweepFailed, after trying every mark and intent.
     """
     before = now - STALE_AFTER
 
@@ -37,7 +37,7 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
         return 1
 
     return await in_turn(
-        # What may go on or may not is settled before what waits for that.
+        # Deletions first, because creations and copies of texts depend on their outcome.
         *(partial(settle_all, mark) for mark in ("deleting", "pending", "unrevised")),
         partial(intents.sweep_left_behind, db, finish_removal, kind=deletion.DELETION, before=before),
     )

@@ -1,10 +1,9 @@
-"""Two edits of one text: what one changes of the other, and both together. Bounded in time, whatever the texts.
+"""Compares and merges two edits of one text, in bounded time for all texts.
 
-The library that merges, and Python's own that compares, take time that grows with the square of the lines. Both ask a
-matcher which lines of two texts belong together, so they are given `LineMatcher`: what begins and ends alike, then
-lines that occur once in each text, and what is between those line by line, as far as a budget goes. Beyond it lines
-count as different. That may make a difference longer than it need be, or keep two edits from being merged; it never
-makes either wrong.
+The time of `merge3` and of Python's `difflib` grows with the square of the number of lines. Both ask a matcher for the
+common lines of two texts. `LineMatcher` limits that time. It matches common lines at both ends, then lines that occur
+once in each text, and compares the lines between those within a budget. Beyond the budget, lines count as different.
+Therefore, a diff may be longer than necessary, or a merge may fail, but neither is ever wrong.
 
 Source of the idea: Bram Cohen's "patience diff".
 """
@@ -21,36 +20,36 @@ from typing import NamedTuple
 
 from merge3 import Merge3
 
-# Pairs of lines that are compared with each other; a second of work at most.
+# Pairs of lines to compare: up to about a second of work.
 _BUDGET = 2_000_000
 _DEPTH = 10
 _CONTEXT = 3
-# Characters of all texts together. More are compared beside the event loop.
+# Characters of all texts together. Longer texts are compared in a thread.
 _SHORT = 20_000
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _NO_NEWLINE = "\n\\ No newline at end of file\n"
 
 
 class Comparison(NamedTuple):
-    """`diff` leads from the present text to the proposed one, `merged` is both edits; None where they touch."""
+    """`diff` leads from the current text to the proposed one. `merged` has both edits; None if they touch."""
 
     diff: str
     merged: str | None
 
 
 async def compare(base: str | None, current: str, proposed: str) -> Comparison:
-    """What an edit of `base` that comes too late has to be told. Without a base nothing can be merged."""
+    """Compares a late edit of `base` with the current text. Without a base, `merged` is None."""
     if len(base or "") + len(current) + len(proposed) <= _SHORT:
         return _compared(base, current, proposed)
     return await asyncio.to_thread(_compared, base, current, proposed)
 
 
 def _compared(base: str | None, current: str, proposed: str) -> Comparison:
-    return Comparison(unified_diff(current, proposed), None if base is None else merged(base, current, proposed))
+    return Comparison(unified_diff(current, proposed), None if base is None else merge_texts(base, current, proposed))
 
 
 def unified_diff(current: str, proposed: str) -> str:
-    """The change in the form that `patch` reads; empty where there is none."""
+    """Returns the change in the format of `patch`; empty if there is none."""
     old, new = _LINE.findall(current), _LINE.findall(proposed)
     hunks = list(LineMatcher(None, old, new).get_grouped_opcodes(_CONTEXT)) if current != proposed else []
     parts = ["--- current\n+++ proposed\n"] if hunks else []
@@ -67,7 +66,7 @@ def unified_diff(current: str, proposed: str) -> str:
 
 
 def _range(start: int, end: int) -> str:
-    """Lines as a hunk names them: the first, counted from 1, and how many; of none, the line before."""
+    """Formats a range for a hunk: the first line, from 1, and the count. An empty range names the line before it."""
     length = end - start
     if length == 1:
         return str(start + 1)
@@ -78,12 +77,12 @@ def _shown(sign: str, line: str) -> str:
     return sign + (line if line.endswith("\n") else line + _NO_NEWLINE)
 
 
-def merged(base: str, current: str, proposed: str) -> str | None:
-    """Both edits of the base together; None where they change the same lines, or neighbouring ones."""
-    # Split so, the end of the last line is a line of its own, and who writes below it does not change it.
+def merge_texts(base: str, current: str, proposed: str) -> str | None:
+    """Merges both edits of the base. Returns None if they change the same or adjacent lines."""
+    # With this split, the end of the text is a line of its own. Adding lines at the end does not change the last line.
     old, ours, theirs = (text.split("\n") for text in (base, current, proposed))
     lines: list[str] = []
-    # Its matcher may answer tuples; that of the standard library answers named ones.
+    # `merge3` types the matcher's results as tuples; difflib returns named tuples.
     merge = Merge3(old, ours, theirs, sequence_matcher=LineMatcher)  # type: ignore[arg-type]
     for group in merge.merge_groups():
         if group[0] == "conflict":
@@ -93,22 +92,22 @@ def merged(base: str, current: str, proposed: str) -> str | None:
 
 
 class LineMatcher(SequenceMatcher[str]):
-    """Finds the lines that two texts have in common, in bounded time."""
+    """Finds the common lines of two texts, in bounded time."""
 
     def __init__(
         self,
-        isjunk: Callable[[str], bool] | None = None,  # noqa: ARG002 - both libraries make their matchers so
+        isjunk: Callable[[str], bool] | None = None,  # noqa: ARG002 - both libraries pass it
         a: Sequence[str] = "",
         b: Sequence[str] = "",
         autojunk: bool = True,  # noqa: ARG002 - same
     ) -> None:
-        # What the base class works out of the texts at once is just what takes long.
+        # Does not call the base class, whose constructor does the slow work.
         self.a, self.b = a, b
         self.opcodes = None
         self._left = _BUDGET
 
     def get_matching_blocks(self) -> list[Match]:
-        """Runs of common lines, in order; the last one is empty, at the end of both."""
+        """Returns the runs of common lines, in order. The last one is empty, at the end of both texts."""
         blocks: list[Match] = []
         start = new_start = length = 0
         for old, new in self._pairs(0, len(self.a), 0, len(self.b), _DEPTH):
@@ -123,7 +122,7 @@ class LineMatcher(SequenceMatcher[str]):
         return [*blocks, Match(len(self.a), len(self.b), 0)]
 
     def _pairs(self, low: int, high: int, new_low: int, new_high: int, depth: int) -> Iterator[tuple[int, int]]:
-        """The places of common lines in both texts, in order."""
+        """Yields the positions of common lines in both texts, in order."""
         a, b = self.a, self.b
         while low < high and new_low < new_high and a[low] == b[new_low]:
             yield low, new_low
@@ -149,11 +148,11 @@ class LineMatcher(SequenceMatcher[str]):
 def _unique_pairs(
     a: Sequence[str], low: int, high: int, b: Sequence[str], new_low: int, new_high: int
 ) -> list[tuple[int, int]]:
-    """The lines that occur once in each of the two ranges, as many of them as stand in the same order in both."""
+    """Returns lines that occur once in each range: the longest sequence with the same order in both."""
     counts, new_counts = Counter(a[low:high]), Counter(b[new_low:new_high])
     places = {b[new]: new for new in range(new_low, new_high) if new_counts[b[new]] == 1}
     pairs = [(old, places[a[old]]) for old in range(low, high) if counts[a[old]] == 1 and a[old] in places]
-    # The longest run in which the places grow: `ends` are those of the shortest runs of each length.
+    # The longest increasing subsequence of positions. `ends` holds the smallest last position for each length.
     ends: list[int] = []
     lasts: list[int] = []
     before: list[int | None] = []
@@ -173,7 +172,7 @@ def _unique_pairs(
 def _longest_pairs(
     a: Sequence[str], low: int, high: int, b: Sequence[str], new_low: int, new_high: int
 ) -> Iterator[tuple[int, int]]:
-    """The longest common subsequence of the two ranges, by the table of all pairs."""
+    """Yields the longest common subsequence of the two ranges, by the table of all pairs."""
     width = new_high - new_low
     table = [[0] * (width + 1)]
     for old in range(high - 1, low - 1, -1):

@@ -1,4 +1,4 @@
-"""The site: sections, pages, blog entries and photos in one collection, `detail` by type. Reads, and who sees what.
+"""The nodes of the site: sections, pages, blog entries and photos, in one collection. Their reads and visibility.
 
 A document:
 
@@ -7,32 +7,32 @@ A document:
     slug          unique below its parent
     title
     parent        the parent's _id; None at the root. A node is never moved
-    ancestors     [ObjectId] from the root down to the parent. So a path takes one read of slugs, however long it is
+    ancestors     [ObjectId] from the root down to the parent, so that building a path takes one read of slugs
     created       UTC
-    updated       UTC; the last edit, of tags too
-    author        {id, name} of who created it
+    updated       UTC; the last edit, including edits of tags
+    author        {id, name} of the creator
     tags          [str] a set, the oldest first
-    nonce         changed by every edit but those of tags
+    nonce         changed by every edit except edits of tags
     revision      counts the nonces, from 1
-    visible_from  UTC; readers see the node from then on. None: EDITORs alone do. It follows from `type` and `detail`
-    detail        of a section  {kind: `FOLDER`, `BLOG` or `GALLERY`}
-                  of a page     {text}: CommonMark
-                  of an entry   {text, publish_on: UTC, None for a draft}
-                  of a photo    {file: the _id in GridFS, content_type, length (bytes), width, height (pixels),
-                                checksum (SHA-256, hexadecimal), locked: UTC, when an upload in progress began}, and
-                                what `photos` says
-    pending       {op, at}      created, and its parent not yet confirmed
-    unrevised     {at, author}  its present text has not been copied into the revisions yet
-    deleting      {op, at}      about to be deleted, unless something stands below it
+    visible_from  UTC; readers see the node from then on. None: only EDITORs see it. It follows from `type` and `detail`
+    detail        section  {kind: `FOLDER`, `BLOG` or `GALLERY`}
+                  page     {text}: CommonMark
+                  entry    {text, publish_on: UTC, None for a draft}
+                  photo    {file: the _id in GridFS, content_type, length (bytes), width, height (pixels),
+                           checksum (SHA-256, hexadecimal), locked: UTC, when an upload in progress began}; for more
+                           fields, see `photos`
+    pending       {op, at}      created, but the parent is not confirmed yet
+    unrevised     {at, author}  the current text is not copied to the revisions yet
+    deleting      {op, at}      being deleted, unless it has children
     applied       ids of the latest repeatable operations on it
 
-`pending`, `unrevised` and `deleting` are records of intent: whatever a crash leaves of them, `content_jobs` settles.
+`pending`, `unrevised` and `deleting` are records of intent: after a crash, `jobs` finishes or undoes them.
 
-Only sections have nodes below them, and every section is visible. So whether somebody sees a node does not depend on
-what stands above it.
+Only sections have children, and all sections are visible. Therefore, the visibility of a node does not depend on its
+ancestors.
 
-Source: MongoDB Applied Design Patterns, ch. 6, "Metadata and Asset Management". There the fields are below `metadata`,
-photos are in a collection of their own, and the path of a photo and that of a page may be the same.
+Source: MongoDB Applied Design Patterns, ch. 6, "Metadata and Asset Management". There, the fields are below `metadata`,
+photos are in a separate collection, and a photo and a page can have the same path.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ KIND = "ContentNode"
 SECTION, PAGE, ENTRY, PHOTO = "section", "page", "entry", "photo"
 FOLDER, BLOG, GALLERY = "FOLDER", "BLOG", "GALLERY"
 WITH_TEXT = {PAGE, ENTRY}
-# Sections within each other, with what stands in the innermost.
+# The largest number of slugs in a path.
 MAX_DEPTH = 16
-# Another caller's intent on a node is waited for: it is settled within milliseconds, or by a job.
+# Calls wait for another caller's intent on a node. That caller finishes within milliseconds, or a job does.
 SETTLING_ATTEMPTS = 100
 SETTLING_PAUSE = 0.02
 
 # The slugs from the root down.
 Path = tuple[str, ...]
 
-# Sharded by a prefix of the unique key: by parent and slug, as in the source, a new slug would have to move the node
-# to another shard. All that stands below one section is on one shard, so its lists ask that shard alone.
+# Sharded by a prefix of the unique key. With parent and slug, as in the source, changing a slug would move the node to
+# another shard. All children of a section are on one shard, so that listing them asks only that shard.
 NODES = CollectionSpec(
     "cms.nodes",
     shard_key={"parent": 1},
@@ -82,7 +82,7 @@ NODES = CollectionSpec(
     ],
 )
 
-# What tells whether somebody sees a node; a projection holds it.
+# The fields that determine the type and the visibility of a node. Every projection contains them.
 DISCRIMINATOR = ("type", "visible_from")
 BY_TITLE = Sort((("title", 1),))
 NEWEST = Sort((("created", -1),))
@@ -93,18 +93,18 @@ _LONGEST_PATH = MAX_DEPTH * (1 + MAX_SLUG)
 
 
 def is_visible(node: Mapping[str, Any], until: datetime | None) -> bool:
-    """Whether it is seen by who sees what is visible by `until`, or with None everything."""
+    """Returns whether the node is visible by `until`. With `until` None, every node is visible."""
     visible_from = node.get("visible_from")
     return until is None or (visible_from is not None and visible_from <= until)
 
 
-def visible(until: datetime | None) -> Document:
-    """The condition of what `is_visible`."""
+def visible_filter(until: datetime | None) -> Document:
+    """Returns the filter that corresponds to `is_visible`."""
     return {} if until is None else {"visible_from": {"$lte": until}}
 
 
 def visible_from(type_: str, detail: Mapping[str, Any], created: datetime) -> datetime | None:
-    """When readers see a node first. A photo is seen once its bytes are whole, an entry once it is published."""
+    """Returns from when readers see a node: a photo after its first upload, an entry from its publication."""
     if type_ == ENTRY:
         published: datetime | None = detail.get("publish_on")
         return published
@@ -122,22 +122,22 @@ async def find_slugs(db: Database, ids: Sequence[ObjectId]) -> dict[ObjectId, st
     return {key: node["slug"] for key, node in (await find_by_ids(db, ids, {"slug": 1})).items()}
 
 
-def path_in(text: str) -> Path | None:
-    """The slugs in a path such as `/blog/first`; None where no node can have it."""
+def parse_path(text: str) -> Path | None:
+    """Returns the slugs of a path such as `/blog/first`, or None if no node can have this path."""
     return tuple(text[1:].split("/")) if len(text) <= _LONGEST_PATH and _PATH.fullmatch(text) else None
 
 
 def path_of(node: Mapping[str, Any], slugs: Mapping[ObjectId, str | None]) -> str:
-    """The path of a node, with the slugs of its ancestors. One that is just being deleted has none: `?` is no slug."""
+    """Returns the path of a node. An ancestor without a slug, because it is being deleted, appears as `?`."""
     return "".join(f"/{slug}" for slug in (*(slugs.get(key) or "?" for key in node["ancestors"]), node["slug"]))
 
 
 async def find_by_paths(
     db: Database, paths: Sequence[Path], projection: Projection | None = None
 ) -> dict[Path, Document]:
-    """The nodes at these paths, with their ancestors, by one command a level, however many there are."""
+    """Finds the nodes at these paths, with one command for each level of the paths."""
     found: dict[Path, Document] = {(): {"_id": None}}
-    # Of what is only on the way no more is read than leads on.
+    # Reads only the place of nodes that are only ancestors.
     shown = None if projection is None else {**projection, "parent": 1, "slug": 1, "ancestors": 1}
     for depth in range(1, max(map(len, paths), default=0) + 1):
         level = {path[:depth] for path in paths if path[: depth - 1] in found and len(path) >= depth}
@@ -154,12 +154,12 @@ async def find_by_paths(
 
 
 def _any_of(below: Mapping[ObjectId, Sequence[str]]) -> Document:
-    """The filter of these slugs below their parents."""
+    """Returns the filter for these slugs below their parents."""
     places = [
         {"parent": parent, "slug": slugs[0] if len(slugs) == 1 else {"$in": sorted(slugs)}}
         for parent, slugs in below.items()
     ]
-    # The shard key stands outside of the alternatives, so that the command is routed by it.
+    # The shard key is outside of `$or`, so that the server can route the command.
     return places[0] if len(places) == 1 else {"parent": {"$in": list(below)}, "$or": places}
 
 
@@ -169,19 +169,19 @@ async def _find(db: Database, query: Document, projection: Projection | None, co
 
 
 def children_of(section_id: ObjectId, until: datetime | None) -> Listing:
-    """What stands right below a section, by title."""
-    return Listing({"parent": section_id, **visible(until)}, BY_TITLE, named={"parent": section_id})
+    """Returns the listing of the children of a section, by title."""
+    return Listing({"parent": section_id, **visible_filter(until)}, BY_TITLE, named={"parent": section_id})
 
 
 def entries_of(section_id: ObjectId, now: datetime) -> Listing:
-    """The published entries of a blog, newest first, for everybody."""
+    """Returns the listing of the published entries of a blog, newest first."""
     published = {"parent": section_id, "detail.publish_on": {"$lte": now}}
     return Listing(published, LATEST_PUBLISHED, named={"entries": section_id})
 
 
 def tagged(tag: str, until: datetime | None) -> Listing:
-    """The nodes with a tag, newest first."""
-    return Listing({"tags": tag, **visible(until)}, NEWEST, named={"tags": tag})
+    """Returns the listing of the nodes with a tag, newest first."""
+    return Listing({"tags": tag, **visible_filter(until)}, NEWEST, named={"tags": tag})
 
 
 async def find_content_pages(
@@ -194,10 +194,10 @@ async def find_content_pages(
 
 
 async def find_settled(db: Database, node_id: ObjectId) -> Document | None:
-    """The node, whole; None where there is none.
+    """Finds a node, with all fields. Returns None if there is none.
 
-    One that is just being created or deleted is waited for, until it is clear which of the two. One that stays
-    unclear, because a crash left it so, counts as absent until a job has settled it.
+    Waits while the node is being created or deleted. After a crash, such a node counts as missing until a job has
+    finished or undone the write.
     """
     for _ in range(SETTLING_ATTEMPTS):
         node = (await find_by_ids(db, [node_id])).get(node_id)
@@ -208,7 +208,7 @@ async def find_settled(db: Database, node_id: ObjectId) -> Document | None:
 
 
 async def require_settled(db: Database, node_id: ObjectId) -> Document:
-    """As `find_settled`. Raises NotFound."""
+    """Finds a node as `find_settled` does. Raises NotFound if there is none."""
     node = await find_settled(db, node_id)
     if node is None:
         raise NotFound(KIND, str(node_id))

@@ -1,4 +1,4 @@
-"""Checks that every photo has its bytes, and that there are no others."""
+"""Checks that every photo has its bytes, and that every file belongs to a photo."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from . import assets, photos, thumbnails
 from .assets import CHUNKS, FILES
 from .nodes import NODES, PHOTO
 
-NO_PHOTO, NO_FILE = "no photo has it", "it has chunks, and does not exist"
+NO_PHOTO, NO_FILE = "no photo uses it", "it has chunks, but does not exist"
 
 
 async def find_broken_photos(db: Database) -> AsyncIterator[Document]:
-    """The photos whose bytes are not there, or are not what their checksum says. Yields {_id, slug, problem}.
+    """Finds photos whose bytes are missing or do not match their checksum. Yields {_id, slug, problem}.
 
-    Reads every byte of every photo, a little at a time.
+    Reads all bytes of all photos, in small parts.
     """
     whole = {"type": PHOTO, "detail.file": {"$ne": None}}
     async for wrong in wrong_in_batches(db[NODES.name].find(whole, {"slug": 1, "detail": 1}), partial(_broken, db), 1):
@@ -47,11 +47,11 @@ async def _problem_of(db: Database, detail: dict[str, Any]) -> str | None:
             digest.update(piece)
     except assets.BytesMissing:
         return "some of its bytes are missing"
-    return None if digest.hexdigest() == detail["checksum"] else "its bytes are not those of its checksum"
+    return None if digest.hexdigest() == detail["checksum"] else "its bytes do not match its checksum"
 
 
 async def find_stray_files(db: Database) -> AsyncIterator[Document]:
-    """The files that no photo has, and the chunks that no file has. Yields {_id: the file's, problem}."""
+    """Finds files without a photo, and chunks without a file. Yields {_id: the file's, problem}."""
     settled = {"metadata.unsettled": None, "metadata.removed": None}
     async for stray in wrong_in_batches(db[FILES.name].find(settled, {"metadata": 1}), partial(_unused, db), 1):
         yield stray
@@ -78,11 +78,13 @@ async def _is_used(db: Database, file: Document) -> bool:
     if node is None:
         return False
     original = facts.get("of", file["_id"])
-    return original in photos.files_of(node) and ("of" not in facts or file["_id"] in thumbnails.ids_of(original))
+    return original in photos.files_of(node) and (
+        "of" not in facts or file["_id"] in thumbnails.thumbnail_ids(original)
+    )
 
 
 async def _ids_of_chunks(db: Database) -> AsyncIterator[ObjectId]:
-    """Each file of which there are chunks, in the order of an index."""
+    """Yields the ids of files that have chunks, in the order of an index."""
     previous = None
     keys = db[CHUNKS.name].find({}, {"_id": 0, "files_id": 1}, sort=[("files_id", ASCENDING), ("n", ASCENDING)])
     async for chunk in keys:
@@ -92,7 +94,7 @@ async def _ids_of_chunks(db: Database) -> AsyncIterator[ObjectId]:
 
 
 async def mend_stray_file(db: Database, stray: Document) -> None:
-    """Deletes the file, unless a photo has it by now."""
+    """Deletes the file, unless a photo uses it by now."""
     file = await assets.find_file(db, stray["_id"])
     if file is None or not await _is_used(db, file):
         await assets.delete_files(db, [stray["_id"]])

@@ -1,4 +1,4 @@
-"""Photos that come in files: each below its gallery, by its slug; safe to repeat."""
+"""Imports of photos, by gallery and slug. May be repeated."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from portico.resolvers.writes.timer import Timer
 
 from .creation import NewNode, create_section
 from .edits import Edit, add_tags, edit_metadata
-from .nodes import GALLERY, PHOTO, SECTION, Path, find_by_paths, path_in
+from .nodes import GALLERY, PHOTO, SECTION, Path, find_by_paths, parse_path
 from .photo_uploads import UploadRules, replace_photo, upload_photo
 from .rules import require_tags, require_title
 
 
 @dataclass(frozen=True)
 class PhotoRecord:
-    """A photo to store. `gallery` is a path, `read` gives the bytes from their beginning, as often as it is called."""
+    """A photo to import. `gallery` is a path. Each call of `read` yields the bytes from their beginning."""
 
     slug: str
     title: str
@@ -33,23 +33,23 @@ class PhotoRecord:
     checksum: str | None = None
 
 
-async def put_photos(
+async def import_photos(
     db: Database, records: Sequence[PhotoRecord], *, rules: UploadRules, now: datetime
 ) -> list[Outcome]:
-    """Stores the photos, one after the other, and the galleries that are missing. What is as it should be stays.
+    """Creates or updates the photos, one after the other, and creates missing galleries.
 
-    Writes:   as `upload_photo`, `replace_photo` and `edit_metadata`. Tags are added, and none is taken away.
+    Writes:   as `upload_photo`, `replace_photo` and `edit_metadata`. Adds tags, but removes none.
     """
     timer = Timer(now)
-    return [await outcome_of(_put(db, record, rules, timer.now())) for record in records]
+    return [await outcome_of(_import(db, record, rules, timer.now())) for record in records]
 
 
-async def _put(db: Database, record: PhotoRecord, rules: UploadRules, now: datetime) -> Outcome:
+async def _import(db: Database, record: PhotoRecord, rules: UploadRules, now: datetime) -> Outcome:
     author = {"id": record.author, "name": record.author}
     checksum = await _checksum(record)
     if record.checksum is not None and record.checksum.strip().lower() != checksum:
-        raise InvalidInput("the file is another: its bytes have another checksum", "sha256")
-    gallery, found = await _place(db, record, author, now)
+        raise InvalidInput("the checksum does not match the bytes of the file", "sha256")
+    gallery, found = await _find_place(db, record, author, now)
     if found is None:
         node = NewNode(record.slug, record.title, author, gallery["_id"], list(record.tags), parent_name="gallery")
         await upload_photo(
@@ -57,7 +57,7 @@ async def _put(db: Database, record: PhotoRecord, rules: UploadRules, now: datet
         )
         return "created"
     if found["type"] != PHOTO:
-        raise InvalidInput(f"{record.gallery}/{record.slug} is no photo", "slug")
+        raise InvalidInput(f"the node {record.gallery}/{record.slug} is not a photo", "slug")
     return await _change(db, record, found, checksum, author, rules, now)
 
 
@@ -68,13 +68,13 @@ async def _checksum(record: PhotoRecord) -> str:
     return digest.hexdigest()
 
 
-async def _place(
+async def _find_place(
     db: Database, record: PhotoRecord, author: Document, now: datetime
 ) -> tuple[Document, Document | None]:
-    """The gallery, which is made if need be, and what stands at the photo's place."""
-    way = path_in(record.gallery)
+    """Returns the gallery, created if it is missing, and the node at the photo's path, or None."""
+    way = parse_path(record.gallery)
     if way is None:
-        raise InvalidInput("a path is wanted, e.g. /gallery", "gallery")
+        raise InvalidInput("it must be a path, e.g. /gallery", "gallery")
     place: Path = (*way, record.slug)
     nodes = await find_by_paths(db, [way[:-1], way, place] if len(way) > 1 else [way, place])
     gallery = nodes.get(way)
@@ -88,7 +88,7 @@ async def _place(
             db, node=node, kind=GALLERY, now=now, operation_id=idempotency.random_operation_id()
         )
     if gallery["type"] != SECTION or gallery["detail"]["kind"] != GALLERY:
-        raise InvalidInput(f"{record.gallery} is no gallery", "gallery")
+        raise InvalidInput(f"the node {record.gallery} is not a gallery", "gallery")
     return gallery, nodes.get(place)
 
 
@@ -113,7 +113,7 @@ async def _change(
             operation_id=idempotency.random_operation_id(),
         )
         outcome = "changed"
-    # What would be stored is compared, not what is written in the file.
+    # Compares the normalized values, as they would be stored.
     title, tags = require_title(record.title), require_tags(record.tags)
     if photo["title"] != title:
         edit = Edit(photo["_id"], photo["nonce"], author, now, idempotency.random_operation_id())

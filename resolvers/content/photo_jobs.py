@@ -1,4 +1,4 @@
-"""Finishes or undoes what a crash has left of uploads, and deletes what photos have no more."""
+"""Jobs: finish or undo uploads after a crash, and delete files that photos no longer use."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from portico.resolvers.writes.sweeps import in_turn, sweep
 from . import assets, photos, thumbnails
 from .nodes import NODES
 
-# A file is named by its photo before it is made; one that is older and not named is nobody's.
+# A photo names a file before the file is created. An older file that no photo names is not in use.
 STALE_AFTER = timedelta(seconds=5)
-# Nobody can be writing to a file any more that was taken from them so long ago.
+# After this time, nobody can still be writing to a removed file.
 FORGOTTEN_AFTER = timedelta(days=1)
 
 
 async def finish_uploads(db: Database, *, now: datetime) -> int:
-    """Gives up the uploads whose lock has run out, and deletes files that no photo has, with what comes into them late.
+    """Aborts uploads whose lock has expired, and deletes files that no photo uses, including late chunks.
 
-    Returns:  how much was done.
-    Raises:   SweepFailed, once every photo and file has had its turn.
+    Returns:  the number of uploads and files.
+    Raises:   SweepFailed, after trying every photo and file.
     """
-    read, forgotten = now - photos.READ_ON, now - FORGOTTEN_AFTER
+    read, forgotten = now - photos.REPLACED_KEPT_FOR, now - FORGOTTEN_AFTER
 
     async def give_up(node: Document) -> int:
-        return await photos.give_up(db, node, now=now)
+        return await photos.abort_upload(db, node, now=now)
 
     async def delete_replaced(node: Document) -> int:
         return await photos.delete_replaced(db, node, before=read, now=now)
@@ -35,7 +35,7 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
         return await _settle(db, file, now)
 
     async def delete_late(file: Document) -> int:
-        return await assets.sweep_removed(db, file, now=now)
+        return await assets.delete_late_chunks(db, file, now=now)
 
     async def delete_removed(file: Document) -> int:
         await assets.delete_removed(db, file["_id"], before=forgotten)
@@ -51,9 +51,9 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
 
 
 async def _settle(db: Database, file: Document, now: datetime) -> bool:
-    """Settles a file that its photo has; takes away one that no photo has, or is going to have."""
+    """Settles a file that its photo uses. Removes a file that no photo uses or is about to use."""
     if "of" in file["metadata"]:
-        return await thumbnails.drop_stale(db, file, now=now)
+        return await thumbnails.delete_stale(db, file, now=now)
     node = await db[NODES.name].find_one({"_id": file["metadata"]["node"]})
     if node is None or file["_id"] not in photos.files_of(node):
         await assets.remove_files(db, [file["_id"]], now=now)
@@ -61,4 +61,4 @@ async def _settle(db: Database, file: Document, now: datetime) -> bool:
     if node["detail"].get("file") != file["_id"]:
         return False
     passed = file["metadata"].get("passed")
-    return await assets.settle_file(db, file["_id"], passed=passed, **photos.facts_of(node))
+    return await assets.settle_file(db, file["_id"], passed=passed, **photos.file_facts(node))

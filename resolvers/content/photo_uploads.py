@@ -1,8 +1,8 @@
-"""Uploads of photos: the node is locked, the bytes come into a new file, and one guarded update makes them the photo's.
+"""Uploads of photos: lock the node, write the bytes to a new file, make it the photo's file by one guarded update.
 
-The old bytes of a photo that is replaced stay until the new ones are whole. An upload puts off the end of its lock
-every few seconds; one that has not was left by a crash, and is given up by a job, or by the next upload to the photo.
-One that sleeps, and wakes up when it was given up, cannot finish or undo anything any more.
+While a photo is replaced, the old bytes stay until the new ones are complete. An upload renews its lock every few
+seconds. If the lock expires, the upload was left by a crash. Then a job, or the next upload to the photo, aborts it. An
+upload that resumes after that can no longer finish or undo anything.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from .edits import SETTLED
 from .nodes import KIND, NODES, PHOTO, require_settled
 from .pictures import SIGNATURE_BYTES, SUFFIXES, Picture, Pictures
 
-# An upload puts off the end of its lock at least so often.
-_BEAT = timedelta(seconds=5)
+# The longest interval between two renewals of a lock.
+_RENEW_AT_LEAST = timedelta(seconds=5)
 _LOCKING_ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
 class UploadRules:
-    """`max_bytes` of a file; an upload holds its lock for `lock_lasts`, unless it puts the end off."""
+    """The limits of uploads: `max_bytes` of a file, and `lock_lasts`, after which an unrenewed lock expires."""
 
     max_bytes: int
     lock_lasts: timedelta
@@ -48,7 +48,7 @@ class UploadRules:
 
 @dataclass
 class _Upload:
-    """One attempt at an upload, into a file of its own."""
+    """One attempt at an upload. Each attempt writes to its own file."""
 
     db: Database
     node: Document
@@ -60,7 +60,7 @@ class _Upload:
 
     @property
     def mine(self) -> Document:
-        """The node, as long as this attempt holds its lock."""
+        """The filter of the node while this attempt holds its lock."""
         return {
             "_id": self.node["_id"],
             "parent": self.node["parent"],
@@ -71,18 +71,18 @@ class _Upload:
 async def upload_photo(
     db: Database, *, node: NewNode, file: AsyncIterator[bytes], rules: UploadRules, now: datetime, operation_id: str
 ) -> Document:
-    """Puts a new photo into a gallery. Until its bytes are whole, EDITORs alone see it.
+    """Creates a photo in a gallery. Until the upload is complete, only EDITORs see it.
 
     Returns:  the photo.
     Raises:   InvalidInput, SlugTaken, NotFound (the gallery), UnacceptableFile, OperationKeyReused (another file),
-              Conflict (it was given up); and what `file` raises, of which nothing is kept.
+              Conflict (the upload was aborted); and the errors of `file`, after undoing the upload.
     Writes:   cms.nodes, cms.assets.files, cms.assets.chunks; compensating.
     """
-    file_id, timer = _new_file(operation_id), Timer(now)
-    detail = {"file": None, "locked": now, "upload": _lock(operation_id, file_id, timer, rules)}
+    file_id, timer = _new_file_id(operation_id), Timer(now)
+    detail = {"file": None, "locked": now, "upload": _new_lock(operation_id, file_id, timer, rules)}
     created = await create_node(db, type_=PHOTO, node=node, detail=detail, now=now, operation_id=operation_id)
     if "upload" not in created["detail"]:
-        return await _same_again(db, created, file, rules, operation_id)
+        return await _require_same_file(db, created, file, rules, operation_id)
     if created["detail"]["upload"]["file"] != file_id:
         await _take_over(db, created, file_id, rules, timer, operation_id)
     return await _carry_out(_Upload(db, created, file_id, rules, timer, operation_id), file)
@@ -98,31 +98,31 @@ async def replace_photo(
     now: datetime,
     operation_id: str,
 ) -> Document:
-    """Gives a photo other bytes. It has the old ones until the new ones are whole, and those alone if they never are.
+    """Replaces the bytes of a photo. The photo keeps the old bytes until the upload is complete, or if it fails.
 
-    The nonce is looked at when the upload begins. What others change in the meantime, e.g. the title, stays.
+    The nonce is checked when the upload begins. Edits during the upload, e.g. of the title, stay.
 
     Returns:  the photo.
     Raises:   NotFound, EditConflict, PhotoLocked, UnacceptableFile, OperationKeyReused (another file),
-              Conflict (it was given up); and what `file` raises, of which nothing is kept.
+              Conflict (the upload was aborted); and the errors of `file`, after undoing the upload.
     Writes:   cms.nodes, cms.assets.files, cms.assets.chunks; nonce-guarded, then compensating.
     """
-    file_id, timer = _new_file(operation_id), Timer(now)
-    locked = await _locked(db, photo_id, nonce, file_id, rules, timer, operation_id)
+    file_id, timer = _new_file_id(operation_id), Timer(now)
+    locked = await _lock_photo(db, photo_id, nonce, file_id, rules, timer, operation_id)
     if idempotency.was_applied(locked, operation_id):
-        return await _same_again(db, locked, file, rules, operation_id)
+        return await _require_same_file(db, locked, file, rules, operation_id)
     return await _carry_out(_Upload(db, locked, file_id, rules, timer, operation_id), file)
 
 
-def _new_file(operation_id: str) -> ObjectId:
+def _new_file_id(operation_id: str) -> ObjectId:
     return idempotency.derived_id(operation_id, f"file/{uuid4().hex}")
 
 
-def _lock(operation_id: str, file_id: ObjectId, timer: Timer, rules: UploadRules) -> Document:
+def _new_lock(operation_id: str, file_id: ObjectId, timer: Timer, rules: UploadRules) -> Document:
     return {"op": operation_id, "file": file_id, "until": timer.now() + rules.lock_lasts}
 
 
-async def _locked(
+async def _lock_photo(
     db: Database,
     photo_id: ObjectId,
     nonce: str,
@@ -131,11 +131,11 @@ async def _locked(
     timer: Timer,
     operation_id: str,
 ) -> Document:
-    """The photo, locked for this upload; or as it is where the operation has been carried out before."""
+    """Locks the photo for this upload. Returns the photo; unlocked if the operation is already done."""
     async for _ in attempts(_LOCKING_ATTEMPTS):
         node = await require_settled(db, photo_id)
         if node["type"] != PHOTO:
-            raise NotFound(KIND, str(photo_id), message="The id is not that of a photo.")
+            raise NotFound(KIND, str(photo_id), message="The id is not the id of a photo.")
         if idempotency.was_applied(node, operation_id):
             return node
         upload = node["detail"].get("upload")
@@ -153,7 +153,7 @@ async def _locked(
             **photos.UNLOCKED,
             **idempotency.not_applied(operation_id),
         }
-        lock = {"detail.locked": timer.now(), "detail.upload": _lock(operation_id, file_id, timer, rules)}
+        lock = {"detail.locked": timer.now(), "detail.upload": _new_lock(operation_id, file_id, timer, rules)}
         if (await db[NODES.name].update_one(free, {"$set": lock})).matched_count:
             return node
     raise PhotoLocked(timer.now())
@@ -162,42 +162,44 @@ async def _locked(
 async def _take_over(
     db: Database, node: Document, file_id: ObjectId, rules: UploadRules, timer: Timer, operation_id: str
 ) -> None:
-    """Goes on with what an earlier call of the same operation has locked, from the beginning of its file."""
+    """Takes over the lock of an earlier call of the same operation. The upload restarts from the beginning."""
     earlier = node["detail"]["upload"]["file"]
     mine = {"_id": node["_id"], "parent": node["parent"], "detail.upload.file": earlier}
-    taken = {"$set": {"detail.upload": _lock(operation_id, file_id, timer, rules)}}
+    taken = {"$set": {"detail.upload": _new_lock(operation_id, file_id, timer, rules)}}
     if not (await db[NODES.name].update_one(mine, taken)).matched_count:
-        raise _given_up()
+        raise _upload_aborted()
     await assets.remove_files(db, [earlier], now=timer.now())
 
 
-def _given_up() -> Conflict:
-    return Conflict("The upload was given up meanwhile, for nothing was heard of it. The same call may be made again.")
+def _upload_aborted() -> Conflict:
+    return Conflict(
+        "The upload was aborted, because its lock expired. Send the call again with the same idempotency key."
+    )
 
 
 async def _carry_out(upload: _Upload, file: AsyncIterator[bytes]) -> Document:
     try:
-        async with _going_on(upload):
+        async with _renewing_lock(upload):
             writer = await _receive(upload, file)
             picture = await _examine(upload, writer)
             done = await _finish(upload, writer, picture)
     except BaseException:
-        # A database that does not answer leaves it to a job.
+        # If the database does not respond, a job undoes the upload.
         with contextlib.suppress(PyMongoError):
             await _undo(upload)
         raise
-    # Where somebody has deleted the photo meanwhile, the file stays unsettled, and a job deletes it.
-    await assets.settle_file(upload.db, upload.file_id, passed=None, **photos.facts_of(done))
+    # If the photo was deleted in the meantime, the file stays unsettled, and a job deletes it.
+    await assets.settle_file(upload.db, upload.file_id, passed=None, **photos.file_facts(done))
     await idempotency.trim_marks(upload.db, NODES, done)
     return done
 
 
 @contextlib.asynccontextmanager
-async def _going_on(upload: _Upload) -> AsyncIterator[None]:
-    """As long as it lasts, the end of the lock is put off again and again."""
-    pause = min(_BEAT, upload.rules.lock_lasts / 4).total_seconds()
+async def _renewing_lock(upload: _Upload) -> AsyncIterator[None]:
+    """Renews the lock periodically while the context is open."""
+    pause = min(_RENEW_AT_LEAST, upload.rules.lock_lasts / 4).total_seconds()
 
-    async def beat() -> None:
+    async def renew() -> None:
         while not upload.is_lost:
             await asyncio.sleep(pause)
             at = upload.timer.now()
@@ -206,23 +208,23 @@ async def _going_on(upload: _Upload) -> AsyncIterator[None]:
                 upload.is_lost = not (await upload.db[NODES.name].update_one(upload.mine, longer)).matched_count
                 await idempotency.renew(upload.db, upload.operation_id, now=at)
 
-    beating = asyncio.create_task(beat())
+    renewing = asyncio.create_task(renew())
     try:
         yield
     finally:
-        beating.cancel()
+        renewing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await beating
+            await renewing
 
 
 async def _receive(upload: _Upload, file: AsyncIterator[bytes]) -> assets.Writer:
-    """Writes the bytes as they come. What is no picture by its first bytes, or too large, is not taken in."""
-    await assets.begin_file(upload.db, upload.file_id, node_id=upload.node["_id"], now=upload.timer.now())
+    """Writes the bytes as they arrive. Refuses files that are too large, or are not pictures by their first bytes."""
+    await assets.create_file(upload.db, upload.file_id, node_id=upload.node["_id"], now=upload.timer.now())
     writer = assets.Writer(upload.db, upload.file_id)
     beginning = b""
     async for piece in file:
         if upload.is_lost:
-            raise _given_up()
+            raise _upload_aborted()
         if writer.length + len(piece) > upload.rules.max_bytes:
             raise _too_large(upload.rules)
         if len(beginning) < SIGNATURE_BYTES:
@@ -243,17 +245,17 @@ def _too_large(rules: UploadRules) -> UnacceptableFile:
 
 def _require_picture(rules: UploadRules, beginning: bytes) -> None:
     if not rules.pictures.recognizes(beginning):
-        raise UnacceptableFile(f"The file is none of these: {', '.join(SUFFIXES)}.")
+        raise UnacceptableFile(f"The file must have one of these types: {', '.join(SUFFIXES)}.")
 
 
 async def _examine(upload: _Upload, writer: assets.Writer) -> Picture:
-    """Decodes what was stored: what is checked is what is going to be served. Raises Conflict, UnacceptableFile."""
+    """Decodes the stored bytes, because these are the bytes that are served. Raises Conflict, UnacceptableFile."""
     try:
         return await _decode(upload, writer)
     except assets.BytesMissing:
-        # Whoever gives an upload up deletes its bytes.
+        # Aborting an upload deletes its bytes.
         if await upload.db[NODES.name].find_one(upload.mine, {"_id": 1}) is None:
-            raise _given_up() from None
+            raise _upload_aborted() from None
         raise
 
 
@@ -273,13 +275,13 @@ async def _decode(upload: _Upload, writer: assets.Writer) -> Picture:
 
 
 async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> Document:
-    """Makes the file the photo's, and what it had before one to be deleted, by one update.
+    """Makes the file the photo's, and marks the previous file for deletion, by one update.
 
-    A new photo is noted as done first, so that no repeated call uploads it again after somebody has deleted it. Giving
-    the upload up takes the note back: here, and in `photos.give_up`.
+    For a new photo, first notes that the operation is done, so that a repeated call does not upload it again after
+    somebody has deleted it. If the upload is aborted, the note is undone: here, or in `photos.abort_upload`.
     """
     old = upload.node["detail"].get("file")
-    # The bytes may have taken long. Whoever reads the old ones has a minute from here.
+    # The upload may have taken long. Readers of the old bytes have a minute from now.
     now = upload.timer.now()
     changes: dict[str, Any] = {
         "detail.file": upload.file_id,
@@ -308,23 +310,26 @@ async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> D
     if done is None:
         if old is None:
             await idempotency.note(upload.db, upload.operation_id, done=False)
-        raise _given_up()
+        raise _upload_aborted()
     return done
 
 
 async def _undo(upload: _Upload) -> None:
-    """Leaves everything as it was before, unless the last step has come through although nobody was told."""
+    """Undoes the upload, unless the last update succeeded without its answer arriving."""
     node = await upload.db[NODES.name].find_one({"_id": upload.node["_id"], "parent": upload.node["parent"]})
     if node is None or upload.file_id not in photos.files_of(node):
         await assets.remove_files(upload.db, [upload.file_id], now=upload.timer.now())
     elif node["detail"]["file"] != upload.file_id:
-        await photos.give_up(upload.db, node, now=upload.timer.now())
+        await photos.abort_upload(upload.db, node, now=upload.timer.now())
 
 
-async def _same_again(
+async def _require_same_file(
     db: Database, node: Document, file: AsyncIterator[bytes], rules: UploadRules, operation_id: str
 ) -> Document:
-    """The photo, which an earlier call of the same operation has made whole, if this call brings the same file."""
+    """Returns the photo of an operation that is done, if this call has the same file.
+
+    Raises:   OperationKeyReused, UnacceptableFile.
+    """
     digest = hashlib.sha256()
     size = 0
     async for piece in file:

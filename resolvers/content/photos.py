@@ -1,16 +1,16 @@
-"""Photos: the node of each in `cms.nodes`, its bytes in GridFS (`assets`). Which file a photo has, and who writes one.
+"""Photos: nodes in `cms.nodes` with bytes in GridFS (`assets`). The files of a photo, and their deletion.
 
-What the `detail` of a photo has beside what `content` says:
+Fields of the `detail` of a photo that `nodes` does not describe:
 
-    file      None until the first upload is whole
-    upload    {op, file, until}: an upload in progress; the file that it writes; UTC, until when it holds the lock
-    replaced  [{file, at}]: files that the photo had, and that are to be deleted
+    file      None until the first upload is complete
+    upload    {op, file, until}: an upload in progress, the file that it writes, and when its lock expires (UTC)
+    replaced  [{file, at}]: previous files of the photo, to be deleted
 
-`locked` and `upload` are set and taken off together. `locked` is what clients see; an upload whose `until` has passed,
-because it has not put it off, was left by a crash.
+`locked` and `upload` are set and removed together. `locked` is for clients. If `until` has passed without a renewal,
+the upload was left by a crash.
 
-A file is never written by two: every attempt at an upload has a file of its own, and names it in the node before it
-makes it. So a file that its node does not name is nobody's.
+A file has only one writer: each attempt at an upload has its own file, and names it in the node before it creates it.
+Therefore, a file that its node does not name is not in use.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from . import assets, thumbnails
 from .nodes import NODES, PHOTO, find_by_ids
 from .pictures import SUFFIXES
 
-# The path below which the bytes are served: the photo's _id, the checksum, a name.
+# Bytes are served below this path, by the photo's _id, the checksum and a file name.
 ASSETS = "/assets"
-# Nobody uploads into the photo.
+# Matches photos without an upload in progress.
 UNLOCKED: Document = {"detail.upload": None}
-# Who reads the old bytes of a photo that is replaced is given so long to come to their end.
-READ_ON = timedelta(minutes=1)
+# After a replacement, the old bytes stay for this time, so that readers can finish.
+REPLACED_KEPT_FOR = timedelta(minutes=1)
 
 
-def facts_of(photo: Mapping[str, Any]) -> dict[str, Any]:
-    """What is told of a photo's file in the file itself."""
+def file_facts(photo: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the facts about a photo's file that the file's document holds."""
     detail = photo["detail"]
     return {
         "filename": filename(photo),
@@ -50,12 +50,12 @@ def facts_of(photo: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filename(photo: Mapping[str, Any]) -> str:
-    """The name under which the photo's bytes are served."""
+    """Returns the file name of the photo's bytes."""
     return f"{photo['slug']}.{SUFFIXES[photo['detail']['content_type']]}"
 
 
 def path_of_bytes(photo: Mapping[str, Any]) -> str:
-    """Where the photo's bytes are served; empty as long as there are none."""
+    """Returns the URL path of the photo's bytes; empty if there are none yet."""
     detail = photo["detail"]
     if detail.get("file") is None:
         return ""
@@ -63,38 +63,39 @@ def path_of_bytes(photo: Mapping[str, Any]) -> str:
 
 
 def path_of_thumbnail(photo: Mapping[str, Any], width: int) -> str:
-    """Where a smaller rendering is served; empty as long as there are no bytes."""
+    """Returns the URL path of a thumbnail; empty if the photo has no bytes yet."""
     path = path_of_bytes(photo)
     return path and f"{path}?width={thumbnails.width_for(width, photo['detail']['width'])}"
 
 
 async def find_photo(db: Database, node_id: ObjectId) -> Document | None:
-    """The photo, whole; None where there is none, or one whose bytes have never been whole."""
+    """Finds a photo, with all fields. Returns None if there is none, or no upload to it was ever complete."""
     node = await db[NODES.name].find_one({"_id": node_id, "type": PHOTO})
     return None if node is None or node["detail"].get("file") is None else node
 
 
 def files_of(node: Mapping[str, Any]) -> list[ObjectId]:
-    """The files that a photo names, without their thumbnails: the one in use, the one to come, those that were."""
+    """Returns the files that a photo names, without thumbnails: the current, the uploading, and the replaced ones."""
     detail = node["detail"]
     named = [detail.get("file"), detail.get("upload", {}).get("file")]
     return [key for key in (*named, *(old["file"] for old in detail.get("replaced", ()))) if key is not None]
 
 
-async def forget(db: Database, node_id: ObjectId, *, now: datetime) -> None:
+async def delete_bytes(db: Database, node_id: ObjectId, *, now: datetime) -> None:
     """Deletes the bytes of a photo that is gone. May be repeated.
 
-    A file that is not settled is left to a job: it may be that of an upload that just comes to its end, or of the same
-    upload, made again. It is passed by first, so that nobody settles it who has seen the photo before it went.
+    Leaves unsettled files to a job: they may belong to an upload that is just finishing, or to a retry of the upload
+    that created the photo. Invalidates their settlements first, so that nobody settles them by an earlier read of the
+    photo.
 
     Writes:   cms.assets.files, cms.assets.chunks.
     """
     files = await assets.find_files_of(db, node_id)
     unsettled = [file["_id"] for file in files if _is_upload(file)]
     if unsettled:
-        await assets.pass_by(db, unsettled)
+        await assets.invalidate_settlements(db, unsettled)
         files = await assets.find_files_of(db, node_id)
-    # What was found settled was a photo's, and is that of the same upload, made again, where the photo names it now.
+    # A settled file that the photo names now belongs to a retry of the upload, which has created the photo again.
     node = (await find_by_ids(db, [node_id], {"detail": 1})).get(node_id) if files else None
     kept = [] if node is None else files_of(node)
     gone = [file for file in files if not _is_upload(file) and _original(file) not in kept]
@@ -107,7 +108,7 @@ async def forget(db: Database, node_id: ObjectId, *, now: datetime) -> None:
 
 
 def _original(file: Document) -> ObjectId:
-    """The file itself, or of a thumbnail the one that it was made of."""
+    """Returns the _id of the file, or, for a thumbnail, of the file that it was made from."""
     found: ObjectId = file["metadata"].get("of", file["_id"])
     return found
 
@@ -117,7 +118,7 @@ def _is_upload(file: Document) -> bool:
 
 
 async def _delete(db: Database, whole: list[ObjectId], made: list[ObjectId], now: datetime) -> None:
-    """Deletes files that photos had, into which nobody writes any more, and thumbnails, into which somebody may."""
+    """Deletes complete files of photos, which have no writers, and thumbnails, which may have writers."""
     if made:
         await assets.remove_files(db, made, now=now)
     if whole:
@@ -125,7 +126,7 @@ async def _delete(db: Database, whole: list[ObjectId], made: list[ObjectId], now
 
 
 async def delete_replaced(db: Database, node: Mapping[str, Any], *, before: datetime, now: datetime) -> int:
-    """Deletes the files that the photo had until `before` or earlier. Returns how many. May be repeated.
+    """Deletes the files that were replaced at `before` or earlier. Returns how many. May be repeated.
 
     Writes:   cms.assets.chunks, cms.assets.files, then cms.nodes.
     """
@@ -134,7 +135,7 @@ async def delete_replaced(db: Database, node: Mapping[str, Any], *, before: date
     async def delete(old: Document) -> int:
         if old["at"] > before:
             return 0
-        await _delete(db, [old["file"]], thumbnails.ids_of(old["file"]), now)
+        await _delete(db, [old["file"]], thumbnails.thumbnail_ids(old["file"]), now)
         await db[NODES.name].update_one(mine, {"$pull": {"detail.replaced": {"file": old["file"]}}})
         return 1
 
@@ -142,21 +143,21 @@ async def delete_replaced(db: Database, node: Mapping[str, Any], *, before: date
 
 
 async def require_unlocked(db: Database, node: Mapping[str, Any], *, now: datetime) -> None:
-    """Ends an upload to the photo that a crash has left. Raises PhotoLocked where somebody still uploads.
+    """Aborts an upload to the photo whose lock has expired. Raises PhotoLocked if an upload is in progress.
 
-    Writes:   as `give_up`.
+    Writes:   as `abort_upload`.
     """
     upload = node["detail"].get("upload")
     if upload is not None:
         if upload["until"] > now:
             raise PhotoLocked(node["detail"]["locked"])
-        await give_up(db, node, now=now)
+        await abort_upload(db, node, now=now)
 
 
-async def give_up(db: Database, node: Mapping[str, Any], *, now: datetime) -> bool:
-    """Ends the upload that the node was read with, as if it had never begun. False where it has gone on meanwhile.
+async def abort_upload(db: Database, node: Mapping[str, Any], *, now: datetime) -> bool:
+    """Aborts the upload that the node was read with. Returns False if that upload has made progress since.
 
-    A photo that has never been whole goes, and the same call may create it again. Another keeps the bytes that it has.
+    Removes a photo without a complete upload; the same call may create it again. Other photos keep their bytes.
 
     Writes:   operations, cms.nodes, cms.assets.files, cms.assets.chunks; one guarded update or removal of the node.
     """
@@ -168,7 +169,7 @@ async def give_up(db: Database, node: Mapping[str, Any], *, now: datetime) -> bo
         "detail.upload.until": upload["until"],
     }
     if node["detail"].get("file") is None:
-        # A call that stopped right before its last step has noted that the photo is done.
+        # A call that stopped right before its last step has noted that the operation is done.
         await idempotency.note(db, upload["op"], done=False)
         ended = (await db[NODES.name].delete_one(mine)).deleted_count
     else:

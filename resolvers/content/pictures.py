@@ -1,4 +1,4 @@
-"""What is told of a picture by its bytes. How they are decoded is the gateway's business."""
+"""The types of pictures, and the protocol to decode them. The gateway implements the protocol."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
-# What photos may be, with what their names end on.
+# The media types of photos, with their file name suffixes.
 SUFFIXES = {
     "image/jpeg": "jpg",
     "image/png": "png",
@@ -15,13 +15,13 @@ SUFFIXES = {
     "image/avif": "avif",
 }
 UNKNOWN_TYPE = "application/octet-stream"
-# The first bytes tell what a file may be.
+# The number of first bytes that identify the type of a file.
 SIGNATURE_BYTES = 16
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture that can be decoded. `width` and `height` are pixels as it is shown, turned where its camera was."""
+    """A picture that can be decoded. `width` and `height` are in pixels, after rotation by the camera's orientation."""
 
     content_type: str
     width: int
@@ -29,20 +29,20 @@ class Picture:
 
 
 class PictureBroken(Exception):
-    """The picture cannot be decoded, although it could be once."""
+    """The picture cannot be decoded, although it could be decoded at its upload."""
 
 
 class Pictures(Protocol):
-    """Decodes pictures, in bounded memory and time, and never in the way of other requests."""
+    """Decodes pictures, in bounded memory and time, without blocking other requests."""
 
     def recognizes(self, beginning: bytes) -> bool:
-        """Whether a file with these first bytes may be a picture of a type that is taken."""
+        """Returns whether a file with these first bytes may be a picture of an accepted type."""
 
     async def examine(self, data: AsyncIterator[bytes]) -> Picture:
         """Decodes the whole picture. Raises UnacceptableFile."""
 
     async def thumbnail(self, data: AsyncIterator[bytes], width: int) -> bytes:
-        """A smaller rendering in WebP, at most so many pixels wide, as it is shown, with nothing but the pixels.
+        """Renders a thumbnail in WebP, up to `width` pixels wide, rotated as it is displayed, and without metadata.
 
         Raises:   PictureBroken.
         """

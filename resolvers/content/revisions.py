@@ -1,22 +1,24 @@
-"""The revisions of texts: every text that was ever accepted, one for each nonce of a page or an entry.
+"""The revisions of pages and entries: every text that was ever accepted, one for each nonce of the node.
 
 A document:
 
     _id      `<the node's _id>.<number>`
     node     the _id of the page or entry
     number   counts from 1
-    nonce    the node's, as long as this was its text
+    nonce    the node's nonce while this was its text
     text     CommonMark
-    author   {id, name} of whoever saved it
+    author   {id, name} of the author of the edit
     created  UTC
 
-An edit writes its text into the node first, by one update, and says there that the text is `unrevised`. Only then is
-the text copied here, and the mark taken off. So a text that was accepted is never lost: it is in the node until it is
-here. And none is here that was not accepted, which the other order could not promise: who stops between a revision and
-its edit has left one that never was the text of anything.
+An edit first writes its text to the node, by one update that also marks the text `unrevised`. Then it copies the text
+here, and clears the mark. Therefore:
 
-Whoever overwrites an unrevised text copies it here first (`content_edits`); what nobody overwrites a job copies
-(`content_jobs`).
+* No accepted text is lost: it is in the node until it is here.
+* Only accepted texts are here. With the other order, a crash between the revision and the edit would leave a revision
+  that never was the text of a node.
+
+An edit that overwrites an unrevised text copies that text here first (see `edits`). A job copies the others (see
+`jobs`).
 """
 
 from __future__ import annotations
@@ -56,14 +58,14 @@ _ID = re.compile(r"([0-9a-f]{24})\.[1-9]\d{0,8}")
 
 
 def revision_id(text: str) -> str:
-    """The key of a revision. Raises ValueError."""
+    """Checks the key of a revision. Raises ValueError."""
     if not _ID.fullmatch(text):
         raise ValueError(text)
     return text
 
 
 def node_of(key: str) -> ObjectId:
-    """The node whose revision it is."""
+    """Returns the _id of the node of a revision."""
     return ObjectId(key.partition(".")[0])
 
 
@@ -75,12 +77,12 @@ async def find_by_ids(db: Database, ids: Sequence[str], projection: Projection |
 
 
 def revisions_of(node_id: ObjectId) -> Listing:
-    """The revisions of a page or an entry, the current one first."""
+    """Returns the listing of the revisions of a page or an entry, the current one first."""
     return Listing({"node": node_id}, LATEST)
 
 
 def no_revisions(db: Database, node_id: ObjectId) -> Page:
-    """What is shown to those who may not see any."""
+    """Returns an empty page, for callers who cannot see revisions."""
     return Page(revisions_of(node_id), db[REVISIONS.name], [], has_next=False)
 
 
@@ -94,12 +96,12 @@ async def find_revision_pages(
 
 
 async def find_by_nonce(db: Database, node_id: ObjectId, nonce: str) -> Document | None:
-    """The revision that had this nonce."""
+    """Finds the revision with this nonce."""
     return await db[REVISIONS.name].find_one({"node": node_id, "nonce": nonce})
 
 
 def revision_for(node: Mapping[str, Any]) -> Document:
-    """The revision of a node's present text, which is unrevised."""
+    """Returns the new revision for a node whose text is unrevised."""
     return {
         "_id": f"{node['_id']}.{node['revision']}",
         "node": node["_id"],
@@ -112,43 +114,43 @@ def revision_for(node: Mapping[str, Any]) -> Document:
     }
 
 
-async def keep(db: Database, node: Document) -> None:
-    """Copies a node's present text into the revisions, where that is still to be done. May be repeated.
+async def store_unrevised(db: Database, node: Document) -> None:
+    """Copies a node's current text to the revisions, if it is unrevised. May be repeated.
 
     Writes:   cms.revisions; one insert.
     """
     if "unrevised" in node:
-        # Whoever was here before has copied the same.
+        # An existing revision has the same text.
         with contextlib.suppress(DuplicateKeyError):
             await db[REVISIONS.name].insert_one(revision_for(node))
 
 
 async def settle(db: Database, node: Document, *more: str) -> None:
-    """Copies a node's present text into the revisions, and takes off its mark, with `more` marks. May be repeated.
+    """Copies a node's current text to the revisions, and clears its mark and `more` marks. May be repeated.
 
     Writes:   cms.revisions, then cms.nodes; one insert and one guarded update.
     """
-    await keep(db, node)
+    await store_unrevised(db, node)
     marks = [mark for mark in ("unrevised", *more) if mark in node]
     if not marks:
         return
     here = {"_id": node["_id"], "parent": node["parent"]}
     settled = await db[NODES.name].update_one({**here, "nonce": node["nonce"]}, {"$unset": dict.fromkeys(marks, "")})
     if not settled.matched_count:
-        await forget_if_gone(db, node)
+        await delete_if_orphaned(db, node)
 
 
-async def forget_if_gone(db: Database, node: Document) -> None:
-    """Undoes a copy that was made when the node was deleted already: who copies looks afterwards whether it is there.
+async def delete_if_orphaned(db: Database, node: Document) -> None:
+    """Deletes the revisions of a node that no longer exists. Call this after a copy, if the node may be deleted.
 
-    Writes:   as `forget`, where the node is gone.
+    Writes:   as `delete_revisions`, if the node is gone.
     """
     here = {"_id": node["_id"], "parent": node["parent"]}
     if await db[NODES.name].find_one(here, {"_id": 1}) is None:
-        await forget(db, node["_id"])
+        await delete_revisions(db, node["_id"])
 
 
-async def forget(db: Database, node_id: ObjectId) -> None:
+async def delete_revisions(db: Database, node_id: ObjectId) -> None:
     """Removes the revisions of a node that is gone. May be repeated.
 
     Writes:   cms.revisions; one removal of many.

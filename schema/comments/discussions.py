@@ -1,4 +1,4 @@
-"""Discussions, and the comments in them. The writes are in `comment_mutations`."""
+"""Discussions and their comments. The mutations are in `posting`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from portico.schema.markdown import comment_html
 from portico.schema.nodes import KINDS, Kind, KindDocument, Node, is_visible, load, node_id, projection_of, require
 
 DEFAULT_COMMENTS = 20
-# Characters. Longer texts are rendered beside the event loop.
+# Characters. Longer texts are rendered in a thread.
 _SHORT = 2_000
 
 DISCUSSION = Kind(
@@ -42,7 +42,7 @@ DISCUSSION = Kind(
 COMMENT = Kind(
     name="Comment",
     path=comments.REF,
-    parse=comments.comment_ref,
+    parse=comments.parse_comment_ref,
     read=comment_loaders.by_ref,
     types=("Comment",),
     type_name=lambda _document: "Comment",
@@ -53,66 +53,70 @@ COMMENT = Kind(
 _PAGED = Paged(COMMENT.name, comment_loaders.pages)
 
 
-@strawberry.enum(
-    description="How a discussion's comments are kept. Chosen when it is opened; every query works on each."
-)
+@strawberry.enum(description="How the comments of a discussion are stored. You choose it when you open the discussion.")
 class CommentStorage(Enum):
     DOCUMENTS = strawberry.enum_value(
-        discussions.DOCUMENTS, description="One document a comment: any number of them, any order cheaply."
+        discussions.DOCUMENTS,
+        description="One document for each comment: no limit on their number, and all orders are fast.",
     )
     EMBEDDED = strawberry.enum_value(
         discussions.EMBEDDED,
-        description="All inside one document: the fastest to show, up to the document size limit.",
+        description="All comments in one document: fast for few comments, up to the document size limit.",
     )
     PAGES = strawberry.enum_value(
-        discussions.PAGES, description="About a hundred to a document: nearly as fast, with no limit."
+        discussions.PAGES, description="Documents of up to a hundred comments: fast in thread order, without a limit."
     )
 
 
 @strawberry.enum(description="The order of comments.")
 class CommentOrder(Enum):
-    THREADED = strawberry.enum_value(comments.THREADED, description="Each comment before its replies, replies by time.")
-    CHRONOLOGICAL = strawberry.enum_value(comments.CHRONOLOGICAL, description="By time alone.")
+    THREADED = strawberry.enum_value(
+        comments.THREADED, description="Thread order: each comment before its replies, and replies by time."
+    )
+    CHRONOLOGICAL = strawberry.enum_value(comments.CHRONOLOGICAL, description="By time.")
 
 
 Order = Annotated[CommentOrder, described("The order of the list.")]
-MaxDepth = Annotated[int | None, described("Leaves out deeper replies; `replyCount` tells of them.")]
+MaxDepth = Annotated[int | None, described("Omits deeper replies; `replyCount` still counts them.")]
 
 
-@strawberry.type(description="What somebody wrote in a discussion.")
+@strawberry.type(description="A comment in a discussion.")
 class Comment(Node):
     id: strawberry.ID = node_id(COMMENT.name, comments.REF)
-    discussion: Discussion = related(DISCUSSION.name, "discussion", description="The discussion that it belongs to.")
+    discussion: Discussion = related(
+        DISCUSSION.name, "discussion", description="The discussion that contains the comment."
+    )
     slug: str = stored(
-        description="The slugs from the first comment of the thread down to this one, e.g. `k3vqa52mzb/xw7d2oqnfe`."
+        description="The slug parts from the first comment of the thread to this one, e.g. `k3vqa52mzb/xw7d2oqnfe`."
     )
-    depth: int = stored(description="0 for one that replies to nothing.")
+    depth: int = stored(description="The number of comments above it; 0 for the first of a thread.")
     author: Author = stored(description="Who wrote it.")
-    posted: datetime = stored(description="When it was posted; later than its parent.")
-    edited: datetime | None = stored(description="When its text was last changed; null where it never was.")
+    posted: datetime = stored(description="When it was posted; later than the parent's time.")
+    edited: datetime | None = stored(description="When its text was last changed; null if never.")
     text: str = stored(
-        default="", description="CommonMark. Empty once deleted; a deleted comment stays while it has replies."
+        default="",
+        description="CommonMark. Empty if the comment is deleted; a deleted comment stays while it has replies.",
     )
-    deleted: bool = stored(description="Whether it stays only for the sake of its replies.")
+    deleted: bool = stored(description="Whether it was deleted, and only stays because of its replies.")
     parent: Comment | None = related(
         COMMENT.name, "parent", description="The comment that it replies to; null for the first of a thread."
     )
-    reply_count: int = stored("replies", default=0, description="Direct replies.")
+    reply_count: int = stored("replies", default=0, description="The number of direct replies.")
 
-    @reads("text", description="The text rendered, and safe to put into a page.")
+    @reads("text", description="The rendered text. It is safe to insert into a page.")
     @staticmethod
     async def html(root: strawberry.Parent[Source]) -> str:
         text = root["text"]
         return comment_html(text) if len(text) <= _SHORT else await asyncio.to_thread(comment_html, text)
 
-    @reads(comments.REF, description="Direct replies, by time.")
+    @reads(comments.REF, description="The direct replies, by time.")
     @staticmethod
     async def replies(
         root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
     ) -> Connection[Comment]:
         return await _comment_page(info, comments.replies_of(root[comments.REF]), first, after)
 
-    @reads(comments.REF, "key", description="Every comment below this one, in threaded order.")
+    @reads(comments.REF, "key", description="All comments below this one, in thread order.")
     @staticmethod
     async def thread(
         root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
@@ -124,12 +128,15 @@ async def _comment_page(info: Info, listing: Listing, first: int | None, after: 
     return Connection(page=await _PAGED.page(info, listing, first=first, default=DEFAULT_COMMENTS, after=after))
 
 
-@strawberry.type(description="The comments on a content node, a product or a post.")
+@strawberry.type(description="The comments on an object, e.g. a content node or a product.")
 class Discussion(Node):
     id: strawberry.ID = node_id(DISCUSSION.name, "_id")
-    storage: CommentStorage = stored(description="How the comments are kept; it never changes.")
+    storage: CommentStorage = stored(description="How the comments are stored. It never changes.")
 
-    @reads("subject", description="What is discussed. A discussion of what the caller may not see is not seen, either.")
+    @reads(
+        "subject",
+        description="The object that is discussed. If you cannot see it, you cannot see the discussion either.",
+    )
     @staticmethod
     async def subject(root: strawberry.Parent[Source], info: Info) -> Node:
         kind = KINDS[root["subject"]["kind"]]
@@ -139,7 +146,7 @@ class Discussion(Node):
         "_id",
         "storage",
         "count",
-        description="How many comments are listed, with those that stay only for their replies.",
+        description="The number of listed comments, including deleted ones that stay because of their replies.",
     )
     @staticmethod
     async def comment_count(root: strawberry.Parent[Source], info: Info) -> int:
@@ -148,7 +155,7 @@ class Discussion(Node):
         counts = info.context.loader("comment counts", lambda: loaders.counts(info.context.reading))
         return await counts.load(root["_id"]) or 0
 
-    @reads("_id", "storage", description="All of them, a page at a time.")
+    @reads("_id", "storage", description="The comments, in pages.")
     @staticmethod
     async def comments(
         root: strawberry.Parent[Source],
@@ -159,11 +166,11 @@ class Discussion(Node):
         after: After = None,
     ) -> Connection[Comment]:
         if max_depth is not None and max_depth < 0:
-            raise InvalidInput(f"`maxDepth` is {max_depth}: it must not be below 0.", "max_depth")
+            raise InvalidInput(f"`maxDepth` must be 0 or more; got {max_depth}.", "max_depth")
         listing = comments.listing_of(root["storage"], root["_id"], order=order.name, max_depth=max_depth)
         return await _comment_page(info, listing, first, after)
 
-    @reads("_id", "storage", description="A direct link.")
+    @reads("_id", "storage", description="The comment with a slug, for direct links; null if there is none.")
     @staticmethod
     async def comment(
         root: strawberry.Parent[Source], info: Info, slug: Annotated[str, described("The comment's slug.")]
@@ -175,7 +182,7 @@ class Discussion(Node):
 
 
 def discussed(kind: Kind) -> type | None:
-    """The fields that comments add to a kind; None for one that cannot be discussed."""
+    """Returns the fields that comments add to a kind, or None if the kind cannot be discussed."""
     if not attachments.is_host(kind.name):
         return None
 
@@ -183,15 +190,15 @@ def discussed(kind: Kind) -> type | None:
     class Discussed:
         @reads(
             *dict.fromkeys((kind.path, "_id")),
-            description="What people say about it; null where nobody has opened a discussion.",
+            description="The discussion about it; null if nobody has opened one.",
         )
         @staticmethod
         async def discussion(root: strawberry.Parent[Source], info: Info) -> Discussion | None:
-            # What is discussed is at hand, so that the discussion needs no read of it to be visible.
+            # The subject is loaded already, so that the visibility of the discussion needs no read.
             if not await is_visible(info.context, kind, root):
                 return None
             keys = discussions.discussion_ids(kind.name, str(root[kind.path]), root["_id"])
-            # Both are asked for before the first is waited for, so they come by one command.
+            # Requests both before it awaits the first, so that one command reads both.
             found = [await later for later in [load(core(info), DISCUSSION, key) for key in keys]]
             return cast("Discussion | None", found[-1] or found[0])
 
@@ -199,7 +206,7 @@ def discussed(kind: Kind) -> type | None:
 
 
 async def require_discussion(context: Context, key: DocumentId) -> Document:
-    """A discussion that the caller may see. Raises NotFound."""
+    """Returns a discussion that the caller can see. Raises NotFound."""
     found = (await discussions.find_by_ids(context.db, [key], {"storage": 1, "subject": 1})).get(key)
     if found is None or not await is_visible(context, DISCUSSION, found):
         raise NotFound(DISCUSSION.name, str(key))

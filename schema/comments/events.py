@@ -1,4 +1,4 @@
-"""Comments as they are posted."""
+"""The subscription to new comments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .discussions import COMMENT, DISCUSSION, Comment, require_discussion
 
 
 async def _show(context: Context, event: Event) -> Document | None:
-    """The comment; None where it is gone. Raises NotFound where the caller may see the discussion no more."""
+    """Returns the comment, or None if it is gone. Raises NotFound if the caller can no longer see the discussion."""
     comment, is_seen = await read_shared(context, event, COMMENT, event.key)
     if comment is not None and not is_seen:
         raise NotFound(DISCUSSION.name, str(event.key.discussion))
@@ -29,7 +29,7 @@ async def _show(context: Context, event: Event) -> Document | None:
 
 @strawberry.type
 class CommentSubscription:
-    @strawberry.subscription(description="Each comment as it is posted, from now on.")
+    @strawberry.subscription(description="Delivers each new comment of the discussion, from now on.")
     async def comment_posted(
         self, info: Info, discussion_id: Annotated[strawberry.ID, described("The discussion.")]
     ) -> AsyncIterator[Comment]:

@@ -1,4 +1,4 @@
-"""What callers with a token write in discussions."""
+"""The mutations of discussions and comments, for callers with a token."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from portico.schema.roles import Role
 from .discussions import COMMENT, DISCUSSION, Comment, CommentStorage, Discussion, require_discussion
 
 
-@strawberry.input(description="What is to be discussed.")
+@strawberry.input(description="The subject of a discussion to open.")
 class OpenDiscussionInput:
-    subject_id: strawberry.ID = strawberry.field(description="A content node or a product.")
+    subject_id: strawberry.ID = strawberry.field(description="The object to discuss, e.g. a content node or a product.")
     storage: CommentStorage = strawberry.field(
-        default=CommentStorage.DOCUMENTS, description="How the comments are to be kept. The choice of the first stays."
+        default=CommentStorage.DOCUMENTS, description="How to store the comments. Ignored if the discussion exists."
     )
     idempotency_key: str | None = idempotency_key()
 
@@ -36,12 +36,14 @@ class OpenDiscussionInput:
 @strawberry.input(description="A new comment.")
 class PostCommentInput:
     discussion_id: strawberry.ID = strawberry.field(description="The discussion.")
-    parent_slug: str | None = strawberry.field(default=None, description="Left out for a new thread.")
+    parent_slug: str | None = strawberry.field(
+        default=None, description="The slug of the comment to reply to. Omit it to start a new thread."
+    )
     text: str = strawberry.field(description="CommonMark, up to 10,000 characters; HTML is shown as it is written.")
     idempotency_key: str | None = idempotency_key()
 
 
-@strawberry.input(description="Another text for a comment.")
+@strawberry.input(description="A new text for a comment.")
 class EditCommentInput:
     id: strawberry.ID = strawberry.field(description="The comment.")
     text: str = strawberry.field(description="CommonMark, up to 10,000 characters; HTML is shown as it is written.")
@@ -56,42 +58,42 @@ class DeleteCommentInput:
 
 @strawberry.type(description="The discussion after the write.")
 class DiscussionPayload:
-    discussion: Discussion = strawberry.field(description="As it is now.")
+    discussion: Discussion = strawberry.field(description="The discussion.")
 
 
 @strawberry.type(description="The comment after the write.")
 class CommentPayload:
-    comment: Comment = strawberry.field(description="As it is now; one that is gone as it was, without its text.")
+    comment: Comment = strawberry.field(description="The comment. If it was removed: as it was, without its text.")
 
 
 @member(errors.DiscussionFull)
-@strawberry.type(description="An embedded discussion that has reached its document's size limit.")
+@strawberry.type(description="The embedded discussion has reached the document size limit.")
 class DiscussionFull(UserError):
     pass
 
 
 OpenDiscussionResult = Annotated[
     DiscussionPayload | NotFound,
-    strawberry.union("OpenDiscussionResult", description="What came of opening a discussion."),
+    strawberry.union("OpenDiscussionResult", description="The result of opening a discussion."),
 ]
 PostCommentResult = Annotated[
     CommentPayload | DiscussionFull | NotFound | InvalidInput,
-    strawberry.union("PostCommentResult", description="What came of posting a comment."),
+    strawberry.union("PostCommentResult", description="The result of posting a comment."),
 ]
 EditCommentResult = Annotated[
     CommentPayload | NotFound | InvalidInput,
-    strawberry.union("EditCommentResult", description="What came of changing or deleting a comment."),
+    strawberry.union("EditCommentResult", description="The result of editing or deleting a comment."),
 ]
 
 
 async def _require_subject(info: Info, global_id: str) -> tuple[str, str, DocumentId]:
-    """The kind and the key of something that can be discussed, and its document's id. Raises NotFound."""
+    """Returns the kind, the key and the document's id of an object that can be discussed. Raises NotFound."""
     try:
         kind, key = decode_id(global_id)
     except ValueError:
-        raise errors.NotFound("Subject", message="The id is not that of anything to discuss.") from None
+        raise errors.NotFound("Subject", message="`subjectId` is not the id of an object.") from None
     if not attachments.is_host(kind.name):
-        raise errors.NotFound(kind.name, str(key), message=f"A {errors.words_of(kind.name)} is nothing to discuss.")
+        raise errors.NotFound(kind.name, str(key), message=f"A {errors.words_of(kind.name)} cannot have a discussion.")
     document = (await kind.read(info.context.db, None)([key])).get(key)
     if document is None or not await is_visible(info.context, kind, document):
         raise errors.NotFound(kind.name, str(key))
@@ -99,26 +101,29 @@ async def _require_subject(info: Info, global_id: str) -> tuple[str, str, Docume
 
 
 async def _require_own(info: Info, ref: CommentRef) -> Document | None:
-    """A comment that the caller may change; None where there is none any more, or they may not see it.
+    """Returns a comment that the caller may change, or None if it does not exist, or the caller cannot see it.
 
-    Raises FORBIDDEN for anybody but its author and an EDITOR.
+    Raises FORBIDDEN unless the caller is its author or an EDITOR.
     """
     caller = require_caller(info.context)
     found = (await comment_storages.find_comments(info.context.db, [ref])).get(ref)
     if found is None or not await is_visible(info.context, COMMENT, found):
         return None
     if found["author"]["id"] != caller.subject and not caller.has(Role.EDITOR):
-        raise GraphQLError("The comment is somebody else's.", extensions={"code": "FORBIDDEN"})
+        raise GraphQLError(
+            "The comment belongs to somebody else. Only its author and an EDITOR can change it.",
+            extensions={"code": "FORBIDDEN"},
+        )
     return found
 
 
 @strawberry.type
 class CommentMutation:
-    @mutation(description="Opens a discussion. Opening it twice gives the same discussion. For callers with a token.")
+    @mutation(description="Opens a discussion, or returns the existing one. For callers with a token.")
     async def open_discussion(self, info: Info, input: OpenDiscussionInput) -> OpenDiscussionResult | None:
         caller = require_caller(info.context)
         kind, key, document_id = await _require_subject(info, input.subject_id)
-        opened = await discussion_subjects.open_on(
+        opened = await discussion_subjects.open_for_subject(
             info.context.db,
             kind=kind,
             key=key,
@@ -131,7 +136,7 @@ class CommentMutation:
             raise errors.NotFound(kind, key)
         return DiscussionPayload(discussion=cast("Discussion", opened))
 
-    @mutation(description="Posts a comment, or a reply to one. For callers with a token.")
+    @mutation(description="Posts a comment or a reply. For callers with a token.")
     async def post_comment(self, info: Info, input: PostCommentInput) -> PostCommentResult | None:
         caller = require_caller(info.context)
         posted = await comment_edits.post_comment(
@@ -145,7 +150,7 @@ class CommentMutation:
         )
         return CommentPayload(comment=cast("Comment", posted))
 
-    @mutation(description="Gives a comment another text. For its author, and for an EDITOR.")
+    @mutation(description="Changes the text of a comment. For its author or an EDITOR.")
     async def edit_comment(self, info: Info, input: EditCommentInput) -> EditCommentResult | None:
         ref = key_in(COMMENT.name, input.id)
         comment = await _require_own(info, ref)
@@ -161,8 +166,7 @@ class CommentMutation:
         return CommentPayload(comment=cast("Comment", edited))
 
     @mutation(
-        description="Deletes a comment. It goes; or, where it has replies, stays without its text until they go. "
-        "For its author, and for an EDITOR."
+        description="Deletes a comment. While it has replies, it stays without its text. For its author or an EDITOR."
     )
     async def delete_comment(self, info: Info, input: DeleteCommentInput) -> EditCommentResult | None:
         ref = key_in(COMMENT.name, input.id)

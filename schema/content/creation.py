@@ -1,4 +1,4 @@
-"""The site: what EDITORs put into it. Photos are in `photos`, edits in `content_edits`."""
+"""The mutations that create sections, pages and blog entries. Photos are in `photos`, edits in `edits`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from portico.schema.roles import Role
 
 from .types import ContentNode, SectionKind
 
-SLUG = "Letters a to z, digits, and `-`, `_` or `.` between them. Capitals count."
-TAGS = "A set, with single blanks."
+SLUG = "Letters a to z and A to Z, and digits, with `-`, `_` or `.` between them. Case-sensitive."
+TAGS = "A set of tags. White space within a tag becomes single spaces."
 
 
 @strawberry.input(description="A new section.")
 class CreateSectionInput:
-    kind: SectionKind = strawberry.field(description="What it is going to hold beside other sections.")
-    parent_id: strawberry.ID | None = strawberry.field(default=None, description="Left out for the root.")
+    kind: SectionKind = strawberry.field(description="The type of nodes that it can contain, besides other sections.")
+    parent_id: strawberry.ID | None = strawberry.field(
+        default=None, description="The section above it. Omit it for the root."
+    )
     slug: str = strawberry.field(description=SLUG)
     title: str = strawberry.field(description="For display.")
     idempotency_key: str | None = idempotency_key()
@@ -38,7 +40,7 @@ class CreateSectionInput:
 @strawberry.input(description="A new page.")
 class CreatePageInput:
     parent_id: strawberry.ID | None = strawberry.field(
-        default=None, description="A section of kind FOLDER; left out for the root."
+        default=None, description="A section of kind FOLDER. Omit it for the root."
     )
     slug: str = strawberry.field(description=SLUG)
     title: str = strawberry.field(description="For display.")
@@ -54,23 +56,25 @@ class CreateBlogEntryInput:
     title: str = strawberry.field(description="For display.")
     text: str = strawberry.field(description="CommonMark.")
     tags: list[str] = strawberry.field(default_factory=list, description=TAGS)
-    publish_on: datetime | None = strawberry.field(default=None, description="Left out for a draft.")
+    publish_on: datetime | None = strawberry.field(
+        default=None, description="When readers see the entry. Omit it for a draft."
+    )
     idempotency_key: str | None = idempotency_key()
 
 
 @strawberry.type(description="The node after the write.")
 class ContentPayload:
-    content: ContentNode = strawberry.field(description="As it is now.")
+    content: ContentNode = strawberry.field(description="The node.")
 
 
 CreateContentResult = Annotated[
     ContentPayload | SlugTaken | NotFound | InvalidInput,
-    strawberry.union("CreateContentResult", description="What came of creating a node."),
+    strawberry.union("CreateContentResult", description="The result of creating a node."),
 ]
 
 
 def content_key(global_id: str) -> DocumentId:
-    """The key of a node. Raises NotFound."""
+    """Returns the key of a node. Raises NotFound."""
     return cast("DocumentId", key_in(KIND, global_id))
 
 
@@ -83,7 +87,7 @@ def new_node(
     tags: Sequence[str] = (),
     parent_name: str = "parent_id",
 ) -> NewNode:
-    """What all new nodes have in common, by the caller."""
+    """Returns the common fields of a new node, with the caller as its author."""
     return NewNode(
         slug=slug,
         title=title,
@@ -96,7 +100,7 @@ def new_node(
 
 @strawberry.type
 class ContentMutation:
-    @mutation(role=Role.EDITOR, description="Puts a new section into the site. For an EDITOR.")
+    @mutation(role=Role.EDITOR, description="Creates a section. For an EDITOR.")
     async def create_section(self, info: Info, input: CreateSectionInput) -> CreateContentResult | None:
         created = await content_creation.create_section(
             info.context.db,
@@ -107,7 +111,7 @@ class ContentMutation:
         )
         return ContentPayload(content=cast("ContentNode", created))
 
-    @mutation(role=Role.EDITOR, description="Puts a new page into the site. For an EDITOR.")
+    @mutation(role=Role.EDITOR, description="Creates a page. For an EDITOR.")
     async def create_page(self, info: Info, input: CreatePageInput) -> CreateContentResult | None:
         created = await content_creation.create_page(
             info.context.db,
@@ -118,7 +122,7 @@ class ContentMutation:
         )
         return ContentPayload(content=cast("ContentNode", created))
 
-    @mutation(role=Role.EDITOR, description="Puts a new entry, or a draft, into a blog. For an EDITOR.")
+    @mutation(role=Role.EDITOR, description="Creates an entry or a draft in a blog. For an EDITOR.")
     async def create_blog_entry(self, info: Info, input: CreateBlogEntryInput) -> CreateContentResult | None:
         created = await content_creation.create_entry(
             info.context.db,

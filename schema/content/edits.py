@@ -1,4 +1,4 @@
-"""The site: how EDITORs change what is there."""
+"""The mutations that edit and delete nodes of the site."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .types import REVISION, ContentNode
 _NONCE = "The nonce that the edit is based on."
 
 
-@strawberry.input(description="Another text for a page or a blog entry.")
+@strawberry.input(description="A new text for a page or a blog entry.")
 class EditTextInput:
     id: strawberry.ID = strawberry.field(description="The page or blog entry.")
     nonce: strawberry.ID = strawberry.field(description=_NONCE)
@@ -33,24 +33,24 @@ class EditTextInput:
     idempotency_key: str | None = idempotency_key()
 
 
-@strawberry.input(description="Only what is given changes.")
+@strawberry.input(description="Changes of a node. Omitted fields stay.")
 class EditMetadataInput:
     id: strawberry.ID = strawberry.field(description="The node.")
     nonce: strawberry.ID = strawberry.field(description=_NONCE)
     title: strawberry.Maybe[str | None] = strawberry.field(description="For display; it cannot be cleared.")
     slug: strawberry.Maybe[str | None] = strawberry.field(description=f"{SLUG} It cannot be cleared.")
     publish_on: strawberry.Maybe[datetime | None] = strawberry.field(
-        description="When readers see a blog entry; null makes a draft of it."
+        description="When readers see the blog entry; null makes it a draft."
     )
     idempotency_key: str | None = idempotency_key()
 
     def changes(self) -> dict[str, Any]:
-        """What is given, in the words of `edit_metadata`."""
+        """Returns the given fields, with the names of `edit_metadata`."""
         names = ("title", "slug", "publish_on")
         return {name: found.value for name in names if (found := getattr(self, name)) is not None}
 
 
-@strawberry.input(description="The text of a revision, once more.")
+@strawberry.input(description="A revision whose text to restore.")
 class RestoreRevisionInput:
     id: strawberry.ID = strawberry.field(description="The page or blog entry.")
     nonce: strawberry.ID = strawberry.field(description=_NONCE)
@@ -58,37 +58,37 @@ class RestoreRevisionInput:
     idempotency_key: str | None = idempotency_key()
 
 
-@strawberry.input(description="Tags are a set: no nonce is needed, and two editors' tags both stay.")
+@strawberry.input(description="Tags to add or remove. They need no nonce, because concurrent changes do not conflict.")
 class TagsInput:
     id: strawberry.ID = strawberry.field(description="The node.")
     tags: list[str] = strawberry.field(description=TAGS)
     idempotency_key: str | None = idempotency_key()
 
 
-@strawberry.input(description="The node to remove. A section must be empty.")
+@strawberry.input(description="The node to delete. A section must be empty.")
 class DeleteContentInput:
     id: strawberry.ID = strawberry.field(description="The node.")
-    nonce: strawberry.ID = strawberry.field(description="The nonce that it was read under.")
+    nonce: strawberry.ID = strawberry.field(description="The nonce that the node was read with.")
     idempotency_key: str | None = idempotency_key()
 
 
 @member(errors.EditConflict)
-@strawberry.type(description="Somebody else saved first. Nothing was written.")
+@strawberry.type(description="The node was edited since you read it. Nothing was written.")
 class EditConflict(UserError):
     current: ContentNode = strawberry.field(description="The node as it is now.")
     base_text: str | None = strawberry.field(
-        description="The text that the caller's edit was based on, while its revision is kept."
+        description="The text that your edit was based on; null if it is not known, or the node has no text."
     )
     diff: str = strawberry.field(
-        description="A unified diff from the current text to the caller's; empty where the text was not edited."
+        description="A unified diff from the current text to yours; empty if you did not edit the text."
     )
     merged_text: str | None = strawberry.field(
-        description="Both edits together; null where they touch the same lines, or the text was not edited."
+        description="The text with both edits; null if they touch the same lines, or you did not edit the text."
     )
 
 
 @member(errors.SectionNotEmpty)
-@strawberry.type(description="The section still has children.")
+@strawberry.type(description="The section has children.")
 class SectionNotEmpty(UserError):
     pass
 
@@ -96,20 +96,20 @@ class SectionNotEmpty(UserError):
 @member(errors.PhotoLocked)
 @strawberry.type(description="An upload to this photo is in progress.")
 class PhotoLocked(UserError):
-    since: datetime = strawberry.field(description="When it began.")
+    since: datetime = strawberry.field(description="When the upload began.")
 
 
 EditContentResult = Annotated[
     ContentPayload | EditConflict | SlugTaken | NotFound | InvalidInput,
-    strawberry.union("EditContentResult", description="What came of editing a node."),
+    strawberry.union("EditContentResult", description="The result of editing a node."),
 ]
 TagsResult = Annotated[
     ContentPayload | NotFound | InvalidInput,
-    strawberry.union("TagsResult", description="What came of changing the tags of a node."),
+    strawberry.union("TagsResult", description="The result of changing the tags of a node."),
 ]
 DeleteContentResult = Annotated[
     DeletedPayload | EditConflict | SectionNotEmpty | PhotoLocked | NotFound,
-    strawberry.union("DeleteContentResult", description="What came of deleting a node."),
+    strawberry.union("DeleteContentResult", description="The result of deleting a node."),
 ]
 
 
@@ -125,24 +125,24 @@ def _edit(info: Info, input: EditTextInput | EditMetadataInput | RestoreRevision
 
 @strawberry.type
 class ContentEditMutation:
-    @mutation(role=Role.EDITOR, description="Saves another text of a page or a blog entry. For an EDITOR.")
+    @mutation(role=Role.EDITOR, description="Changes the text of a page or a blog entry. For an EDITOR.")
     async def edit_text(self, info: Info, input: EditTextInput) -> EditContentResult | None:
         edited = await content_edits.edit_text(info.context.db, _edit(info, input), text=input.text)
         return ContentPayload(content=cast("ContentNode", edited))
 
-    @mutation(role=Role.EDITOR, description="Saves another title, slug or day of publication. For an EDITOR.")
+    @mutation(role=Role.EDITOR, description="Changes the title, slug or time of publication of a node. For an EDITOR.")
     async def edit_metadata(self, info: Info, input: EditMetadataInput) -> EditContentResult | None:
         edited = await content_edits.edit_metadata(info.context.db, _edit(info, input), changes=input.changes())
         return ContentPayload(content=cast("ContentNode", edited))
 
-    @mutation(role=Role.EDITOR, description="Saves the text of a revision as the newest one. For an EDITOR.")
+    @mutation(role=Role.EDITOR, description="Sets the text of a node to that of a revision. For an EDITOR.")
     async def restore_revision(self, info: Info, input: RestoreRevisionInput) -> EditContentResult | None:
         edited = await content_edits.restore_revision(
             info.context.db, _edit(info, input), revision_id=key_in(REVISION.name, input.revision_id)
         )
         return ContentPayload(content=cast("ContentNode", edited))
 
-    @mutation(role=Role.EDITOR, description="Gives a node more tags. For an EDITOR.")
+    @mutation(role=Role.EDITOR, description="Adds tags to a node. For an EDITOR.")
     async def add_tags(self, info: Info, input: TagsInput) -> TagsResult | None:
         tagged = await content_edits.add_tags(
             info.context.db,
@@ -153,7 +153,7 @@ class ContentEditMutation:
         )
         return ContentPayload(content=cast("ContentNode", tagged))
 
-    @mutation(role=Role.EDITOR, description="Takes tags away from a node. For an EDITOR.")
+    @mutation(role=Role.EDITOR, description="Removes tags from a node. For an EDITOR.")
     async def remove_tags(self, info: Info, input: TagsInput) -> TagsResult | None:
         tagged = await content_edits.remove_tags(
             info.context.db,
@@ -164,7 +164,7 @@ class ContentEditMutation:
         )
         return ContentPayload(content=cast("ContentNode", tagged))
 
-    @mutation(role=Role.EDITOR, description="Removes a node; a section must be empty. For an EDITOR.")
+    @mutation(role=Role.EDITOR, description="Deletes a node. A section must be empty. For an EDITOR.")
     async def delete_content(self, info: Info, input: DeleteContentInput) -> DeleteContentResult | None:
         await content_deletion.delete_content(
             info.context.db,

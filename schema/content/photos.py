@@ -1,4 +1,4 @@
-"""Photos: pictures among the nodes of the site."""
+"""Photos: their fields, and the mutations that upload and replace them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from portico.schema.mutations import mutation
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
-from .creation import SLUG, content_key, new_node
+from .creation import SLUG, TAGS, content_key, new_node
 from .edits import EditConflict, PhotoLocked
 from .types import ContentNode
 
@@ -30,83 +30,83 @@ _URL_NEEDS = ("_id", "slug", "detail.file", "detail.checksum", "detail.content_t
 
 
 @strawberry.type(
-    description="A picture. As long as its first upload is not whole EDITORs alone see it, without a URL and a size."
+    description="A picture. Until its first upload is complete, only EDITORs see it, and it has no URL and no size."
 )
 class Photo(ContentNode):
     url: str = computed(
         photos.path_of_bytes,
         *_URL_NEEDS,
-        description="Where the bytes are, on the server of this API. Other bytes have another URL.",
+        description="The path of the bytes on this server. It changes with the bytes. Empty if there are none yet.",
     )
     content_type: str = stored(
-        "detail.content_type", default=UNKNOWN_TYPE, description="The media type, as the bytes tell it."
+        "detail.content_type", default=UNKNOWN_TYPE, description="The media type, determined from the bytes."
     )
-    length: BigInt = stored("detail.length", default=0, description="Bytes.")
-    width: int = stored("detail.width", default=0, description="Pixels, as it is shown.")
-    height: int = stored("detail.height", default=0, description="Pixels, as it is shown.")
+    length: BigInt = stored("detail.length", default=0, description="The number of bytes.")
+    width: int = stored("detail.width", default=0, description="Pixels, as the photo is displayed.")
+    height: int = stored("detail.height", default=0, description="Pixels, as the photo is displayed.")
     checksum: str = stored("detail.checksum", default="", description="SHA-256 of the bytes, in hexadecimal.")
     locked: datetime | None = stored(
-        "detail.locked", description="When an upload in progress began; null when the photo is whole."
+        "detail.locked", description="When an upload in progress began; null if there is none."
     )
 
     @reads(
         *_URL_NEEDS,
         "detail.width",
-        description="Where a smaller rendering is. It is made when it is first asked for, in one of a few widths.",
+        description="The path of a thumbnail. The server makes it at the first request.",
     )
     @staticmethod
     def thumbnail_url(
         root: strawberry.Parent[Source],
-        width: Annotated[int, described("Pixels, 16 or more; it is rounded down to one of a few.")] = 320,
+        width: Annotated[int, described("Pixels, 16 or more. It is rounded down to one of a few widths.")] = 320,
     ) -> str:
         if width < thumbnails.WIDTHS[0]:
-            text = f"`width` must be {thumbnails.WIDTHS[0]} or more."
+            text = f"`width` must be {thumbnails.WIDTHS[0]} or more; got {width}."
             raise GraphQLError(text, extensions={"code": "BAD_USER_INPUT"})
         return photos.path_of_thumbnail(root, width)
 
 
-@strawberry.input(description="A new photo. The request is one of the GraphQL multipart request specification.")
+@strawberry.input(description="A new photo. Send it by the GraphQL multipart request specification.")
 class UploadPhotoInput:
     gallery_id: strawberry.ID = strawberry.field(description="A section of kind GALLERY.")
     slug: str = strawberry.field(description=SLUG)
     title: str = strawberry.field(description="For display.")
-    tags: list[str] = strawberry.field(default_factory=list, description="A set, with single blanks.")
+    tags: list[str] = strawberry.field(default_factory=list, description=TAGS)
     file: Upload = strawberry.field(description="A JPEG, PNG, GIF, WebP or AVIF.")
     idempotency_key: str | None = idempotency_key()
 
 
-@strawberry.input(description="Other bytes for a photo, which has the old ones until the new ones are whole.")
+@strawberry.input(description="New bytes for a photo. It keeps the old ones until the upload is complete.")
 class ReplacePhotoInput:
     id: strawberry.ID = strawberry.field(description="The photo.")
-    nonce: strawberry.ID = strawberry.field(description="What the photo had for `nonce` when it was read.")
+    nonce: strawberry.ID = strawberry.field(description="The `nonce` that the photo was read with.")
     file: Upload = strawberry.field(description="A JPEG, PNG, GIF, WebP or AVIF.")
     idempotency_key: str | None = idempotency_key()
 
 
 @strawberry.type(description="The photo after the write.")
 class PhotoPayload:
-    photo: Photo = strawberry.field(description="As it is now.")
+    photo: Photo = strawberry.field(description="The photo.")
 
 
 @member(errors.UnacceptableFile)
-@strawberry.type(description="Not a picture, or one larger than the gateway takes.")
+@strawberry.type(description="The file is not a picture of an accepted type, or it is too large.")
 class UnacceptableFile(UserError):
     pass
 
 
 UploadPhotoResult = Annotated[
     PhotoPayload | SlugTaken | UnacceptableFile | NotFound | InvalidInput | Conflict,
-    strawberry.union("UploadPhotoResult", description="What came of uploading a photo."),
+    strawberry.union("UploadPhotoResult", description="The result of uploading a photo."),
 ]
 ReplacePhotoResult = Annotated[
     PhotoPayload | EditConflict | PhotoLocked | UnacceptableFile | NotFound,
-    strawberry.union("ReplacePhotoResult", description="What came of replacing a photo."),
+    strawberry.union("ReplacePhotoResult", description="The result of replacing a photo."),
 ]
 
 
 @strawberry.type
 class PhotoMutation:
-    @mutation(role=Role.EDITOR, description="Puts a new photo into a gallery. For an EDITOR.")
+    @mutation(role=Role.EDITOR, description="Uploads a photo to a gallery. For an EDITOR.")
     async def upload_photo(self, info: Info, input: UploadPhotoInput) -> UploadPhotoResult | None:
         uploaded = await uploads.upload_photo(
             info.context.db,
@@ -125,7 +125,7 @@ class PhotoMutation:
         )
         return PhotoPayload(photo=cast("Photo", uploaded))
 
-    @mutation(role=Role.EDITOR, description="Gives a photo other bytes. For an EDITOR.")
+    @mutation(role=Role.EDITOR, description="Replaces the bytes of a photo. For an EDITOR.")
     async def replace_photo(self, info: Info, input: ReplacePhotoInput) -> ReplacePhotoResult | None:
         replaced = await uploads.replace_photo(
             info.context.db,

@@ -1,4 +1,4 @@
-"""The site: what clients read. The writes are in `content_mutations`, photos in `photos`."""
+"""The types and queries of the site. Mutations are in `creation` and `edits`, photos in `photos`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from portico.schema.markdown import page_html
 from portico.schema.nodes import Kind, Node, is_visible, node_id, projection_of
 
 DEFAULT_CONTENT = 20
-# Characters. Longer texts are rendered beside the event loop.
+# Characters. Longer texts are rendered in a thread.
 _SHORT = 4_000
 _TYPES = {content.SECTION: "Section", content.PAGE: "Page", content.ENTRY: "BlogEntry", content.PHOTO: "Photo"}
 
@@ -54,25 +54,25 @@ _REVISIONS = Paged(REVISION.name, revision_loaders.pages)
 
 
 @strawberry.interface(
-    description="A node of the site. Its slug is unique below its parent; its path is the slugs from the root. "
-    "Drafts, entries of the future and photos that are not whole are seen by EDITORs alone."
+    description="A node of the site. Only EDITORs see drafts, entries with a future `publishOn`, and photos whose "
+    "first upload is not complete."
 )
 class ContentNode(Node):
     id: strawberry.ID = node_id(CONTENT.name, "_id")
     slug: str = stored(description="Unique below the parent, for use in URLs.")
     title: str = stored(description="For display.")
     parent: ContentNode | None = related(
-        CONTENT.name, "parent", description="The section that it stands in; null at the root."
+        CONTENT.name, "parent", description="The section that contains it; null at the root."
     )
-    created: datetime = stored(description="When it was put into the site.")
+    created: datetime = stored(description="When it was created.")
     updated: datetime = stored(description="When it was last changed.")
-    author: Author = stored(description="Who put it into the site.")
-    tags: list[str] = stored(default=(), length=10, description="A set, the oldest first.")
+    author: Author = stored(description="Who created it.")
+    tags: list[str] = stored(default=(), length=10, description="The tags, the oldest first.")
     nonce: strawberry.ID = stored(
-        description="Changes with every edit but those of tags; an edit must name the nonce that it was based on."
+        description="Changes with every edit, except edits of tags. An edit must name the nonce that it is based on."
     )
 
-    @reads("ancestors", "slug", description="E.g. `/blog/2012-03-noticed-the-news`.")
+    @reads("ancestors", "slug", description="The slugs from the root, e.g. `/blog/2012-03-noticed-the-news`.")
     @staticmethod
     async def path(root: strawberry.Parent[Source], info: Info) -> str:
         return content.path_of(root, await _slugs(info).load_all(root["ancestors"]))
@@ -82,11 +82,11 @@ def _slugs(info: Info) -> Any:
     return info.context.loader("content slugs", lambda: loaders.slugs(info.context.reading))
 
 
-@strawberry.enum(description="What a section holds beside other sections.")
+@strawberry.enum(description="The type of nodes that a section contains, besides other sections.")
 class SectionKind(Enum):
-    FOLDER = strawberry.enum_value("FOLDER", description="Holds pages.")
-    BLOG = strawberry.enum_value("BLOG", description="Holds blog entries.")
-    GALLERY = strawberry.enum_value("GALLERY", description="Holds photos.")
+    FOLDER = strawberry.enum_value("FOLDER", description="Contains pages.")
+    BLOG = strawberry.enum_value("BLOG", description="Contains blog entries.")
+    GALLERY = strawberry.enum_value("GALLERY", description="Contains photos.")
 
 
 @strawberry.type(description="A row of a list of nodes.")
@@ -103,10 +103,10 @@ class ContentConnection(Connection[ContentNode]):
     )
 
 
-@strawberry.type(description="A text that a page or an entry once had.")
+@strawberry.type(description="A current or earlier text of a page or an entry.")
 class Revision(Node):
     id: strawberry.ID = node_id(REVISION.name, "_id")
-    nonce: strawberry.ID = stored(description="What the node had for `nonce` while this was its text.")
+    nonce: strawberry.ID = stored(description="The `nonce` of the node while this was its text.")
     text: str = stored(description="CommonMark, as written.")
     author: Author = stored(description="Who saved it.")
     created: datetime = stored(description="When it was saved.")
@@ -114,17 +114,17 @@ class Revision(Node):
 
 @strawberry.type
 class _Written(ContentNode):
-    """What pages and blog entries have in common."""
+    """The common fields of pages and blog entries."""
 
     text: str = stored("detail.text", description="CommonMark, as written.")
 
-    @reads("detail.text", description="The text rendered, and safe to put into a page.")
+    @reads("detail.text", description="The rendered text. It is safe to insert into a page.")
     @staticmethod
     async def html(root: strawberry.Parent[Source]) -> str:
         text = root["detail"]["text"]
         return page_html(text) if len(text) <= _SHORT else await asyncio.to_thread(page_html, text)
 
-    @reads("_id", description="Newest first; the first is the current one. For EDITORs; readers are shown none.")
+    @reads("_id", description="The texts, newest first; the first is the current one. For EDITORs; empty for others.")
     @staticmethod
     async def revisions(
         root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CONTENT, after: After = None
@@ -135,30 +135,30 @@ class _Written(ContentNode):
         return Connection(page=await _REVISIONS.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after))
 
 
-@strawberry.type(description="A text that stands by itself.")
+@strawberry.type(description="A standalone text, e.g. an imprint.")
 class Page(_Written):
     pass
 
 
-@strawberry.type(description="A text of a blog.")
+@strawberry.type(description="An entry of a blog.")
 class BlogEntry(_Written):
     publish_on: datetime | None = stored(
         "detail.publish_on", description="Readers see the entry from then on; null for a draft."
     )
 
 
-@strawberry.type(description="A group of nodes.")
+@strawberry.type(description="A section of the site. It contains other nodes.")
 class Section(ContentNode):
-    kind: SectionKind = stored("detail.kind", description="What it holds beside other sections.")
+    kind: SectionKind = stored("detail.kind", description="The type of nodes that it contains, besides other sections.")
 
-    @reads("_id", description="The nodes right below this section, by title.")
+    @reads("_id", description="The nodes directly below this section, by title.")
     @staticmethod
     async def children(
         root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CONTENT, after: After = None
     ) -> ContentConnection:
         return await _content_page(info, content.children_of(root["_id"], info.context.sees_until), first, after)
 
-    @reads("_id", description="Published entries of a blog, newest first. Empty for other sections.")
+    @reads("_id", description="The published entries of a blog, newest first. Empty for other sections.")
     @staticmethod
     async def entries(
         root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CONTENT, after: After = None
@@ -174,11 +174,11 @@ async def _content_page(info: Info, listing: Listing, first: int | None, after: 
 
 @strawberry.type
 class ContentQuery:
-    @strawberry.field(description="The node at a path, e.g. `/about`.")
+    @strawberry.field(description="The node at a path, e.g. `/about`; null if there is none.")
     async def content(
         self, info: Info, path: Annotated[str, described("The slugs from the root, each after a `/`.")]
     ) -> ContentNode | None:
-        slugs = content.path_in(path)
+        slugs = content.parse_path(path)
         if slugs is None:
             return None
         projection = projection_of(core(info), CONTENT)
@@ -187,7 +187,7 @@ class ContentQuery:
         node = (await loader.load_all((slugs,))).get(slugs)
         if node is None or not await is_visible(info.context, CONTENT, node):
             return None
-        # Whatever stands below it need not ask for them.
+        # Selections of its path then need no read of slugs.
         for key, slug in zip((*node["ancestors"], node["_id"]), slugs, strict=True):
             _slugs(info).prime(key, slug)
         return cast("ContentNode", node)
@@ -196,7 +196,7 @@ class ContentQuery:
     async def content_by_tag(
         self,
         info: Info,
-        tag: Annotated[str, described("As it is written, capitals and all.")],
+        tag: Annotated[str, described("The tag. Case-sensitive.")],
         first: First = DEFAULT_CONTENT,
         after: After = None,
     ) -> ContentConnection:

@@ -89,7 +89,7 @@ async def test_comments_come_to_what_stands_at_a_path(gateway: GatewayClient, tm
 
     found = await imported(gateway, tmp_path, given, {**given, "id": "b", "content": "/nowhere"})
 
-    assert found == (Counter(created=1, failed=1), ["2: there is nothing at '/nowhere' to discuss"])
+    assert found == (Counter(created=1, failed=1), ["2: there is no product or content node '/nowhere'"])
     discussion = (await gateway.data('{ content(path: "/about") { id discussion { commentCount } } }'))["content"]
     assert discussion == {"id": encode_id("ContentNode", page["_id"]), "discussion": {"commentCount": 1}}
 
@@ -130,10 +130,13 @@ async def test_a_reply_to_a_comment_that_stays_without_its_text_is_named(
 
 
 BAD: dict[str, tuple[Line, str]] = {
-    "no subject": (line("a", product=None), "either a `content` or a `product` is wanted"),
-    "two subjects": (line("a", content="/about"), "either a `content` or a `product` is wanted"),
-    "a path for a SKU": (line("a", product="/about"), "product: a path begins with a slash, a SKU with something else"),
-    "no such product": (line("a", product="none"), "there is nothing at 'none' to discuss"),
+    "no subject": (line("a", product=None), "either `content` or `product` is required"),
+    "two subjects": (line("a", content="/about"), "either `content` or `product` is required"),
+    "a path for a SKU": (
+        line("a", product="/about"),
+        "product: `content` must begin with a slash, and `product` must not",
+    ),
+    "no such product": (line("a", product="none"), "there is no product or content node 'none'"),
     "no text": (line("a", text=""), "text: Text must not be empty."),
     "no author": (line("a", author=" "), "author: Author must not be empty."),
     "no time": (line("a", posted="yesterday"), "posted: "),
@@ -217,21 +220,21 @@ async def test_an_exported_comment_that_cannot_be_taken_is_named(gateway: Gatewa
 
     assert counts == Counter(failed=len(lines))
     assert sorted(reasons) == [
-        "1: link_id: say what t3_two is about: --on t3_two=PATH, or =SKU",
-        "2: created_utc: seconds since 1970 are wanted",
-        "3: created_utc: seconds since 1970 are wanted",
-        "4: parent_id: a name that begins with t1_ or t3_ is wanted",
+        "1: link_id: give the subject of t3_two: --on t3_two=PATH, or =SKU",
+        "2: created_utc: it must be in seconds since 1970",
+        "3: created_utc: it must be in seconds since 1970",
+        "4: parent_id: it must begin with t1_ or t3_",
         "5: text: Text must not be empty.",
         "6: text: it is missing",
-        "7: link_id: a name that begins with t3_ is wanted",
+        "7: link_id: it must begin with t3_",
         "8: parent: there is no comment 't1_gone'",
     ]
 
 
 def test_a_thread_is_about_one_thing() -> None:
-    with pytest.raises(ValueError, match="one thing"):
+    with pytest.raises(ValueError, match="two subjects for"):
         Threads.of(["t3_one=p", "t3_one=/about"])
-    with pytest.raises(ValueError, match="one thing"):
+    with pytest.raises(ValueError, match="two subjects for"):
         Threads.of(["p", "/about"])
 
 

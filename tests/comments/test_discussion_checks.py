@@ -55,8 +55,8 @@ async def test_wrong_counts_are_found_and_mended(gateway: GatewayClient, storage
     await mend(gateway)
 
     assert sorted(found) == [
-        f"comment {parent['slug']} counts 2 replies where there are 1",
-        "it counts 5 comments where there are 2",
+        f"comment {parent['slug']} counts 2 replies, but has 1",
+        "it counts 5 comments, but has 2",
     ]
     await assert_invariants(gateway)
     assert await count(gateway, discussion) == 2
@@ -76,7 +76,7 @@ async def test_what_a_crash_of_a_sleeper_may_leave_is_found_and_mended(gateway: 
 
     assert sorted(found) == sorted(
         [
-            f"comment {waiting['slug']} waits for what nobody does",
+            f"comment {waiting['slug']} waits for a write that is not in flight",
             f"comment {empty['slug']} is deleted and has no replies",
         ]
     )
@@ -109,7 +109,7 @@ async def test_a_reply_without_its_parent_is_found(gateway: GatewayClient, stora
         case _:
             await gateway.db["comment_pages"].update_one({}, {**pull, "$inc": {"count": -1}})
 
-    assert f"comment {reply['slug']} replies to one that is not there" in await wrong(gateway)
+    assert f"comment {reply['slug']} replies to a comment that does not exist" in await wrong(gateway)
 
 
 async def test_pages_that_do_not_fit_together_are_found(gateway: GatewayClient) -> None:
@@ -124,17 +124,17 @@ async def test_pages_that_do_not_fit_together_are_found(gateway: GatewayClient) 
         return await wrong(gateway)
 
     assert await found(low="2013") == [
-        "its pages leave something out between '' and '2013'",
+        "its pages have a gap or an overlap between '' and '2013'",
         *([] if comment["posted"] > "2013" else [f"comments are on the wrong page: {comment['slug']}"]),
     ]
     assert await found(high="2013") == [
         f"comments are on the wrong page: {comment['slug']}",
-        "its last page has an end",
+        "its last page does not include all later keys",
     ]
-    assert await found(count=2) == ["a page counts 2 comments where there are 1"]
+    assert await found(count=2) == ["a page counts 2 comments, but holds 1"]
     assert await found(split={"at": "2013", "since": SystemClock().now()}) == []
     await pages.update_one({}, {"$unset": {"split": ""}})
     await keys.delete_many({})
     assert await found() == [f"comment {comment['slug']} is missing from the index of keys"]
     await pages.update_one({}, {"$set": {"comments": [*good["comments"] * 2], "count": 2}})
-    assert f"comment {good['comments'][0]['_id']} is there 2 times" in await wrong(gateway)
+    assert f"comment {good['comments'][0]['_id']} is stored 2 times" in await wrong(gateway)

@@ -9,7 +9,14 @@ import pytest
 
 from bench.threads import comments_of, put_discussion
 from portico.resolvers.comments.checks import find_wrong_discussions
-from portico.resolvers.comments.comments import CHRONOLOGICAL, THREADED, CommentListing, listing_of, named, new_comment
+from portico.resolvers.comments.comments import (
+    CHRONOLOGICAL,
+    THREADED,
+    CommentListing,
+    listing_of,
+    new_comment,
+    with_slug,
+)
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES, discussion_id
 from portico.resolvers.documents import Document
 from portico.resolvers.paging import encode_cursor
@@ -73,7 +80,7 @@ def _comments(discussion: Any) -> list[Document]:
             text="Deeper.",
             now=root["posted"],
         )
-        comment = {**named(fresh, above, 0), "attempt": "0" * 32}
+        comment = {**with_slug(fresh, above, 0), "attempt": "0" * 32}
         deep.append(comment)
         above["replies"] += 1
         above = root if comment["depth"] == 9 else comment

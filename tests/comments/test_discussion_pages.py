@@ -10,7 +10,7 @@ from bson import ObjectId
 
 from portico.resolvers.comments import buckets, by_page
 from portico.resolvers.comments.by_page import KEYS
-from portico.resolvers.comments.comments import CHRONOLOGICAL, listing_of, named
+from portico.resolvers.comments.comments import CHRONOLOGICAL, listing_of, with_slug
 from portico.resolvers.comments.discussions import PAGES
 from portico.resolvers.documents import Database
 from portico.resolvers.paging import Page
@@ -26,7 +26,7 @@ async def add_pending(gateway: GatewayClient, rng: random.Random, number: int) -
         key = ObjectId()
         parent = parents.get(row["parent"])
         above = None if parent is None else {"slug": parent["slug"], "key": parent["key"]}
-        await gateway.db[KEYS.name].insert_one(named({**row, "_id": key}, above, rng.randrange(9)))
+        await gateway.db[KEYS.name].insert_one(with_slug({**row, "_id": key}, above, rng.randrange(9)))
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -50,26 +50,30 @@ MENDED: dict[str, tuple[Break, str, str]] = {
     "an entry of the future that is shown": (
         _set("entry", visible_from=None),
         "content entry",
-        "it does not say rightly from when readers see it",
+        "its `visible_from` does not follow from its type and details",
     ),
     "a page that is hidden": (
         _set("page", visible_from=None),
         "content page",
-        "it does not say rightly from when readers see it",
+        "its `visible_from` does not follow from its type and details",
     ),
-    "no revision": (_delete("cms.revisions", "node", "page"), "content page", "its text is not in its revisions"),
+    "no revision": (
+        _delete("cms.revisions", "node", "page"),
+        "content page",
+        "its current text is not in its revisions",
+    ),
 }
 NAMED: dict[str, tuple[Break, str, str]] = {
     "no parent": (_set("page", parent=ObjectId(), ancestors=[]), "content page", "its parent does not exist"),
     "a parent that holds no pages": (
         _set("docs", detail__kind="BLOG"),
         "content page",
-        "it is in the wrong place: A page stands below a section of kind FOLDER.",
+        "it is in the wrong place: A page must be below a section of kind FOLDER.",
     ),
     "another text": (
         _set("page", detail__text="Written past everybody."),
         "content page",
-        "its text is not in its revisions",
+        "its current text is not in its revisions",
     ),
 }
 
@@ -103,7 +107,7 @@ async def test_revisions_without_a_node_are_removed(gateway: GatewayClient) -> N
 
     (problem,) = await problems(gateway)
 
-    assert (problem.subject, problem.text) == (f"revisions of {known['page']}", "there is no such node")
+    assert (problem.subject, problem.text) == (f"revisions of {known['page']}", "the node does not exist")
     assert problem.repair is not None
     await problem.repair()
     await assert_invariants(gateway)
@@ -121,5 +125,5 @@ async def test_two_nodes_at_one_path_are_named(gateway: GatewayClient) -> None:
     found = await problems(gateway)
 
     assert [(problem.subject, problem.text, problem.repair) for problem in found] == [
-        ("content inner", "another node has its slug below the same parent", None)
+        ("content inner", "another node below the same parent has the same slug", None)
     ]

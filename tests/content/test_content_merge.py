@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.resolvers.content.merge import LineMatcher, compare, merged, unified_diff
+from portico.resolvers.content.merge import LineMatcher, compare, merge_texts, unified_diff
 
 LINES = st.lists(
     st.sampled_from(["", "a", "b", "c", "d", "\r", "+", "-x", " ", "@@ -1 +1 @@", "\\", "é\u2028"]), max_size=30
@@ -78,9 +78,9 @@ def test_the_lines_that_match_are_alike_and_in_order(one: str, other: str) -> No
 
 @given(TEXTS, TEXTS)
 def test_who_changed_nothing_takes_nothing_away(base: str, edited: str) -> None:
-    assert merged(base, edited, base) == edited
-    assert merged(base, base, edited) == edited
-    assert merged(base, edited, edited) == edited
+    assert merge_texts(base, edited, base) == edited
+    assert merge_texts(base, base, edited) == edited
+    assert merge_texts(base, edited, edited) == edited
 
 
 @given(
@@ -96,7 +96,7 @@ def test_a_merge_holds_both_edits_where_a_line_that_neither_touched_is_between(
     middle = [f"between {number}" for number in range(between)]
     base = ["first", *middle, "last"]
 
-    both = merged(
+    both = merge_texts(
         "\n".join(base), "\n".join([*before, *ours, *middle, "last"]), "\n".join(["first", *middle, *theirs, *after])
     )
 
@@ -104,15 +104,15 @@ def test_a_merge_holds_both_edits_where_a_line_that_neither_touched_is_between(
 
 
 def test_edits_of_one_line_or_of_neighbours_are_not_merged() -> None:
-    assert merged("a\nb\nc\n", "x\nb\nc\n", "y\nb\nc\n") is None
-    assert merged("a\nb\nc\n", "x\nb\nc\n", "a\ny\nc\n") is None
-    assert merged("a\nb\nc\n", "b\nc\n", "x\nb\nc\n") is None
-    assert merged("a\nb\n", "a\nb\none\n", "a\nb\nother\n") is None
+    assert merge_texts("a\nb\nc\n", "x\nb\nc\n", "y\nb\nc\n") is None
+    assert merge_texts("a\nb\nc\n", "x\nb\nc\n", "a\ny\nc\n") is None
+    assert merge_texts("a\nb\nc\n", "b\nc\n", "x\nb\nc\n") is None
+    assert merge_texts("a\nb\n", "a\nb\none\n", "a\nb\nother\n") is None
 
 
 def test_a_new_line_at_the_end_does_not_touch_the_last_one() -> None:
-    assert merged("a\nb", "A\nb", "a\nb\nc") == "A\nb\nc"
-    assert merged("a\nb\n", "A\nb\n", "a\nb\nc\n") == "A\nb\nc\n"
+    assert merge_texts("a\nb", "A\nb", "a\nb\nc") == "A\nb\nc"
+    assert merge_texts("a\nb\n", "A\nb\n", "a\nb\nc\n") == "A\nb\nc\n"
 
 
 def test_a_diff_looks_as_people_know_it() -> None:

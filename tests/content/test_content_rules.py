@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.resolvers.content.nodes import MAX_DEPTH, path_in
+from portico.resolvers.content.nodes import MAX_DEPTH, parse_path
 from portico.resolvers.content.rules import MAX_TAG, MAX_TITLE, comparable_tag, require_tags, require_title
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import MAX_MARKS, MAX_SLUG, require_permalink
@@ -51,12 +51,12 @@ def test_a_text_is_a_path_just_where_its_parts_are_slugs(text: str) -> None:
     parts = text.split("/")
     is_path = parts[0] == "" and 1 <= len(parts) - 1 <= MAX_DEPTH and all(map(is_slug, parts[1:]))
 
-    assert path_in(text) == (tuple(parts[1:]) if is_path else None)
+    assert parse_path(text) == (tuple(parts[1:]) if is_path else None)
 
 
 @given(st.lists(SLUGS, min_size=1, max_size=MAX_DEPTH))
 def test_slugs_make_a_path_that_is_read_as_it_was_written(slugs: list[str]) -> None:
-    assert path_in("/" + "/".join(slugs)) == tuple(slugs)
+    assert parse_path("/" + "/".join(slugs)) == tuple(slugs)
 
 
 @given(SLUGS)
@@ -69,9 +69,9 @@ def test_a_slug_cannot_leave_its_place(slug: str) -> None:
 def test_the_longest_path_is_one() -> None:
     longest = ("/" + "a" * MAX_SLUG) * MAX_DEPTH
 
-    assert path_in(longest) == ("a" * MAX_SLUG,) * MAX_DEPTH
-    assert path_in(f"{longest}a") is None
-    assert path_in(f"{longest}/a") is None
+    assert parse_path(longest) == ("a" * MAX_SLUG,) * MAX_DEPTH
+    assert parse_path(f"{longest}a") is None
+    assert parse_path(f"{longest}/a") is None
 
 
 @given(st.text(max_size=MAX_TITLE + 10))

@@ -55,8 +55,8 @@ async def _other_bytes(db: Database, file: Any) -> None:
     [
         (_no_file, "its file is missing"),
         (_no_chunk, "some of its bytes are missing"),
-        (_short_chunk, "its bytes are not those of its checksum"),
-        (_other_bytes, "its bytes are not those of its checksum"),
+        (_short_chunk, "its bytes do not match its checksum"),
+        (_other_bytes, "its bytes do not match its checksum"),
     ],
 )
 async def test_a_photo_without_its_bytes_is_found(
@@ -93,10 +93,10 @@ async def _stray_chunks(db: Database, _node: Any) -> None:
 @pytest.mark.parametrize(
     ("leave", "text"),
     [
-        (_stray_file, "no photo has it"),
-        (_file_of_nobody, "no photo has it"),
-        (_stray_thumbnail, "no photo has it"),
-        (_stray_chunks, "it has chunks, and does not exist"),
+        (_stray_file, "no photo uses it"),
+        (_file_of_nobody, "no photo uses it"),
+        (_stray_thumbnail, "no photo uses it"),
+        (_stray_chunks, "it has chunks, but does not exist"),
     ],
 )
 async def test_bytes_that_no_photo_has_are_found_and_deleted(

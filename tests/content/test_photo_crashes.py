@@ -330,10 +330,10 @@ async def test_what_is_uploaded_again_while_its_deletion_is_finished_keeps_its_b
     assert node is not None
     assert faulty.has_crashed
     scene.clock.advance(seconds=31)
-    assert await photos.give_up(db, node, now=scene.clock.now())
+    assert await photos.abort_upload(db, node, now=scene.clock.now())
 
     async def forget() -> None:
-        await photos.forget(db, node["_id"], now=scene.clock.now())
+        await photos.delete_bytes(db, node["_id"], now=scene.clock.now())
 
     with database_of(scene.gateway, db if is_whole else interrupted(db, assets.FILES.name, "update_one", forget)):
         assert await scene.ask("uploadPhoto", given) == "PhotoPayload"

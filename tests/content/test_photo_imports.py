@@ -15,7 +15,7 @@ from bench.dataset import shared_folder
 from portico.gateway.cli import data as cli_data
 from portico.gateway.clock import SystemClock
 from portico.gateway.demo import demo_token
-from portico.gateway.domains.content.gallery import hang_pictures
+from portico.gateway.domains.content.gallery import add_pictures
 from portico.gateway.domains.content.landscapes import LANDSCAPES, draw
 from portico.gateway.settings import Settings
 from portico.resolvers.content.photo_uploads import UploadRules
@@ -135,17 +135,17 @@ async def test_each_bad_record_is_named_and_the_others_are_kept(
     assert told == [
         "2: file: it is missing",
         "3: file: there is no such file",
-        "4: file: it leads out of the folder",
-        "5: file: it leads out of the folder",
+        "4: file: the file must be in the folder of the import",
+        "5: file: the file must be in the folder of the import",
         "6: file: there is no such file",
         "14: file: there is no such file",
         "15: file: there is no such file",
         "7: slug: Slug may hold letters a to z, digits, and '-', '_' or '.' between them.",
-        "8: sha256: the file is another: its bytes have another checksum",
-        "9: gallery: a path is wanted, e.g. /gallery",
+        "8: sha256: the checksum does not match the bytes of the file",
+        "9: gallery: it must be a path, e.g. /gallery",
         "10: gallery: there is no section /no",
-        "11: gallery: /a-page is no gallery",
-        "12: The file is none of these: image/jpeg, image/png, image/gif, image/webp, image/avif.",
+        "11: gallery: the node /a-page is not a gallery",
+        "12: The file must have one of these types: image/jpeg, image/png, image/gif, image/webp, image/avif.",
         "photos: 1 created, 1 unchanged, 13 failed",
     ]
     assert [photo["slug"] for photo in await photos_at(gateway, "/gallery")] == ["good"]
@@ -228,7 +228,7 @@ async def test_the_demo_has_a_gallery_of_pictures_that_it_has_drawn(gateway: Gat
     now = SystemClock().now()
     gateway.roles, gateway.subject = (Role.ADMIN,), demo_token.SUBJECT
 
-    hung = [await hang_pictures(gateway.db, gateway.state.resources.of(UploadRules), now=now) for _ in range(2)]
+    hung = [await add_pictures(gateway.db, gateway.state.resources.of(UploadRules), now=now) for _ in range(2)]
 
     found = {photo["slug"]: photo for photo in await photos_at(gateway, "/gallery")}
     assert hung == [len(LANDSCAPES)] * 2

@@ -208,7 +208,7 @@ async def test_a_thumbnail_whose_making_stops_anywhere_is_made_again(
 
         assert await kept(gateway) == [80]
         await assert_invariants(gateway)
-        await gateway.db[CHUNKS].delete_many({"files_id": thumbnails.id_of(await file_of(gateway, photo), 80)})
+        await gateway.db[CHUNKS].delete_many({"files_id": thumbnails.thumbnail_id(await file_of(gateway, photo), 80)})
         await gateway.db[FILES].delete_many({"metadata.width": 80})
         if not faulty.has_crashed:
             break
@@ -312,7 +312,7 @@ async def test_jobs_that_stop_anywhere_leave_no_bytes_of_a_thumbnail_that_was_le
         node = await node_of(gateway, photo)
         # The bytes are there, and nobody has told the file yet that they are whole.
         with crashing(gateway, 6), pytest.raises(Crash):
-            await thumbnails.thumbnail_of(gateway.state.database, node, 80, PicturesHere(), now=clock.now())
+            await thumbnails.get_thumbnail(gateway.state.database, node, 80, PicturesHere(), now=clock.now())
         assert await bytes_left(gateway) == (2, 2)
         clock.advance(minutes=4)
         with crashing(gateway, stop) as faulty, stopping():

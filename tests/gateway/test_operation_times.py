@@ -14,7 +14,7 @@ from pymongo.errors import AutoReconnect
 from portico.gateway.clock import SystemClock
 from portico.resolvers.accounts import transfer_jobs, transfers
 from portico.resolvers.content import assets, photo_jobs, photos
-from portico.resolvers.content.photo_imports import PhotoRecord, put_photos
+from portico.resolvers.content.photo_imports import PhotoRecord, import_photos
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.documents import Database
 from portico.resolvers.payments import Charge, PaymentMethods
@@ -107,7 +107,7 @@ async def test_an_upload_that_is_given_up_while_it_is_decoded_is_a_conflict_and_
 async def test_a_replacement_that_takes_long_leaves_readers_of_the_old_bytes_their_time(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(photos, "READ_ON", timedelta(seconds=SLOW / 2))
+    monkeypatch.setattr(photos, "REPLACED_KEPT_FOR", timedelta(seconds=SLOW / 2))
     db = scene.gateway.db
     given = await scene.set("replacePhoto")
     old = (await db["cms.nodes"].find_one({"type": "photo"}) or {})["detail"]["file"]
@@ -137,7 +137,7 @@ async def test_a_photo_that_is_imported_behind_slow_ones_holds_its_lock(scene: S
 
         return PhotoRecord(f"photo-{number}", "A photo", "/gallery", "import", (), read)
 
-    told = await put_photos(
+    told = await import_photos(
         db,
         [record(number) for number in range(3)],
         rules=scene.gateway.state.resources.of(UploadRules),

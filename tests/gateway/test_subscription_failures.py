@@ -17,7 +17,7 @@ from portico.gateway.http.websocket import SocketEndpoint
 from portico.gateway.settings import Settings
 from portico.resolvers.changes import Event
 from portico.resolvers.comments import storages as comment_storages
-from portico.resolvers.comments.comments import CommentRef, comment_ref
+from portico.resolvers.comments.comments import CommentRef, parse_comment_ref
 from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.resolvers.comments.events import comments_of
 from portico.schema.nodes import decode_id
@@ -140,7 +140,7 @@ async def test_a_client_that_does_not_read_costs_a_bounded_amount_of_memory(
     await live(gateway, 2)
     posted = await post(gateway, discussion, "x" * 9_000)
     await texts(socket, 1)
-    ref: CommentRef = comment_ref(str(decode_id(posted["id"])[1]))
+    ref: CommentRef = parse_comment_ref(str(decode_id(posted["id"])[1]))
     hub = gateway.state.live
     gateway.commands.is_recording = False
 

@@ -13,9 +13,9 @@ import pytest
 from portico.gateway.clock import SystemClock
 from portico.gateway.domains.catalog.records import category_record, product_record
 from portico.gateway.settings import Driver, ExecutorName, Settings
-from portico.resolvers.catalog.category_imports import put_categories
+from portico.resolvers.catalog.category_imports import import_categories
 from portico.resolvers.catalog.product_edits import new_document
-from portico.resolvers.catalog.product_imports import put_products
+from portico.resolvers.catalog.product_imports import import_products
 from portico.resolvers.catalog.product_jobs import find_wrong_products, mend_product
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database, Document
@@ -69,12 +69,12 @@ def document(**fields: Any) -> Document:
 async def add_products(db: Database, given: Iterable[Given]) -> None:
     records = [product_record(one) for one in given]
     for start in range(0, len(records), _BATCH):
-        outcomes = await put_products(db, records[start : start + _BATCH], now=SystemClock().now())
+        outcomes = await import_products(db, records[start : start + _BATCH], now=SystemClock().now())
         assert set(outcomes) == {"created"}, outcomes
 
 
 async def add_categories(db: Database, given: Iterable[Given]) -> None:
-    outcomes = await put_categories(db, [category_record(one) for one in given], now=SystemClock().now())
+    outcomes = await import_categories(db, [category_record(one) for one in given], now=SystemClock().now())
     assert set(outcomes) == {"created"}, outcomes
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from portico.gateway.imports.runs import Importer
 from portico.resolvers.catalog import category_jobs, product_jobs, products
 from portico.resolvers.catalog.categories import CATEGORIES
-from portico.resolvers.catalog.category_imports import put_categories
+from portico.resolvers.catalog.category_imports import import_categories
 from portico.resolvers.catalog.category_lineage import refresh_subtree
-from portico.resolvers.catalog.product_imports import put_products
+from portico.resolvers.catalog.product_imports import import_products
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Invariant, Job, Problem, Turn, named
 from portico.schema.catalog import categories as category_schema
@@ -60,8 +60,8 @@ DOMAIN = Domain(
     queries=(category_schema.CategoryQuery, product_schema.ProductQuery),
     mutations=(category_schema.CategoryMutation, product_mutations.ProductMutation),
     importers={
-        "categories": Importer(category_record, lambda record: record.slug, put_categories),
-        "products": Importer(product_record, lambda record: record.fields.sku, put_products, is_parallel=True),
+        "categories": Importer(category_record, lambda record: record.slug, import_categories),
+        "products": Importer(product_record, lambda record: record.fields.sku, import_products, is_parallel=True),
     },
     demo=demo.load,
     examples=(("Catalog", Path(__file__).parent / "examples.graphql"),),

@@ -46,13 +46,13 @@ async def _subjects(db: Database) -> AsyncIterator[Problem]:
 
 DOMAIN = Domain(
     name="comments",
-    about="Discussions about products, content and whatever else can be discussed.",
+    about="Discussions of products, content and other objects.",
     collections=(DISCUSSIONS, COMMENTS, DISCUSSION_DOCUMENTS, BUCKETS, KEYS),
     attachments=(DiscussionAttachment(),),
     jobs=(Job("finish-comments", _finish_comments),),
     invariants=(
         Invariant(
-            "Every discussion counts the comments that it lists, every comment its replies; each reply has its parent.",
+            "Every discussion counts its comments, every comment counts its replies, and every reply has its parent.",
             _discussions,
         ),
         Invariant("Every discussion has its subject, and every comment its discussion.", _subjects),

@@ -1,4 +1,4 @@
-"""The demo's discussions: what people say about its products and its blog."""
+"""The demo's discussions of its products and its blog."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMMENTS = Path(__file__).parent / "data" / "comments.jsonl"
 
 
 async def load(demo: Demo) -> None:
-    """Loads the comments on what the served domains have."""
+    """Loads the comments on the objects of the enabled domains."""
     discussed = [("product", "Product"), ("content", "ContentNode")]
     fields = [field for field, kind in discussed if attachments.is_host(kind)]
     lines = COMMENTS.read_bytes().splitlines(keepends=True)

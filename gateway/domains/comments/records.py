@@ -1,4 +1,4 @@
-"""The form of imported comments."""
+"""The format of imported comments."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ _MAX_SUBJECT = 3_216
 
 
 def comment_record(given: Any) -> CommentRecord:
-    """{"content": a path or "product": a SKU, "id", "parent"?: an id, "author", "posted", "text", "edited"?,
-    "storage"?}. Raises InvalidInput.
+    """Converts a comment of an import. Raises InvalidInput.
+
+    The format: {"content": a path or "product": a SKU, "id", "parent"?: an id, "author", "posted", "text", "edited"?,
+    "storage"?}.
     """
     record = object_of(given, {"content", "product", "id", "parent", "author", "posted", "text", "edited", "storage"})
     subjects = [name for name in ("content", "product") if record.get(name) is not None]
     if len(subjects) != 1:
-        raise InvalidInput("either a `content` or a `product` is wanted")
+        raise InvalidInput("either `content` or `product` is required")
     subject = check_length(text_at(record, subjects[0]), subjects[0], longest=_MAX_SUBJECT)
     if subject.startswith("/") is not (subjects[0] == "content"):
-        raise InvalidInput("a path begins with a slash, a SKU with something else", subjects[0])
+        raise InvalidInput("`content` must begin with a slash, and `product` must not", subjects[0])
     storage = optional(record, "storage", as_text) or DOCUMENTS
     if storage not in STORAGES:
         raise InvalidInput(f"it must be one of {', '.join(STORAGES)}", "storage")

@@ -1,6 +1,6 @@
-"""Comments as exports of Reddit have them: each line what its API answers of one comment.
+"""Imports comments from Reddit exports. Each line is a comment in the format of Reddit's API.
 
-They name their threads, and not what these are about; that is said on the command line.
+The exports name threads, but not their subjects. You give these on the command line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from portico.gateway.imports.runs import Importer, Option
 from portico.resolvers.comments.discussions import DOCUMENTS
-from portico.resolvers.comments.imports import CommentRecord, put_comments
+from portico.resolvers.comments.imports import CommentRecord, import_comments
 from portico.resolvers.comments.storages import STORAGES
 from portico.resolvers.errors import InvalidInput
 
@@ -30,9 +30,9 @@ _FIELDS = ("link_id", "parent_id", "body", "created_utc")
 
 @dataclass(frozen=True)
 class Threads:
-    """What is discussed in threads of an export: by the names of the threads, and for all others.
+    """The subjects of an export's threads, by the names of threads, and for all other threads.
 
-    `storage` is for the discussions that are opened by them.
+    `storage` is the storage of new discussions.
     """
 
     subjects: dict[str, str] = field(default_factory=dict)
@@ -41,33 +41,33 @@ class Threads:
 
     @classmethod
     def of(cls, given: Sequence[str], storage: str = DOCUMENTS) -> Threads:
-        """Of texts `THREAD=SUBJECT` or `SUBJECT`. Raises ValueError where something is said twice."""
+        """Parses texts `THREAD=SUBJECT` or `SUBJECT`. Raises ValueError if a thread occurs twice."""
         subjects: dict[str, str] = {}
         for one in given:
             match = _THREAD.fullmatch(one)
             thread, subject = ("", one) if match is None else (match[1], match[2])
             if thread in subjects:
-                raise ValueError("--on: each thread, and all others, can be about one thing.")
+                raise ValueError(f"--on names two subjects for {thread or 'all other threads'}; give only one.")
             subjects[thread] = subject
         return cls(subjects, subjects.pop("", None), storage)
 
     def record(self, given: Any) -> CommentRecord:
-        """A comment of an export, or one in the form of our own. Raises InvalidInput."""
+        """Converts a comment of an export, or one in the format of `records`. Raises InvalidInput."""
         if not isinstance(given, dict) or not all(name in given for name in _FIELDS):
             return comment_record(given)
         thread, parent = _name(given, "link_id", _LINK), _name(given, "parent_id", _COMMENT, _LINK)
         subject = self.subjects.get(thread, self.others)
         if subject is None:
-            raise InvalidInput(f"say what {thread} is about: --on {thread}=PATH, or =SKU", "link_id")
+            raise InvalidInput(f"give the subject of {thread}: --on {thread}=PATH, or =SKU", "link_id")
         return comment_record(
             {
                 "content" if subject.startswith("/") else "product": subject,
                 "id": given.get("name") or f"{_COMMENT}{given.get('id')}",
                 "parent": parent if parent.startswith(_COMMENT) else None,
-                # One who has closed their account is null in some exports.
+                # In some exports, authors who have closed their account are null.
                 "author": given.get("author") or "[deleted]",
                 "posted": _instant(given, "created_utc"),
-                # Very old ones only say that it was edited.
+                # Very old comments only have `true`.
                 "edited": None if isinstance(given.get("edited") or False, bool) else _instant(given, "edited"),
                 "text": html.unescape(given["body"]) if isinstance(given["body"], str) else given["body"],
                 "storage": self.storage,
@@ -78,27 +78,32 @@ class Threads:
 def _name(given: dict[str, Any], field_name: str, *kinds: str) -> str:
     name = given[field_name]
     if not isinstance(name, str) or not name.startswith(kinds):
-        raise InvalidInput(f"a name that begins with {' or '.join(kinds)} is wanted", field_name)
+        raise InvalidInput(f"it must begin with {' or '.join(kinds)}", field_name)
     return name
 
 
 def _instant(given: dict[str, Any], field_name: str) -> str:
-    """Seconds since 1970 as RFC 3339. Some exports have them as texts."""
+    """Converts seconds since 1970, a number or a string, to RFC 3339."""
     try:
         instant = datetime.fromtimestamp(float(given[field_name]), UTC)
     except (TypeError, ValueError, OverflowError, OSError):
-        raise InvalidInput("seconds since 1970 are wanted", field_name) from None
+        raise InvalidInput("it must be in seconds since 1970", field_name) from None
     return instant.isoformat().replace("+00:00", "Z")
 
 
 def comments(on: Sequence[str] = (), storage: str = DOCUMENTS) -> Importer:
-    """The importer of comments. Raises ValueError where the options contradict each other.
+    """Returns the importer of comments. Raises ValueError if the options contradict each other.
 
-    Args:     on: what exported comments are about, as in `Threads.of`.  storage: of the discussions that they open.
+    Args:     on: the subjects of threads, as in `Threads.of`.  storage: of new discussions.
     """
     threads = Threads.of(on, storage)
     return Importer(
-        threads.record, lambda record: record.key, put_comments, awaits="comment", options=_OPTIONS, configure=comments
+        threads.record,
+        lambda record: record.key,
+        import_comments,
+        awaits="comment",
+        options=_OPTIONS,
+        configure=comments,
     )
 
 
@@ -106,9 +111,9 @@ _OPTIONS = (
     Option(
         "on",
         list[str] | None,
-        "What exported comments are about: a path or a SKU, for one thread, e.g. t3_n49rw=/about, or for all others; "
-        "may be given several times.",
+        "The subject of a thread, a path or a SKU, e.g. t3_n49rw=/about; without a thread, the subject of all others. "
+        "You can repeat this option.",
         "[THREAD=]SUBJECT",
     ),
-    Option("storage", _Storage | None, "How the discussions are kept that exported comments open."),
+    Option("storage", _Storage | None, "The storage of new discussions."),
 )

@@ -16,9 +16,9 @@ from portico.gateway.settings import Settings
 from portico.gateway.state import State
 from portico.resolvers.content import checks, deletion, jobs, photo_checks, photo_jobs, revisions
 from portico.resolvers.content.assets import CHUNKS, FILES
-from portico.resolvers.content.imports import put_posts
+from portico.resolvers.content.imports import import_posts
 from portico.resolvers.content.nodes import NODES
-from portico.resolvers.content.photo_imports import PhotoRecord, put_photos
+from portico.resolvers.content.photo_imports import PhotoRecord, import_photos
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.settings import ContentSettings
 from portico.resolvers.documents import Database
@@ -36,10 +36,10 @@ async def _upload_rules(resources: Resources, _db: Database) -> AsyncIterator[Up
     yield upload_rules(resources.of(Settings))
 
 
-async def _put_photos(
+async def _import_photos(
     db: Database, records: Sequence[PhotoRecord], *, now: datetime, resources: Resources
 ) -> Sequence[Outcome]:
-    return await put_photos(db, records, now=now, rules=resources.of(UploadRules))
+    return await import_photos(db, records, now=now, rules=resources.of(UploadRules))
 
 
 async def _finish_content(turn: Turn) -> int:
@@ -74,7 +74,9 @@ async def _revisions(db: Database) -> AsyncIterator[Problem]:
         mend = partial(checks.mend_revision, db, node)
         yield Problem(named("content", node, "slug"), wrong["problem"], mend if wrong.get("is_missing") else None)
     async for node_id in checks.find_stray_revisions(db):
-        yield Problem(f"revisions of {node_id}", "there is no such node", partial(revisions.forget, db, node_id))
+        yield Problem(
+            f"revisions of {node_id}", "the node does not exist", partial(revisions.delete_revisions, db, node_id)
+        )
 
 
 def _routes(state: Callable[[], State]) -> Sequence[BaseRoute]:
@@ -90,20 +92,22 @@ DOMAIN = Domain(
     services=(Service(UploadRules, _upload_rules),),
     jobs=(Job("finish-content", _finish_content), Job("finish-uploads", _finish_uploads)),
     invariants=(
-        Invariant("Every photo has all its bytes, and they are those of its checksum.", _photos),
-        Invariant("Every file, and every chunk of one, is a photo's.", _assets),
-        Invariant("Every content node stands by itself at a path, in a section that holds its type.", _content),
+        Invariant("Every photo has all its bytes, and they match its checksum.", _photos),
+        Invariant("Every file belongs to a photo, and every chunk to a file.", _assets),
         Invariant(
-            "Every page's and entry's text is in its revisions, and no revision is without its node.", _revisions
+            "Every content node has a unique path, in a section of the right kind, and the right visibility.", _content
         ),
+        Invariant("The text of every page and entry is in its revisions, and every revision has its node.", _revisions),
     ),
     kinds=(nodes.CONTENT, nodes.REVISION),
     types=(nodes.Section, nodes.Page, nodes.BlogEntry, photos.Photo),
     queries=(nodes.ContentQuery,),
     mutations=(creation.ContentMutation, edits.ContentEditMutation, photos.PhotoMutation),
     importers={
-        "photos": Importer(photo_record, lambda record: f"{record.gallery}/{record.slug}", _put_photos, has_files=True),
-        "posts": Importer(post_record, lambda record: "/".join((*record.blog, record.slug)), put_posts),
+        "photos": Importer(
+            photo_record, lambda record: f"{record.gallery}/{record.slug}", _import_photos, has_files=True
+        ),
+        "posts": Importer(post_record, lambda record: "/".join((*record.blog, record.slug)), import_posts),
     },
     routes=_routes,
     demo=demo.load,

@@ -1,7 +1,7 @@
-"""`/assets`: the bytes of photos, whole or in ranges, and their thumbnails.
+"""`/assets`: serves the bytes of photos, whole or in ranges, and their thumbnails.
 
-A URL names the photo and the checksum of its bytes; so what it leads to never changes, and may be kept for ever.
-Whatever a file holds beside a picture, a browser is told to take it for a picture of this type and for nothing else.
+A URL contains the photo and the checksum of its bytes. Therefore, its content never changes, and caches can keep it
+permanently. The headers make browsers treat the content only as a picture of its type, even if it contains more.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SAFE = {
 
 @dataclass(frozen=True)
 class _Asset:
-    """Something that can be sent: how to read the bytes from one up to another."""
+    """A response's content. `read` yields the bytes from a start up to an end."""
 
     content_type: str
     filename: str
@@ -77,7 +77,7 @@ class Assets(Files):
 
 
 def _width(query: QueryParams) -> int | None:
-    """The width of a thumbnail; None where all of the bytes are asked for."""
+    """Returns the requested width of a thumbnail, or None if the request is for the original."""
     text = query.get("width")
     if text is None:
         return None
@@ -87,9 +87,9 @@ def _width(query: QueryParams) -> int | None:
 
 
 async def _find(state: State, key: str, checksum: str) -> tuple[Database, Document, Document]:
-    """The photo with its file, and where they were found."""
+    """Finds the photo and its file. Also returns the database in which it found them."""
     if _ID.fullmatch(key):
-        # What has just been uploaded may not have reached a secondary.
+        # A new upload may not have reached the secondaries yet.
         is_primary = state.settings.read_preference == "primary"
         for db in (state.database,) if is_primary else (state.reading, state.database):
             photo = await photos.find_photo(db, ObjectId(key))
@@ -100,7 +100,7 @@ async def _find(state: State, key: str, checksum: str) -> tuple[Database, Docume
             file = await assets.find_file(db, photo["detail"]["file"])
             if file is not None:
                 return db, photo, file
-    raise NotServed(404, "There is no such photo, or its bytes are others now.")
+    raise NotServed(404, "There is no such photo, or its bytes have changed.")
 
 
 def _headers(tag: str, modified: datetime) -> dict[str, str]:
@@ -123,15 +123,15 @@ def _whole(db: Database, photo: Document, file: Document, tag: str) -> _Asset:
 async def _thumbnail(state: State, photo: Document, modified: datetime, width: int, tag: str) -> _Asset:
     try:
         async with asyncio.timeout(state.settings.operation_seconds):
-            data = await thumbnails.thumbnail_of(
+            data = await thumbnails.get_thumbnail(
                 state.database, photo, width, state.resources.of(UploadRules).pictures, now=state.clock.now()
             )
     except TimeoutError:
-        raise NotServed(503, "Too many thumbnails are being made.", {"Retry-After": "10"}) from None
+        raise NotServed(503, "The server is making too many thumbnails. Retry later.", {"Retry-After": "10"}) from None
     except PictureBroken:
-        raise NotServed(500, "The thumbnail cannot be made.") from None
+        raise NotServed(500, "The server cannot make the thumbnail, because it cannot decode the photo.") from None
     except assets.BytesMissing:
-        raise NotServed(404, "There is no such photo, or its bytes are others now.") from None
+        raise NotServed(404, "There is no such photo, or its bytes have changed.") from None
 
     async def read(start: int, end: int) -> AsyncIterator[bytes]:
         yield data[start:end]
@@ -144,7 +144,9 @@ def _answer(asset: _Asset, headers: Headers, shown: Mapping[str, str]) -> Respon
     try:
         spans = requested_spans(headers, asset.length, tag=asset.tag, modified=asset.modified)
     except NotSatisfiable:
-        raise NotServed(416, "None of the ranges holds a byte.", {"Content-Range": f"bytes */{asset.length}"}) from None
+        raise NotServed(
+            416, "None of the ranges contains a byte.", {"Content-Range": f"bytes */{asset.length}"}
+        ) from None
     described = {**shown, **_described(asset)}
     if spans is None:
         described["Content-Length"] = str(asset.length)

@@ -1,4 +1,4 @@
-"""The demo's site: a blog, a page of the shop's own, and a gallery."""
+"""The demo's site: a blog, a page about the shop, and a gallery."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from portico.resolvers.content.nodes import find_by_paths
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.documents import Database
 
-from .gallery import hang_pictures
+from .gallery import add_pictures
 
 FOLDER = Path(__file__).parent / "data"
 POSTS = FOLDER / "posts.jsonl"
@@ -22,12 +22,12 @@ _AUTHOR = {"id": "mara", "name": "Mara"}
 async def load(demo: Demo) -> None:
     await demo.load_files("posts", [POSTS])
     demo.say(f"pages: {await write_pages(demo.db, now=demo.now):,}")
-    photos = await hang_pictures(demo.db, demo.resources.of(UploadRules), now=demo.now)
+    photos = await add_pictures(demo.db, demo.resources.of(UploadRules), now=demo.now)
     demo.say(f"photos: {photos:,} in the gallery")
 
 
 async def write_pages(db: Database, *, now: datetime) -> int:
-    """Puts the pages into the site that are not there. Returns how many there are. May be repeated."""
+    """Creates the missing pages. Returns the number of pages. May be repeated."""
     if await find_by_paths(db, [("about",)], {"_id": 1}):
         return 1
     about = NewNode("about", "About the shop", _AUTHOR, tags=["the shop"])

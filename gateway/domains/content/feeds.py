@@ -1,10 +1,10 @@
-"""`/feeds`: the latest entries of a blog, as Atom and as RSS, e.g. `/feeds/blog.atom`.
+"""`/feeds`: serves the latest entries of a blog, as Atom and as RSS, e.g. `/feeds/blog.atom`.
 
-A feed holds what readers see, whoever asks. Its entity tag follows from the nodes alone, so a reader who asks whether
-there is anything new costs no text and no rendering; a feed that was made is kept for the next who asks.
+A feed contains what readers see, for all callers. Its entity tag is computed from the nodes without their texts.
+Therefore, a conditional request for an unchanged feed reads no texts and renders nothing. Rendered feeds are cached.
 
-A feed has no `Last-Modified`. What is withdrawn, deleted, or put in among older entries changes it and leaves no date:
-a reader that knows a date alone would be told that nothing has changed.
+A feed has no `Last-Modified`. If an entry is withdrawn, deleted, or inserted among older ones, the feed changes but the
+latest date may not. A conditional request by date would then wrongly get "not modified".
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from portico.schema.markdown import page_html
 
 ROUTE = "/feeds/{path:path}"
 ENTRIES = 20
-# A reader asks again after so many seconds at the earliest.
+# Seconds for which clients can use a feed without asking again.
 _FRESH = 60
 _KEPT = 32
 _MAX_KEPT_BYTES = 1_000_000
-# Changes with what is made of the same nodes.
+# Increment this if the rendering of the same nodes changes.
 _FORM = "1"
 _HOST = re.compile(r"[\w.-]+(?::\d{1,5})?|\[[0-9a-fA-F:.]+\](?::\d{1,5})?", re.ASCII)
-# What XML 1.0 cannot say.
+# Characters that XML 1.0 does not allow.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SHOWN = {"type": 1, "slug": 1, "title": 1, "author": 1, "tags": 1, "nonce": 1, "updated": 1, "detail.publish_on": 1}
 _SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
 class _DatedFeed(SyndicationFeed):
-    """A feed that says itself when it has changed, also where it has no entries."""
+    """A feed with a given date of its last change, which it also has without entries."""
 
     def latest_post_date(self) -> datetime:
         changed: datetime = self.feed["changed"]
@@ -69,7 +69,7 @@ _FORMATS: dict[str, type[_DatedFeed]] = {"atom": _Atom, "rss": _Rss}
 
 @dataclass(frozen=True)
 class _Feed:
-    """What a feed is made of. `site` is where its pages are, `url` where it is itself."""
+    """The data of a feed. `site` is the URL of the site, `url` that of the feed."""
 
     format: str
     site: str
@@ -80,7 +80,7 @@ class _Feed:
 
     @property
     def changed(self) -> datetime:
-        """What the feed says of itself, UTC, without a zone. An entry that is withdrawn takes its date along."""
+        """When the feed has changed, UTC, without a zone. Does not count entries that are no longer in it."""
         dates: list[datetime] = [self.blog["updated"], *(_changed(entry) for entry in self.entries)]
         return max(dates)
 
@@ -104,7 +104,7 @@ class Feeds(Files):
         self._made: OrderedDict[str, bytes] = OrderedDict()
 
     async def respond(self, request: Request, state: State) -> Response:
-        feed = await _found(state, request)
+        feed = await _find_feed(state, request)
         tag = feed.tag
         headers = {**_SAFE, "Cache-Control": f"public, max-age={_FRESH}", "ETag": tag}
         status = precondition_status(request.headers, request.method, tag=tag, modified=None)
@@ -119,8 +119,8 @@ class Feeds(Files):
             keys = [entry["_id"] for entry in feed.entries]
             found = await content.find_by_ids(db, keys, {"nonce": 1, "detail.text": 1}) if keys else {}
             texts = {key: node["detail"]["text"] for key, node in found.items()}
-            body = await asyncio.to_thread(_written, feed, texts)
-            # Of an entry that was edited just now the text is another than the one that the tag stands for.
+            body = await asyncio.to_thread(_render, feed, texts)
+            # If an entry was edited just now, its text does not match the tag, and the feed is not cached.
             is_as_named = [found.get(entry["_id"], {}).get("nonce") == entry["nonce"] for entry in feed.entries]
             if len(body) <= _MAX_KEPT_BYTES and all(is_as_named):
                 self._made[feed.tag] = body
@@ -131,10 +131,10 @@ class Feeds(Files):
         return body
 
 
-async def _found(state: State, request: Request) -> _Feed:
-    """What the request names. Raises NotServed (404) where it is no blog, or no format."""
+async def _find_feed(state: State, request: Request) -> _Feed:
+    """Finds the feed of the request. Raises NotServed (404) if there is no such blog or format."""
     name, _, format_ = f"/{request.path_params['path']}".rpartition(".")
-    path = content.path_in(name)
+    path = content.parse_path(name)
     if path is not None and format_ in _FORMATS:
         blog = (await content.find_by_paths(state.reading, [path])).get(path)
         if blog is not None and blog["detail"].get("kind") == content.BLOG:
@@ -145,16 +145,16 @@ async def _found(state: State, request: Request) -> _Feed:
             own = _base(request)
             site = (state.settings.of(ContentSettings).site_url or own).rstrip("/")
             return _Feed(format_, site, f"{own}/feeds{name}.{format_}", name, blog, page.documents)
-    raise NotServed(404, "There is no such feed. That of a blog at `/blog` is `/feeds/blog.atom` or `/feeds/blog.rss`.")
+    raise NotServed(404, "There is no such feed. For a blog at `/blog`, use `/feeds/blog.atom` or `/feeds/blog.rss`.")
 
 
 def _base(request: Request) -> str:
-    """Where the gateway is, as the request has it."""
+    """Returns the URL of the gateway, from the request."""
     host = Headers(scope=request.scope).get("host", "")
     return f"{request.url.scheme}://{host if _HOST.fullmatch(host) else 'localhost'}"
 
 
-def _written(feed: _Feed, texts: Mapping[Any, str]) -> bytes:
+def _render(feed: _Feed, texts: Mapping[Any, str]) -> bytes:
     page = feed.site + feed.path
     written = _FORMATS[feed.format](
         title=_xml(feed.blog["title"]),
@@ -165,7 +165,7 @@ def _written(feed: _Feed, texts: Mapping[Any, str]) -> bytes:
         changed=feed.changed.replace(tzinfo=UTC),
     )
     for entry in feed.entries:
-        # One that was deleted a moment ago has no text any more.
+        # An entry that was deleted just now has no text any more.
         if entry["_id"] in texts:
             _add(written, entry, f"{page}/{entry['slug']}", texts[entry["_id"]])
     text: str = written.writeString("utf-8")
@@ -190,7 +190,7 @@ def _add(written: _DatedFeed, entry: Document, link: str, text: str) -> None:
 
 
 def _guid(node: Document) -> str:
-    """What stays the same however the node's path or title changes."""
+    """Returns an id that does not change with the node's path or title."""
     return f"urn:uuid:{uuid5(NAMESPACE_OID, str(node['_id']))}"
 
 

@@ -1,4 +1,4 @@
-"""Pictures of the demo, and pictures in files."""
+"""The pictures of the demo, and pictures in files of imports."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ _AUTHOR = {"id": "demo", "name": "Portico"}
 _PIECE = 256 * 1024
 
 
-async def hang_pictures(db: Database, rules: UploadRules, *, now: datetime) -> int:
-    """Draws the demo's pictures and puts them into its gallery. Returns how many there are. May be repeated."""
+async def add_pictures(db: Database, rules: UploadRules, *, now: datetime) -> int:
+    """Draws the demo's missing pictures and uploads them to its gallery. Returns the number of pictures.
+
+    May be repeated.
+    """
     places = {(SLUG, landscape.slug): landscape for landscape in LANDSCAPES}
     found = await find_by_paths(db, [(SLUG,), *places], {"slug": 1})
     gallery = found.get((SLUG,))
@@ -33,7 +36,7 @@ async def hang_pictures(db: Database, rules: UploadRules, *, now: datetime) -> i
     timer = Timer(now)
     for number, (place, landscape) in enumerate(places.items()):
         if place not in found:
-            # Each has a time of its own, so that lists by time have one order.
+            # The times differ, so that lists by time always have the same order.
             at = now + timedelta(milliseconds=number)
             tags = list(landscape.tags)
             node = NewNode(landscape.slug, landscape.title, _AUTHOR, gallery["_id"], tags, created=at)
@@ -52,15 +55,15 @@ async def _drawn(landscape: Landscape) -> AsyncIterator[bytes]:
     yield await asyncio.to_thread(draw, landscape)
 
 
-class FileBeside:
-    """A picture in a file that a record names.
+class PictureFile:
+    """A picture file that a record of an import names.
 
-    It is in the folder of the file that the record stands in, below it, or in the folder beside it that has its name:
-    `photos/` for `photos.jsonl`.
+    The name is relative to the folder of the import file, or to the folder next to it with the same name: `photos/` for
+    `photos.jsonl`.
     """
 
     def __init__(self, records: Path, name: str) -> None:
-        """Raises InvalidInput for a name that leads elsewhere, or to no file."""
+        """Raises InvalidInput if the file is outside of the folder, or does not exist."""
         folder = records.parent
         namesake = folder / records.name.partition(".")[0]
         try:
@@ -68,10 +71,10 @@ class FileBeside:
             self._path = found[0] if found else folder / name
             is_inside = self._path.resolve().is_relative_to(folder.resolve())
         except (OSError, ValueError):
-            # No file can be called so: the name is too long, or holds a NUL.
+            # No file can have this name, e.g. because it is too long or contains NUL.
             raise InvalidInput("there is no such file", "file") from None
         if not is_inside:
-            raise InvalidInput("it leads out of the folder", "file")
+            raise InvalidInput("the file must be in the folder of the import", "file")
         if not found:
             raise InvalidInput("there is no such file", "file")
 

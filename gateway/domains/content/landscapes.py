@@ -1,4 +1,4 @@
-"""Pictures for the demo's gallery: landscapes that are drawn, the same ones every time."""
+"""Draws landscapes for the demo's gallery, the same ones each time."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from PIL import Image, ImageChops, ImageDraw, ImageFilter
 Color = tuple[int, int, int]
 
 SIZE = (1_600, 1_000)
-# A ridge is broken so often into halves.
+# How often a ridge is subdivided.
 _BREAKS = 9
 
 
 @dataclass(frozen=True)
 class Landscape:
-    """A sky from above to the horizon, a sun or moon, and ridges from the farthest to the nearest.
+    """A landscape: a sky with two colors, from the top to the horizon, a sun or moon, and ridges from far to near.
 
-    `light` is where the sun stands, as parts of the width and the height, and its radius in pixels.
+    `light` is the position of the sun, as fractions of the width and the height, and its radius in pixels.
     """
 
     slug: str
@@ -68,7 +68,7 @@ LANDSCAPES = (
 
 @functools.cache
 def draw(landscape: Landscape) -> bytes:
-    """The landscape as a JPEG, which takes half a second when it is drawn first."""
+    """Returns the landscape as a JPEG. The first call for a landscape takes half a second."""
     rng = random.Random(landscape.slug)  # noqa: S311 - a picture is no secret
     image = _sky(landscape, rng)
     horizon = 0.62 if landscape.water else 0.58
@@ -111,14 +111,14 @@ def _disc(image: Image.Image, x: float, y: float, radius: float, color: Color) -
 
 
 def _ridge(image: Image.Image, color: Color, base: float, height: float, roughness: float, rng: random.Random) -> None:
-    """A range of hills from one side to the other, in front of what is there."""
+    """Draws a range of hills from one side to the other, in front of the picture so far."""
     line = [rng.uniform(-0.5, 0.5), rng.uniform(-0.5, 0.5)]
     swing = 1.0
     for _ in range(_BREAKS):
         swing *= roughness
         middles = [(a + b) / 2 + rng.uniform(-swing, swing) for a, b in pairwise(line)]
         line = [point for pair in zip(line, middles, strict=False) for point in pair] + line[-1:]
-    # Twice as large, so that its edge is smooth when it is made smaller.
+    # Draws at double size, so that the edge is smooth after scaling down.
     width, tall = 2 * SIZE[0], 2 * SIZE[1]
     step = width / (len(line) - 1)
     outline = [(number * step, (base - height * point) * tall) for number, point in enumerate(line)]
@@ -131,7 +131,7 @@ def _ridge(image: Image.Image, color: Color, base: float, height: float, roughne
 
 
 def _water(image: Image.Image, landscape: Landscape, level: float, rng: random.Random) -> None:
-    """What is above the level once more below it, broken by waves."""
+    """Mirrors the picture above the level below it, distorted by waves."""
     width, height = SIZE
     top = round(level * height)
     mirrored = image.crop((0, 0, width, top)).transpose(Image.Transpose.FLIP_TOP_BOTTOM)
@@ -144,7 +144,7 @@ def _water(image: Image.Image, landscape: Landscape, level: float, rng: random.R
 
 
 def _grained(image: Image.Image, rng: random.Random) -> Image.Image:
-    """A little uneven, as film is; an even sky would show steps."""
+    """Adds film grain, because a smooth sky would show visible steps."""
     grain = Image.frombytes("L", (SIZE[0] // 2, SIZE[1] // 2), rng.randbytes(SIZE[0] * SIZE[1] // 4))
     shades = grain.resize(SIZE).point(lambda value: value // 32).convert("RGB")
     return ImageChops.add(image, shades, offset=-4)

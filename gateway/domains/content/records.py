@@ -1,4 +1,4 @@
-"""The form of imported photos and blog entries."""
+"""The formats of imported photos and blog entries."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from portico.resolvers.content.photo_imports import PhotoRecord
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import MAX_AUTHOR, require_text
 
-from .gallery import SLUG, FileBeside
+from .gallery import SLUG, PictureFile
 
 
 def photo_record(given: Any, records: Path) -> PhotoRecord:
-    """The fields of `UploadPhotoInput`, with `file`, a name beside the file of the records, and `gallery`, a path.
+    """Converts a photo of an import. Raises InvalidInput.
 
-    Other fields are passed over: lists of pictures tell much of them. Raises InvalidInput.
+    The fields are those of `UploadPhotoInput`, but `file` is the name of a file next to the import file, and `gallery`
+    is a path. Ignores other fields, because lists of pictures often have many.
     """
     record = object_of(given, None)
     name = text_at(record, "file")
@@ -40,26 +41,26 @@ def photo_record(given: Any, records: Path) -> PhotoRecord:
         gallery=optional(record, "gallery", as_text) or f"/{SLUG}",
         author=optional(record, "author", as_author) or "import",
         tags=tuple(optional(record, "tags", as_texts) or ()),
-        read=FileBeside(records, name).read,
+        read=PictureFile(records, name).read,
         checksum=optional(record, "sha256", as_text),
     )
 
 
 def _slug_of(name: str) -> str:
-    """The name of a file as a slug."""
+    """Returns a slug made from a file name."""
     return re.sub(r"[^a-z0-9]+", "-", PurePath(name).stem.lower()).strip("-")
 
 
 def post_record(given: Any) -> PostRecord:
-    """A blog entry in the form of the front matter of a file with its text. Raises InvalidInput.
+    """Converts a blog entry of an import, i.e. the front matter of a file and its text. Raises InvalidInput.
 
-    {"slug", "title", "text", "blog"?: a path, "tags"?, "publishOn" or "date"?, "author" or "authors"?}. Other fields
-    are passed over: front matter has many.
+    The format: {"slug", "title", "text", "blog"?: a path, "tags"?, "publishOn" or "date"?, "author" or "authors"?}.
+    Ignores other fields, because front matter often has many.
     """
     record = object_of(given, None)
-    path = content.path_in(text_at(record, "blog") if "blog" in record else "/blog")
+    path = content.parse_path(text_at(record, "blog") if "blog" in record else "/blog")
     if path is None:
-        raise InvalidInput("a path such as '/blog' is wanted", "blog")
+        raise InvalidInput("it must be a path, e.g. '/blog'", "blog")
     published = "publishOn" if record.get("publishOn") is not None else "date"
     return PostRecord(
         blog=path,
@@ -73,7 +74,7 @@ def post_record(given: Any) -> PostRecord:
 
 
 def _author(record: Record) -> dict[str, str]:
-    """Who wrote it: {"id", "name"}, a name, or the names of several."""
+    """Returns the author, given as {"id", "name"}, a name, or a list of names."""
     author = record.get("author")
     if isinstance(author, dict):
         found = object_of(author, {"id", "name"}, "author")
