@@ -1,4 +1,4 @@
-"""`portico doctor` on the site: what is wrong is named, and mended where it follows from something else."""
+"""The problems of the site that `portico doctor` reports, and the repairs of those whose cause is certain."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ NAMED: dict[str, tuple[Break, str, str]] = {
 
 
 @pytest.mark.parametrize("name", MENDED)
-async def test_what_follows_from_something_else_is_mended(gateway: GatewayClient, name: str) -> None:
+async def test_problems_with_a_certain_repair_are_repaired(gateway: GatewayClient, name: str) -> None:
     spoil, subject, text = MENDED[name]
     await spoil(gateway, await scene(gateway))
 
@@ -88,7 +88,7 @@ async def test_what_follows_from_something_else_is_mended(gateway: GatewayClient
 
 
 @pytest.mark.parametrize("name", NAMED)
-async def test_what_nobody_can_know_is_named(gateway: GatewayClient, name: str) -> None:
+async def test_problems_without_a_certain_repair_are_only_reported(gateway: GatewayClient, name: str) -> None:
     spoil, subject, text = NAMED[name]
     await spoil(gateway, await scene(gateway))
 
@@ -110,7 +110,7 @@ async def test_revisions_without_a_node_are_removed(gateway: GatewayClient) -> N
     assert await gateway.db["cms.revisions"].count_documents({}) == 1
 
 
-async def test_two_nodes_at_one_path_are_named(gateway: GatewayClient) -> None:
+async def test_two_nodes_at_one_path_are_reported(gateway: GatewayClient) -> None:
     known = await scene(gateway)
     nodes = gateway.db["cms.nodes"]
     await nodes.drop_index("parent_1_slug_1")
