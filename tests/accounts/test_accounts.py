@@ -237,7 +237,7 @@ async def test_a_transfer_needs_two_accounts_in_one_currency_and_a_source_of_the
     await assert_invariants(gateway)
 
 
-# --------------------------------------------------------------- who sees what
+# ------------------------------------------------------------------ visibility
 
 
 async def test_an_account_is_visible_only_to_its_owner(gateway: GatewayClient) -> None:

@@ -154,7 +154,7 @@ async def _stops_there(scene: Scene, mutation: str, name: str, stop: int) -> boo
     return await scene.gateway.db["transfers"].find_one({"open_since": {"$exists": True}}) is not None
 
 
-# ------------------------------------------------------ processes that sleep
+# ---------------------------------------------------------- paused processes
 
 
 async def asleep(

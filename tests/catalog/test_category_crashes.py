@@ -154,7 +154,7 @@ async def test_jobs_that_crash_anywhere_finish_in_their_next_run(
     assert stop > 3
 
 
-# ------------------------------------------------- while a crash's mark stands
+# ----------------------------------------------------------- unfinished writes
 
 
 async def answers(gateway: GatewayClient, **calls: tuple[str, dict[str, Any]]) -> dict[str, str]:

@@ -41,7 +41,7 @@ async def assert_settled(gateway: GatewayClient) -> None:
     await assert_invariants(gateway)
 
 
-# -------------------------------------------------------------- many at once
+# --------------------------------------------------------------- concurrency
 
 
 @pytest.mark.parametrize("adds_categories", [False, True], ids=["titles", "categories"])
@@ -215,7 +215,7 @@ async def test_a_retried_creation_gets_a_new_intent(gateway: GatewayClient, cloc
     await assert_settled(gateway)
 
 
-# -------------------------------------------------------------- half way only
+# -------------------------------------------------------------------- crashes
 
 
 @dataclass(frozen=True)
