@@ -342,7 +342,7 @@ async def test_a_taken_slug_is_not_given_again(scene: Scene, storage: str, monke
     await scene.assert_settled()
 
 
-async def test_a_change_during_a_split_is_made_whoever_finishes_the_split(scene: Scene) -> None:
+async def test_a_change_during_a_split_is_made_if_this_or_another_process_finishes_the_split(scene: Scene) -> None:
     await scene.build(PAGES)
     storage, other = PageStorage(), scene.comments["Other."]
     (page,) = await scene.db["comment_pages"].find({}).to_list()

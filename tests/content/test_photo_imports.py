@@ -183,7 +183,7 @@ async def test_two_concurrent_imports_both_succeed(gateway: GatewayClient, setti
     await assert_invariants(gateway)
 
 
-async def test_an_author_with_a_long_name_is_refused_and_the_next_photos_are_imported(
+async def test_an_invalid_author_is_refused_and_the_next_photos_are_imported(
     gateway: GatewayClient, settings: Settings, tmp_path: Path
 ) -> None:
     (tmp_path / "one.png").write_bytes(picture())
