@@ -184,7 +184,7 @@ async def _jobs(scene: Scene, _mutation: str, _given: Given) -> None:
     await assert_money(scene.gateway, sum(found))
 
 
-async def _twin(scene: Scene, mutation: str, given: Given) -> None:
+async def _retry(scene: Scene, mutation: str, given: Given) -> None:
     """Retry the call with its key, and carry it out."""
     scene.clock.advance(seconds=31)
     await scene.told(mutation, given)
@@ -192,7 +192,7 @@ async def _twin(scene: Scene, mutation: str, given: Given) -> None:
 
 async def _both(scene: Scene, mutation: str, given: Given) -> None:
     await _jobs(scene, mutation, given)
-    await _twin(scene, mutation, given)
+    await _retry(scene, mutation, given)
 
 
 async def _others(scene: Scene, mutation: str, given: Given) -> None:
@@ -206,10 +206,10 @@ async def _others(scene: Scene, mutation: str, given: Given) -> None:
     assert await balances(scene.gateway.db, *scene.accounts) == [0, first + second]
 
 
-MEANWHILE: list[Callable[[Scene, str, Given], Awaitable[None]]] = [_jobs, _twin, _both]
+MEANWHILE: list[Callable[[Scene, str, Given], Awaitable[None]]] = [_jobs, _retry, _both]
 
 
-@pytest.mark.parametrize("meanwhile", MEANWHILE, ids=["the jobs", "its twin", "the jobs and its twin"])
+@pytest.mark.parametrize("meanwhile", MEANWHILE, ids=["the jobs", "a retry", "the jobs and a retry"])
 @pytest.mark.parametrize("name", INPUTS)
 async def test_a_process_that_pauses_before_any_command_moves_the_money_once(
     scene: Scene, name: str, meanwhile: Callable[[Scene, str, Given], Awaitable[None]]

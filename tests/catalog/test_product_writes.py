@@ -186,7 +186,7 @@ async def run_jobs_on(gateway: GatewayClient, clock: SettableClock, database: An
         await run_jobs(gateway, clock)
 
 
-async def test_a_retried_creation_gets_a_new_intent(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_retried_creation_announces_its_intent_again(gateway: GatewayClient, clock: SettableClock) -> None:
     category = await create_category(gateway)
     given = product_input(sku="S", categoryIds=[category["id"]], idempotencyKey="key")
     inserts = ("products", "insert_one")

@@ -45,7 +45,7 @@ def _delete(collection: str, field: str, name: str) -> Break:
     return lambda gateway, known: gateway.db[collection].delete_many({field: known[name]})
 
 
-MENDED: dict[str, tuple[Break, str, str]] = {
+REPAIRED: dict[str, tuple[Break, str, str]] = {
     "ancestors": (_set("page", ancestors=[]), "content page", "its ancestors are not those of its parent"),
     "an entry of the future that is shown": (
         _set("entry", visible_from=None),
@@ -59,7 +59,7 @@ MENDED: dict[str, tuple[Break, str, str]] = {
     ),
     "no revision": (_delete("cms.revisions", "node", "page"), "content page", "its text is not in its revisions"),
 }
-NAMED: dict[str, tuple[Break, str, str]] = {
+REPORTED: dict[str, tuple[Break, str, str]] = {
     "no parent": (_set("page", parent=ObjectId(), ancestors=[]), "content page", "its parent does not exist"),
     "a parent that holds no pages": (
         _set("docs", detail__kind="BLOG"),
@@ -74,9 +74,9 @@ NAMED: dict[str, tuple[Break, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", MENDED)
+@pytest.mark.parametrize("name", REPAIRED)
 async def test_problems_with_a_certain_repair_are_repaired(gateway: GatewayClient, name: str) -> None:
-    spoil, subject, text = MENDED[name]
+    spoil, subject, text = REPAIRED[name]
     await spoil(gateway, await scene(gateway))
 
     (problem,) = await problems(gateway)
@@ -87,9 +87,9 @@ async def test_problems_with_a_certain_repair_are_repaired(gateway: GatewayClien
     await assert_invariants(gateway)
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", REPORTED)
 async def test_problems_without_a_certain_repair_are_only_reported(gateway: GatewayClient, name: str) -> None:
-    spoil, subject, text = NAMED[name]
+    spoil, subject, text = REPORTED[name]
     await spoil(gateway, await scene(gateway))
 
     found = await problems(gateway)

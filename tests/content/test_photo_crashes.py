@@ -123,7 +123,7 @@ async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_its_retry
     assert stop > 5
 
 
-@pytest.mark.parametrize("is_repeated", [True, False], ids=["and its repetition", "alone"])
+@pytest.mark.parametrize("is_repeated", [True, False], ids=["with a retry", "without a retry"])
 @pytest.mark.parametrize("mutation", OPERATIONS)
 async def test_a_write_that_pauses_anywhere_while_the_jobs_give_it_up_leaves_nothing_unfinished(
     scene: Scene, mutation: str, *, is_repeated: bool
@@ -317,7 +317,7 @@ async def test_a_photo_that_is_deleted_just_before_its_file_is_settled_leaves_no
     assert await db["cms.assets.files"].count_documents({}) == 0
 
 
-@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "under way"])
+@pytest.mark.parametrize("is_whole", [True, False], ids=["complete", "in flight"])
 async def test_a_photo_that_is_uploaded_again_while_the_jobs_delete_its_first_upload_keeps_its_bytes(
     scene: Scene, *, is_whole: bool
 ) -> None:

@@ -198,13 +198,13 @@ async def test_in_a_busy_shop_every_unit_ends_in_one_place(gateway: GatewayClien
                 case _:
                     await restock(gateway, sku, rng.choice([-3, -1, 2, 5]))
 
-    async def janitor() -> None:
+    async def run_jobs_meanwhile() -> None:
         for _ in range(6):
             clock.advance(hours=rng.choice([0, 0, 5]), seconds=31)
             await run_jobs(gateway, clock)
             await asyncio.sleep(0.1)
 
-    await asyncio.gather(*(shopper(number) for number in range(12)), janitor())
+    await asyncio.gather(*(shopper(number) for number in range(12)), run_jobs_meanwhile())
     for _ in range(3):
         clock.advance(hours=5)
         await run_jobs(gateway, clock)

@@ -150,7 +150,7 @@ async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_its_retry
     assert stop > 3
 
 
-@pytest.mark.parametrize("is_repeated", [True, False], ids=["and its repetition", "alone"])
+@pytest.mark.parametrize("is_repeated", [True, False], ids=["with a retry", "without a retry"])
 @pytest.mark.parametrize("name", CALLS)
 async def test_a_write_that_pauses_anywhere_while_the_jobs_run_has_one_effect(
     scene: Scene, name: str, *, is_repeated: bool

@@ -42,7 +42,7 @@ async def problems_of(db: Database) -> list[Problem]:
     return [problem for invariant in INVARIANTS async for problem in invariant.check(db)]
 
 
-async def mend(gateway: GatewayClient) -> None:
+async def repair_all(gateway: GatewayClient) -> None:
     for problem in await problems(gateway):
         if problem.repair is not None:
             await problem.repair()
@@ -68,7 +68,7 @@ async def test_wrong_counters_are_reported_and_repaired(
     await gateway.db["stock"].update_one({"_id": sku}, {"$inc": damage})
 
     found = [(problem.subject, problem.text) for problem in await problems(gateway)]
-    await mend(gateway)
+    await repair_all(gateway)
 
     assert found == [(f"stock of {sku}", text)]
     assert await stock_of(gateway, sku) == (5, 2, 3)
@@ -81,7 +81,7 @@ async def test_a_repair_marks_a_sold_out_product(gateway: GatewayClient) -> None
     (cart,) = await gateway.db["carts"].find({}).to_list()
     await gateway.db["carts"].update_one({"_id": cart["_id"]}, {"$set": {"items.0.quantity": 2}})
 
-    await mend(gateway)
+    await repair_all(gateway)
 
     product = await gateway.db["products"].find_one({"sku": sku})
     assert product is not None
@@ -116,7 +116,7 @@ async def test_a_repair_skips_a_stock_that_has_changed_since_the_check(gateway: 
     await wrong.repair()
 
     assert await stock_of(gateway, sku) == (4, 6, 0)
-    await mend(gateway)
+    await repair_all(gateway)
     assert await stock_of(gateway, sku) == (5, 5, 0)
 
 
@@ -145,7 +145,7 @@ async def test_remains_of_a_crash_are_not_reported_but_problems_beside_them_are(
     assert [(problem.text, problem.repair) for problem in found] == [("1 are sold, and 0 in orders", None)]
     clock.advance(seconds=6)
     await run_jobs(gateway, clock)
-    await mend(gateway)
+    await repair_all(gateway)
     await assert_invariants(gateway)
 
 
