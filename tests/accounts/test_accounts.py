@@ -1,4 +1,4 @@
-"""Accounts and transfers: what they do, whom they are shown to, and what is refused."""
+"""Accounts, deposits and transfers: their effects, their visibility, and the inputs that they refuse."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def without_message(result: dict[str, Any]) -> dict[str, Any]:
 # ------------------------------------------------------------------- accounts
 
 
-async def test_an_account_is_opened_empty_and_listed_by_age(gateway: GatewayClient) -> None:
+async def test_an_account_opens_empty_and_is_listed_by_age(gateway: GatewayClient) -> None:
     first = await gateway.result("openAccount", {"name": " Savings "})
     second = await gateway.result("openAccount", {"name": "Travel", "currency": "EUR"})
 
@@ -62,14 +62,14 @@ async def test_an_account_is_opened_empty_and_listed_by_age(gateway: GatewayClie
         ({"name": "N", "currency": ""}, ["currency"]),
     ],
 )
-async def test_an_account_needs_a_name_and_a_currency_that_there_is(
+async def test_an_account_needs_a_name_and_a_known_currency(
     gateway: GatewayClient, given: dict[str, Any], path: list[str]
 ) -> None:
     assert without_message(await gateway.result("openAccount", given)) == refusal("InvalidInput", path)
     assert await gateway.db["accounts"].count_documents({}) == 0
 
 
-async def test_an_owner_has_a_hundred_accounts_at_most(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_an_owner_has_at_most_a_hundred_accounts(gateway: GatewayClient, clock: SettableClock) -> None:
     for _ in range(99):
         await open_account(gateway.db)
     last = {"name": "Last", "idempotencyKey": "last"}
@@ -77,7 +77,7 @@ async def test_an_owner_has_a_hundred_accounts_at_most(gateway: GatewayClient, c
     assert (await gateway.result("openAccount", last))["__typename"] == "AccountPayload"
 
     assert without_message(await gateway.result("openAccount", {"name": "Beyond"})) == refusal("InvalidInput", [])
-    # A call that was cut off after it had opened its account.
+    # The state after a call that crashed once it had opened its account.
     await gateway.db["operations"].update_one({}, {"$set": {"state": "running"}})
     clock.advance(seconds=31)
     assert (await gateway.result("openAccount", last))["__typename"] == "AccountPayload"
@@ -85,7 +85,7 @@ async def test_an_owner_has_a_hundred_accounts_at_most(gateway: GatewayClient, c
 
 
 @pytest.mark.parametrize("mutation", ["openAccount", "transfer"])
-async def test_accounts_are_for_callers_who_say_who_they_are(gateway: GatewayClient, mutation: str) -> None:
+async def test_opening_an_account_and_transferring_need_a_token(gateway: GatewayClient, mutation: str) -> None:
     given = {"name": "N"} if mutation == "openAccount" else transfer_input(NOWHERE, NOWHERE)
 
     answer = await gateway.ask(MUTATIONS[mutation], {"input": given}, token=None)
@@ -107,7 +107,7 @@ async def test_a_deposit_adds_to_the_balance(gateway: GatewayClient) -> None:
 
 
 @pytest.mark.parametrize("roles", [[], [Role.MERCHANT, Role.ANALYST]])
-async def test_only_a_service_deposits(gateway: GatewayClient, roles: list[Role]) -> None:
+async def test_only_a_service_can_deposit(gateway: GatewayClient, roles: list[Role]) -> None:
     account = await open_account(gateway.db)
 
     token = gateway.token(roles=roles)
@@ -128,7 +128,7 @@ async def test_only_a_service_deposits(gateway: GatewayClient, roles: list[Role]
     ],
     ids=["nothing", "less than nothing", "another currency", "no currency", "more than fits"],
 )
-async def test_a_deposit_is_of_an_amount_that_the_account_can_hold(
+async def test_a_deposit_needs_an_amount_that_the_account_can_hold(
     gateway: GatewayClient, money: dict[str, Any], path: list[str]
 ) -> None:
     account = await open_account(gateway.db, 1)
@@ -151,7 +151,7 @@ async def test_an_account_holds_up_to_the_largest_amount(gateway: GatewayClient)
     ] * 2
 
 
-async def test_a_deposit_needs_an_account(gateway: GatewayClient) -> None:
+async def test_a_deposit_needs_an_existing_account(gateway: GatewayClient) -> None:
     product = await create_product(gateway)
 
     assert without_message(await deposit(gateway, deposit_input(NOWHERE))) == refusal("NotFound", account=NOWHERE)
@@ -177,7 +177,7 @@ async def test_a_transfer_moves_money_from_one_account_to_another(gateway: Gatew
     await assert_money(gateway, 100)
 
 
-async def test_a_transfer_of_more_than_there_is_moves_nothing(gateway: GatewayClient) -> None:
+async def test_a_transfer_beyond_the_balance_moves_nothing(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db, owner="another")
     given = transfer_input(mine, theirs, 101)
 
@@ -199,7 +199,7 @@ async def test_a_whole_balance_can_be_transferred(gateway: GatewayClient) -> Non
     assert await balances(gateway.db, mine, theirs) == [0, 100]
 
 
-async def test_a_transfer_that_the_destination_cannot_hold_is_given_back(gateway: GatewayClient) -> None:
+async def test_a_transfer_that_overflows_the_destination_is_rolled_back(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 2), await open_account(gateway.db, MOST - 1)
     given = transfer_input(mine, theirs, 2)
 
@@ -209,7 +209,7 @@ async def test_a_transfer_that_the_destination_cannot_hold_is_given_back(gateway
     await assert_money(gateway, MOST + 1)
 
 
-async def test_a_transfer_needs_two_accounts_of_one_currency_of_which_the_caller_has_the_first(
+async def test_a_transfer_needs_two_accounts_in_one_currency_and_a_source_of_the_caller(
     gateway: GatewayClient,
 ) -> None:
     mine, euros = await open_account(gateway.db, 100), await open_account(gateway.db, 100, currency="EUR")
@@ -237,10 +237,10 @@ async def test_a_transfer_needs_two_accounts_of_one_currency_of_which_the_caller
     await assert_invariants(gateway)
 
 
-# --------------------------------------------------------------- who sees what
+# ------------------------------------------------------------------ visibility
 
 
-async def test_an_account_is_seen_by_its_owner_alone(gateway: GatewayClient) -> None:
+async def test_an_account_is_visible_only_to_its_owner(gateway: GatewayClient) -> None:
     account = await open_account(gateway.db, 5)
     everybody = [gateway.token("another"), gateway.token("another", [Role.ADMIN]), None]
 
@@ -249,12 +249,12 @@ async def test_an_account_is_seen_by_its_owner_alone(gateway: GatewayClient) -> 
     assert seen == {"id": account, "name": "Savings", "balance": {"amount": 5}}
     for token in everybody:
         assert await gateway.data(NODE, {"id": account}, token=token) == {"node": None}
-    # What decides about it is read whatever is selected.
+    # The fields that decide the visibility are read whatever the selection.
     text = "query ($ids: [ID!]!) { nodes(ids: $ids) { __typename } }"
     assert await gateway.data(text, {"ids": [account]}, token=None) == {"nodes": [None]}
 
 
-async def test_a_transfer_is_seen_by_both_sides_and_by_nobody_else(gateway: GatewayClient) -> None:
+async def test_a_transfer_is_visible_only_to_its_two_sides(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 9), await open_account(gateway.db, owner="another")
     made = (await gateway.result("transfer", transfer_input(mine, theirs, 9)))["transfer"]
 
@@ -267,7 +267,7 @@ async def test_a_transfer_is_seen_by_both_sides_and_by_nobody_else(gateway: Gate
     assert unseen == [{"node": None}] * 2
 
 
-async def test_another_persons_balance_is_not_shown_beside_a_transfer(gateway: GatewayClient) -> None:
+async def test_a_transfer_does_not_reveal_the_balance_of_the_other_account(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 9), await open_account(gateway.db, 1, owner="another")
     made = (await gateway.result("transfer", transfer_input(mine, theirs, 9)))["transfer"]
     text = """
@@ -288,14 +288,14 @@ async def test_another_persons_balance_is_not_shown_beside_a_transfer(gateway: G
     assert (refused.body["data"], refused.codes) == ({"node": None}, ["FORBIDDEN"])
 
 
-async def test_a_deposit_is_no_transfer(gateway: GatewayClient) -> None:
+async def test_a_deposit_is_not_visible_as_a_transfer(gateway: GatewayClient) -> None:
     await open_account(gateway.db, 5)
     (record,) = await gateway.db["transfers"].find({}).to_list()
 
     assert await gateway.data(NODE, {"id": encode_id("Transfer", record["_id"])}) == {"node": None}
 
 
-async def test_a_transfer_under_way_is_listed_by_both_accounts_for_who_takes_part(gateway: GatewayClient) -> None:
+async def test_a_pending_transfer_is_listed_by_both_accounts_for_its_two_owners(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 9), await open_account(gateway.db, owner="another")
     made = (await gateway.result("transfer", transfer_input(mine, theirs, 9)))["transfer"]
     (record,) = await gateway.db["transfers"].find({"source": {"$ne": None}}).to_list()

@@ -1,4 +1,4 @@
-"""Many transfers at once, some by processes that crash: no money is lost, none is made, and no balance is negative."""
+"""Concurrent transfers, some of which crash: the sum of the money is constant, and no balance is negative."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def kinds(results: list[Any]) -> Counter[str]:
     return Counter(result["__typename"] for result in results)
 
 
-async def test_of_many_transfers_at_once_as_many_succeed_as_there_is_money_for(gateway: GatewayClient) -> None:
+async def test_concurrent_transfers_succeed_until_the_money_is_spent(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 95), await open_account(gateway.db, owner="another")
 
     results = await asyncio.gather(*(gateway.result("transfer", transfer_input(mine, theirs, 10)) for _ in range(40)))
@@ -46,7 +46,7 @@ async def test_of_many_transfers_at_once_as_many_succeed_as_there_is_money_for(g
     await assert_money(gateway, 95)
 
 
-async def test_deposits_and_transfers_of_one_account_at_once_all_count(gateway: GatewayClient) -> None:
+async def test_concurrent_deposits_and_transfers_of_one_account_all_count(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 300), await open_account(gateway.db, 300)
 
     await asyncio.gather(
@@ -59,7 +59,7 @@ async def test_deposits_and_transfers_of_one_account_at_once_all_count(gateway: 
     await assert_money(gateway, 740)
 
 
-async def test_money_that_goes_round_comes_back(gateway: GatewayClient) -> None:
+async def test_concurrent_transfers_around_a_ring_leave_the_balances_unchanged(gateway: GatewayClient) -> None:
     ring = [await open_account(gateway.db, 1) for _ in range(10)]
     steps = list(zip(ring, [*ring[1:], ring[0]], strict=True))
 
@@ -71,7 +71,7 @@ async def test_money_that_goes_round_comes_back(gateway: GatewayClient) -> None:
     await assert_money(gateway, 10)
 
 
-async def test_a_thousand_repeats_of_a_transfer_have_one_effect_and_one_answer(gateway: GatewayClient) -> None:
+async def test_a_thousand_retries_of_a_transfer_have_one_effect_and_one_answer(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 1_000), await open_account(gateway.db, owner="another")
     given = transfer_input(mine, theirs, 1)
     text = """mutation ($input: TransferInput!) { transfer(input: $input) {
@@ -90,12 +90,12 @@ async def test_a_thousand_repeats_of_a_transfer_have_one_effect_and_one_answer(g
     await assert_money(gateway, 1_000)
 
 
-async def test_a_call_that_is_repeated_while_the_jobs_run_has_one_effect(
+async def test_a_call_that_is_retried_while_the_jobs_run_has_one_effect(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     mine, theirs = await open_account(gateway.db, 1_000), await open_account(gateway.db, owner="another")
     calls = [transfer_input(mine, theirs, 1) for _ in range(10)]
-    # Whatever is under way looks as if a crash had left it.
+    # To the job, every transfer in flight looks as if a crash had left it.
     impatient = clock.now() + timedelta(minutes=1)
 
     async def call_off() -> None:
@@ -118,7 +118,7 @@ async def test_a_call_that_is_repeated_while_the_jobs_run_has_one_effect(
 # ---------------------------------------------------------------- with crashes
 
 
-async def test_random_transfers_with_crashes_neither_lose_nor_make_money(
+async def test_random_transfers_with_crashes_keep_the_sum_of_the_money(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     rng = random.Random(7)
@@ -178,12 +178,12 @@ async def _transfer(db: Database, source: Any, destination: Any, amount: int, op
     except InsufficientFunds:
         return "refused"
     except Conflict:
-        # The job, whose clock is ahead, has called it off each time.
+        # The job, whose clock is ahead, has cancelled the transfer at each attempt.
         return "called off"
     return "settled"
 
 
-async def test_what_each_account_was_told_adds_up_to_its_balance(gateway: GatewayClient) -> None:
+async def test_the_answers_to_transfers_add_up_to_each_balance(gateway: GatewayClient) -> None:
     rng = random.Random(11)
     ids = [await open_account(gateway.db, 200) for _ in range(6)]
     expected = Counter(dict.fromkeys(ids, 200))

@@ -1,4 +1,4 @@
-"""Money moved by processes that stop or sleep half way: none is lost, none is made, and the same call then succeeds."""
+"""Transfers and deposits that crash or pause anywhere: the sum of the money is right, and a retry succeeds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Outcome = tuple[str, list[int]]
 
 
 class Scene(Stage):
-    """Two accounts, of which the first has 100, and what is done with them."""
+    """Two accounts, the first of which holds 100, and the operations on them."""
 
     collections = ("accounts", "transfers", "operations")
 
@@ -39,7 +39,7 @@ class Scene(Stage):
         self.accounts = [await open_account(db, 100), await open_account(db, owner="another")]
 
     async def set(self, name: str) -> Given:
-        """The input of the call, on accounts that are as they were at first."""
+        """Restore the accounts, and return the input of the call."""
         await self.put_back()
         return INPUTS[name](*self.accounts)
 
@@ -52,7 +52,7 @@ class Scene(Stage):
         await run_jobs(self.gateway, self.clock, "finish-transfers")
 
     async def assert_settled(self, *expected: list[int]) -> None:
-        """The balances are some of these, and nothing is under way."""
+        """Assert that the balances are one of the expected pairs, and that nothing is in flight."""
         found = await balances(self.gateway.db, *self.accounts)
         assert found in expected
         await assert_money(self.gateway, sum(found))
@@ -82,7 +82,7 @@ def mutation_of(name: str) -> str:
 
 @pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
 @pytest.mark.parametrize("name", INPUTS)
-async def test_a_call_stopped_anywhere_and_repeated_by_its_key_happens_once(
+async def test_a_call_that_crashes_anywhere_and_is_retried_with_its_key_happens_once(
     scene: Scene, name: str, *, jobs_first: bool
 ) -> None:
     mutation, (answer, after) = mutation_of(name), AFTER[name]
@@ -93,7 +93,7 @@ async def test_a_call_stopped_anywhere_and_repeated_by_its_key_happens_once(
         if jobs_first:
             await scene.run_jobs()
             await scene.assert_settled(BEFORE, after)
-        # The call that is gone holds the key for half a minute.
+        # The crashed call holds the key for 30 seconds.
         scene.clock.advance(seconds=31)
 
         told = [await scene.told(mutation, given) for _ in range(2)]
@@ -103,7 +103,7 @@ async def test_a_call_stopped_anywhere_and_repeated_by_its_key_happens_once(
     assert stop > 6
 
 
-async def test_an_opening_stopped_anywhere_and_repeated_by_its_key_happens_once(
+async def test_an_opening_that_crashes_anywhere_and_is_retried_with_its_key_happens_once(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     for stop in stops():
@@ -123,10 +123,10 @@ async def test_an_opening_stopped_anywhere_and_repeated_by_its_key_happens_once(
 
 
 @pytest.mark.parametrize("name", INPUTS)
-async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, name: str) -> None:
+async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene, name: str) -> None:
     mutation, (_, after) = mutation_of(name), AFTER[name]
     given = await scene.set(name)
-    # Every place where the call may stop, and for each every place where the jobs may.
+    # Combine each place where the call may crash with each place where the jobs may.
     calls = [stop for stop in range(30) if await _stops_there(scene, mutation, name, stop)]
     for call in calls:
         for stop in half_of_stops(odd=call % 2 == 1):
@@ -148,19 +148,21 @@ async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, name
 
 
 async def _stops_there(scene: Scene, mutation: str, name: str, stop: int) -> bool:
-    """Whether a call stopped there leaves a transfer that is not at its end."""
+    """Return whether a call that crashes at `stop` leaves an unfinished transfer."""
     if not await scene.crash(mutation, await scene.set(name), stop):
         return False
     return await scene.gateway.db["transfers"].find_one({"open_since": {"$exists": True}}) is not None
 
 
-# ------------------------------------------------------ processes that sleep
+# ---------------------------------------------------------- paused processes
 
 
 async def asleep(
     scene: Scene, mutation: str, given: Given, command: int
 ) -> tuple[asyncio.Task[str], Callable[[], None]]:
-    """A call that sleeps before the command with this number, and what wakes it. It may end without sleeping."""
+    """Start a call that pauses before this command. Return the call and the function that resumes it. The call may end
+    without a pause.
+    """
     reached, go_on = asyncio.Event(), asyncio.Event()
 
     async def sleep() -> None:
@@ -176,25 +178,25 @@ async def asleep(
 
 
 async def _jobs(scene: Scene, _mutation: str, _given: Given) -> None:
-    """The jobs find what the sleeper has left."""
+    """Run the jobs, which find what the paused call has left."""
     await scene.run_jobs()
     found = await balances(scene.gateway.db, *scene.accounts)
     await assert_money(scene.gateway, sum(found))
 
 
-async def _twin(scene: Scene, mutation: str, given: Given) -> None:
-    """The caller comes again, and somebody else carries the call out."""
+async def _retry(scene: Scene, mutation: str, given: Given) -> None:
+    """Retry the call with its key, and carry it out."""
     scene.clock.advance(seconds=31)
     await scene.told(mutation, given)
 
 
 async def _both(scene: Scene, mutation: str, given: Given) -> None:
     await _jobs(scene, mutation, given)
-    await _twin(scene, mutation, given)
+    await _retry(scene, mutation, given)
 
 
 async def _others(scene: Scene, mutation: str, given: Given) -> None:
-    """The jobs come, and the owner spends all that is in the source."""
+    """Run the jobs, then spend everything that is in the source."""
     await _jobs(scene, mutation, given)
     (first, second) = await balances(scene.gateway.db, *scene.accounts)
     if first:
@@ -204,12 +206,12 @@ async def _others(scene: Scene, mutation: str, given: Given) -> None:
     assert await balances(scene.gateway.db, *scene.accounts) == [0, first + second]
 
 
-MEANWHILE: list[Callable[[Scene, str, Given], Awaitable[None]]] = [_jobs, _twin, _both]
+MEANWHILE: list[Callable[[Scene, str, Given], Awaitable[None]]] = [_jobs, _retry, _both]
 
 
-@pytest.mark.parametrize("meanwhile", MEANWHILE, ids=["the jobs", "its twin", "the jobs and its twin"])
+@pytest.mark.parametrize("meanwhile", MEANWHILE, ids=["the jobs", "a retry", "the jobs and a retry"])
 @pytest.mark.parametrize("name", INPUTS)
-async def test_a_process_that_sleeps_before_any_command_moves_the_money_once(
+async def test_a_process_that_pauses_before_any_command_moves_the_money_once(
     scene: Scene, name: str, meanwhile: Callable[[Scene, str, Given], Awaitable[None]]
 ) -> None:
     mutation, (answer, after) = mutation_of(name), AFTER[name]
@@ -228,7 +230,7 @@ async def test_a_process_that_sleeps_before_any_command_moves_the_money_once(
     assert command > 6
 
 
-async def test_a_process_that_wakes_when_others_have_spent_the_money_takes_none(scene: Scene) -> None:
+async def test_a_process_that_resumes_after_the_money_is_spent_takes_none(scene: Scene) -> None:
     for command in stops():
         given = await scene.set("a transfer")
         call, wake = await asleep(scene, "transfer", given, command)
@@ -243,14 +245,14 @@ async def test_a_process_that_wakes_when_others_have_spent_the_money_takes_none(
     assert command > 6
 
 
-async def test_a_transfer_goes_on_where_another_one_of_its_accounts_was_called_off_meanwhile(scene: Scene) -> None:
+async def test_a_transfer_succeeds_if_another_transfer_of_its_accounts_is_cancelled_meanwhile(scene: Scene) -> None:
     for command in stops():
         given = await scene.set("a transfer")
         call, wake = await asleep(scene, "transfer", given, command)
         if call.done():
             break
 
-        # As whoever calls off a transfer does that an account has not noted.
+        # The cancellation of a transfer that an account has not noted advances the fence of the account.
         await scene.gateway.db["accounts"].update_many({}, {"$inc": {"fence": 1}})
         wake()
 
@@ -261,7 +263,7 @@ async def test_a_transfer_goes_on_where_another_one_of_its_accounts_was_called_o
 
 
 @pytest.mark.parametrize("first", range(3, 9))
-async def test_two_processes_that_sleep_at_two_commands_move_the_money_once(scene: Scene, first: int) -> None:
+async def test_two_processes_that_pause_at_different_commands_move_the_money_once(scene: Scene, first: int) -> None:
     for second in range(3, 12):
         given = await scene.set("a transfer")
         one, wake_one = await asleep(scene, "transfer", given, first)
@@ -282,7 +284,7 @@ async def test_two_processes_that_sleep_at_two_commands_move_the_money_once(scen
 
 
 async def problems(gateway: GatewayClient) -> list[str]:
-    """What is wrong with accounts, after whatever can be mended was."""
+    """Return the problems of the accounts, after the repair of those that have one."""
     found: list[Problem] = []
     for invariant in INVARIANTS:
         found += [problem async for problem in invariant.check(gateway.db)]
@@ -300,7 +302,7 @@ async def test_the_checks_pass_at_any_moment_of_a_transfer(scene: Scene) -> None
             await assert_invariants(scene.gateway)
 
 
-async def test_money_that_came_from_nowhere_is_found_and_not_mended(scene: Scene) -> None:
+async def test_an_unexplained_balance_is_reported_and_not_repaired(scene: Scene) -> None:
     await scene.set("a transfer")
     await scene.gateway.db["accounts"].update_many({"owner": "another"}, {"$inc": {"balance": 5}})
 
@@ -309,7 +311,7 @@ async def test_money_that_came_from_nowhere_is_found_and_not_mended(scene: Scene
     assert await problems(scene.gateway) == [wrong]
 
 
-async def test_an_account_that_holds_less_than_nothing_is_found(scene: Scene) -> None:
+async def test_a_negative_balance_is_reported(scene: Scene) -> None:
     await scene.set("a transfer")
     await scene.gateway.db["accounts"].update_many({"owner": "another"}, {"$inc": {"balance": -5}})
 
@@ -319,7 +321,7 @@ async def test_an_account_that_holds_less_than_nothing_is_found(scene: Scene) ->
     ]
 
 
-async def test_a_note_of_a_transfer_that_was_called_off_is_found_and_taken_off(scene: Scene) -> None:
+async def test_a_pending_entry_of_a_cancelled_transfer_is_reported_and_removed(scene: Scene) -> None:
     given = await scene.set("a transfer")
     await scene.told("transfer", given)
     db = scene.gateway.db
@@ -334,7 +336,7 @@ async def test_a_note_of_a_transfer_that_was_called_off_is_found_and_taken_off(s
     await scene.assert_settled(BEFORE)
 
 
-async def test_a_note_of_a_transfer_that_is_over_is_found(scene: Scene) -> None:
+async def test_a_pending_entry_of_a_finished_transfer_is_reported(scene: Scene) -> None:
     given = await scene.set("a transfer")
     await scene.told("transfer", given)
     (record,) = await scene.gateway.db["transfers"].find({"source": {"$ne": None}}).to_list()

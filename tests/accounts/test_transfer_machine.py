@@ -1,4 +1,4 @@
-"""Accounts against a model of them: any deposits and transfers in any order, some of them crashed, and the jobs."""
+"""Accounts compared with a model: deposits, transfers, crashes and job runs in any order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, asser
 from tests.support.interruptions import crashing
 from tests.support.machines import examples, some
 
-# So many crashes may lie unsettled at once: each doubles what may have become of the money.
+# The most crashes that may be unsettled at once: each doubles the number of possible states.
 MAX_CRASHES = 3
 ACCOUNTS = 3
 OUTSIDE = -1
@@ -25,7 +25,7 @@ OUTSIDE = -1
 
 @dataclass(frozen=True)
 class Call:
-    """A transfer between accounts by their numbers; from OUTSIDE it is a deposit."""
+    """A transfer between accounts, given by their numbers. A transfer from OUTSIDE is a deposit."""
 
     key: str
     source: int
@@ -39,7 +39,7 @@ class Call:
 
 @dataclass(frozen=True)
 class State:
-    """What is in each account, and the keys of the calls that have moved something."""
+    """The balance of each account, and the keys of the calls that have had an effect."""
 
     balances: tuple[int, ...]
     done: frozenset[str] = frozenset()
@@ -47,7 +47,7 @@ class State:
 
 @dataclass(frozen=True)
 class Step:
-    """What the machine does next, as choices among what there is by then."""
+    """The next action of the machine, as choices among the objects that exist by then."""
 
     action: str
     source: int
@@ -57,7 +57,7 @@ class Step:
 
 
 def carried_out(state: State, call: Call) -> tuple[str, State]:
-    """What the caller is told, and what the accounts are like afterwards."""
+    """Return the answer to the call, and the state after it."""
     if call.source == call.destination:
         return "InvalidInput", state
     if call.source != OUTSIDE and state.balances[call.source] < call.amount:
@@ -76,7 +76,7 @@ def is_done(answer: str) -> bool:
 
 @dataclass
 class Machine:
-    """A gateway, and every state that its accounts may be in: one, unless crashes lie unsettled."""
+    """A gateway and the set of states that its accounts may be in. Without unsettled crashes there is exactly one."""
 
     gateway: GatewayClient
     clock: SettableClock
@@ -116,8 +116,8 @@ class Machine:
         self.learn(call, await self.told(call))
 
     def learn(self, call: Call, told: str) -> None:
-        """Drops the states in which the caller would not have been told this. Money that is under way is nobody's to
-        spend, so while crashes lie unsettled a refusal tells nothing.
+        """Drop the states that contradict the answer. Money in flight cannot be spent, so a refusal proves nothing
+        while a crash is unsettled.
         """
         if not self.crashed or is_done(told):
             self.possible = {after for answer, after in (carried_out(s, call) for s in self.possible) if answer == told}
@@ -136,7 +136,7 @@ class Machine:
             self.learn(call, str(answer.data[call.mutation]["__typename"]))
 
     async def repeat(self, step: Step) -> None:
-        """The caller whose call was cut off comes again with the key, once it is free."""
+        """Retry a crashed call with its key, once the key is free."""
         if not self.crashed:
             return
         call = self.crashed.pop(step.source % len(self.crashed))
@@ -144,7 +144,7 @@ class Machine:
 
         told = await self.told(call)
 
-        # It may have been carried out before; then it is not carried out again.
+        # If the call was carried out before, it is not carried out again.
         outcomes = [(state, *carried_out(state, call)) for state in self.possible]
         kept = {after for state, answer, after in outcomes if answer == told and call.key not in state.done}
         if is_done(told):
@@ -168,7 +168,7 @@ class Machine:
                 return
 
     async def settle(self) -> None:
-        """What is stored is one of the possible states; the others are not possible any more."""
+        """Assert that the stored state is a possible one, and drop the others."""
         found = tuple(await balances(self.gateway.db, *self.accounts))
         self.possible = {state for state in self.possible if state.balances == found}
         assert self.possible, found
@@ -190,7 +190,7 @@ STEPS = st.builds(
 
 @examples()
 @given(steps=some(STEPS))
-async def test_the_money_is_where_its_model_says_whatever_crashes(
+async def test_the_balances_match_the_model_after_any_crashes(
     gateway: GatewayClient, clock: SettableClock, steps: list[Step]
 ) -> None:
     for collection in ("accounts", "transfers", "operations"):

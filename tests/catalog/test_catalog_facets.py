@@ -1,4 +1,4 @@
-"""Counts beside a list of products, and the products of a category."""
+"""The facets of a list of products, and the products of a category."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CATEGORIES = [
 
 
 async def facets(gateway: GatewayClient, **conditions: Any) -> dict[str, Any]:
-    """The counts as pairs, and `total`."""
+    """Return the counts as pairs, and `total`."""
     found = (await gateway.data(FACETS, {"filter": conditions}))["products"]
     counts = {
         name: [tuple(row.values()) for row in found["facets"][name]]
@@ -54,7 +54,7 @@ async def branch(gateway: GatewayClient, slug: str, *, deep: bool = True, **vari
     return {**found, "skus": [node["sku"] for node in found["nodes"]]}
 
 
-async def test_facets_count_everything_that_the_filter_lets_through(gateway: GatewayClient) -> None:
+async def test_facets_count_all_products_that_match_the_filter(gateway: GatewayClient) -> None:
     await add_categories(gateway.db, CATEGORIES)
     await add_products(
         gateway.db,
@@ -86,11 +86,13 @@ async def test_facets_count_everything_that_the_filter_lets_through(gateway: Gat
 
 
 def _by_count(found: dict[str, Any], name: str, ones: set[str]) -> list[tuple[str, int]]:
-    """Those that one product has, in the order of the answer: it says nothing of their order among themselves."""
+    """Return the pairs of values with one product in the order of the answer, which does not define an order among
+    them.
+    """
     return [(value, 1) for value, _ in found[name] if value in ones]
 
 
-async def test_nothing_found_is_counted_as_nothing(gateway: GatewayClient) -> None:
+async def test_an_empty_result_has_empty_facets(gateway: GatewayClient) -> None:
     await add_products(gateway.db, [album()])
 
     assert await facets(gateway, titleWord="nowhere") == {
@@ -102,7 +104,7 @@ async def test_nothing_found_is_counted_as_nothing(gateway: GatewayClient) -> No
     }
 
 
-async def test_a_genre_counts_each_product_once_however_it_is_written(gateway: GatewayClient) -> None:
+async def test_a_genre_counts_each_product_once_in_any_spelling(gateway: GatewayClient) -> None:
     await add_products(
         gateway.db,
         [
@@ -128,7 +130,7 @@ async def test_at_most_a_hundred_values_are_counted(gateway: GatewayClient) -> N
     assert genres == [(f"Genre {number:03}", 1) for number in range(100)]
 
 
-async def test_facets_go_with_a_search(gateway: GatewayClient) -> None:
+async def test_facets_count_the_results_of_a_search(gateway: GatewayClient) -> None:
     await add_products(gateway.db, [album(title="Blue", genres=["Jazz"]), album(title="Red", genres=["Pop"])])
 
     found = await facets(gateway, search="blue")
@@ -136,7 +138,7 @@ async def test_facets_go_with_a_search(gateway: GatewayClient) -> None:
     assert (found["total"], found["genres"]) == (1, [("Jazz", 1)])
 
 
-async def test_what_is_not_selected_is_not_counted(gateway: GatewayClient) -> None:
+async def test_only_selected_facets_are_counted(gateway: GatewayClient) -> None:
     await add_products(gateway.db, [album(genres=["Jazz"])])
     sent: dict[str, list[str]] = {}
     for selection in ("nodes { sku }", "totalCount", "facets { __typename }", "facets { genres { count } }"):
@@ -154,7 +156,7 @@ async def test_what_is_not_selected_is_not_counted(gateway: GatewayClient) -> No
     }
 
 
-async def test_a_category_holds_the_products_below_it_unless_told_otherwise(gateway: GatewayClient) -> None:
+async def test_a_category_includes_the_products_of_its_descendants_by_default(gateway: GatewayClient) -> None:
     await add_categories(gateway.db, CATEGORIES)
     await add_products(
         gateway.db,
@@ -186,8 +188,8 @@ async def test_a_category_holds_the_products_below_it_unless_told_otherwise(gate
     assert (await branch(gateway, "music", sort="TITLE_ASC"))["totalCount"] == 4
 
 
-async def test_the_products_of_hundreds_of_categories_are_in_order(gateway: GatewayClient) -> None:
-    """More categories than an index is walked along at once."""
+async def test_the_products_of_hundreds_of_categories_are_sorted(gateway: GatewayClient) -> None:
+    """There are more categories than one index scan merges."""
     shelves = [{"slug": f"shelf-{number}", "name": "Shelf", "parent": "shop"} for number in range(250)]
     await add_categories(gateway.db, [{"slug": "shop", "name": "Shop"}, *shelves])
     await add_products(
@@ -211,7 +213,7 @@ async def test_the_products_of_hundreds_of_categories_are_in_order(gateway: Gate
     assert (await branch(gateway, "shop", sort="TITLE_ASC", filter={"type": "AUDIO_ALBUM"}))["skus"] == expected[:100]
 
 
-async def test_facets_are_the_counts_of_the_filters_that_they_suggest(gateway: GatewayClient) -> None:
+async def test_each_facet_counts_the_products_of_its_filter(gateway: GatewayClient) -> None:
     await add_categories(gateway.db, CATEGORIES)
     genres = ["Jazz", "Pop", "jazz", "Rock"]
     given = [

@@ -1,4 +1,4 @@
-"""What the catalog's filters and orders give is what a plain look at every product gives."""
+"""The catalog's filters and orders compared with a plain filter over all products."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.support.harness import GatewayClient
 
 Condition = Callable[[Document], bool]
 
-# Few values, so that they meet; with letters that fold, blanks, and what regular expressions and paths take for signs.
+# Few values, so that they collide: letters that fold, blanks, and the special characters of regular expressions and
+# paths.
 NAMES = st.sampled_from(
     ["Jazz", "JAZZ", "Straße", "STRASSE", "a.b", "$x", ".*", "ΐ", "I", "é", "E\N{COMBINING ACUTE ACCENT}"]
 )
@@ -76,7 +77,7 @@ def _pairs(values: Any) -> set[tuple[str, str]]:
 
 
 def condition(name: str, wanted: Any) -> Condition:
-    """What the condition of this name says of a document."""
+    """Return the plain predicate for this condition of the filter."""
     types = {"Audio Album": "AUDIO_ALBUM", "Film": "FILM"}
     conditions: dict[str, Condition] = {
         "type": lambda found: types.get(found["type"], "GENERAL") == wanted,
@@ -95,8 +96,8 @@ def condition(name: str, wanted: Any) -> Condition:
 
 
 def order(sort: str, found: Document) -> Any:
-    """The place of a document in an order; ties stand by `_id`, in the direction of the order."""
-    date = found["issue_date"] or datetime.min  # noqa: DTZ901 - times are without a zone, as the driver gives them
+    """Return the sort key of a document. Ties are sorted by `_id`, in the direction of the order."""
+    date = found["issue_date"] or datetime.min  # noqa: DTZ901 - the driver returns times without a zone
     key = {
         "NEWEST": date,
         "DISCOUNT_DESC": found["pricing"]["pct_savings"],
@@ -107,8 +108,8 @@ def order(sort: str, found: Document) -> Any:
     return key, found["_id"]
 
 
-def test_every_letter_is_found_in_capitals() -> None:
-    """But for a Turkish one, whose capital is that of another letter."""
+def test_folding_matches_each_letter_with_its_capital() -> None:
+    """The exception is the Turkish dotless i: its capital is that of another letter."""
     letters = [chr(number) for number in range(0x20000) if chr(number).isalpha()]
 
     assert [letter for letter in letters if fold(letter.upper()) != fold(letter)] == [
@@ -119,7 +120,7 @@ def test_every_letter_is_found_in_capitals() -> None:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(catalog=st.lists(products(), max_size=25), searches=st.lists(st.tuples(FILTERS, SORTS), min_size=1, max_size=8))
-async def test_any_filter_and_order_give_what_a_plain_filter_gives(
+async def test_any_filter_and_order_match_a_plain_filter(
     gateway: GatewayClient, catalog: list[Document], searches: list[tuple[dict[str, Any], str]]
 ) -> None:
     documents = [

@@ -1,4 +1,4 @@
-"""Finding products: every filter, every order, and both together."""
+"""Finding products: each filter, each order, and combinations of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.record_shop import ALL, CATEGORIES, DATED, IN_STOCK, PRODUCTS
 async def shop(
     mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> AsyncIterator[GatewayClient]:
-    """A gateway with the products of the shop; three of them are in stock."""
+    """Return a gateway with the products of the shop. Three of them are in stock."""
     async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("shop"), pytestconfig) as gateway:
         await add_categories(gateway.db, CATEGORIES)
         await add_products(gateway.db, PRODUCTS)
@@ -25,14 +25,14 @@ async def shop(
 
 
 async def refused(shop: GatewayClient, conditions: dict[str, Any], sort: str = "NEWEST") -> tuple[str, list[str]]:
-    """The code of the answer's one error, and the argument that it names."""
+    """Return the code of the only error, and the path of the argument that it names."""
     answer = await shop.ask(SKUS, {"filter": conditions, "sort": sort})
     (error,) = answer.body["errors"]
     assert error["message"]
     return error["extensions"]["code"], error["extensions"].get("argument", [])
 
 
-async def test_without_a_filter_every_product_is_listed_newest_first_and_those_without_a_date_last(
+async def test_without_a_filter_products_are_listed_newest_first_and_undated_ones_last(
     shop: GatewayClient,
 ) -> None:
     found = await skus(shop)
@@ -91,7 +91,7 @@ async def test_products_are_found_by_type(shop: GatewayClient, product_type: str
         (["Polka"], []),
     ],
 )
-async def test_albums_and_films_are_found_by_any_of_some_genres_in_any_case(
+async def test_albums_and_films_are_found_by_any_of_several_genres_in_any_case(
     shop: GatewayClient, genres: list[str], expected: list[str]
 ) -> None:
     assert await skus(shop, genres=genres) == expected
@@ -109,14 +109,16 @@ async def test_albums_and_films_are_found_by_any_of_some_genres_in_any_case(
         (".*", []),
     ],
 )
-async def test_films_are_found_by_an_actors_whole_name(shop: GatewayClient, actor: str, expected: list[str]) -> None:
+async def test_films_are_found_by_the_full_name_of_an_actor(
+    shop: GatewayClient, actor: str, expected: list[str]
+) -> None:
     assert await skus(shop, actor=actor) == expected
 
 
 @pytest.mark.parametrize(
     ("artist", "expected"), [("John Coltrane", ["supreme", "train"]), ("abba", ["abba"]), ("Coltrane", [])]
 )
-async def test_albums_are_found_by_the_artists_whole_name(
+async def test_albums_are_found_by_the_full_name_of_the_artist(
     shop: GatewayClient, artist: str, expected: list[str]
 ) -> None:
     assert await skus(shop, artist=artist) == expected
@@ -146,7 +148,7 @@ async def test_albums_are_found_by_the_artists_whole_name(
         ("", sorted(ALL)),
     ],
 )
-async def test_a_title_prefix_is_taken_as_it_is_written(shop: GatewayClient, prefix: str, expected: list[str]) -> None:
+async def test_a_title_prefix_is_matched_literally(shop: GatewayClient, prefix: str, expected: list[str]) -> None:
     found = await skus(shop, "TITLE_ASC", titlePrefix=prefix)
 
     assert found == expected if prefix else sorted(found) == expected
@@ -167,7 +169,7 @@ async def test_a_title_prefix_is_taken_as_it_is_written(shop: GatewayClient, pre
         ("programmer", []),
     ],
 )
-async def test_a_title_word_is_found_in_any_case(shop: GatewayClient, word: str, expected: list[str]) -> None:
+async def test_a_title_word_is_matched_in_any_case(shop: GatewayClient, word: str, expected: list[str]) -> None:
     assert await skus(shop, titleWord=word) == expected
 
 
@@ -192,19 +194,19 @@ async def test_a_title_word_is_found_in_any_case(shop: GatewayClient, word: str,
         ('unbalanced "quote', set()),
     ],
 )
-async def test_a_search_looks_at_titles_descriptions_and_people(
+async def test_a_search_covers_titles_descriptions_and_people(
     shop: GatewayClient, text: str, expected: set[str]
 ) -> None:
     assert set(await skus(shop, search=text)) == expected
 
 
-async def test_relevance_puts_a_title_before_people_before_a_description(shop: GatewayClient) -> None:
+async def test_relevance_ranks_titles_before_people_before_descriptions(shop: GatewayClient) -> None:
     first, *people, last = await skus(shop, "RELEVANCE", search="john")
 
     assert (first, set(people), last) == ("wick", {"supreme", "train"}, "blue")
 
 
-async def test_a_search_can_be_sorted_otherwise(shop: GatewayClient) -> None:
+async def test_a_search_can_use_another_order(shop: GatewayClient) -> None:
     assert await skus(shop, "PRICE_ASC", search="john") == ["wick", "blue", "supreme", "train"]
 
 
@@ -216,7 +218,7 @@ async def test_relevance_without_a_search_is_refused(shop: GatewayClient, condit
 @pytest.mark.parametrize(
     ("percent", "expected"), [(100, []), (99, ["abba"]), (50, ["abba"]), (49, ["abba", "blue"]), (-1, ALL)]
 )
-async def test_a_discount_is_more_than_so_many_whole_percent(
+async def test_a_discount_filter_compares_whole_percents(
     shop: GatewayClient, percent: int, expected: list[str]
 ) -> None:
     """`mash` is 49.9 percent off, which counts as 49."""
@@ -253,7 +255,7 @@ async def test_price_bounds_are_inclusive(shop: GatewayClient, bounds: dict[str,
         ([("a", "b")], []),
     ],
 )
-async def test_products_are_found_by_each_of_some_properties(
+async def test_products_are_found_by_all_of_several_properties(
     shop: GatewayClient, pairs: list[tuple[str, str]], expected: list[str]
 ) -> None:
     wanted = [{"name": name, "value": value} for name, value in pairs]
@@ -261,7 +263,7 @@ async def test_products_are_found_by_each_of_some_properties(
     assert await skus(shop, properties=wanted) == expected
 
 
-async def test_products_are_found_by_whether_they_are_in_stock(shop: GatewayClient) -> None:
+async def test_products_are_found_by_their_availability(shop: GatewayClient) -> None:
     assert set(await skus(shop, inStock=True)) == IN_STOCK
     assert set(await skus(shop, inStock=False)) == ALL - IN_STOCK
 
@@ -301,7 +303,7 @@ async def test_all_conditions_must_hold(shop: GatewayClient, conditions: dict[st
         ({"minPrice": 0.5}, []),
     ],
 )
-async def test_a_condition_that_cannot_be_is_refused(
+async def test_an_impossible_condition_is_refused(
     shop: GatewayClient, conditions: dict[str, Any], argument: list[str]
 ) -> None:
     assert await refused(shop, conditions) == ("BAD_USER_INPUT", argument)

@@ -1,4 +1,4 @@
-"""The product hierarchy, as merchants shape it: create, rename, move and delete."""
+"""The product hierarchy for merchants: create, rename, move and delete categories."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ CATEGORY = """query ($slug: String!) {
 
 
 async def way_to(gateway: GatewayClient, slug: str) -> list[str]:
-    """The slugs from the root down to the category, by its breadcrumbs."""
+    """Return the slugs from the root down to the category, read from its breadcrumbs."""
     category = (await gateway.data(CATEGORY, {"slug": slug}))["category"]
     return [*(crumb["slug"] for crumb in category["breadcrumbs"]), category["slug"]]
 
 
 async def create_line(gateway: GatewayClient, *slugs: str, parent_id: str | None = None) -> list[dict[str, Any]]:
-    """Categories each below the one before."""
+    """Create categories, each below the one before."""
     line: list[dict[str, Any]] = []
     for slug in slugs:
         given = {"name": slug.title(), "slug": slug, "parentId": line[-1]["id"] if line else parent_id}
@@ -45,7 +45,7 @@ def unknown_id() -> str:
 # ------------------------------------------------------------------ creating
 
 
-async def test_a_new_category_knows_the_way_from_the_root(gateway: GatewayClient) -> None:
+async def test_a_new_category_has_breadcrumbs_from_the_root(gateway: GatewayClient) -> None:
     music, jazz = await create_line(gateway, "music", "jazz")
 
     result = await gateway.result("createCategory", {"name": "Be-Bop", "slug": "be-bop", "parentId": jazz["id"]})
@@ -74,7 +74,7 @@ async def test_a_category_without_a_parent_is_a_root(gateway: GatewayClient, par
     assert roots == {"categories": {"nodes": [{"slug": "music"}]}}
 
 
-async def test_a_new_category_is_never_seen_without_its_ancestors(gateway: GatewayClient) -> None:
+async def test_a_new_category_is_inserted_with_its_ancestors(gateway: GatewayClient) -> None:
     _, jazz = await create_line(gateway, "music", "jazz")
     gateway.commands.clear()
 
@@ -86,7 +86,7 @@ async def test_a_new_category_is_never_seen_without_its_ancestors(gateway: Gatew
     assert [ancestor["slug"] for ancestor in inserted["ancestors"]] == ["music", "jazz"]
 
 
-async def test_two_categories_cannot_have_one_slug_anywhere_in_the_hierarchy(gateway: GatewayClient) -> None:
+async def test_a_slug_is_unique_in_the_whole_hierarchy(gateway: GatewayClient) -> None:
     _, jazz = await create_line(gateway, "music", "jazz")
 
     as_root = await gateway.result("createCategory", {"name": "Other", "slug": "jazz"})
@@ -114,7 +114,7 @@ BAD_SLUGS = {
 
 
 @pytest.mark.parametrize(("field", "texts"), [("name", BAD_NAMES), ("slug", BAD_SLUGS)])
-async def test_a_name_and_a_slug_must_be_fit_for_use(gateway: GatewayClient, field: str, texts: dict[str, str]) -> None:
+async def test_invalid_names_and_slugs_are_refused(gateway: GatewayClient, field: str, texts: dict[str, str]) -> None:
     music = await create_category(gateway, name="Music", slug="music")
 
     for text, message in texts.items():
@@ -127,7 +127,7 @@ async def test_a_name_and_a_slug_must_be_fit_for_use(gateway: GatewayClient, fie
     ]
 
 
-async def test_names_may_hold_any_text_and_lose_the_blanks_around_it(gateway: GatewayClient) -> None:
+async def test_names_may_contain_any_text_and_are_trimmed(gateway: GatewayClient) -> None:
     created = await create_category(gateway, name="  $set.name  Ёлка 🎄 ", slug=f"a.b_c-{'1' * 194}")
 
     assert created["name"] == "$set.name  Ёлка 🎄"
@@ -137,7 +137,7 @@ async def test_names_may_hold_any_text_and_lose_the_blanks_around_it(gateway: Ga
 # ------------------------------------------------------------------ renaming
 
 
-async def test_a_rename_changes_names_and_slugs_in_everything_below(gateway: GatewayClient) -> None:
+async def test_a_rename_changes_the_breadcrumbs_of_all_descendants(gateway: GatewayClient) -> None:
     music, jazz, _, _ = await create_line(gateway, "music", "jazz", "bop", "hard-bop")
     await create_line(gateway, "swing", parent_id=jazz["id"])
     await create_line(gateway, "rock", parent_id=music["id"])
@@ -172,7 +172,7 @@ async def test_a_rename_without_a_name_keeps_it(gateway: GatewayClient, name: di
     assert result == {"__typename": "CategoryPayload", "category": {**jazz, "slug": "all-that-jazz"}}
 
 
-async def test_a_rename_to_nothing_new_changes_nothing(gateway: GatewayClient) -> None:
+async def test_a_rename_to_the_same_values_changes_nothing(gateway: GatewayClient) -> None:
     jazz = await create_category(gateway, name="Jazz", slug="jazz")
 
     for given in ({}, {"name": "Jazz"}, {"slug": "jazz"}):
@@ -180,7 +180,7 @@ async def test_a_rename_to_nothing_new_changes_nothing(gateway: GatewayClient) -
         assert result == {"__typename": "CategoryPayload", "category": jazz}
 
 
-async def test_a_rename_to_the_slug_of_another_changes_nothing(gateway: GatewayClient) -> None:
+async def test_a_rename_to_a_taken_slug_changes_nothing(gateway: GatewayClient) -> None:
     music, jazz = await create_line(gateway, "music", "jazz")
 
     result = await gateway.result("renameCategory", {"id": music["id"], "name": "Sound", "slug": "jazz"})
@@ -213,7 +213,7 @@ async def test_a_rename_reaches_a_thousand_children_and_sixty_levels(gateway: Ga
 # -------------------------------------------------------------------- moving
 
 
-async def test_a_move_takes_everything_below_along(gateway: GatewayClient) -> None:
+async def test_a_move_takes_all_descendants_along(gateway: GatewayClient) -> None:
     _, jazz, _, _ = await create_line(gateway, "music", "jazz", "bop", "hard-bop")
     _, arts = await create_line(gateway, "culture", "arts")
     await create_line(gateway, "swing", parent_id=jazz["id"])
@@ -251,7 +251,7 @@ async def test_a_root_can_be_moved_below_another(gateway: GatewayClient) -> None
     assert (await gateway.data("{ categories { nodes { slug } } }"))["categories"]["nodes"] == [{"slug": "music"}]
 
 
-async def test_a_move_to_where_it_is_changes_nothing(gateway: GatewayClient) -> None:
+async def test_a_move_to_the_current_parent_changes_nothing(gateway: GatewayClient) -> None:
     music, jazz = await create_line(gateway, "music", "jazz")
 
     stays = await gateway.result("moveCategory", {"id": jazz["id"], "newParentId": music["id"]})
@@ -269,7 +269,7 @@ async def test_a_category_cannot_be_moved_below_itself(gateway: GatewayClient) -
         assert result == {"__typename": "CategoryCycle", "message": "A category cannot be moved below itself."}
 
     assert await way_to(gateway, "hard-bop") == ["music", "jazz", "bop", "hard-bop"]
-    # What a refused move leaves must not keep the next one away.
+    # A refused move must not block later operations.
     assert (await gateway.result("deleteCategory", {"id": line[3]["id"]}))["__typename"] == "DeletedPayload"
     assert (await gateway.result("moveCategory", {"id": line[2]["id"]}))["__typename"] == "CategoryPayload"
 
@@ -277,7 +277,7 @@ async def test_a_category_cannot_be_moved_below_itself(gateway: GatewayClient) -
 # ------------------------------------------------------------------ deleting
 
 
-async def test_a_deleted_category_is_gone_and_its_slug_is_free(gateway: GatewayClient) -> None:
+async def test_a_deleted_category_is_not_found_and_its_slug_is_free(gateway: GatewayClient) -> None:
     music, jazz = await create_line(gateway, "music", "jazz")
 
     deleted = await gateway.result("deleteCategory", {"id": jazz["id"]})
@@ -303,7 +303,7 @@ async def test_a_category_with_children_or_products_is_not_deleted(gateway: Gate
         }
 
     assert await way_to(gateway, "jazz") == ["music", "jazz"]
-    # Nor does the refusal keep anybody away from it.
+    # The refused deletion does not block other operations.
     await create_category(gateway, parentId=child["id"])
 
 
@@ -343,7 +343,7 @@ def given_with(mutation: str, field: str, global_id: str, known: str) -> dict[st
 
 
 @pytest.mark.parametrize(("mutation", "field"), IDS_IN)
-async def test_an_id_that_leads_nowhere_is_not_found(gateway: GatewayClient, mutation: str, field: str) -> None:
+async def test_an_unknown_id_is_not_found(gateway: GatewayClient, mutation: str, field: str) -> None:
     known = await create_category(gateway)
     unknown = unknown_id()
 
@@ -353,7 +353,7 @@ async def test_an_id_that_leads_nowhere_is_not_found(gateway: GatewayClient, mut
 
 
 @pytest.mark.parametrize(("mutation", "field"), IDS_IN)
-async def test_a_text_that_is_no_id_is_not_found(gateway: GatewayClient, mutation: str, field: str) -> None:
+async def test_a_malformed_id_is_not_found(gateway: GatewayClient, mutation: str, field: str) -> None:
     known = await create_category(gateway)
     hexadecimal = str(ObjectId())
     texts = ["", "jazz", hexadecimal, known["id"] + "=", known["id"][:-1], encode_id("Category", "x"), "Ж", "$ne"]
@@ -368,7 +368,9 @@ async def test_a_text_that_is_no_id_is_not_found(gateway: GatewayClient, mutatio
 
 
 @pytest.mark.parametrize(("mutation", "field"), IDS_IN)
-async def test_the_id_of_a_product_is_no_category(gateway: GatewayClient, mutation: str, field: str) -> None:
+async def test_the_id_of_a_product_is_not_found_as_a_category(
+    gateway: GatewayClient, mutation: str, field: str
+) -> None:
     known = await create_category(gateway)
     product = await create_product(gateway)
 
@@ -379,7 +381,7 @@ async def test_the_id_of_a_product_is_no_category(gateway: GatewayClient, mutati
 
 
 @pytest.mark.parametrize("mutation", OTHERS)
-async def test_only_merchants_and_admins_shape_the_hierarchy(gateway: GatewayClient, mutation: str) -> None:
+async def test_only_merchants_and_admins_change_the_hierarchy(gateway: GatewayClient, mutation: str) -> None:
     known = await create_category(gateway, name="Known", slug="known")
     given = OTHERS[mutation] | ({} if mutation == "createCategory" else {"id": known["id"]})
     others = [role for role in Role if role not in {Role.ADMIN, Role.MERCHANT}]

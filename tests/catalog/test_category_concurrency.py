@@ -1,4 +1,4 @@
-"""The product hierarchy while many merchants change it at once: every answer is true, and no invariant breaks."""
+"""Concurrent changes to the product hierarchy: each answer is true, and all invariants hold."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TREE = "{ categories(first: 100) { nodes { slug descendants(first: 100) { nodes 
 
 
 async def tree(gateway: GatewayClient) -> dict[str, str | None]:
-    """The slug of each category's parent."""
+    """Return the slug of each category's parent."""
     found: dict[str, str | None] = {}
     for root in (await gateway.data(TREE))["categories"]["nodes"]:
         found |= {below["slug"]: below["parent"]["slug"] for below in root["descendants"]["nodes"]}
@@ -55,7 +55,7 @@ async def move(gateway: GatewayClient, category: dict[str, Any], parent: dict[st
 # ------------------------------------------------------------------ creating
 
 
-async def test_of_many_creations_with_one_slug_exactly_one_wins(gateway: GatewayClient) -> None:
+async def test_exactly_one_of_many_creations_with_one_slug_succeeds(gateway: GatewayClient) -> None:
     root = await create_category(gateway, slug="root")
 
     results = await asyncio.gather(
@@ -72,7 +72,7 @@ async def test_of_many_creations_with_one_slug_exactly_one_wins(gateway: Gateway
     await assert_invariants(gateway)
 
 
-async def test_of_many_renames_to_one_slug_exactly_one_wins(gateway: GatewayClient) -> None:
+async def test_exactly_one_of_many_renames_to_one_slug_succeeds(gateway: GatewayClient) -> None:
     ours = [await create_category(gateway) for _ in range(10)]
 
     results = await asyncio.gather(
@@ -87,9 +87,7 @@ async def test_of_many_renames_to_one_slug_exactly_one_wins(gateway: GatewayClie
 
 
 @pytest.mark.parametrize(("count", "rounds"), [(2, 12), (3, 6), (8, 2)])
-async def test_moves_that_would_make_a_cycle_together_do_not_all_happen(
-    gateway: GatewayClient, count: int, rounds: int
-) -> None:
+async def test_concurrent_moves_never_form_a_cycle(gateway: GatewayClient, count: int, rounds: int) -> None:
     for _ in range(rounds):
         ring = [await create_category(gateway) for _ in range(count)]
         below = [await create_category(gateway, parentId=one["id"]) for one in ring]
@@ -106,7 +104,7 @@ async def test_moves_that_would_make_a_cycle_together_do_not_all_happen(
         await assert_invariants(gateway)
 
 
-async def test_of_many_moves_of_one_category_the_last_decides_where_all_below_stand(gateway: GatewayClient) -> None:
+async def test_concurrent_moves_of_one_category_take_its_descendants_along(gateway: GatewayClient) -> None:
     places = [await create_category(gateway) for _ in range(6)]
     moved = await create_category(gateway, slug="moved")
     await create_category(gateway, slug="below", parentId=moved["id"])
@@ -121,7 +119,7 @@ async def test_of_many_moves_of_one_category_the_last_decides_where_all_below_st
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_moves_renames_and_creations_in_one_tree_at_once_leave_it_whole(
+async def test_concurrent_moves_renames_and_creations_keep_the_tree_consistent(
     gateway: GatewayClient, clock: SettableClock, seed: int
 ) -> None:
     draw = random.Random(seed)
@@ -144,13 +142,13 @@ async def test_moves_renames_and_creations_in_one_tree_at_once_leave_it_whole(
         assert result["__typename"] in {"CategoryPayload", *refusals}, (name, result)
     await assert_invariants(gateway)
     assert len(await tree(gateway)) == 12 + 14
-    # No mark is left over, so the jobs have nothing to do.
+    # No mark is left, so the jobs have nothing to do.
     clock.advance(minutes=1)
     turn = Turn(gateway.db, clock.now(), gateway.state.resources)
     assert [await job.run(turn) for job in JOBS] == [0] * len(JOBS)
 
 
-async def test_a_category_that_moves_while_a_rename_above_it_spreads_ends_up_right(
+async def test_a_category_that_moves_during_a_rename_of_its_ancestor_gets_the_new_name(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     top = await create_category(gateway, name="Old", slug="top")
@@ -159,7 +157,7 @@ async def test_a_category_that_moves_while_a_rename_above_it_spreads_ends_up_rig
     deep = top
     for number in range(4):
         deep = await create_category(gateway, slug=f"deep-{number}", parentId=deep["id"])
-    # The rename's second level is about to be written when a category of its first goes below one of its fourth.
+    # Just before the rename writes its second level, a category of the first level moves below one of the fourth.
     gate = interrupted(gateway.db, "categories", "bulk_write", lambda: move(gateway, moved, deep), skip=1)
 
     await rename_to("New", top, gate, now=clock.now())
@@ -168,12 +166,12 @@ async def test_a_category_that_moves_while_a_rename_above_it_spreads_ends_up_rig
     await assert_invariants(gateway)
 
 
-async def test_a_category_that_moves_away_from_a_rename_that_stops_is_left_alone(
+async def test_a_category_that_has_left_a_crashed_rename_is_left_alone(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     top, place = await create_category(gateway, name="Old"), await create_category(gateway)
     moved = await create_category(gateway, slug="moved", parentId=top["id"])
-    # The rename stops right after it has written what it read below itself.
+    # The rename crashes right after it has written the categories that it read below itself.
     faulty, stopping = FaultyDatabase.around(gateway.db, 6)
     gate = interrupted(stopping, "categories", "bulk_write", lambda: move(gateway, moved, place))
 
@@ -198,7 +196,7 @@ async def rename_to(name: str, category: dict[str, Any], database: Database, *, 
     )
 
 
-async def test_a_rename_that_comes_while_a_job_finishes_another_is_not_forgotten(
+async def test_a_rename_that_starts_while_a_job_finishes_another_is_carried_out(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     top = await create_category(gateway, slug="top")
@@ -209,11 +207,11 @@ async def test_a_rename_that_comes_while_a_job_finishes_another_is_not_forgotten
     clock.advance(minutes=1)
 
     async def rename_and_crash() -> None:
-        """By a call that began long ago and slept since: its mark looks old from its first moment."""
+        """Rename with a call that began long ago and has paused since, so that its mark looks old from the start."""
         with pytest.raises(Crash):
             await rename_to("Second", top, FaultyDatabase.around(gateway.db, 1)[1], now=began)
 
-    # It comes when the job has brought everything up to date, and is about to say so.
+    # The rename starts when the job has updated all descendants and is about to remove the mark.
     gate = interrupted(gateway.db, "categories", "update_one", rename_and_crash)
     await category_jobs.finish_changes(gate, now=clock.now())
     await run_jobs(gateway, clock)
@@ -224,7 +222,7 @@ async def test_a_rename_that_comes_while_a_job_finishes_another_is_not_forgotten
 # ------------------------------------------------------------------ deleting
 
 
-async def test_of_many_deletions_of_one_category_exactly_one_is_told_that_it_did_it(gateway: GatewayClient) -> None:
+async def test_exactly_one_of_many_deletions_of_a_category_succeeds(gateway: GatewayClient) -> None:
     for _ in range(5):
         category = await create_category(gateway)
 
@@ -233,7 +231,7 @@ async def test_of_many_deletions_of_one_category_exactly_one_is_told_that_it_did
         assert kinds(results) == {"DeletedPayload": 1, "NotFound": 7}
 
 
-async def test_of_many_deletions_of_a_full_category_none_happens(gateway: GatewayClient) -> None:
+async def test_concurrent_deletions_of_a_category_with_children_are_all_refused(gateway: GatewayClient) -> None:
     category = await create_category(gateway, slug="full")
     await create_category(gateway, slug="below", parentId=category["id"])
 
@@ -247,7 +245,7 @@ NEWCOMERS = ["createCategory", "moveCategory", "createProduct", "updateProduct"]
 
 
 @pytest.mark.parametrize("mutation", NEWCOMERS)
-async def test_a_category_is_not_deleted_under_what_is_just_put_into_it(gateway: GatewayClient, mutation: str) -> None:
+async def test_a_category_is_not_deleted_while_something_is_put_into_it(gateway: GatewayClient, mutation: str) -> None:
     outcomes = Counter[tuple[str, str]]()
     for _ in range(15):
         target = await create_category(gateway)
@@ -268,12 +266,12 @@ async def test_a_category_is_not_deleted_under_what_is_just_put_into_it(gateway:
     assert set(outcomes) <= {
         ("Payload", "CategoryNotEmpty"),
         ("NotFound", "DeletedPayload"),
-        # Each saw the other's intent, and stepped back.
+        # Each call saw the intent of the other and gave up.
         ("NotFound", "CategoryNotEmpty"),
     }
 
 
-async def test_deleting_a_category_while_it_is_renamed_or_moved_does_either_or_both(gateway: GatewayClient) -> None:
+async def test_a_category_can_be_deleted_while_it_is_renamed_or_moved(gateway: GatewayClient) -> None:
     place = await create_category(gateway)
     for mutation, change in (("renameCategory", {"name": "New"}), ("moveCategory", {"newParentId": place["id"]})):
         for _ in range(8):
@@ -290,7 +288,7 @@ async def test_deleting_a_category_while_it_is_renamed_or_moved_does_either_or_b
     await assert_invariants(gateway)
 
 
-async def test_a_deletion_that_lost_its_mark_to_a_job_does_not_claim_success(
+async def test_a_deletion_whose_mark_a_job_has_removed_does_not_claim_success(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     parent = await create_category(gateway, slug="parent")
@@ -303,7 +301,7 @@ async def test_a_deletion_that_lost_its_mark_to_a_job_does_not_claim_success(
         await asyncio.wait_for(settled.wait(), 30)
 
     async def delete() -> None:
-        """By a call that sleeps a minute before it marks the category, and again after it found nothing below."""
+        """Delete with a call that began a minute ago, and that pauses after it has found the category empty."""
         await category_edits.delete_category(
             interrupted(db, "categories", "delete_one", sleep),
             category_id=key_in("Category", parent["id"]),
@@ -311,7 +309,7 @@ async def test_a_deletion_that_lost_its_mark_to_a_job_does_not_claim_success(
             operation_id=idempotency.random_operation_id(),
         )
 
-    # A creation has found its parent, and is about to insert itself, when the deletion looks.
+    # The deletion looks for children when a creation has found its parent and is about to insert itself.
     deletions: list[asyncio.Task[None]] = []
 
     async def delete_until_asleep() -> None:

@@ -1,4 +1,4 @@
-"""Writes to the hierarchy that stop half way: nothing is broken, nothing is lost, everybody is told the truth."""
+"""Writes to the hierarchy that crash anywhere: nothing is lost, all invariants hold, and each answer is true."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Ways = dict[str, list[str]]
 
 
 class Scene(Stage):
-    """Three categories in a line, and a place for them to go."""
+    """Three categories in a line, and another root to move them to."""
 
     collections = ("categories", "operations")
 
@@ -61,25 +61,25 @@ AFTER: dict[str, Ways] = {
     "moveCategory": {"top": [], "subject": ["place"], "below": ["place", "subject"], "place": []},
     "deleteCategory": {"top": [], "subject": ["top"], "place": []},
 }
-# What a second call says where the first one did it all, and nobody can know that the two are one.
+# The answer to a second call without a key if the first call has completed: the gateway cannot know that both are one.
 SECOND_CALLS = {"createCategory": "SlugTaken", "deleteCategory": "NotFound"}
 
 
 async def ways(gateway: GatewayClient) -> Ways:
-    """Every category's slug, with the slugs above it as they are stored."""
+    """Return the slugs of the stored ancestors of each category."""
     found = gateway.db["categories"].find({})
     return {category["slug"]: [step["slug"] for step in category["ancestors"]] async for category in found}
 
 
 async def assert_settled(gateway: GatewayClient) -> None:
-    """No mark is left, and what is stored is right."""
+    """Assert that no mark is left, and that the invariants hold."""
     for mark in MARKS:
         assert await gateway.db["categories"].find_one({mark: {"$exists": True}}) is None, mark
     await assert_invariants(gateway)
 
 
 @pytest.mark.parametrize("mutation", INPUTS)
-async def test_a_write_stopped_anywhere_is_done_or_undone_by_the_jobs_and_can_be_done_again(
+async def test_the_jobs_finish_or_undo_a_write_that_crashes_anywhere_and_it_can_be_retried(
     gateway: GatewayClient, clock: SettableClock, scene: Scene, mutation: str
 ) -> None:
     for stop in stops():
@@ -104,7 +104,7 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_by_the_jobs_and_can_be
 
 @pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
 @pytest.mark.parametrize("mutation", INPUTS)
-async def test_a_write_stopped_anywhere_and_repeated_by_its_key_happens_once(
+async def test_a_write_that_crashes_anywhere_and_is_retried_with_its_key_happens_once(
     gateway: GatewayClient, clock: SettableClock, scene: Scene, mutation: str, *, jobs_first: bool
 ) -> None:
     for stop in stops_of(jobs_first=jobs_first):
@@ -113,7 +113,7 @@ async def test_a_write_stopped_anywhere_and_repeated_by_its_key_happens_once(
         if not await scene.crash(mutation, given, stop):
             break
 
-        # The call that is gone holds the key for half a minute.
+        # The crashed call holds the key for 30 seconds.
         clock.advance(seconds=31)
         if jobs_first:
             await run_jobs(gateway, clock, "finish-categories", "finish-products")
@@ -129,10 +129,10 @@ async def test_a_write_stopped_anywhere_and_repeated_by_its_key_happens_once(
 
 
 @pytest.mark.parametrize("mutation", INPUTS)
-async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(
+async def test_jobs_that_crash_anywhere_finish_in_their_next_run(
     gateway: GatewayClient, clock: SettableClock, scene: Scene, mutation: str
 ) -> None:
-    # The command after the one that leaves the mark.
+    # The number of the command after the one that sets the mark.
     after_mark = {"createCategory": 2, "renameCategory": 1, "moveCategory": 2, "deleteCategory": 2}[mutation]
     for stop in stops():
         await scene.put_back()
@@ -154,11 +154,11 @@ async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(
     assert stop > 3
 
 
-# ------------------------------------------------- while a crash's mark stands
+# ----------------------------------------------------------- unfinished writes
 
 
 async def answers(gateway: GatewayClient, **calls: tuple[str, dict[str, Any]]) -> dict[str, str]:
-    """What each of the calls, made at once, is told: a type of the union, or the code of an error."""
+    """Send the calls concurrently. Return for each call the type of the result, or the code of the error."""
 
     async def told(mutation: str, given: dict[str, Any]) -> str:
         answer = await gateway.ask(MUTATIONS[mutation], {"input": given})
@@ -168,7 +168,7 @@ async def answers(gateway: GatewayClient, **calls: tuple[str, dict[str, Any]]) -
     return dict(zip(calls, found, strict=True))
 
 
-async def test_others_get_a_clear_answer_while_a_creation_lies_half_done(
+async def test_other_calls_get_a_clear_answer_while_a_creation_is_unfinished(
     gateway: GatewayClient, clock: SettableClock, scene: Scene
 ) -> None:
     await scene.crash("createCategory", INPUTS["createCategory"](scene), 2)
@@ -205,7 +205,7 @@ async def test_others_get_a_clear_answer_while_a_creation_lies_half_done(
     }
 
 
-async def test_others_get_a_clear_answer_while_a_deletion_lies_half_done(
+async def test_other_calls_get_a_clear_answer_while_a_deletion_is_unfinished(
     gateway: GatewayClient, clock: SettableClock, scene: Scene
 ) -> None:
     product = await create_product(gateway)
@@ -242,7 +242,7 @@ async def test_others_get_a_clear_answer_while_a_deletion_lies_half_done(
     assert "below" not in await ways(gateway)
 
 
-async def test_others_get_a_clear_answer_while_a_move_lies_half_done(
+async def test_other_calls_get_a_clear_answer_while_a_move_is_unfinished(
     gateway: GatewayClient, clock: SettableClock, scene: Scene
 ) -> None:
     await scene.crash("moveCategory", INPUTS["moveCategory"](scene), 2)
@@ -273,7 +273,7 @@ async def test_others_get_a_clear_answer_while_a_move_lies_half_done(
     assert await answers(gateway, move=("moveCategory", {"id": scene.subject})) == {"move": "CategoryPayload"}
 
 
-async def test_a_rename_that_lies_half_done_keeps_nobody_away(
+async def test_an_unfinished_rename_does_not_block_other_calls(
     gateway: GatewayClient, clock: SettableClock, scene: Scene
 ) -> None:
     await scene.crash("renameCategory", INPUTS["renameCategory"](scene), 1)

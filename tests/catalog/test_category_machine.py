@@ -1,4 +1,4 @@
-"""The hierarchy against a model of it: any writes in any order, some of them crashed, and jobs that tidy up."""
+"""The hierarchy compared with a model: writes, crashes and job runs in any order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, asser
 from tests.support.interruptions import crashing
 from tests.support.machines import examples, some
 
-# So many crashes may lie unsettled at once: each doubles what may have become of the hierarchy.
+# The most crashes that may be unsettled at once: each doubles the number of possible states.
 MAX_CRASHES = 3
 ROOT = ""
 
@@ -35,7 +35,7 @@ Tree = dict[str, Node]
 
 @dataclass(frozen=True)
 class Call:
-    """A mutation with its input. In the model a category is called by the key of its creation."""
+    """A mutation with its input. The model identifies a category by the key of the call that creates it."""
 
     mutation: str
     key: str
@@ -47,7 +47,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Step:
-    """What the machine does next, as choices among what there is by then."""
+    """The next action of the machine, as choices among the objects that exist by then."""
 
     action: str
     mutation: str
@@ -58,7 +58,7 @@ class Step:
 
 
 def way(tree: Tree, node_id: str) -> list[str]:
-    """The ids from the root down to the node."""
+    """Return the ids from the root down to the node."""
     found: list[str] = []
     while node_id != ROOT:
         found.insert(0, node_id)
@@ -67,7 +67,7 @@ def way(tree: Tree, node_id: str) -> list[str]:
 
 
 def carried_out(tree: Tree, call: Call) -> tuple[str, Tree]:
-    """What the caller is told, and what the hierarchy is like afterwards."""
+    """Return the answer to the call, and the hierarchy after it."""
     refusal = refused(tree, call)
     if refusal is not None:
         return refusal, tree
@@ -105,7 +105,7 @@ def is_done(answer: str) -> bool:
 
 @dataclass
 class Machine:
-    """A gateway, and every state that it may be in: one, unless crashes lie unsettled."""
+    """A gateway and the states that it may be in. Without unsettled crashes there is exactly one."""
 
     gateway: GatewayClient
     clock: SettableClock
@@ -138,7 +138,7 @@ class Machine:
         return Call(step.mutation, key, own, f"Name {step.text}", f"slug-{step.text}", parent)
 
     async def named(self, node: str) -> str:
-        """The node itself, or one that never was, where its creation stopped before anybody could know its id."""
+        """Return the node, or `nothing` if its creation crashed before a caller could know the id."""
         return node if node == ROOT or await self.id_of(node) is not None else "nothing"
 
     async def id_of(self, node: str) -> str | None:
@@ -161,7 +161,9 @@ class Machine:
         return {**inputs[call.mutation], "idempotencyKey": call.key}
 
     async def must_wait(self, call: Call) -> bool:
-        """Whether the call would wait for a mark that a crash has left, which is tested elsewhere and takes long."""
+        """Return whether the call would wait for the mark of a crashed call. Other tests cover that wait, which is
+        long.
+        """
         for mark in ("pending", "deleting", "moving"):
             async for category in self.gateway.db["categories"].find({mark: {"$exists": True}}):
                 marked = encode_id("Category", category["_id"])
@@ -177,7 +179,7 @@ class Machine:
             self.learn(call, await self.gateway.result(call.mutation, await self.given(call)))
 
     def learn(self, call: Call, result: dict[str, Any]) -> None:
-        """Drops the states in which the caller would not have been told this."""
+        """Drop the states that contradict the answer."""
         told = result["__typename"]
         outcomes = [carried_out(tree, call) for tree in self.possible]
         if not self.crashed or is_done(told):
@@ -203,18 +205,18 @@ class Machine:
             self.learn(call, answer.data[call.mutation])
 
     async def repeat(self, step: Step) -> None:
-        """The caller whose call was cut off comes again with the key, once it is free."""
+        """Retry a crashed call with its key, once the key is free."""
         if not self.crashed:
             return
         call = self.crashed[step.subject % len(self.crashed)]
         self.clock.advance(seconds=31)
         if len(self.crashed) > 1 or step.text % 2:
-            # What other crashes have left must not make it wait.
+            # The retry must not wait for the marks of other crashed calls.
             await run_jobs(self.gateway, self.clock)
 
         told = (await self.gateway.result(call.mutation, await self.given(call)))["__typename"]
 
-        # It may have been carried out before; then it is not carried out again.
+        # If the call was carried out before, it is not carried out again.
         outcomes = [(tree, *carried_out(tree, call)) for tree in self.possible]
         kept = [after for _, answer, after in outcomes if answer == told]
         if is_done(told):
@@ -225,7 +227,7 @@ class Machine:
 
     @staticmethod
     def shows(tree: Tree, call: Call) -> bool:
-        """Whether the hierarchy is such as the call may have left it."""
+        """Return whether the call may have left this hierarchy."""
         if call.mutation == "deleteCategory":
             return call.id not in tree
         return call.id in tree
@@ -247,7 +249,7 @@ class Machine:
                 return
 
     async def settle(self) -> None:
-        """What is stored is one of the possible states, ancestors and all; from here on it is the only one."""
+        """Assert that the stored state, with all ancestors, is a possible one, and drop the others."""
         actual: Tree = {}
         lines: dict[str, list[tuple[str, str, str]]] = {}
         keys = {await self.id_of(key): key for key in self.known}
@@ -289,7 +291,7 @@ STEPS = st.builds(
 
 @examples()
 @given(steps=some(STEPS))
-async def test_the_hierarchy_is_what_its_model_says_whatever_crashes(
+async def test_the_hierarchy_matches_the_model_after_any_crashes(
     gateway: GatewayClient, clock: SettableClock, steps: list[Step]
 ) -> None:
     for collection in ("categories", "operations"):

@@ -1,4 +1,4 @@
-"""The product catalog, as merchants change it: edits and deletions under a nonce, and who may write."""
+"""The product catalog for merchants: edits and deletions that present a nonce, and the roles that may write."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def edit(gateway: GatewayClient, product: dict[str, Any], **changes: Any) 
 
 
 async def create_full(gateway: GatewayClient) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A product that has everything, and how it reads without its nonce."""
+    """Create a product with all fields. Return it, and the fields that a read returns, without the nonce."""
     jazz = await create_category(gateway, slug="jazz")
     product = await create_product(
         gateway,
@@ -68,7 +68,7 @@ CHANGES: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_an_edit_changes_what_is_given_and_nothing_else(gateway: GatewayClient, name: str) -> None:
+async def test_an_edit_changes_only_the_given_fields(gateway: GatewayClient, name: str) -> None:
     product, before = await create_full(gateway)
     given, shown = CHANGES[name]
 
@@ -81,7 +81,7 @@ async def test_an_edit_changes_what_is_given_and_nothing_else(gateway: GatewayCl
     await assert_invariants(gateway)
 
 
-async def test_an_edit_puts_a_product_into_the_categories_that_it_names(gateway: GatewayClient) -> None:
+async def test_an_edit_replaces_the_categories_of_a_product(gateway: GatewayClient) -> None:
     product, before = await create_full(gateway)
     blues, soul = await create_category(gateway, slug="blues"), await create_category(gateway, slug="soul")
 
@@ -107,7 +107,7 @@ EMPTY: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", EMPTY)
-async def test_null_clears_a_field_and_left_out_keeps_it(gateway: GatewayClient, name: str) -> None:
+async def test_null_clears_a_field_and_an_omitted_field_is_kept(gateway: GatewayClient, name: str) -> None:
     product, before = await create_full(gateway)
 
     kept = await edit(gateway, product)
@@ -123,7 +123,7 @@ async def test_null_clears_a_field_and_left_out_keeps_it(gateway: GatewayClient,
     ("name", "message"),
     [("title", "Title must not be empty."), ("pricing", "Pricing must not be empty.")],
 )
-async def test_what_every_product_has_cannot_be_cleared(gateway: GatewayClient, name: str, message: str) -> None:
+async def test_required_fields_cannot_be_cleared(gateway: GatewayClient, name: str, message: str) -> None:
     product, before = await create_full(gateway)
 
     result = await edit(gateway, product, **{name: None})
@@ -132,7 +132,7 @@ async def test_what_every_product_has_cannot_be_cleared(gateway: GatewayClient, 
     assert await read(gateway, product) == {**before, "nonce": product["nonce"]}
 
 
-async def test_an_edited_product_is_found_by_what_it_is_now(gateway: GatewayClient) -> None:
+async def test_an_edited_product_is_found_by_its_current_values(gateway: GatewayClient) -> None:
     product = await create_product(gateway, title="Blue Train", details={"genres": ["Jazz"]})
     query = "query ($filter: ProductFilter) { products(filter: $filter) { nodes { sku } } }"
 
@@ -150,7 +150,7 @@ async def test_an_edited_product_is_found_by_what_it_is_now(gateway: GatewayClie
         assert nodes == ([{"sku": product["sku"]}] if found else []), given
 
 
-async def test_details_keep_to_the_type_of_the_product(gateway: GatewayClient) -> None:
+async def test_details_must_match_the_type_of_the_product(gateway: GatewayClient) -> None:
     film = await create_product(gateway, type="Film", details={"actors": ["A"]})
 
     refused = await edit(gateway, film, details={"artist": "B"})
@@ -181,7 +181,7 @@ async def test_the_nonce_changes_with_every_edit(gateway: GatewayClient) -> None
     assert len(set(nonces)) == 6
 
 
-async def test_an_edit_under_an_old_nonce_meets_the_product_as_it_is(gateway: GatewayClient) -> None:
+async def test_an_edit_with_a_stale_nonce_conflicts_and_returns_the_current_product(gateway: GatewayClient) -> None:
     product = await create_product(gateway, title="First")
     edited = await edit(gateway, product, title="Second")
 
@@ -192,12 +192,12 @@ async def test_an_edit_under_an_old_nonce_meets_the_product_as_it_is(gateway: Ga
             "message": "The product has changed since it was read.",
             "current": {"title": "Second", "nonce": edited["product"]["nonce"]},
         }
-    # With what the conflict showed, the merchant can decide anew.
+    # The merchant can retry with the nonce from the conflict.
     again = await edit(gateway, {**product, "nonce": result["current"]["nonce"]}, title="Third")
     assert again["product"]["title"] == "Third"
 
 
-async def test_a_conflict_is_told_before_what_else_is_wrong_with_the_edit(gateway: GatewayClient) -> None:
+async def test_a_conflict_takes_precedence_over_invalid_input(gateway: GatewayClient) -> None:
     product = await create_product(gateway)
 
     result = await edit(gateway, {**product, "nonce": "old"}, title="")
@@ -208,7 +208,7 @@ async def test_a_conflict_is_told_before_what_else_is_wrong_with_the_edit(gatewa
 # ------------------------------------------------------------------ deleting
 
 
-async def test_a_deleted_product_is_gone_and_its_sku_is_free(gateway: GatewayClient) -> None:
+async def test_a_deleted_product_is_not_found_and_its_sku_is_free(gateway: GatewayClient) -> None:
     product = await create_product(gateway, sku="S")
     given = {"id": product["id"], "nonce": product["nonce"]}
 
@@ -225,11 +225,11 @@ async def test_a_deleted_product_is_gone_and_its_sku_is_free(gateway: GatewayCli
     assert await gateway.data('{ product(sku: "S") { sku } }') == {"product": None}
     successor = await create_product(gateway, sku="S")
     assert successor["nonce"] != product["nonce"]
-    # What was allowed for the one does not hold for the other.
+    # A nonce of the old product is not valid for the new one.
     assert (await gateway.result("deleteProduct", given))["__typename"] == "ProductEditConflict"
 
 
-async def test_a_deletion_under_an_old_nonce_meets_the_product_as_it_is(gateway: GatewayClient) -> None:
+async def test_a_deletion_with_a_stale_nonce_conflicts_and_returns_the_current_product(gateway: GatewayClient) -> None:
     product = await create_product(gateway, title="First")
     edited = (await edit(gateway, product, title="Second"))["product"]
 
@@ -247,7 +247,7 @@ async def test_a_deletion_under_an_old_nonce_meets_the_product_as_it_is(gateway:
 # ----------------------------------------------------------- ids and callers
 
 
-async def test_a_product_cannot_be_put_into_what_is_no_category(gateway: GatewayClient) -> None:
+async def test_an_invalid_category_id_is_refused_in_creations_and_edits(gateway: GatewayClient) -> None:
     known, product = await create_category(gateway), await create_product(gateway)
     unknown = encode_id("Category", ObjectId())
     messages = {
@@ -265,12 +265,12 @@ async def test_a_product_cannot_be_put_into_what_is_no_category(gateway: Gateway
 
     assert await gateway.db["products"].count_documents({}) == 1
     assert (await read(gateway, product))["nonce"] == product["nonce"]
-    # Nor does anything stay behind that would keep the category from being deleted.
+    # No mark is left that would prevent the deletion of the category.
     assert (await gateway.result("deleteCategory", {"id": known["id"]}))["__typename"] == "DeletedPayload"
 
 
 @pytest.mark.parametrize("mutation", ["updateProduct", "deleteProduct"])
-async def test_a_product_that_is_not_there_is_not_found(gateway: GatewayClient, mutation: str) -> None:
+async def test_an_unknown_product_is_not_found(gateway: GatewayClient, mutation: str) -> None:
     category = await create_category(gateway)
     unknown = encode_id("Product", "no such")
     messages = {
@@ -287,7 +287,7 @@ async def test_a_product_that_is_not_there_is_not_found(gateway: GatewayClient, 
 
 
 @pytest.mark.parametrize("mutation", ["createProduct", "updateProduct", "deleteProduct"])
-async def test_only_merchants_and_admins_write_the_catalog(gateway: GatewayClient, mutation: str) -> None:
+async def test_only_merchants_and_admins_write_to_the_catalog(gateway: GatewayClient, mutation: str) -> None:
     product = await create_product(gateway, title="Known")
     own = {"id": product["id"], "nonce": product["nonce"]}
     given = product_input() if mutation == "createProduct" else own

@@ -1,4 +1,4 @@
-"""Writes to the catalog that meet each other, or stop half way."""
+"""Catalog writes that run concurrently, or that crash anywhere."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def own(product: dict[str, Any]) -> dict[str, Any]:
 
 
 async def assert_settled(gateway: GatewayClient) -> None:
-    """No intent is left, and what is stored is right."""
+    """Assert that no intent is left, and that the invariants hold."""
     assert await gateway.db["intents"].find_one({}) is None
     assert await gateway.db["products"].find_one({"incoming.0": {"$exists": True}}) is None
     assert await gateway.db["categories"].find_one({"deleting": {"$exists": True}}) is None
     await assert_invariants(gateway)
 
 
-# -------------------------------------------------------------- many at once
+# --------------------------------------------------------------- concurrency
 
 
 @pytest.mark.parametrize("adds_categories", [False, True], ids=["titles", "categories"])
-async def test_of_twenty_editors_with_one_nonce_exactly_one_wins(
+async def test_exactly_one_of_twenty_edits_with_one_nonce_succeeds(
     gateway: GatewayClient, *, adds_categories: bool
 ) -> None:
     product = await create_product(gateway)
@@ -70,7 +70,7 @@ async def test_of_twenty_editors_with_one_nonce_exactly_one_wins(
     await assert_settled(gateway)
 
 
-async def test_of_many_creations_with_one_sku_exactly_one_wins(gateway: GatewayClient) -> None:
+async def test_exactly_one_of_many_creations_with_one_sku_succeeds(gateway: GatewayClient) -> None:
     category = await create_category(gateway)
 
     results = await asyncio.gather(
@@ -88,7 +88,7 @@ async def test_of_many_creations_with_one_sku_exactly_one_wins(gateway: GatewayC
     await assert_settled(gateway)
 
 
-async def test_of_an_edit_and_a_deletion_with_one_nonce_exactly_one_wins(gateway: GatewayClient) -> None:
+async def test_either_an_edit_or_a_deletion_with_the_same_nonce_succeeds(gateway: GatewayClient) -> None:
     for number in range(15):
         product = await create_product(gateway)
         category = await create_category(gateway)
@@ -109,7 +109,7 @@ async def test_of_an_edit_and_a_deletion_with_one_nonce_exactly_one_wins(gateway
     await assert_settled(gateway)
 
 
-async def test_of_many_deletions_with_one_nonce_exactly_one_is_told_that_it_did_it(gateway: GatewayClient) -> None:
+async def test_exactly_one_of_many_deletions_with_one_nonce_succeeds(gateway: GatewayClient) -> None:
     product = await create_product(gateway)
 
     results = await asyncio.gather(*(gateway.result("deleteProduct", own(product)) for _ in range(10)))
@@ -117,7 +117,7 @@ async def test_of_many_deletions_with_one_nonce_exactly_one_is_told_that_it_did_
     assert kinds(results) == {"DeletedPayload": 1, "NotFound": 9}
 
 
-async def test_deleting_a_category_while_many_edits_add_it_leaves_no_product_in_a_category_that_is_gone(
+async def test_no_product_keeps_a_category_that_is_deleted_while_edits_add_it(
     gateway: GatewayClient,
 ) -> None:
     for _ in range(6):
@@ -139,13 +139,13 @@ async def test_deleting_a_category_while_many_edits_add_it_leaves_no_product_in_
         await assert_settled(gateway)
 
 
-async def test_an_edit_that_lost_its_mark_to_a_job_looks_again_whether_the_category_is_there(
+async def test_an_edit_whose_mark_a_job_has_removed_checks_the_category_again(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     product, category = await create_product(gateway), await create_category(gateway)
 
     async def settle_and_delete() -> None:
-        """The edit has found the category, and sleeps before it enters it."""
+        """Run while the edit pauses between its check of the category and its write."""
         clock.advance(seconds=6)
         await run_jobs(gateway, clock)
         assert (await gateway.result("deleteCategory", {"id": category["id"]}))["__typename"] == "DeletedPayload"
@@ -157,18 +157,18 @@ async def test_an_edit_that_lost_its_mark_to_a_job_looks_again_whether_the_categ
     await assert_settled(gateway)
 
 
-async def test_a_job_that_undoes_a_creation_leaves_an_edit_that_came_between_alone(
+async def test_a_job_that_undoes_a_creation_leaves_a_later_edit_alone(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     gone, kept = await create_category(gateway), await create_category(gateway)
     given = product_input(sku="S", categoryIds=[gone["id"]])
-    # The creation stops right after its product is there.
+    # The creation crashes right after it has inserted the product.
     assert await crash(gateway, "createProduct", given, 3)
     (product,) = (await gateway.data("{ products { nodes { id nonce } } }"))["products"]["nodes"]
     clock.advance(seconds=6)
 
     async def move_and_delete() -> None:
-        """The job has seen the product in the first category."""
+        """Run after the job has read the product in the first category."""
         moved = await gateway.result("updateProduct", {**own(product), "categoryIds": [kept["id"]]})
         assert moved["__typename"] == "ProductPayload"
         deleted = await gateway.result("deleteCategory", {"id": gone["id"]})
@@ -186,7 +186,7 @@ async def run_jobs_on(gateway: GatewayClient, clock: SettableClock, database: An
         await run_jobs(gateway, clock)
 
 
-async def test_a_creation_begun_again_is_watched_over_anew(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_retried_creation_announces_its_intent_again(gateway: GatewayClient, clock: SettableClock) -> None:
     category = await create_category(gateway)
     given = product_input(sku="S", categoryIds=[category["id"]], idempotencyKey="key")
     inserts = ("products", "insert_one")
@@ -194,7 +194,7 @@ async def test_a_creation_begun_again_is_watched_over_anew(gateway: GatewayClien
         await gateway.result("createProduct", product_input(categoryIds=[category["id"]], idempotencyKey="other"))
     insert = faulty.commands.index(inserts)
     await gateway.db["products"].delete_many({})
-    # The first call stops before it inserts, and the second right after.
+    # The first call crashes before its insert, the second one right after.
     assert await crash(gateway, "createProduct", given, insert)
     clock.advance(seconds=61)
 
@@ -215,12 +215,12 @@ async def test_a_creation_begun_again_is_watched_over_anew(gateway: GatewayClien
     await assert_settled(gateway)
 
 
-# -------------------------------------------------------------- half way only
+# -------------------------------------------------------------------- crashes
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A product in one category, and another category for it to go to."""
+    """A product in one category, and another category to move it to."""
 
     product: dict[str, Any]
     there: str
@@ -248,7 +248,7 @@ AFTER: dict[str, State] = {
     "deleteProduct": {},
 }
 DONE = {"createProduct": "ProductPayload", "updateProduct": "ProductPayload", "deleteProduct": "DeletedPayload"}
-# What a second call says where the first one did it all, and nobody can know that the two are one.
+# The answer to a second call without a key if the first call has completed: the gateway cannot know that both are one.
 SECOND_CALLS = {"createProduct": "SkuTaken", "updateProduct": "ProductEditConflict", "deleteProduct": "NotFound"}
 
 
@@ -258,7 +258,7 @@ async def state(gateway: GatewayClient) -> State:
 
 
 async def crash(gateway: GatewayClient, mutation: str, given: dict[str, Any], stop: int) -> bool:
-    """Whether the call got no further than to the command with this number."""
+    """Send the call, and return whether it crashed at the command with this number."""
     kind = mutation[0].upper() + mutation[1:]
     text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
     with crashing(gateway, stop) as faulty:
@@ -269,7 +269,7 @@ async def crash(gateway: GatewayClient, mutation: str, given: dict[str, Any], st
 
 
 @pytest.mark.parametrize("mutation", INPUTS)
-async def test_a_write_stopped_anywhere_is_done_or_undone_and_can_be_done_again(
+async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_can_be_retried(
     gateway: GatewayClient, clock: SettableClock, mutation: str
 ) -> None:
     for stop in stops():
@@ -277,7 +277,7 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_and_can_be_done_again(
         if not await crash(gateway, mutation, given, stop):
             break
 
-        # Who has announced a product and not written it yet is given a minute.
+        # A call that has announced a product has a minute to insert it.
         clock.advance(seconds=61)
         await run_jobs(gateway, clock)
 
@@ -293,7 +293,7 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_and_can_be_done_again(
 
 @pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
 @pytest.mark.parametrize("mutation", INPUTS)
-async def test_a_write_stopped_anywhere_and_repeated_by_its_key_happens_once(
+async def test_a_write_that_crashes_anywhere_and_is_retried_with_its_key_happens_once(
     gateway: GatewayClient, clock: SettableClock, mutation: str, *, jobs_first: bool
 ) -> None:
     for stop in stops_of(jobs_first=jobs_first):
@@ -301,7 +301,7 @@ async def test_a_write_stopped_anywhere_and_repeated_by_its_key_happens_once(
         if not await crash(gateway, mutation, given, stop):
             break
 
-        # The call that is gone holds the key for half a minute.
+        # The crashed call holds the key for 30 seconds.
         clock.advance(seconds=31)
         if jobs_first:
             await run_jobs(gateway, clock)
@@ -316,7 +316,7 @@ async def test_a_write_stopped_anywhere_and_repeated_by_its_key_happens_once(
 
 
 @pytest.mark.parametrize("mutation", ["createProduct", "updateProduct"])
-async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(
+async def test_jobs_that_crash_anywhere_finish_in_their_next_run(
     gateway: GatewayClient, clock: SettableClock, mutation: str
 ) -> None:
     for stop in stops():
@@ -338,7 +338,7 @@ async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(
     assert stop > 3
 
 
-async def test_a_deletion_that_came_too_late_is_not_taken_for_one_that_was_cut_off(
+async def test_a_retry_of_a_deletion_that_found_nothing_does_not_claim_success(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     for stop in stops():
@@ -354,19 +354,19 @@ async def test_a_deletion_that_came_too_late_is_not_taken_for_one_that_was_cut_o
         assert again["__typename"] == "NotFound", stop
 
 
-async def test_others_get_a_clear_answer_while_writes_lie_half_done(
+async def test_other_calls_get_a_clear_answer_while_writes_are_unfinished(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     scene = await set_scene(gateway)
     new = await create_category(gateway)
 
-    # Where something may be about to go, or may be already, is not empty.
+    # A category is not empty while a product may be in it, or may be about to be added.
     assert await crash(gateway, "updateProduct", {**own(scene.product), "categoryIds": [scene.place]}, 2)
     assert await crash(gateway, "createProduct", product_input(sku="N", categoryIds=[new["id"]]), 3)
     for category in (scene.there, scene.place, new["id"]):
         assert (await gateway.result("deleteCategory", {"id": category}))["__typename"] == "CategoryNotEmpty"
     assert (await gateway.result("createProduct", product_input(sku="N")))["__typename"] == "SkuTaken"
-    # A mark keeps no other editor away.
+    # A mark does not block other editors.
     edited = await gateway.result("updateProduct", {**own(scene.product), "title": "Other"})
     assert edited["__typename"] == "ProductPayload"
     created = (await gateway.data('{ product(sku: "N") { id nonce } }'))["product"]

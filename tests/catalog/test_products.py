@@ -1,4 +1,4 @@
-"""The product catalog, as merchants write it: create, update and delete."""
+"""The product catalog for merchants: what a creation stores, and the input that it refuses."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ SHOWN = {
     ],
     ids=["album", "film", "general"],
 )
-async def test_a_product_of_each_type_is_kept_as_it_was_given(
+async def test_a_product_of_each_type_is_stored_as_given(
     gateway: GatewayClient, given: dict[str, Any], shown: dict[str, Any]
 ) -> None:
     jazz, albums = await create_category(gateway, slug="jazz"), await create_category(gateway, slug="albums")
@@ -141,7 +141,7 @@ async def test_a_product_of_each_type_is_kept_as_it_was_given(
         ("audio album", {"__typename": "GeneralProduct", "type": "audio album", "details": {}}),
     ],
 )
-async def test_a_product_needs_a_sku_a_type_a_title_and_prices_alone(
+async def test_a_product_requires_only_a_sku_a_type_a_title_and_prices(
     gateway: GatewayClient, product_type: str, shown: dict[str, Any]
 ) -> None:
     given = {"sku": "S", "type": product_type, "title": " T ", "pricing": {"list": {"amount": 0}, "retail": usd(0)}}
@@ -165,7 +165,7 @@ async def test_a_product_needs_a_sku_a_type_a_title_and_prices_alone(
     }
 
 
-async def test_a_sku_may_hold_any_text_but_only_once(gateway: GatewayClient) -> None:
+async def test_a_sku_may_contain_any_text_and_is_unique(gateway: GatewayClient) -> None:
     first = await create_product(gateway, sku=" Ü:/$ne.{} ")
     assert (first["sku"], first["id"]) == ("Ü:/$ne.{}", encode_id("Product", "Ü:/$ne.{}"))
     await create_product(gateway, sku="ü:/$ne.{}")
@@ -176,7 +176,7 @@ async def test_a_sku_may_hold_any_text_but_only_once(gateway: GatewayClient) -> 
     assert (await read(gateway, "Ü:/$ne.{}"))["title"] == first["title"]
 
 
-async def test_any_names_of_properties_and_details_come_back_as_they_were(gateway: GatewayClient) -> None:
+async def test_names_of_properties_and_details_are_stored_unchanged(gateway: GatewayClient) -> None:
     names = ["$where", "a.b", ".", "$", "$set.x", "_id", "", "__proto__", "Ж", "text_language", "artist", "$ref", "$id"]
     details = {
         **dict.fromkeys(names, "x"),
@@ -204,11 +204,11 @@ async def test_any_names_of_properties_and_details_come_back_as_they_were(gatewa
         ("9223372036854775807", 2**63 - 1),
         ("-9223372036854775808", -(2**63)),
         ("1.5", 1.5),
-        # JSON has no larger whole numbers: as everywhere else it is read as the nearest floating-point number.
+        # JSON integers beyond 64 bits are read as the nearest floating-point number.
         ("18446744073709551616", 2.0**64),
     ],
 )
-async def test_numbers_in_details_come_back_as_they_were(gateway: GatewayClient, number: str, kept: float) -> None:
+async def test_numbers_in_details_are_stored_unchanged(gateway: GatewayClient, number: str, kept: float) -> None:
     body = json.dumps({"query": MUTATIONS["createProduct"], "variables": {"input": product_input(sku="n", type="N")}})
     changed = body.replace('"details": {', f'"details": {{"number": {number}, ').encode()
 
@@ -235,7 +235,7 @@ def deep(levels: int) -> dict[str, Any]:
 AMOUNT = "An amount must be from 0 to 2^53 - 1 minor units."
 CURRENCY = "A currency is three capital letters, e.g. USD."
 BIG = 2**53 - 1
-# What is refused in a new product and in an edit alike.
+# Rules for new products and for edits alike.
 RULES: list[tuple[dict[str, Any], str, list[str]]] = [
     ({"title": ""}, "Title must not be empty.", ["title"]),
     ({"title": " \n"}, "Title must not be empty.", ["title"]),
@@ -310,9 +310,7 @@ def rules_of(product_type: str) -> list[tuple[dict[str, Any], str, list[str]]]:
 
 
 @pytest.mark.parametrize("product_type", ["Audio Album", "Film", "Book"])
-async def test_what_a_product_cannot_be_is_refused_with_the_way_to_it(
-    gateway: GatewayClient, product_type: str
-) -> None:
+async def test_invalid_input_is_refused_with_its_path(gateway: GatewayClient, product_type: str) -> None:
     product = await create_product(gateway, sku="kept", type=product_type, details={})
     before = await read(gateway, "kept")
 
@@ -327,7 +325,7 @@ async def test_what_a_product_cannot_be_is_refused_with_the_way_to_it(
     assert await nonce_of(gateway, product) == product["nonce"]
 
 
-async def test_what_is_just_within_the_bounds_is_taken(gateway: GatewayClient) -> None:
+async def test_input_at_the_limits_is_accepted(gateway: GatewayClient) -> None:
     given = {
         "sku": "s" * 100,
         "type": "t" * 100,
@@ -360,7 +358,7 @@ async def test_what_is_just_within_the_bounds_is_taken(gateway: GatewayClient) -
         ({"asin": "\0"}, "Asin holds a NUL character.", ["asin"]),
     ],
 )
-async def test_a_new_product_needs_a_usable_sku_and_type(
+async def test_a_new_product_needs_a_valid_sku_and_type(
     gateway: GatewayClient, given: dict[str, Any], message: str, path: list[str]
 ) -> None:
     result = await gateway.result("createProduct", product_input(**given))
@@ -369,7 +367,7 @@ async def test_a_new_product_needs_a_usable_sku_and_type(
     assert await gateway.db["products"].count_documents({}) == 0
 
 
-async def test_amounts_must_be_whole_numbers_of_53_bits(gateway: GatewayClient) -> None:
+async def test_amounts_must_be_whole_numbers_within_53_bits(gateway: GatewayClient) -> None:
     for amount in (2**53, -(2**53), 10**30, 1.5, "10", True, None):
         given = product_input(pricing={"list": {"amount": amount}, "retail": {"amount": 0}})
         answer = await gateway.ask(MUTATIONS["createProduct"], {"input": given})

@@ -1,4 +1,4 @@
-"""Comments that come in files: below their parents, with their own times, once however often they come."""
+"""Imports of comments: threads, times, and the effect of a repeated import."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Line = dict[str, Any]
 async def imported(
     gateway: GatewayClient, folder: Path, *lines: Line, options: dict[str, Any] | None = None
 ) -> tuple[Counter[str], list[str]]:
-    """What became of the records, and the reasons why some were not taken."""
+    """Import the lines. Return the count of each outcome, and the reasons of the rejected records."""
     bad: list[BadRecord] = []
     file = real_data.write(folder / "comments.jsonl", list(lines))
     importer = IMPORTERS["comments"].configured(options or {})
@@ -53,7 +53,7 @@ def discussion_on(key: str) -> str:
 
 
 @ON_EACH
-async def test_comments_come_in_any_order_and_once(gateway: GatewayClient, tmp_path: Path, storage: str) -> None:
+async def test_comments_are_imported_once_in_any_order(gateway: GatewayClient, tmp_path: Path, storage: str) -> None:
     await add_products(gateway.db, [product(sku="p")])
     lines = [
         line("aaa", "aa", storage=storage, edited="2011-12-09T00:00:00Z"),
@@ -81,7 +81,7 @@ async def test_comments_come_in_any_order_and_once(gateway: GatewayClient, tmp_p
     await assert_invariants(gateway)
 
 
-async def test_comments_come_to_what_stands_at_a_path(gateway: GatewayClient, tmp_path: Path) -> None:
+async def test_comments_are_imported_to_the_node_at_a_path(gateway: GatewayClient, tmp_path: Path) -> None:
     author = {"id": "e", "name": "E"}
     node = NewNode("about", "About", author, None, [])
     page = await create_page(gateway.db, node=node, text="Text.", now=SystemClock().now(), operation_id="r-1")
@@ -95,7 +95,9 @@ async def test_comments_come_to_what_stands_at_a_path(gateway: GatewayClient, tm
 
 
 @ON_EACH
-async def test_a_comment_that_was_deleted_stays_so(gateway: GatewayClient, tmp_path: Path, storage: str) -> None:
+async def test_an_import_does_not_restore_a_deleted_comment(
+    gateway: GatewayClient, tmp_path: Path, storage: str
+) -> None:
     await add_products(gateway.db, [product(sku="p")])
     lines = [line("a", storage=storage), line("aa", "a"), line("aaa", "aa"), line("b")]
     await imported(gateway, tmp_path, *lines)
@@ -104,7 +106,7 @@ async def test_a_comment_that_was_deleted_stays_so(gateway: GatewayClient, tmp_p
         deleted = await gateway.result("deleteComment", {"id": rows[f"Text of {name}."]["id"]})
         assert deleted["__typename"] == "CommentPayload"
 
-    # The second time in another order, with a reply to one that is gone.
+    # The second import has another order, and a reply to a removed comment.
     again = await imported(gateway, tmp_path, *lines)
     more = await imported(gateway, tmp_path, *lines[::-1], line("c", "aa"))
 
@@ -115,9 +117,7 @@ async def test_a_comment_that_was_deleted_stays_so(gateway: GatewayClient, tmp_p
     await assert_invariants(gateway)
 
 
-async def test_a_reply_to_a_comment_that_stays_without_its_text_is_named(
-    gateway: GatewayClient, tmp_path: Path
-) -> None:
+async def test_a_reply_to_a_deleted_comment_is_rejected_with_its_line(gateway: GatewayClient, tmp_path: Path) -> None:
     await add_products(gateway.db, [product(sku="p")])
     await imported(gateway, tmp_path, line("a"), line("aa", "a"))
     top, _ = await everything(gateway, discussion_on("p"))
@@ -150,7 +150,9 @@ BAD: dict[str, tuple[Line, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_a_record_that_cannot_be_taken_is_named(gateway: GatewayClient, tmp_path: Path, name: str) -> None:
+async def test_an_invalid_record_is_rejected_with_its_line_and_reason(
+    gateway: GatewayClient, tmp_path: Path, name: str
+) -> None:
     await add_products(gateway.db, [product(sku="p")])
     given, reason = BAD[name]
 
@@ -162,7 +164,7 @@ async def test_a_record_that_cannot_be_taken_is_named(gateway: GatewayClient, tm
 
 
 def exported(name: str, parent: str = "t3_one", **fields: Any) -> Line:
-    """A line as it is exported."""
+    """Return a line in the export format."""
     return {
         "name": f"t1_{name}",
         "id": name,
@@ -177,7 +179,7 @@ def exported(name: str, parent: str = "t3_one", **fields: Any) -> Line:
     }
 
 
-async def test_exported_comments_come_below_what_their_threads_are_about(
+async def test_exported_comments_are_imported_to_the_subject_of_their_thread(
     gateway: GatewayClient, tmp_path: Path
 ) -> None:
     await add_products(gateway.db, [product(sku="p"), product(sku="q")])
@@ -203,7 +205,9 @@ async def test_exported_comments_come_below_what_their_threads_are_about(
     assert opened == [PAGES]
 
 
-async def test_an_exported_comment_that_cannot_be_taken_is_named(gateway: GatewayClient, tmp_path: Path) -> None:
+async def test_an_invalid_exported_comment_is_rejected_with_its_line_and_reason(
+    gateway: GatewayClient, tmp_path: Path
+) -> None:
     await add_products(gateway.db, [product(sku="p")])
     lines = [
         exported("a", link_id="t3_two"),
@@ -231,14 +235,14 @@ async def test_an_exported_comment_that_cannot_be_taken_is_named(gateway: Gatewa
     ]
 
 
-def test_a_thread_is_about_one_thing() -> None:
+def test_a_thread_has_one_subject() -> None:
     with pytest.raises(ValueError, match="two subjects for"):
         Threads.of(["t3_one=p", "t3_one=/about"])
     with pytest.raises(ValueError, match="two subjects for"):
         Threads.of(["p", "/about"])
 
 
-async def test_real_threads_are_what_their_file_says(gateway: GatewayClient, tmp_path: Path) -> None:
+async def test_an_import_of_real_threads_matches_their_file(gateway: GatewayClient, tmp_path: Path) -> None:
     threads = [thread for thread in real_data.THREADS if IS_SOAK or thread not in real_data.LONG_THREADS]
     lines = [one for one in real_data.discussions() if one["product"] in threads]
     await add_products(gateway.db, [product(sku=thread) for thread in threads])
@@ -246,7 +250,7 @@ async def test_real_threads_are_what_their_file_says(gateway: GatewayClient, tmp
         given = {"subjectId": encode_id("Product", thread), "storage": real_data.THREADS[thread]}
         await gateway.result("openDiscussion", given)
 
-    # As they are exported.
+    # These records have the export format.
     rows = [one for one in real_data.rows("reddit_comments") if one["link_id"] in threads]
     assert await imported(gateway, tmp_path, *rows, options={"on": [f"{thread}={thread}" for thread in threads]}) == (
         Counter(created=len(lines)),

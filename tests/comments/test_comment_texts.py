@@ -1,4 +1,4 @@
-"""What a comment may say, and what of it reaches the page."""
+"""The texts that a comment may have, and their rendered HTML."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_text_is_taken_as_it_is_but_for_its_line_ends_and_the_blanks_around_it(name: str) -> None:
+def test_a_text_is_kept_except_for_line_ends_and_surrounding_blanks(name: str) -> None:
     given, taken = GOOD[name]
 
     assert require_comment_text(given) == taken
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_text_that_would_spoil_more_than_itself_is_refused(name: str) -> None:
+def test_a_text_that_would_break_the_page_around_it_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         require_comment_text(BAD[name])
 
@@ -68,7 +68,7 @@ def test_a_text_that_would_spoil_more_than_itself_is_refused(name: str) -> None:
 
 
 @ON_EACH
-async def test_a_refused_text_leaves_nothing(gateway: GatewayClient, storage: str) -> None:
+async def test_a_refused_text_changes_nothing(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     comment = await post(gateway, discussion, "As it was.")
 
@@ -80,7 +80,7 @@ async def test_a_refused_text_leaves_nothing(gateway: GatewayClient, storage: st
 
 
 @ON_EACH
-async def test_no_comment_runs_anything(gateway: GatewayClient, storage: str) -> None:
+async def test_rendered_comments_contain_nothing_harmful(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     posted = [await post(gateway, discussion, f"{text}\n\n*a* {text}") for text in ATTACKS]
 
@@ -107,21 +107,21 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-async def test_no_reference_or_markup_makes_what_a_text_must_not_hold(gateway: GatewayClient, name: str) -> None:
+async def test_references_and_markup_cannot_produce_a_forbidden_text(gateway: GatewayClient, name: str) -> None:
     posted = await post(gateway, await open_on_product(gateway, EMBEDDED), HIDDEN[name])
 
-    # It is shown as it was written.
+    # The text is shown as it was written.
     assert posted["html"] == f"<pre>{html.escape(HIDDEN[name])}</pre>"
 
 
 @pytest.mark.parametrize("name", SHOWN)
-async def test_what_is_rendered_as_it_may_be_stays(name: str) -> None:
+async def test_harmless_references_and_marks_are_rendered(name: str) -> None:
     text, wanted = SHOWN[name]
 
     assert comment_html(text) == f"<p>{wanted}</p>\n"
 
 
-async def test_a_page_of_bombs_is_rendered_in_little_time(gateway: GatewayClient) -> None:
+async def test_a_page_of_costly_texts_is_rendered_in_little_time(gateway: GatewayClient) -> None:
     discussion = await open_on_product(gateway, EMBEDDED)
     for bomb in ("![" * (LONGEST // 2), "*a_ " * (LONGEST // 4), "> " * (LONGEST // 2), "`a" * (LONGEST // 2)):
         for number in range(5):
@@ -135,7 +135,7 @@ async def test_a_page_of_bombs_is_rendered_in_little_time(gateway: GatewayClient
     assert all(row["html"].count("<blockquote>") <= 20 for row in found["node"]["comments"]["nodes"])
 
 
-async def test_an_embedded_discussion_is_full_before_its_document_is(
+async def test_an_embedded_discussion_is_full_before_its_document_is_too_large(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(comment_embedded, "MAX_POSTED", 50_000)
@@ -149,12 +149,12 @@ async def test_an_embedded_discussion_is_full_before_its_document_is(
         parent = answers[0]["comment"]["slug"]
         document = await gateway.db["comment_discussions"].find_one({})
         assert document is not None
-        # The server's limit is on this.
+        # The server limits the size of this document.
         assert len(bson.encode(document)) < document["size"] + 500
 
     assert answers[-1] == {"__typename": "DiscussionFull", "message": "The discussion is full."}
     assert len(answers) - 1 == await count(gateway, discussion) > 5
-    # What is short may still come, and what is shortened or deleted makes room.
+    # Short texts still fit, and shortening or deleting comments frees space.
     assert (await post(gateway, discussion, "Short."))["text"] == "Short."
     edit = {"id": answers[1]["comment"]["id"], "text": "ß" * 4_000}
     longer = await gateway.result("editComment", edit)
@@ -166,5 +166,5 @@ async def test_an_embedded_discussion_is_full_before_its_document_is(
     await assert_invariants(gateway)
 
 
-async def test_the_limit_leaves_room_below_that_of_the_server() -> None:
+async def test_the_limits_of_an_embedded_discussion_are_below_the_limit_of_the_server() -> None:
     assert comment_embedded.MAX_POSTED < comment_embedded.MAX_EDITED < 16 * 1024 * 1024 - 500_000

@@ -1,4 +1,4 @@
-"""Calls during which something else is deleted: each answer says what the call has done, whenever that happens."""
+"""Calls during which something else is deleted: at any moment, the answer matches the effect of the call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Given = dict[str, Any]
 MUTATION = (
     "mutation ($input: {kind}Input!) {{ {name}(input: $input) {{ __typename ... on NotFound {{ missingId }} }} }}"
 )
-# A page of a discussion and a comment of it, with all that leads on from there.
+# A page of a discussion and one of its comments, with all fields that lead on from them.
 READ = """
 query ($discussion: ID!, $slug: String!, $comment: ID!) {
   node(id: $discussion) {
@@ -38,7 +38,7 @@ query ($discussion: ID!, $slug: String!, $comment: ID!) {
 
 
 class Thread:
-    """A discussion with two comments, each with a reply, of which the second one's parent is deleted."""
+    """A discussion with two comments. Each has a reply, and the second comment is deleted."""
 
     def __init__(self, gateway: GatewayClient, clock: SettableClock) -> None:
         self.gateway = gateway
@@ -71,7 +71,7 @@ def thread(gateway: GatewayClient, clock: SettableClock) -> Thread:
 
 
 async def told(gateway: GatewayClient, mutation: str, given: Given) -> str:
-    """The member of the union that is answered. No error may be."""
+    """Return the type of the result. Assert that the answer has no errors."""
     text = MUTATION.format(kind=mutation[0].upper() + mutation[1:], name=mutation)
     answer = await gateway.ask(text, {"input": given}, token=gateway.token("poster", []))
     assert answer.codes == []
@@ -80,7 +80,7 @@ async def told(gateway: GatewayClient, mutation: str, given: Given) -> str:
 
 @ON_EACH
 @pytest.mark.parametrize("key", [{}, {"idempotencyKey": "once"}], ids=["no key", "a key"])
-async def test_a_deletion_says_so_though_the_comment_goes_with_its_last_reply_meanwhile(
+async def test_a_deletion_succeeds_even_if_a_deletion_of_the_last_reply_removes_the_comment(
     thread: Thread, storage: str, key: Given
 ) -> None:
     for skip in stops():
@@ -107,7 +107,7 @@ async def test_a_deletion_says_so_though_the_comment_goes_with_its_last_reply_me
 
 @ON_EACH
 @pytest.mark.parametrize("text", ["Top.", "Reply."])
-async def test_of_two_deletions_of_a_comment_one_finds_it(thread: Thread, storage: str, text: str) -> None:
+async def test_exactly_one_of_two_deletions_of_a_comment_finds_it(thread: Thread, storage: str, text: str) -> None:
     for skip in stops():
         await thread.build(storage)
         others: list[str] = []
@@ -135,7 +135,7 @@ CALLS: dict[str, Callable[[Thread], tuple[str, Given]]] = {
 
 
 async def remove(thread: Thread) -> None:
-    """Deletes what is discussed, for good, and runs the job that takes the comments away."""
+    """Delete the subject for good, and run the job that removes its comments."""
     subject = await thread.subject()
     db, kind, key = thread.gateway.db, subject["subject"]["kind"], subject["subject"]["key"]
     await db["products"].delete_one({"sku": key})
@@ -146,7 +146,9 @@ async def remove(thread: Thread) -> None:
 async def meanwhile_or_not(
     thread: Thread, call: Callable[[], Awaitable[str]], action: Callable[[Thread], Awaitable[None]], skip: int
 ) -> tuple[str, bool]:
-    """What is answered where the action happens before the command with this number, and whether it has come to it."""
+    """Run the action before the command with this number. Return the answer to the call, and whether the action has
+    run.
+    """
     done: list[bool] = []
 
     async def meanwhile() -> None:
@@ -160,7 +162,7 @@ async def meanwhile_or_not(
 @ON_EACH
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("key", [{}, {"idempotencyKey": "once"}], ids=["no key", "a key"])
-async def test_a_discussion_that_is_removed_meanwhile_is_not_found(
+async def test_a_discussion_that_is_removed_during_a_call_is_not_found(
     thread: Thread, storage: str, name: str, key: Given
 ) -> None:
     for skip in stops():
@@ -184,10 +186,10 @@ async def test_a_discussion_that_is_removed_meanwhile_is_not_found(
 
 @ON_EACH
 @pytest.mark.parametrize("name", CALLS)
-async def test_the_answer_is_right_though_the_discussion_is_out_of_sight_for_a_moment(
+async def test_the_answer_is_right_if_the_discussion_is_hidden_for_a_moment(
     thread: Thread, storage: str, name: str
 ) -> None:
-    """Where the deletion of what is discussed begins and is undone."""
+    """The deletion of the subject begins and is undone."""
     await thread.build(storage)
     for skip in stops():
         await thread.build(storage)

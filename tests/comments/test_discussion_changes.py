@@ -1,4 +1,4 @@
-"""A change stream has one change for each comment that is posted, which names it; nothing else looks like one."""
+"""The change stream of posted comments: exactly one change for each comment."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_each_posted_comment_is_one_change(
         first = await post(gateway, discussion, "Top.", idempotencyKey="one")
         posted = [first, *[await post(gateway, discussion, f"{n}.", first["slug"]) for n in range(6)]]
         posted += await asyncio.gather(*(post(gateway, discussion, f"Other {n}.") for n in range(6)))
-        # Nothing of this posts a comment.
+        # None of these calls posts a comment.
         await post(gateway, discussion, "Top.", idempotencyKey="one")
         for one in posted[3:5]:
             await gateway.result("editComment", {"id": one["id"], "text": "Edited."}, token=editor(gateway))

@@ -1,4 +1,4 @@
-"""What `portico doctor` finds wrong in discussions, and mends."""
+"""The problems in discussions that `portico doctor` reports and repairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from tests.support.discussions import ON_EACH, count, everything, open_on_product, post
 from tests.support.harness import GatewayClient, assert_invariants
 
-# What holds the comments of a storage, and the way from there to one of them.
+# The collection with the comments of a storage, and the path from a document to one comment.
 PLACES = {DOCUMENTS: ("comments", ""), PAGES: ("comment_pages", "comments.$[it].")}
 
 
@@ -27,7 +27,7 @@ async def mend(gateway: GatewayClient) -> None:
 
 
 async def spoil(gateway: GatewayClient, storage: str, slug: str, changes: dict[str, Any]) -> None:
-    """Changes the comment with this slug past everything that keeps the counts right."""
+    """Change the comment with this slug directly, without its counts."""
     collection, way = PLACES[storage]
     update = {
         operator: {f"{way}{path}": value for path, value in values.items()} for operator, values in changes.items()
@@ -40,7 +40,7 @@ async def spoil(gateway: GatewayClient, storage: str, slug: str, changes: dict[s
 
 
 @ON_EACH
-async def test_wrong_counts_are_found_and_mended(gateway: GatewayClient, storage: str) -> None:
+async def test_wrong_counts_are_reported_and_repaired(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     parent = await post(gateway, discussion)
     reply = await post(gateway, discussion, parent=parent["slug"])
@@ -65,7 +65,7 @@ async def test_wrong_counts_are_found_and_mended(gateway: GatewayClient, storage
 
 
 @pytest.mark.parametrize("storage", PLACES)
-async def test_what_a_crash_of_a_sleeper_may_leave_is_found_and_mended(gateway: GatewayClient, storage: str) -> None:
+async def test_remains_of_a_crashed_call_are_reported_and_repaired(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     waiting, empty = [await post(gateway, discussion) for _ in range(2)]
     await spoil(gateway, storage, waiting["slug"], {"$push": {"coming": {"attempt": "a", "by": 1}}})
@@ -86,7 +86,7 @@ async def test_what_a_crash_of_a_sleeper_may_leave_is_found_and_mended(gateway: 
 
 
 @pytest.mark.parametrize("storage", PLACES)
-async def test_a_discussion_in_which_something_is_under_way_is_left_alone(gateway: GatewayClient, storage: str) -> None:
+async def test_a_discussion_with_a_write_in_flight_is_left_alone(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     await post(gateway, discussion)
     entry = {"id": 1, "attempt": "a", "by": 1, "parent": None, "at": SystemClock().now()}
@@ -96,7 +96,7 @@ async def test_a_discussion_in_which_something_is_under_way_is_left_alone(gatewa
 
 
 @ON_EACH
-async def test_a_reply_without_its_parent_is_found(gateway: GatewayClient, storage: str) -> None:
+async def test_a_reply_without_its_parent_is_reported(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     parent = await post(gateway, discussion)
     reply = await post(gateway, discussion, parent=parent["slug"])
@@ -112,7 +112,7 @@ async def test_a_reply_without_its_parent_is_found(gateway: GatewayClient, stora
     assert f"comment {reply['slug']} replies to a comment that does not exist" in await wrong(gateway)
 
 
-async def test_pages_that_do_not_fit_together_are_found(gateway: GatewayClient) -> None:
+async def test_inconsistent_pages_are_reported(gateway: GatewayClient) -> None:
     discussion = await open_on_product(gateway, PAGES)
     comment = await post(gateway, discussion)
     pages, keys = gateway.db["comment_pages"], gateway.db["comment_keys"]

@@ -1,4 +1,4 @@
-"""What writes to discussions and their jobs send: each command is found by an index, and goes to one shard."""
+"""The commands that writes to discussions and their jobs send: each uses an index and goes to one shard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.explaining import explain
 from tests.support.harness import GatewayClient, SettableClock, run_jobs
 from tests.support.interruptions import crashing
 
-# The looks at the product that is discussed, and at the discussion.
+# The reads of the discussion, and of the product that it is about.
 _LOOK = ["find discussions", "find products"]
 _COMMENT = {
     DOCUMENTS: ["find comments"],
@@ -81,7 +81,7 @@ BUDGETS: dict[str, dict[str, list[str]]] = {
 
 
 async def assert_found(gateway: GatewayClient) -> None:
-    """What was sent since the last clearing is found by indexes, in their order, on the shards that it names."""
+    """Assert that the commands since the last reset use indexes for filters and orders, and name their shard."""
     sent = list(gateway.commands.sent)
     plans = [plan for command in sent for plan in await explain(gateway.db, command)]
     assert [plan.name for plan in plans if plan.scans_collection or plan.sorts_in_memory] == []
@@ -94,7 +94,7 @@ async def test_every_write_sends_the_commands_of_its_budget(gateway: GatewayClie
     parent = await post(gateway, discussion)
     reply = await post(gateway, discussion, parent=parent["slug"])
     poster = gateway.token("poster", [])
-    # Short answers, so that what is sent is the write's alone.
+    # The selection is minimal, so that all commands belong to the write.
     comment = "{ ... on CommentPayload { comment { slug } } __typename }"
 
     async def asked(mutation: str, given: Any) -> list[str]:
@@ -118,7 +118,7 @@ async def test_every_write_sends_the_commands_of_its_budget(gateway: GatewayClie
 
 
 @ON_EACH
-async def test_what_the_job_finishes_is_found_by_indexes(
+async def test_the_job_finishes_writes_by_indexed_commands(
     gateway: GatewayClient, clock: SettableClock, storage: str
 ) -> None:
     discussion = await open_on_product(gateway, storage)
@@ -134,7 +134,7 @@ async def test_what_the_job_finishes_is_found_by_indexes(
 
     jobs = [command for command in gateway.commands.sent if _is_ours(command)]
     gateway.commands.sent[:] = [one for one in jobs if not _is_the_look(one)]
-    # An embedded discussion has nothing to be finished.
+    # Writes to an embedded discussion leave nothing to finish.
     assert bool(gateway.commands.sent) is (storage != EMBEDDED)
     await assert_found(gateway)
     assert await gateway.db["discussions"].find_one({"under_way": {"$ne": []}}) is None
@@ -145,5 +145,5 @@ def _is_ours(command: Any) -> bool:
 
 
 def _is_the_look(command: Any) -> bool:
-    """The looks for what is left, on all shards."""
+    """Return whether the command is a search for unfinished work, which goes to all shards."""
     return {"under_way.at", "closing_at", "split.since", "schema_version"} & set(command.get("filter", {})) != set()

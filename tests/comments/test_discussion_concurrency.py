@@ -1,4 +1,4 @@
-"""Discussions that many write to at once: nothing is lost, nothing is there twice, and every count is right."""
+"""Concurrent writes to one discussion: no comment is lost or duplicated, and every count is right."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.harness import GatewayClient, assert_invariants
 
 
 @ON_EACH
-async def test_200_posters_at_once(gateway: GatewayClient, storage: str) -> None:
+async def test_200_concurrent_posts_are_all_listed(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     roots = [await post(gateway, discussion, f"Root {number}.") for number in range(2)]
     slugs = itertools.cycle([None, roots[0]["slug"], roots[1]["slug"]])
@@ -38,10 +38,10 @@ async def test_200_posters_at_once(gateway: GatewayClient, storage: str) -> None
 
 
 @ON_EACH
-async def test_posts_edits_and_deletions_at_once(
+async def test_concurrent_posts_edits_and_deletions_are_all_carried_out(
     gateway: GatewayClient, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With pages of four, most of which are split while something else is written to them."""
+    """A page holds four comments, so most pages are split while other calls write to them."""
     monkeypatch.setattr(comment_buckets, "FULL", 4)
     monkeypatch.setattr(comment_pages, "FULL", 4)
     rng = random.Random(5)
@@ -71,7 +71,7 @@ async def test_posts_edits_and_deletions_at_once(
 
 
 @ON_EACH
-async def test_comments_and_their_replies_that_are_deleted_at_once_go_and_each_call_says_so(
+async def test_concurrent_deletions_of_comments_and_their_replies_all_succeed(
     gateway: GatewayClient, storage: str
 ) -> None:
     discussion = await open_on_product(gateway, storage)

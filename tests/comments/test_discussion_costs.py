@@ -1,4 +1,6 @@
-"""What reads of a discussion of 10,000 comments cost: the last page what the first does, each level a command."""
+"""The cost of reads of a discussion with 10,000 comments: the last page costs as much as the first, and each level of a
+query takes a fixed number of commands.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from tests.support.explaining import explain
 from tests.support.harness import GatewayClient
 
 MANY = 10_000
-# One thread among them goes down at once, and holds every third comment.
+# One thread has comments on many levels, and contains a third of all comments.
 DEEP = MANY // 3
 PAGE = """
 query ($id: ID!, $order: CommentOrder!, $maxDepth: Int, $after: String) {
@@ -41,8 +43,8 @@ query ($id: ID!, $order: CommentOrder!, $maxDepth: Int, $after: String) {
   }
 }
 """
-# Documents that are examined at most for a page of 20: each comment and the one behind the page; the one document; or
-# the pages that hold them, and for other orders than that of threads the key of each and its page.
+# The most documents that a page of 20 may examine: each comment and the next one; the one document; or the pages that
+# hold the comments. In PAGES, other orders than that of threads also take the key of each comment.
 AT_MOST = {
     (DOCUMENTS, True): 22,
     (DOCUMENTS, False): 22,
@@ -57,7 +59,7 @@ AT_MOST = {
 async def large(
     mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> AsyncIterator[tuple[GatewayClient, dict[str, tuple[Document, list[Document]]]]]:
-    """A discussion in each storage, with the same comments."""
+    """Yield a gateway and a discussion in each storage, with the same comments."""
     async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("large"), pytestconfig) as gateway:
         await add_products(gateway.db, [product(sku=storage) for storage in STORAGES])
         found = {}
@@ -96,14 +98,14 @@ def listed(comments: list[Document], listing: CommentListing) -> list[Document]:
 
 
 async def examined(gateway: GatewayClient) -> int:
-    """Documents that the commands since the last clearing examined; none of them scans a collection."""
+    """Return how many documents the commands since the last reset examined. Assert that none scans a collection."""
     plans = [plan for command in list(gateway.commands.sent) for plan in await explain(gateway.db, command)]
     assert [plan.name for plan in plans if plan.scans_collection] == []
     return sum(plan.documents_examined for plan in plans)
 
 
 @ON_EACH
-async def test_what_was_made_is_what_posting_would_have_made(large: Large, storage: str) -> None:
+async def test_the_generated_discussion_passes_the_checks(large: Large, storage: str) -> None:
     gateway, made = large
 
     wrong = [one async for one in find_wrong_discussions(gateway.db)]
@@ -115,7 +117,7 @@ async def test_what_was_made_is_what_posting_would_have_made(large: Large, stora
 @ON_EACH
 @pytest.mark.parametrize("order", [THREADED, CHRONOLOGICAL])
 @pytest.mark.parametrize("depth", [None, 0, 2])
-async def test_the_last_page_costs_what_the_first_does(
+async def test_the_last_page_costs_as_much_as_the_first(
     large: Large, storage: str, order: str, depth: int | None
 ) -> None:
     gateway, made = large
@@ -133,7 +135,7 @@ async def test_the_last_page_costs_what_the_first_does(
         page = found["node"]["comments"]
         assert [row["slug"] for row in page["nodes"]] == [row["slug"] for row in rows[start : start + 20]]
         assert page["pageInfo"]["hasNextPage"] is (start + 20 < len(rows))
-        # The discussion and its product are looked up, too.
+        # Two more documents are the discussion and its product.
         assert await examined(gateway) <= bound + 2, (start, gateway.commands.names())
         gateway.commands.clear()
         found = await gateway.data(PAGE.replace("PREVIOUS", "hasPreviousPage"), {**given, "after": after})
@@ -142,7 +144,7 @@ async def test_the_last_page_costs_what_the_first_does(
 
 
 @ON_EACH
-async def test_links_replies_and_threads_cost_what_they_show(large: Large, storage: str) -> None:
+async def test_links_replies_and_threads_examine_only_what_they_show(large: Large, storage: str) -> None:
     gateway, made = large
     discussion, comments = made[storage]
     root = max(comments, key=lambda one: int(one["replies"]))
@@ -179,7 +181,7 @@ def _is_below(comment: Document, root: Document) -> bool:
 
 
 _COMMENTS = "comments { nodes { text author { name } parent { author { name } } } }"
-# The commands of each operation on a product's discussion, beside those that find the product and the discussion.
+# The commands of each operation on a product's discussion, without the reads of the product and the discussion.
 BUDGETS: dict[str, tuple[str, dict[str, list[str]]]] = {
     "a count": (
         "commentCount",
@@ -239,7 +241,7 @@ BUDGETS: dict[str, tuple[str, dict[str, list[str]]]] = {
 
 @ON_EACH
 @pytest.mark.parametrize("name", BUDGETS)
-async def test_every_level_takes_one_command_or_two(large: Large, storage: str, name: str) -> None:
+async def test_every_level_takes_a_fixed_number_of_commands(large: Large, storage: str, name: str) -> None:
     gateway, _ = large
     selection, sent = BUDGETS[name]
     query = f"query ($sku: String!) {{ product(sku: $sku) {{ discussion {{ {selection} }} }} }}"

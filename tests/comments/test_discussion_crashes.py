@@ -1,4 +1,4 @@
-"""Writes to discussions that stop or sleep half way: each has its effect once, and every count is right."""
+"""Writes to discussions that crash or pause anywhere: each has exactly one effect, and every count is right."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.support.scenes import Snapshot
 COLLECTIONS = ("discussions", "comments", "comment_discussions", "comment_pages", "comment_keys", "operations")
 AUTHOR = {"id": "poster", "name": "Poster"}
 OPERATION = "k-record.one"
-# What is listed: each comment's text, whether it is deleted, and how many replies it has.
+# The listed comments: the text, whether the comment is deleted, and the number of replies.
 Rows = list[tuple[str, bool, int]]
 
 POSTED: Rows = [("Top.", False, 1), ("Middle.", False, 1), ("Last.", False, 0), ("Other.", False, 0)]
@@ -41,13 +41,13 @@ POSTED: Rows = [("Top.", False, 1), ("Middle.", False, 1), ("Last.", False, 0), 
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four comments fill a page, so that the next one splits it."""
+    """Make pages so small that the fifth comment splits one."""
     monkeypatch.setattr(comment_buckets, "FULL", 4)
     monkeypatch.setattr(comment_pages, "FULL", 4)
 
 
 class Scene:
-    """A discussion with a thread of three and a comment by itself, which can be brought back to what it was."""
+    """A discussion with a thread of three comments and another comment. Its snapshot can be restored."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
@@ -113,7 +113,7 @@ class Scene:
         return page.documents
 
     async def assert_settled(self) -> None:
-        """Nothing is under way, and every order lists as many as are counted."""
+        """Assert that nothing is in flight, and that the length of each list equals the count."""
         assert [wrong["problem"] async for wrong in find_wrong_discussions(self.db)] == []
         assert await self.db["discussions"].find_one({"under_way": {"$ne": []}}) is None
         assert await self.db["comment_pages"].find_one({"split": {"$exists": True}}) is None
@@ -137,7 +137,7 @@ async def _delete_both(scene: Scene) -> None:
 
 
 Call = Callable[[Scene, Database], Awaitable[Document]]
-# What is done before, the call, and what is listed after it.
+# The preparation, the call, and the comments that are listed after it.
 CALLS: dict[str, tuple[Callable[[Scene], Awaitable[None]], Call, Rows]] = {
     "a post that splits a page": (
         _nothing,
@@ -178,7 +178,7 @@ CALLS: dict[str, tuple[Callable[[Scene], Awaitable[None]], Call, Rows]] = {
 
 
 async def _stopped(scene: Scene, call: Call, stop: int) -> bool:
-    """Whether the call got no further than to the command with this number."""
+    """Return whether the call crashed at the command with this number."""
     faulty, database = FaultyDatabase.around(scene.db, stop)
     try:
         await call(scene, database)
@@ -189,7 +189,7 @@ async def _stopped(scene: Scene, call: Call, stop: int) -> bool:
 
 @ON_EACH
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_write_that_stops_anywhere_is_finished_or_undone_and_can_be_repeated(
+async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_can_be_retried(
     scene: Scene, storage: str, name: str
 ) -> None:
     before, call, after = CALLS[name]
@@ -198,7 +198,7 @@ async def test_a_write_that_stops_anywhere_is_finished_or_undone_and_can_be_repe
     await scene.keep()
     untouched = await scene.rows()
     for stop in stops():
-        # In a long run each is done both ways.
+        # The soak run covers both orders for each place.
         for is_repeated_first in (False, True) if IS_SOAK else (stop % 2 == 0,):
             await scene.snapshot.put_back()
             if not await _stopped(scene, call, stop):
@@ -216,7 +216,7 @@ async def test_a_write_that_stops_anywhere_is_finished_or_undone_and_can_be_repe
 
 @ON_EACH
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_write_that_sleeps_while_a_repeated_call_and_the_jobs_are_done_changes_nothing_more(
+async def test_a_paused_write_that_was_retried_and_finished_meanwhile_changes_nothing_more(
     scene: Scene, storage: str, name: str
 ) -> None:
     before, call, after = CALLS[name]
@@ -228,7 +228,7 @@ async def test_a_write_that_sleeps_while_a_repeated_call_and_the_jobs_are_done_c
     async def meanwhile(is_late: bool) -> None:
         nonlocal slept
         slept = True
-        # The jobs take what sleeps for dead, before or after somebody tries again.
+        # The jobs take the paused call for a crashed one, either before or after the retry.
         if is_late:
             await scene.jobs()
         await call(scene, scene.db)
@@ -241,7 +241,7 @@ async def test_a_write_that_sleeps_while_a_repeated_call_and_the_jobs_are_done_c
             try:
                 await call(scene, interrupted(scene.db, None, None, partial(meanwhile, is_late), skip=skip))
             except NotFound:
-                # Somebody else has deleted it, as far as it can tell.
+                # To this call, another one has deleted the comment.
                 assert name.startswith("deleting")
             if not slept:
                 assert skip > 0
@@ -252,7 +252,7 @@ async def test_a_write_that_sleeps_while_a_repeated_call_and_the_jobs_are_done_c
 
 
 @ON_EACH
-async def test_a_reply_and_the_deletion_of_its_parent_at_any_moment_leave_no_reply_without_a_parent(
+async def test_no_reply_stays_without_its_parent_if_the_parent_is_deleted_at_any_moment(
     scene: Scene, storage: str
 ) -> None:
     await scene.build(storage)
@@ -290,10 +290,8 @@ async def test_a_reply_and_the_deletion_of_its_parent_at_any_moment_leave_no_rep
 
 
 @ON_EACH
-async def test_a_retry_finds_the_reply_that_an_earlier_one_has_posted_though_its_parent_is_deleted(
-    scene: Scene, storage: str
-) -> None:
-    """Also where the jobs have made sure that the first call cannot post it any more."""
+async def test_a_retry_finds_the_posted_reply_even_if_its_parent_has_been_deleted(scene: Scene, storage: str) -> None:
+    """This also holds if the jobs have prevented the first call from posting the reply."""
     await scene.build(storage)
     await scene.keep()
     parent = scene.comments["Other."]["slug"]
@@ -313,7 +311,9 @@ async def test_a_retry_finds_the_reply_that_an_earlier_one_has_posted_though_its
 
 
 @ON_EACH
-async def test_two_replies_that_go_at_once_take_their_deleted_parent_with_them(scene: Scene, storage: str) -> None:
+async def test_concurrent_deletions_of_the_last_two_replies_remove_their_deleted_parent(
+    scene: Scene, storage: str
+) -> None:
     await scene.build(storage)
     scene.comments["Second."] = await scene.post(scene.db, "Second.", scene.comments["Middle."]["slug"])
     await _delete_both(scene)
@@ -328,9 +328,7 @@ async def test_two_replies_that_go_at_once_take_their_deleted_parent_with_them(s
 
 
 @ON_EACH
-async def test_a_slug_that_is_taken_is_not_given_again(
-    scene: Scene, storage: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_taken_slug_is_not_given_again(scene: Scene, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     await scene.build(storage)
     taken = scene.comments["Other."]["slug"]
     slug_part = "portico.resolvers.comments.comments.slug_part"
@@ -344,7 +342,7 @@ async def test_a_slug_that_is_taken_is_not_given_again(
     await scene.assert_settled()
 
 
-async def test_a_change_that_meets_a_split_is_made_however_the_split_goes_on(scene: Scene) -> None:
+async def test_a_change_during_a_split_is_made_if_this_or_another_process_finishes_the_split(scene: Scene) -> None:
     await scene.build(PAGES)
     storage, other = PageStorage(), scene.comments["Other."]
     (page,) = await scene.db["comment_pages"].find({}).to_list()
@@ -353,7 +351,7 @@ async def test_a_change_that_meets_a_split_is_made_however_the_split_goes_on(sce
     for method in ("find_one_and_update", "find_one", None):
         await scene.snapshot.put_back()
         await scene.db["comment_pages"].update_one({"_id": page["_id"]}, mark)
-        # Somebody else finishes it before this is looked at, or nobody does.
+        # Another process finishes the split before this command, or none does.
         finish = partial(finish_split, scene.db, page)
         own = scene.db if method is None else interrupted(scene.db, "comment_pages", method, finish)
 

@@ -1,4 +1,4 @@
-"""Discussions against a model of them: posts, edits, deletions and pages in any order, the same on each storage."""
+"""Discussions compared with a model: posts, edits, deletions and reads in any order, the same on each storage."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from tests.support.harness import IS_SOAK
 from tests.support.machines import examples
 
 _numbers = itertools.count(1)
-EPOCH = datetime(2012, 2, 8)  # noqa: DTZ001 - UTC, as all times here
+EPOCH = datetime(2012, 2, 8)  # noqa: DTZ001 - all times here are in UTC
 
 
 @dataclass
 class Row:
-    """A comment of the model, by the slug that it was given."""
+    """A comment of the model, with the slug that the gateway gave it."""
 
     slug: str
     text: str
@@ -56,7 +56,7 @@ class Row:
 
 @dataclass
 class Model:
-    """What a discussion must be like: a tree in memory."""
+    """The expected discussion: a tree in memory."""
 
     roots: list[Row] = field(default_factory=list)
 
@@ -79,8 +79,8 @@ class Model:
             yield from self.below(child)
 
 
-# What is done next: an action, numbers that choose among what there is by then, and by how much the clock goes on, or
-# back.
+# The next step: an action, two numbers that choose among the comments that exist by then, and the milliseconds by which
+# the clock moves forward or back.
 Step = tuple[str, int, int, int]
 STEPS = st.lists(
     st.tuples(
@@ -97,7 +97,7 @@ STEPS = st.lists(
 
 
 class Machine:
-    """One discussion, its model, and a reader who is half way through it."""
+    """One discussion and its model."""
 
     def __init__(self, db: Database, discussion: Document) -> None:
         self.db = db
@@ -157,7 +157,7 @@ class Machine:
         self.model.delete(row)
 
     async def check(self, size: int) -> None:
-        """Every list is as the model has it, in pages of this size."""
+        """Assert that every list matches the model, in pages of this size."""
         storage, key = self.discussion["storage"], self.discussion["_id"]
         rows = list(self.model.below(None))
         assert (await count_comments(self.db, {key: storage}))[key] == len(rows)
@@ -173,7 +173,7 @@ class Machine:
         await self.check_batch(rows[:4])
 
     async def check_batch(self, rows: list[Row]) -> None:
-        """Pages of several parents at once are those of each by itself."""
+        """Assert that a batch of lists of replies returns the same as single lists."""
         if rows:
             listings = [replies_of(row.document["ref"]) for row in rows]
             pages = await find_comment_pages(self.db, listings, first=2, after=None, projection={"slug": 1})
@@ -211,7 +211,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("storage", STORAGES)
 @examples(15, 400)
 @given(steps=STEPS)
-async def test_any_steps_lead_to_what_the_model_says(db: Database, storage: str, steps: list[Step]) -> None:
+async def test_discussions_match_the_model_after_any_steps(db: Database, storage: str, steps: list[Step]) -> None:
     key = f"p{next(_numbers)}"
     discussion = await open_discussion(db, kind="Product", key=key, storage=storage, subject="poster", now=EPOCH)
 

@@ -1,4 +1,6 @@
-"""Pages of comments while some of them are about to come: paging ends, and shows what is there once."""
+"""Pages of comments in the storage PAGES while comments are about to be posted: paging ends, and shows only posted
+comments.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from tests.support.harness import GatewayClient
 
 
 async def add_pending(gateway: GatewayClient, rng: random.Random, number: int) -> None:
-    """Keys of comments that have not come: each right before or right after that of one that is there."""
+    """Add keys of comments that are not posted yet, each right before or after the key of a posted comment."""
     rows = await gateway.db[KEYS.name].find({}).to_list()
     parents = {row["_id"]: row for row in rows}
     for row in rng.choices(rows, k=number):
@@ -30,7 +32,7 @@ async def add_pending(gateway: GatewayClient, rng: random.Random, number: int) -
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_paging_passes_over_comments_that_have_not_come(gateway: GatewayClient, seed: int) -> None:
+async def test_paging_skips_comments_that_are_not_posted_yet(gateway: GatewayClient, seed: int) -> None:
     rng = random.Random(seed)
     discussion = await open_on_product(gateway, PAGES)
     top = await post(gateway, discussion, "Top.")
@@ -47,7 +49,7 @@ async def test_paging_passes_over_comments_that_have_not_come(gateway: GatewayCl
 
 
 class _Unordered:
-    """The database, where what `$unionWith` adds comes in another order: MongoDB promises none."""
+    """A database that returns the results of `$unionWith` in another order: MongoDB does not guarantee any."""
 
     def __init__(self, database: Any) -> None:
         self._database = database
@@ -71,7 +73,7 @@ class _UnorderedCollection:
         return await self._collection.aggregate([*stages, {"$sort": {"low": -1}}] if is_union else stages, **options)
 
 
-async def test_a_page_of_threads_is_in_order_whatever_order_its_parts_are_read_in(
+async def test_a_page_of_threads_is_sorted_whatever_the_order_of_its_parts(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(buckets, "FULL", 8)
@@ -86,7 +88,7 @@ async def test_a_page_of_threads_is_in_order_whatever_order_its_parts_are_read_i
     assert again == [rows] * 3
 
 
-async def test_where_none_has_come_there_is_no_next_page(gateway: GatewayClient) -> None:
+async def test_a_list_whose_comments_are_all_pending_is_empty(gateway: GatewayClient) -> None:
     discussion = await open_on_product(gateway, PAGES)
     await post(gateway, discussion)
     await add_pending(gateway, random.Random(0), 5)
@@ -95,7 +97,7 @@ async def test_where_none_has_come_there_is_no_next_page(gateway: GatewayClient)
     assert await everything(gateway, discussion, 1, order="CHRONOLOGICAL") == []
 
 
-async def test_a_page_that_another_follows_has_a_row_to_go_on_from(db: Database) -> None:
+async def test_a_page_with_a_next_page_must_have_a_row_to_continue_from(db: Database) -> None:
     listing = listing_of(PAGES, ObjectId(), order=CHRONOLOGICAL, max_depth=None)
 
     with pytest.raises(ValueError, match="go on from"):

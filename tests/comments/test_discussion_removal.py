@@ -1,4 +1,6 @@
-"""What is deleted takes its discussion with it: whatever crashes, whoever posts meanwhile, and if it comes again."""
+"""Deleting a subject removes its discussion: after crashes, with concurrent posts, and if a subject with the same key
+is created again.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ async def _section(gateway: GatewayClient) -> tuple[str, Given]:
     return "deleteContent", {"id": made["id"], "nonce": made["nonce"]}
 
 
-# What can be discussed: made, and how it is deleted.
+# The kinds of subjects: each entry creates one, and returns the mutation that deletes it with its input.
 SUBJECTS: dict[str, Callable[[GatewayClient], Awaitable[tuple[str, Given]]]] = {
     "a product": _product,
     "a page": _page,
@@ -71,13 +73,13 @@ async def open_on(gateway: GatewayClient, given: Given, storage: str = DOCUMENTS
 
 
 def short(mutation: str) -> str:
-    """The mutation with an answer that reads nothing more."""
+    """Return the mutation with the smallest selection."""
     kind = mutation[0].upper() + mutation[1:]
     return f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
 
 
 async def settle(gateway: GatewayClient, clock: SettableClock) -> None:
-    """What a crash has left is finished or undone, and then what was removed is taken away."""
+    """Run the jobs that finish or undo crashed writes, and then those that remove the comments."""
     for _ in range(2):
         clock.advance(seconds=31)
         for finish in _JOBS:
@@ -85,13 +87,13 @@ async def settle(gateway: GatewayClient, clock: SettableClock) -> None:
 
 
 async def assert_whole(gateway: GatewayClient) -> None:
-    """As far as discussions go."""
+    """Assert that the discussions pass the checks."""
     assert [one async for one in find_wrong_discussions(gateway.db)] == []
     assert [one async for one in find_stray_discussions(gateway.db)] == []
 
 
 async def held(gateway: GatewayClient) -> int:
-    """How many documents are left of all comments."""
+    """Return how many documents of comments are left."""
     return sum([await gateway.db[name].count_documents({}) for name in HELD])
 
 
@@ -101,7 +103,7 @@ async def seen(gateway: GatewayClient, discussion: str) -> Any:
 
 @ON_EACH
 @ON_SUBJECTS
-async def test_a_discussion_goes_with_its_subject(
+async def test_a_discussion_is_removed_with_its_subject(
     gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch, subject: str, storage: str
 ) -> None:
     monkeypatch.setattr(discussion_removal, "_BATCHES", dict.fromkeys(discussion_removal._BATCHES, 2))
@@ -124,7 +126,7 @@ async def test_a_discussion_goes_with_its_subject(
 
 
 @ON_SUBJECTS
-async def test_a_deletion_stopped_anywhere_takes_the_discussion_with_it_or_leaves_it(
+async def test_a_deletion_that_crashes_anywhere_removes_or_keeps_the_discussion_with_its_subject(
     gateway: GatewayClient, clock: SettableClock, subject: str
 ) -> None:
     outcomes = set()
@@ -144,7 +146,7 @@ async def test_a_deletion_stopped_anywhere_takes_the_discussion_with_it_or_leave
         assert (await seen(gateway, discussion) is not None) is is_there, stop
         assert await held(gateway) == is_there, stop
         await assert_whole(gateway)
-        # Again, where it was undone.
+        # An undone deletion can be retried.
         assert is_there is ((await gateway.result(mutation, given))["__typename"] == "DeletedPayload"), stop
         await settle(gateway, clock)
         assert await held(gateway) == 0, stop
@@ -153,7 +155,7 @@ async def test_a_deletion_stopped_anywhere_takes_the_discussion_with_it_or_leave
 
 @ON_EACH
 @pytest.mark.parametrize("subject", ["a product", "a page"])
-async def test_a_post_that_sleeps_while_its_discussion_goes_leaves_nothing(
+async def test_a_post_that_pauses_while_its_discussion_is_removed_leaves_nothing(
     gateway: GatewayClient, clock: SettableClock, subject: str, storage: str
 ) -> None:
     told = set()
@@ -180,7 +182,7 @@ async def test_a_post_that_sleeps_while_its_discussion_goes_leaves_nothing(
 
 
 @ON_EACH
-async def test_posts_and_the_deletion_at_once_leave_nothing(
+async def test_posts_during_the_deletion_of_the_subject_leave_nothing(
     gateway: GatewayClient, clock: SettableClock, storage: str
 ) -> None:
     mutation, given = await _product(gateway)
@@ -196,7 +198,7 @@ async def test_posts_and_the_deletion_at_once_leave_nothing(
 
 
 @ON_SUBJECTS
-async def test_a_discussion_that_is_opened_while_its_subject_goes_does_not_stay(
+async def test_a_discussion_that_is_opened_while_its_subject_is_deleted_is_removed(
     gateway: GatewayClient, clock: SettableClock, subject: str
 ) -> None:
     for skip in half_of_stops(odd=subject == "a page"):
@@ -224,10 +226,10 @@ async def test_a_discussion_that_is_opened_while_its_subject_goes_does_not_stay(
     await assert_whole(gateway)
 
 
-async def test_what_comes_again_with_a_sku_has_a_discussion_of_its_own(
+async def test_a_new_product_with_the_same_sku_has_a_new_discussion(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
-    """Also where the deletion stops right behind the removal of the product."""
+    """This also holds if the deletion crashes right after the removal of the product."""
     ids = set()
     for stop in (None, *range(4, 14)):
         made = await create_product(gateway, sku="again")
@@ -250,7 +252,7 @@ async def test_what_comes_again_with_a_sku_has_a_discussion_of_its_own(
 
 
 @ON_EACH
-async def test_a_discussion_without_its_subject_and_comments_without_their_discussion_are_found_and_removed(
+async def test_discussions_without_subject_and_comments_without_discussion_are_found_and_removed(
     gateway: GatewayClient, storage: str
 ) -> None:
     discussions = [await open_on_product(gateway, storage) for _ in range(3)]

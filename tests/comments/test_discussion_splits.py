@@ -1,4 +1,4 @@
-"""Pages of comments while one of them is being split: at each step every reader sees what was written before."""
+"""Pages of comments while one of them is being split: every reader sees all earlier writes at each step."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from tests.support.harness import GatewayClient, assert_invariants
 from tests.support.scenes import Snapshot
 
 COLLECTIONS = ("discussions", "comments", "comment_pages", "comment_keys")
-# How many commands of a split are sent: the page is marked; what is behind the key is copied, and not taken off yet.
+# How many commands of `finish_split` are sent. After one, the page is only marked. After two, the comments behind the
+# key are copied to a new page, and the old page still has them.
 MARKED, COPIED = 1, 2
-# The splits under way: of a page, and then of the new page behind it.
+# The unfinished splits: of a page, and then of the new page behind it.
 STEPS = {
     "marked": [MARKED],
     "copied": [COPIED],
@@ -51,7 +52,7 @@ LINKS = "query ($id: ID!) {{ node(id: $id) {{ ... on Discussion {{ {links} }} }}
 
 
 async def split_in_turn(gateway: GatewayClient, page: Document, steps: list[int]) -> str:
-    """Splits the page in the middle, and then the new page. Returns the key from which on there are new pages."""
+    """Split the page in the middle, and then the new page. Return the first key of the new pages."""
     keys = sorted(cell["key"] for cell in page["comments"])
     middle: str = keys[len(keys) // 2]
     for step in steps:
@@ -62,7 +63,7 @@ async def split_in_turn(gateway: GatewayClient, page: Document, steps: list[int]
 
 
 async def split_up_to(gateway: GatewayClient, page: Document, at: str, step: int) -> None:
-    """Splits the page at this key, up to a step."""
+    """Split the page at this key, up to a step."""
     mark = {"split": {"at": at, "since": SystemClock().now()}}
     await gateway.db["comment_pages"].update_one({"_id": page["_id"]}, {"$set": mark})
     _, database = FaultyDatabase.around(gateway.db, step)
@@ -76,12 +77,12 @@ async def finish_splits(gateway: GatewayClient) -> None:
 
 
 async def pages_of(gateway: GatewayClient) -> list[Document]:
-    """Those with room for two splits."""
+    """Return the pages that are large enough for two splits."""
     return await gateway.db["comment_pages"].find({"count": {"$gte": 4}}, sort=[("low", 1)]).to_list()
 
 
 async def seen(gateway: GatewayClient, discussion: str, ids: list[str]) -> dict[str, Any]:
-    """What every reader of the discussion shows, with these comments one by one."""
+    """Return what each kind of read shows of the discussion and of these comments."""
     found: dict[str, Any] = {"count": await count(gateway, discussion)}
     for name, given in ORDERS.items():
         found[name] = await everything(gateway, discussion, 100, **given)
@@ -97,7 +98,7 @@ async def seen(gateway: GatewayClient, discussion: str, ids: list[str]) -> dict[
 
 
 async def write_behind(gateway: GatewayClient, rows: list[Any], rng: random.Random, discussion: str) -> list[str]:
-    """Posts, edits and deletes among these comments. Returns the ids of what was posted."""
+    """Post, edit and delete comments among these rows. Return the ids of the new comments."""
     token = gateway.token("poster", [])
     for row in rng.sample(rows, 2):
         edited = await gateway.result("editComment", {"id": row["id"], "text": "Edited."}, token=token)
@@ -111,10 +112,10 @@ async def write_behind(gateway: GatewayClient, rows: list[Any], rng: random.Rand
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_every_reader_sees_what_is_written_while_a_page_is_being_split(
+async def test_every_reader_sees_the_writes_during_a_split(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """Where the split has been finished, the same is shown as before."""
+    """Finishing the split does not change what readers see."""
     monkeypatch.setattr(comment_buckets, "FULL", 8)
     monkeypatch.setattr(comment_pages, "FULL", 8)
     rng = random.Random(3)
@@ -147,8 +148,8 @@ def key_of(comment: Any) -> ObjectId:
     return found
 
 
-async def test_a_reply_to_what_has_been_copied_is_listed(gateway: GatewayClient) -> None:
-    """Where so much of a page is gone that a list reads another one behind it."""
+async def test_a_reply_to_a_copied_comment_is_listed(gateway: GatewayClient) -> None:
+    """So much of a page is deleted that a list also reads the page behind it."""
     discussion = await open_on_product(gateway, PAGES)
     posted = [await post(gateway, discussion, f"{number}") for number in range(2 * FULL + 50)]
     for one in posted[FULL + 5 : 2 * FULL]:

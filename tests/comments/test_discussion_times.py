@@ -1,4 +1,4 @@
-"""Comments of any time: in their order, whatever the year."""
+"""The order of comments from any year."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.support.harness import GatewayClient
 
 
 def last_of(year: int) -> datetime:
-    """The last millisecond of a year."""
+    """Return the last millisecond of a year."""
     return datetime(year, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC).replace(tzinfo=None)
 
 
 async def put_at(gateway: GatewayClient, discussion: str, posted: datetime) -> Any:
-    """A comment of another time."""
+    """Post a comment with another time."""
     _, key = decode_id(discussion)
     found = (await find_by_ids(gateway.db, [key]))[key]
     draft = Draft(
@@ -35,7 +35,7 @@ async def put_at(gateway: GatewayClient, discussion: str, posted: datetime) -> A
 
 
 @ON_EACH
-async def test_the_years_of_all_times_are_in_their_order(gateway: GatewayClient, storage: str) -> None:
+async def test_comments_of_any_year_are_in_order(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     years = (1, 99, 999, 1000, 2012, 9999)
     for year in (99, 9999, 1, 2012, 1000, 999):
@@ -48,7 +48,7 @@ async def test_the_years_of_all_times_are_in_their_order(gateway: GatewayClient,
 
 
 @ON_EACH
-async def test_a_reply_to_a_comment_of_the_last_moment_there_is_comes_behind_it(
+async def test_a_reply_to_a_comment_with_the_last_possible_time_follows_it(
     gateway: GatewayClient, storage: str
 ) -> None:
     discussion = await open_on_product(gateway, storage)

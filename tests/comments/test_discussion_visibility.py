@@ -1,4 +1,4 @@
-"""A discussion is as visible as what it is about."""
+"""The visibility of discussions: a viewer sees a discussion only if they see its subject."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def entry_of(gateway: GatewayClient, **fields: Any) -> Any:
 
 
 @ON_EACH
-async def test_a_discussion_of_a_draft_is_for_editors(gateway: GatewayClient, storage: str) -> None:
+async def test_only_editors_see_the_discussion_of_a_draft(gateway: GatewayClient, storage: str) -> None:
     entry = await entry_of(gateway)
     opened = await gateway.result("openDiscussion", {"subjectId": entry["id"], "storage": storage})
     discussion = opened["discussion"]["id"]
@@ -59,7 +59,7 @@ async def test_a_discussion_of_a_draft_is_for_editors(gateway: GatewayClient, st
 
 
 @ON_EACH
-async def test_a_discussion_leads_to_its_subject_and_back(gateway: GatewayClient, storage: str) -> None:
+async def test_a_discussion_has_its_subject_and_a_subject_its_discussion(gateway: GatewayClient, storage: str) -> None:
     entry = await entry_of(gateway, publishOn="2012-03-09T20:55:36Z")
     opened = await gateway.result("openDiscussion", {"subjectId": entry["id"], "storage": storage})
     discussion = opened["discussion"]["id"]
@@ -83,7 +83,7 @@ query ($id: ID!) {
 
 @pytest.mark.parametrize("executor", ["compiled", "reference"])
 @pytest.mark.parametrize("lost", ["discussions", "products"])
-async def test_what_is_removed_between_two_reads_of_a_query_is_not_found_and_no_fault(
+async def test_removal_between_two_reads_of_a_query_is_not_found_and_not_logged(
     gateway: GatewayClient, executor: str, lost: str
 ) -> None:
     gateway.state.executor.name = executor  # type: ignore[assignment]
@@ -94,7 +94,7 @@ async def test_what_is_removed_between_two_reads_of_a_query_is_not_found_and_no_
     async def remove() -> None:
         await gateway.db[lost].delete_many({})
 
-    # The first read of it is that of the rule.
+    # The first read belongs to the visibility rule.
     removing = interrupted(gateway.db, lost, "find", remove, skip=1)
     with database_of(gateway, removing), capture_logs() as log:
         answer = await gateway.ask(GONE, {"id": asked})

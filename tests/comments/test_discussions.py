@@ -1,4 +1,4 @@
-"""Discussions: the same on each storage."""
+"""Discussions: posting, listing, editing and deleting, with the same results on each storage."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.harness import GatewayClient, SettableClock, assert_invariant
 
 
 @ON_EACH
-async def test_a_comment_is_shown_as_it_was_posted(gateway: GatewayClient, storage: str) -> None:
+async def test_a_comment_is_shown_as_posted(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
 
     first = await post(gateway, discussion, "Is it *good*?", by="alice")
@@ -50,7 +50,7 @@ async def test_a_comment_is_shown_as_it_was_posted(gateway: GatewayClient, stora
 
 
 @ON_EACH
-async def test_each_order_is_whole_in_pages_of_any_size(gateway: GatewayClient, storage: str) -> None:
+async def test_each_order_lists_all_comments_in_pages_of_any_size(gateway: GatewayClient, storage: str) -> None:
     rng = random.Random(1)
     discussion = await open_on_product(gateway, storage)
     await fill(gateway, discussion, rng, 40)
@@ -70,7 +70,7 @@ async def test_each_order_is_whole_in_pages_of_any_size(gateway: GatewayClient, 
 
 
 @ON_EACH
-async def test_what_is_below_a_comment_is_listed_as_replies_and_as_a_thread(
+async def test_the_comments_below_a_comment_are_listed_as_replies_and_as_a_thread(
     gateway: GatewayClient, storage: str
 ) -> None:
     discussion = await open_on_product(gateway, storage)
@@ -86,9 +86,7 @@ async def test_what_is_below_a_comment_is_listed_as_replies_and_as_a_thread(
 
 
 @ON_EACH
-async def test_a_comment_leads_to_its_parent_and_its_discussion_by_id_and_by_slug(
-    gateway: GatewayClient, storage: str
-) -> None:
+async def test_a_comment_has_its_parent_and_discussion_by_id_and_by_slug(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     first = await post(gateway, discussion)
     reply = await post(gateway, discussion, "Indeed.", first["slug"])
@@ -107,7 +105,7 @@ async def test_a_comment_leads_to_its_parent_and_its_discussion_by_id_and_by_slu
     assert by_slug["node"] == {"comment": by_id["node"], "none": None}
 
 
-async def test_a_discussion_is_opened_once_with_the_storage_of_the_first(gateway: GatewayClient) -> None:
+async def test_a_discussion_is_opened_once_and_keeps_its_first_storage(gateway: GatewayClient) -> None:
     await add_products(gateway.db, [product(sku="once"), product(sku="never")])
     subject = encode_id("Product", "once")
     text = "query ($sku: String!) { product(sku: $sku) { discussion { id storage commentCount } } }"
@@ -125,7 +123,7 @@ async def test_a_discussion_is_opened_once_with_the_storage_of_the_first(gateway
     assert await gateway.db["discussions"].count_documents({}) == 1
 
 
-async def test_only_what_is_there_can_be_discussed(gateway: GatewayClient) -> None:
+async def test_only_existing_subjects_can_be_discussed(gateway: GatewayClient) -> None:
     nothing = [
         await gateway.result("openDiscussion", {"subjectId": given})
         for given in (encode_id("Product", "none"), encode_id("Cart", "0" * 32), "nonsense")
@@ -138,7 +136,9 @@ async def test_only_what_is_there_can_be_discussed(gateway: GatewayClient) -> No
 
 
 @ON_EACH
-async def test_a_discussion_of_what_is_gone_is_gone_with_its_comments(gateway: GatewayClient, storage: str) -> None:
+async def test_a_discussion_and_its_comments_are_not_found_without_the_subject(
+    gateway: GatewayClient, storage: str
+) -> None:
     discussion = await open_on_product(gateway, storage)
     comment = await post(gateway, discussion)
     subject = await gateway.db["discussions"].find_one({})
@@ -176,7 +176,7 @@ async def test_a_reply_needs_a_parent_that_is_not_deleted(gateway: GatewayClient
 
 
 @ON_EACH
-async def test_threads_have_an_end(gateway: GatewayClient, storage: str) -> None:
+async def test_the_depth_of_a_thread_is_limited(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     slug = None
     for depth in range(MAX_DEPTH + 1):
@@ -190,7 +190,7 @@ async def test_threads_have_an_end(gateway: GatewayClient, storage: str) -> None
 
 
 @ON_EACH
-async def test_an_edit_is_its_authors_or_an_editors(gateway: GatewayClient, storage: str) -> None:
+async def test_only_the_author_and_editors_edit_a_comment(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     comment = await post(gateway, discussion, by="alice")
 
@@ -212,7 +212,7 @@ async def test_an_edit_is_its_authors_or_an_editors(gateway: GatewayClient, stor
 
 
 @ON_EACH
-async def test_a_deletion_is_its_authors_or_an_editors(gateway: GatewayClient, storage: str) -> None:
+async def test_only_the_author_and_editors_delete_a_comment(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     mine, yours = [await post(gateway, discussion, by="alice") for _ in range(2)]
     query = "mutation ($id: ID!) { deleteComment(input: { id: $id }) { __typename } }"
@@ -258,7 +258,7 @@ async def test_a_deleted_comment_stays_while_it_has_replies(gateway: GatewayClie
     kept = await delete(gateway, middle)
     assert (kept["comment"]["text"], kept["comment"]["html"], kept["comment"]["replyCount"]) == ("", "", 2)
     assert await listed() == [("", True, 1), ("", True, 2), ("Last.", False, 0), ("Other.", False, 0)]
-    # The last that stands below takes all with it that only stayed for its sake.
+    # The deletion of the last reply also removes the deleted comments above it.
     await delete(gateway, last)
     assert await listed() == [("", True, 1), ("", True, 1), ("Other.", False, 0)]
     gone = await gateway.result("editComment", {"id": kept["comment"]["id"], "text": "Back."})
@@ -268,7 +268,7 @@ async def test_a_deleted_comment_stays_while_it_has_replies(gateway: GatewayClie
 
 
 @ON_EACH
-async def test_a_comment_that_is_gone_is_nowhere(gateway: GatewayClient, storage: str) -> None:
+async def test_a_removed_comment_is_not_found(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     kept, comment = await post(gateway, discussion), await post(gateway, discussion)
     await delete(gateway, comment)
@@ -288,7 +288,7 @@ async def test_a_comment_that_is_gone_is_nowhere(gateway: GatewayClient, storage
 
 
 @ON_EACH
-async def test_a_repeated_call_has_one_effect_and_one_answer(gateway: GatewayClient, storage: str) -> None:
+async def test_a_retried_call_has_one_effect_and_one_answer(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
 
     posted = await asyncio.gather(*(post(gateway, discussion, idempotencyKey="post") for _ in range(5)))
@@ -308,7 +308,7 @@ async def test_a_repeated_call_has_one_effect_and_one_answer(gateway: GatewayCli
 
 
 @ON_EACH
-async def test_clocks_that_differ_change_neither_order_nor_threads(
+async def test_clock_skew_changes_neither_orders_nor_threads(
     gateway: GatewayClient, clock: SettableClock, storage: str
 ) -> None:
     discussion = await open_on_product(gateway, storage)
@@ -328,7 +328,7 @@ async def test_clocks_that_differ_change_neither_order_nor_threads(
 
 @ON_EACH
 @pytest.mark.parametrize("given", [{"maxDepth": -1}, {"first": 0}, {"first": 101}, {"after": "x"}])
-async def test_a_list_that_cannot_be_is_refused(gateway: GatewayClient, storage: str, given: dict[str, Any]) -> None:
+async def test_invalid_list_arguments_are_refused(gateway: GatewayClient, storage: str, given: dict[str, Any]) -> None:
     discussion = await open_on_product(gateway, storage)
     query = """
     query ($id: ID!, $maxDepth: Int, $first: Int, $after: String) {
@@ -344,7 +344,7 @@ async def test_a_list_that_cannot_be_is_refused(gateway: GatewayClient, storage:
 
 
 @ON_EACH
-async def test_a_cursor_belongs_to_one_list(gateway: GatewayClient, storage: str) -> None:
+async def test_a_cursor_is_valid_for_one_list_only(gateway: GatewayClient, storage: str) -> None:
     discussion = await open_on_product(gateway, storage)
     for _ in range(3):
         await post(gateway, discussion)

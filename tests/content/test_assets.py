@@ -1,4 +1,4 @@
-"""`/assets`: the bytes of photos, whole and in parts, for whoever may see them, and nothing else by that way."""
+"""`/assets`: whole and partial downloads of photos, for callers who may see them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def monkeymodule() -> Any:
 async def gateway(
     mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config, monkeymodule: Any
 ) -> AsyncIterator[GatewayClient]:
-    """A gateway with photos that have a chunk for every thousand bytes."""
+    """Yield a gateway that stores photos in chunks of 1,000 bytes."""
     monkeymodule.setattr(assets, "CHUNK_BYTES", 1_000)
     async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("assets"), pytestconfig) as shared:
         use_pictures(shared, PicturesHere())
@@ -51,7 +51,7 @@ async def get(gateway: GatewayClient, photo: dict[str, Any], **headers: str) -> 
     )
 
 
-async def test_a_photo_comes_with_all_that_a_browser_needs(gateway: GatewayClient, photo: dict[str, Any]) -> None:
+async def test_a_photo_is_served_with_all_headers(gateway: GatewayClient, photo: dict[str, Any]) -> None:
     response = await gateway.http.get(photo["url"])
 
     assert response.content == DATA
@@ -70,14 +70,16 @@ async def test_a_photo_comes_with_all_that_a_browser_needs(gateway: GatewayClien
     assert parsedate_to_datetime(response.headers["last-modified"]).tzinfo is not None
 
 
-async def test_a_head_is_told_the_same_without_the_bytes(gateway: GatewayClient, photo: dict[str, Any]) -> None:
+async def test_a_head_request_returns_the_same_headers_without_the_body(
+    gateway: GatewayClient, photo: dict[str, Any]
+) -> None:
     whole, head = await gateway.http.get(photo["url"]), await gateway.http.head(photo["url"], headers=FROM)
 
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers == whole.headers
 
 
-async def test_what_a_client_has_is_not_sent_again(gateway: GatewayClient, photo: dict[str, Any]) -> None:
+async def test_conditional_requests_are_answered(gateway: GatewayClient, photo: dict[str, Any]) -> None:
     tag, modified = f'"{photo["checksum"]}"', (await gateway.http.get(photo["url"])).headers["last-modified"]
 
     by_tag = await get(gateway, photo, if_none_match=tag)
@@ -94,15 +96,13 @@ async def test_what_a_client_has_is_not_sent_again(gateway: GatewayClient, photo
 
 
 @pytest.mark.parametrize("date", ["Fri, 31 Dec 9999 23:59:59 -2300", "Sat, 99999999999999999999 Jan 2020 00:00:00 GMT"])
-async def test_a_date_that_no_clock_shows_is_passed_over(
-    gateway: GatewayClient, photo: dict[str, Any], date: str
-) -> None:
+async def test_an_impossible_date_is_ignored(gateway: GatewayClient, photo: dict[str, Any], date: str) -> None:
     for headers in ({"if_modified_since": date}, {"if_unmodified_since": date}, {"if_range": date, **FROM}):
         response = await get(gateway, photo, **headers)
         assert (response.status_code, response.content) == (200, DATA), headers
 
 
-async def test_a_range_is_that_part(gateway: GatewayClient, photo: dict[str, Any]) -> None:
+async def test_a_range_returns_that_part_of_the_photo(gateway: GatewayClient, photo: dict[str, Any]) -> None:
     gateway.commands.clear()
     response = await get(gateway, photo, **FROM)
 
@@ -114,7 +114,9 @@ async def test_a_range_is_that_part(gateway: GatewayClient, photo: dict[str, Any
     assert gateway.commands.sent[-1]["filter"]["n"] == {"$gte": 1, "$lt": 2}
 
 
-async def test_a_range_of_what_has_changed_is_all_of_it(gateway: GatewayClient, photo: dict[str, Any]) -> None:
+async def test_a_range_of_a_changed_photo_returns_the_whole_photo(
+    gateway: GatewayClient, photo: dict[str, Any]
+) -> None:
     same = await get(gateway, photo, **FROM, if_range=f'"{photo["checksum"]}"')
     other = await get(gateway, photo, **FROM, if_range='"other"')
 
@@ -122,7 +124,7 @@ async def test_a_range_of_what_has_changed_is_all_of_it(gateway: GatewayClient, 
     assert (other.status_code, other.content) == (200, DATA)
 
 
-async def test_a_range_beyond_the_end_is_told(gateway: GatewayClient, photo: dict[str, Any]) -> None:
+async def test_a_range_beyond_the_end_is_refused_with_the_size(gateway: GatewayClient, photo: dict[str, Any]) -> None:
     response = await get(gateway, photo, range="bytes=1000000-")
 
     assert response.status_code == 416
@@ -130,7 +132,7 @@ async def test_a_range_beyond_the_end_is_told(gateway: GatewayClient, photo: dic
 
 
 def ranges_in(response: httpx.Response) -> list[str]:
-    """What the parts of a `multipart/byteranges` say that they are, as the standard library reads them."""
+    """Return the content ranges of the parts of a `multipart/byteranges` response, as read by the standard library."""
     text = b"Content-Type: " + response.headers["content-type"].encode() + b"\r\n\r\n" + response.content
     parts = email.message_from_bytes(text, policy=email.policy.HTTP).iter_parts()
     found = [(part.get_content_type(), part["content-range"]) for part in parts]
@@ -138,7 +140,7 @@ def ranges_in(response: httpx.Response) -> list[str]:
     return [str(content_range) for _, content_range in found]
 
 
-async def test_several_ranges_come_in_parts(gateway: GatewayClient, photo: dict[str, Any]) -> None:
+async def test_several_ranges_are_returned_as_parts(gateway: GatewayClient, photo: dict[str, Any]) -> None:
     response = await get(gateway, photo, range="bytes=0-9,2500-2519,-5")
 
     size = len(DATA)
@@ -158,7 +160,7 @@ ENDS = st.one_of(st.integers(0, len(DATA) + 2_000), st.sampled_from([0, 999, 1_0
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(first=ENDS, last=ENDS, is_suffix=st.booleans())
-async def test_any_range_is_what_a_slice_is(
+async def test_any_range_equals_the_slice_of_the_bytes(
     gateway: GatewayClient, photo: dict[str, Any], first: int, last: int, is_suffix: bool
 ) -> None:
     asked = f"bytes=-{last}" if is_suffix else f"bytes={first}-{last}"
@@ -198,7 +200,7 @@ async def test_any_range_is_what_a_slice_is(
         "/assets/%7B%22$gt%22:%22%22%7D/{checksum}/x",
     ],
 )
-async def test_there_is_no_other_way_to_a_photo(gateway: GatewayClient, photo: dict[str, Any], path: str) -> None:
+async def test_other_paths_do_not_lead_to_a_photo(gateway: GatewayClient, photo: dict[str, Any], path: str) -> None:
     key = str(key_in("ContentNode", photo["id"]))
     node = await gateway.db["cms.nodes"].find_one({"_id": key_in("ContentNode", photo["id"])})
     assert node is not None
@@ -217,14 +219,14 @@ async def test_there_is_no_other_way_to_a_photo(gateway: GatewayClient, photo: d
     assert b"PNG" not in response.content
 
 
-async def test_the_name_is_for_people_alone(gateway: GatewayClient, photo: dict[str, Any]) -> None:
+async def test_the_file_name_in_the_path_has_no_effect(gateway: GatewayClient, photo: dict[str, Any]) -> None:
     response = await gateway.http.get(photo["url"].replace("noise.png", "evil.html"))
 
     assert response.headers["content-type"] == "image/png"
     assert response.headers["content-disposition"] == 'inline; filename="noise.png"'
 
 
-async def test_nothing_can_be_written_there(gateway: GatewayClient, photo: dict[str, Any]) -> None:
+async def test_assets_are_read_only(gateway: GatewayClient, photo: dict[str, Any]) -> None:
     for method in ("POST", "PUT", "DELETE", "PATCH"):
         response = await gateway.http.request(method, photo["url"])
 
@@ -232,18 +234,18 @@ async def test_nothing_can_be_written_there(gateway: GatewayClient, photo: dict[
 
 
 @pytest.mark.parametrize("width", ["", "0", "-1", "1e3", "abc", "²", "100001", "9" * 50])
-async def test_a_width_is_a_number_of_pixels(gateway: GatewayClient, photo: dict[str, Any], width: str) -> None:
+async def test_an_invalid_width_is_refused(gateway: GatewayClient, photo: dict[str, Any], width: str) -> None:
     response = await gateway.http.get(photo["url"], params={"width": width})
 
     assert response.status_code == 400
     assert response.headers["cache-control"] == "no-store"
 
 
-async def test_bytes_are_there_for_who_may_see_the_photo(gateway: GatewayClient) -> None:
+async def test_only_callers_who_see_a_photo_get_its_bytes(gateway: GatewayClient) -> None:
     hidden = await create_photo(gateway, await create_gallery(gateway), DATA)
     node = {"_id": key_in("ContentNode", hidden["id"])}
 
-    # What is not seen by readers has no bytes for them, whatever the reason.
+    # Readers get no bytes of a node that they do not see, whatever the reason.
     await gateway.db["cms.nodes"].update_one(node, {"$set": {"visible_from": None}})
     unseen = await gateway.http.get(hidden["url"])
     await gateway.db["cms.nodes"].update_one(node, {"$set": {"visible_from": SettableClock().now()}})
@@ -252,7 +254,7 @@ async def test_bytes_are_there_for_who_may_see_the_photo(gateway: GatewayClient)
     assert (unseen.status_code, seen.status_code) == (404, 200)
 
 
-async def test_a_url_leads_to_one_picture_for_ever(gateway: GatewayClient) -> None:
+async def test_a_url_of_a_photo_never_returns_other_bytes(gateway: GatewayClient) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway), DATA)
     replaced = await result(gateway, "replacePhoto", {"id": photo["id"], "nonce": photo["nonce"]}, noise_of(30, 30))
 

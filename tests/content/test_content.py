@@ -1,4 +1,4 @@
-"""Nodes of the site: creating them, reading them by path, in lists and by tag, and who sees which."""
+"""Nodes of the site: creating them, reading them by path, id, list and tag, and their visibility."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def tagged(gateway: GatewayClient, tag: str, **options: Any) -> list[str]:
     return [node["slug"] for node in (await gateway.data(TAGGED, {"tag": tag}, **options))["contentByTag"]["nodes"]]
 
 
-async def test_a_page_is_found_at_its_path_with_what_it_was_created_with(gateway: GatewayClient) -> None:
+async def test_a_page_is_found_at_its_path_with_its_fields(gateway: GatewayClient) -> None:
     folder = await create_section(gateway, slug="docs")
     inner = await create_section(gateway, slug="guides", parentId=folder["id"])
     made = await create_page(
@@ -90,7 +90,7 @@ async def test_a_page_is_found_at_its_path_with_what_it_was_created_with(gateway
     assert made["path"] == found["path"]
 
 
-async def test_the_author_is_named_as_the_token_names_them(gateway: GatewayClient) -> None:
+async def test_the_author_has_the_name_from_the_token(gateway: GatewayClient) -> None:
     now = gateway.state.clock.now()
     token = gateway.state.authenticator.issue("u-17", [Role.EDITOR], now=now, lasts=timedelta(hours=1), name=" Rick ")
 
@@ -99,7 +99,7 @@ async def test_the_author_is_named_as_the_token_names_them(gateway: GatewayClien
     assert made["author"] == {"userId": "u-17", "name": "Rick"}
 
 
-async def test_a_path_leads_to_one_node_of_whatever_type(gateway: GatewayClient) -> None:
+async def test_a_path_leads_to_one_node_of_any_type(gateway: GatewayClient) -> None:
     folder = await create_section(gateway, slug="docs")
     await create_page(gateway, slug="about", parentId=folder["id"])
     await create_page(gateway, slug="about")
@@ -138,7 +138,7 @@ async def test_a_path_leads_to_one_node_of_whatever_type(gateway: GatewayClient)
     ],
     ids=lambda path: repr(path[:20]),
 )
-async def test_any_other_path_leads_nowhere(gateway: GatewayClient, path: str) -> None:
+async def test_any_other_path_is_not_found(gateway: GatewayClient, path: str) -> None:
     folder = await create_section(gateway, slug="docs")
     await create_page(gateway, slug="about", parentId=folder["id"])
     await create_page(gateway, slug="about")
@@ -146,7 +146,7 @@ async def test_any_other_path_leads_nowhere(gateway: GatewayClient, path: str) -
     assert await at(gateway, path) is None
 
 
-async def test_nodes_stand_where_their_kind_belongs(gateway: GatewayClient) -> None:
+async def test_each_type_of_node_is_created_only_below_its_kind_of_section(gateway: GatewayClient) -> None:
     folder, blog, gallery = [await create_section(gateway, kind) for kind in ("FOLDER", "BLOG", "GALLERY")]
     page, entry = await create_page(gateway), await create_entry(gateway, blog)
     places = {"folder": folder, "blog": blog, "gallery": gallery, "page": page, "entry": entry}
@@ -171,7 +171,7 @@ async def test_nodes_stand_where_their_kind_belongs(gateway: GatewayClient) -> N
                 assert (result["__typename"], result["path"]) == ("InvalidInput", path), (mutation, name)
 
 
-async def test_nodes_stand_sixteen_deep_at_most(gateway: GatewayClient) -> None:
+async def test_a_path_has_at_most_sixteen_slugs(gateway: GatewayClient) -> None:
     section = await create_section(gateway, slug="a")
     for _ in range(14):
         section = await create_section(gateway, slug="a", parentId=section["id"])
@@ -203,7 +203,7 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("fields", "path"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
-async def test_what_no_node_can_have_is_refused(
+async def test_invalid_fields_of_a_node_are_refused(
     gateway: GatewayClient, fields: dict[str, Any], path: list[str]
 ) -> None:
     blog = await create_section(gateway, "BLOG")
@@ -214,7 +214,7 @@ async def test_what_no_node_can_have_is_refused(
     assert await gateway.db["cms.nodes"].count_documents({}) == 1
 
 
-async def test_texts_are_kept_as_they_were_written_and_tags_are_a_set(gateway: GatewayClient) -> None:
+async def test_texts_are_stored_unchanged_and_tags_are_a_set(gateway: GatewayClient) -> None:
     text = " \r\n# é\u0301 {{ x }} $set \x0b\n\n"
     made = await create_page(gateway, slug="a", text=text, tags=["a  b", " a b ", "<b>x</b>", "$set", "A b"])
     empty = await create_page(gateway, text="")
@@ -226,7 +226,7 @@ async def test_texts_are_kept_as_they_were_written_and_tags_are_a_set(gateway: G
     assert await tagged(gateway, "a B") == []
 
 
-async def test_a_parent_that_is_no_section_is_not_found(gateway: GatewayClient) -> None:
+async def test_an_unknown_parent_is_not_found(gateway: GatewayClient) -> None:
     folder = await create_section(gateway)
     await gateway.db["cms.nodes"].delete_many({})
 
@@ -238,7 +238,7 @@ async def test_a_parent_that_is_no_section_is_not_found(gateway: GatewayClient) 
 
 
 @pytest.mark.parametrize(("token", "code"), [(None, "UNAUTHENTICATED"), ("reader", "FORBIDDEN")])
-async def test_editors_alone_create(gateway: GatewayClient, token: str | None, code: str) -> None:
+async def test_only_editors_create_nodes(gateway: GatewayClient, token: str | None, code: str) -> None:
     caller = None if token is None else gateway.token(roles=[Role.MERCHANT])
     for mutation, given in (
         ("createSection", section_input()),
@@ -251,7 +251,7 @@ async def test_editors_alone_create(gateway: GatewayClient, token: str | None, c
     assert await gateway.db["cms.nodes"].find_one({}) is None
 
 
-async def test_children_stand_by_title_and_come_in_pages(gateway: GatewayClient) -> None:
+async def test_children_are_sorted_by_title_and_paged(gateway: GatewayClient) -> None:
     folder = await create_section(gateway, slug="docs")
     for slug, title in (("c", "A"), ("b", "B"), ("a", "B"), ("d", "C")):
         await create_page(gateway, slug=slug, title=title, parentId=folder["id"])
@@ -272,7 +272,9 @@ async def test_children_stand_by_title_and_come_in_pages(gateway: GatewayClient)
     assert found == [f"/docs/{slug}" for slug in whole]
 
 
-async def test_readers_see_what_is_published_and_editors_all(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_readers_see_only_published_nodes_and_editors_see_all(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
     blog = await create_section(gateway, "BLOG", slug="blog")
     made = {
         "draft": await create_entry(gateway, blog, slug="draft", publishOn=None, tags=["t"]),
@@ -308,7 +310,7 @@ async def test_readers_see_what_is_published_and_editors_all(gateway: GatewayCli
     assert await entries(gateway, "/blog", token=None) == ["soon", "past"]
 
 
-async def test_a_photo_whose_bytes_are_not_there_yet_is_seen_by_editors_alone(gateway: GatewayClient) -> None:
+async def test_only_editors_see_a_photo_without_bytes(gateway: GatewayClient) -> None:
     gallery = await create_section(gateway, "GALLERY", slug="pictures")
     now = gateway.state.clock.now()
     photo = await create_node(
@@ -331,7 +333,7 @@ async def test_a_photo_whose_bytes_are_not_there_yet_is_seen_by_editors_alone(ga
     assert await children(gateway, "/pictures", token=None) == await tagged(gateway, "t", token=None) == ["bike"]
 
 
-async def test_entries_come_newest_first_in_pages_and_a_cursor_stays_good_as_time_passes(
+async def test_entries_are_paged_newest_first_and_a_cursor_stays_valid_as_time_passes(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     blog = await create_section(gateway, "BLOG", slug="blog")
@@ -350,7 +352,7 @@ async def test_entries_come_newest_first_in_pages_and_a_cursor_stays_good_as_tim
     assert await entries(gateway, "/blog/attic") == []
 
 
-async def test_the_same_key_creates_one_node(gateway: GatewayClient) -> None:
+async def test_a_retried_creation_creates_one_node(gateway: GatewayClient) -> None:
     given = page_input(idempotencyKey="one")
 
     first, again = [await gateway.result("createPage", given) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""`portico doctor` on the site: what is wrong is named, and mended where it follows from something else."""
+"""The problems of the site that `portico doctor` reports, and the repairs of those whose cause is certain."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _delete(collection: str, field: str, name: str) -> Break:
     return lambda gateway, known: gateway.db[collection].delete_many({field: known[name]})
 
 
-MENDED: dict[str, tuple[Break, str, str]] = {
+REPAIRED: dict[str, tuple[Break, str, str]] = {
     "ancestors": (_set("page", ancestors=[]), "content page", "its ancestors are not those of its parent"),
     "an entry of the future that is shown": (
         _set("entry", visible_from=None),
@@ -63,7 +63,7 @@ MENDED: dict[str, tuple[Break, str, str]] = {
         "its current text is not in its revisions",
     ),
 }
-NAMED: dict[str, tuple[Break, str, str]] = {
+REPORTED: dict[str, tuple[Break, str, str]] = {
     "no parent": (_set("page", parent=ObjectId(), ancestors=[]), "content page", "its parent does not exist"),
     "a parent that holds no pages": (
         _set("docs", detail__kind="BLOG"),
@@ -78,9 +78,9 @@ NAMED: dict[str, tuple[Break, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", MENDED)
-async def test_what_follows_from_something_else_is_mended(gateway: GatewayClient, name: str) -> None:
-    spoil, subject, text = MENDED[name]
+@pytest.mark.parametrize("name", REPAIRED)
+async def test_problems_with_a_certain_repair_are_repaired(gateway: GatewayClient, name: str) -> None:
+    spoil, subject, text = REPAIRED[name]
     await spoil(gateway, await scene(gateway))
 
     (problem,) = await problems(gateway)
@@ -91,9 +91,9 @@ async def test_what_follows_from_something_else_is_mended(gateway: GatewayClient
     await assert_invariants(gateway)
 
 
-@pytest.mark.parametrize("name", NAMED)
-async def test_what_nobody_can_know_is_named(gateway: GatewayClient, name: str) -> None:
-    spoil, subject, text = NAMED[name]
+@pytest.mark.parametrize("name", REPORTED)
+async def test_problems_without_a_certain_repair_are_only_reported(gateway: GatewayClient, name: str) -> None:
+    spoil, subject, text = REPORTED[name]
     await spoil(gateway, await scene(gateway))
 
     found = await problems(gateway)
@@ -114,7 +114,7 @@ async def test_revisions_without_a_node_are_removed(gateway: GatewayClient) -> N
     assert await gateway.db["cms.revisions"].count_documents({}) == 1
 
 
-async def test_two_nodes_at_one_path_are_named(gateway: GatewayClient) -> None:
+async def test_two_nodes_at_one_path_are_reported(gateway: GatewayClient) -> None:
     known = await scene(gateway)
     nodes = gateway.db["cms.nodes"]
     await nodes.drop_index("parent_1_slug_1")

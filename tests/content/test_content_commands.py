@@ -1,4 +1,4 @@
-"""Which commands the site sends: so many, to few shards, and every one served by an index."""
+"""The commands that operations on the site send: their number, their shards, and their indexes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.site import (
 
 Given = dict[str, Any]
 NODES, TEXTS = "cms.nodes", "cms.revisions"
-# A node is named by its id, and the nodes of one section are on one shard: whoever knows only the id asks them all.
+# The shard key is the section of a node. A command that knows only the id of a node goes to all shards.
 BY_ID = "find cms.nodes _id"
 FILES_OF_NODE = "find cms.assets.files metadata.node metadata.removed"
 
@@ -90,7 +90,7 @@ async def scene(gateway: GatewayClient) -> dict[str, Given]:
     return {"docs": docs, "inner": inner, "other": other, "blog": blog, "page": pages[0], "gone": pages[1]}
 
 
-async def test_every_read_sends_few_commands_along_indexes(gateway: GatewayClient) -> None:
+async def test_every_read_sends_few_indexed_commands(gateway: GatewayClient) -> None:
     await scene(gateway)
     for name, (text, expected, to_all) in READS.items():
         for token in ("", None):
@@ -126,7 +126,8 @@ def _ids(node: Given) -> Given:
     return {"id": node["id"], "nonce": node["nonce"]}
 
 
-# An edit reads the node, writes it, copies its text and takes the mark off; without a text there is nothing to copy.
+# An edit reads the node, writes it, copies its text to a revision, and removes the mark. Without a text it copies
+# nothing.
 WRITES: dict[str, tuple[str, Any, list[str]]] = {
     "a section at the root": ("createSection", lambda _: section_input(), [f"insert {NODES}"]),
     "a page at the root": (
@@ -195,7 +196,9 @@ WRITES: dict[str, tuple[str, Any, list[str]]] = {
 }
 
 
-async def test_every_write_sends_few_commands_to_one_shard_each_once_the_node_is_known(gateway: GatewayClient) -> None:
+async def test_every_write_sends_few_commands_and_each_to_one_shard_once_the_node_is_read(
+    gateway: GatewayClient,
+) -> None:
     known = await scene(gateway)
     for name, (mutation, make, expected) in WRITES.items():
         given = make(known)
@@ -204,14 +207,12 @@ async def test_every_write_sends_few_commands_to_one_shard_each_once_the_node_is
         commands = await sent(gateway, lambda text=text, given=given: gateway.data(text, {"input": given}))  # type: ignore[misc]
 
         assert names(commands) == expected, name
-        # Which files belong to a node the node does not tell.
+        # A node does not list its files.
         assert set(unroutable(commands)) <= {BY_ID, FILES_OF_NODE}, name
         await assert_indexed(gateway, commands)
 
 
-async def test_jobs_and_checks_go_along_indexes_and_write_to_one_shard(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(gateway: GatewayClient, clock: SettableClock) -> None:
     known = await scene(gateway)
     for mutation, given, stop in (
         ("createPage", page_input(parentId=known["docs"]["id"]), 2),
@@ -248,7 +249,7 @@ async def test_jobs_and_checks_go_along_indexes_and_write_to_one_shard(
             assert not plan.sorts_in_memory, command
 
 
-async def test_a_page_of_a_long_list_examines_little_more_than_it_shows(gateway: GatewayClient) -> None:
+async def test_a_page_of_a_long_list_examines_few_more_documents_than_it_shows(gateway: GatewayClient) -> None:
     blog = await create_section(gateway, "BLOG", slug="blog")
     await create_entry(gateway, blog, slug="first", tags=["t"])
     one = await gateway.db[NODES].find_one({"slug": "first"})

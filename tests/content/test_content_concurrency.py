@@ -1,4 +1,4 @@
-"""The site while many editors change it at once: every accepted text is kept, and everybody else is told."""
+"""Concurrent edits of the site: each accepted text is kept, and every other editor gets a conflict."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kinds(results: list[Any]) -> Counter[str]:
 
 
 async def texts_of(gateway: GatewayClient, page: Given) -> list[Given]:
-    """All revisions, oldest first."""
+    """Return all revisions, oldest first."""
     found: list[Given] = []
     after = None
     while True:
@@ -44,7 +44,9 @@ async def texts_of(gateway: GatewayClient, page: Given) -> list[Given]:
             return found[::-1]
 
 
-async def test_of_two_editors_at_once_one_saves_and_the_other_is_told_a_hundred_times(gateway: GatewayClient) -> None:
+async def test_exactly_one_of_two_concurrent_edits_is_saved_and_the_other_gets_a_conflict(
+    gateway: GatewayClient,
+) -> None:
     page = await create_page(gateway, text="top\n\nmiddle\n\nbottom\n")
     tokens = {name: gateway.token(name, [Role.EDITOR]) for name in ("ann", "bob")}
     accepted = [page["text"]]
@@ -81,7 +83,7 @@ async def test_of_two_editors_at_once_one_saves_and_the_other_is_told_a_hundred_
     await assert_invariants(gateway)
 
 
-async def test_many_editors_who_merge_and_try_again_all_get_their_line_in(gateway: GatewayClient) -> None:
+async def test_concurrent_editors_who_retry_with_the_merged_text_all_succeed(gateway: GatewayClient) -> None:
     editors = 12
     page = await create_page(gateway, slug="page", text="\n\n".join(f"line {number}" for number in range(editors)))
 
@@ -106,7 +108,7 @@ async def test_many_editors_who_merge_and_try_again_all_get_their_line_in(gatewa
     await assert_invariants(gateway)
 
 
-async def test_editors_texts_titles_tags_and_restorations_at_once_are_each_written_or_refused(
+async def test_concurrent_edits_of_all_kinds_are_each_written_or_refused(
     gateway: GatewayClient,
 ) -> None:
     page = await create_page(gateway, text="0")
@@ -139,7 +141,7 @@ async def test_editors_texts_titles_tags_and_restorations_at_once_are_each_writt
     await assert_invariants(gateway)
 
 
-async def test_of_many_nodes_of_any_type_with_one_path_one_is_created(gateway: GatewayClient) -> None:
+async def test_exactly_one_of_many_nodes_with_one_path_is_created(gateway: GatewayClient) -> None:
     folder = await create_section(gateway, slug="docs")
     place = {"slug": "same", "parentId": folder["id"]}
 
@@ -153,7 +155,7 @@ async def test_of_many_nodes_of_any_type_with_one_path_one_is_created(gateway: G
     await assert_invariants(gateway)
 
 
-async def test_of_many_nodes_that_take_one_slug_one_gets_it(gateway: GatewayClient) -> None:
+async def test_exactly_one_of_many_nodes_gets_a_slug(gateway: GatewayClient) -> None:
     pages = [await create_page(gateway) for _ in range(10)]
 
     results = await asyncio.gather(
@@ -165,9 +167,7 @@ async def test_of_many_nodes_that_take_one_slug_one_gets_it(gateway: GatewayClie
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_nothing_is_left_below_a_section_that_was_deleted_while_things_were_put_there(
-    gateway: GatewayClient, seed: int
-) -> None:
+async def test_no_node_is_left_below_a_section_that_is_deleted_concurrently(gateway: GatewayClient, seed: int) -> None:
     rng = random.Random(seed)
     section = await create_section(gateway)
     given = {"id": section["id"], "nonce": section["nonce"]}
@@ -190,7 +190,7 @@ async def test_nothing_is_left_below_a_section_that_was_deleted_while_things_wer
 
 
 @pytest.mark.parametrize("seed", range(8 if IS_SOAK else 2))
-async def test_writers_that_crash_at_random_leave_nothing_that_the_jobs_do_not_settle(
+async def test_the_jobs_settle_what_random_crashes_of_writers_leave(
     gateway: GatewayClient, clock: SettableClock, seed: int
 ) -> None:
     rng = random.Random(seed)

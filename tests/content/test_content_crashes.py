@@ -1,4 +1,4 @@
-"""Writes to the site that stop or sleep half way: no text is lost or invented, and the same call then succeeds."""
+"""Writes to the site that crash or pause anywhere: no text is lost or invented, and a retry succeeds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.interruptions import database_of, interrupted, stopping
 from tests.support.scenes import Given, Stage
 from tests.support.site import create_entry, create_page, create_section, page_input
 
-# Each node's path without the root's `/`, with its title, tags and text; and the texts of its revisions.
+# The title, tags and text of each node by its path without the leading `/`, and the texts of its revisions.
 Nodes = dict[str, tuple[str, list[str], str | None]]
 Texts = dict[str, list[str]]
 
@@ -32,7 +32,7 @@ class Scene(Stage):
     collections = ("cms.nodes", "cms.revisions", "operations", "intents")
 
     async def set(self, name: str) -> tuple[str, Given]:
-        """The mutation and its input, on a site that is as it was at first."""
+        """Restore the site, and return the mutation and its input."""
         await self.put_back()
         mutation, given = CALLS[name](self._nodes)
         return mutation, {**given, "idempotencyKey": "the key"}
@@ -125,7 +125,7 @@ BEFORE = BEFORE_NODES, BEFORE_TEXTS
 
 
 def changed(nodes: Nodes, texts: Texts, *without: str) -> tuple[Nodes, Texts]:
-    """The site as it was at first, but for these nodes and texts."""
+    """Return the initial site with these nodes and texts replaced."""
     return (
         {path: node for path, node in {**BEFORE_NODES, **nodes}.items() if path not in without},
         {path: found for path, found in {**BEFORE_TEXTS, **texts}.items() if path not in without},
@@ -159,7 +159,7 @@ AFTER: dict[str, tuple[str, tuple[Nodes, Texts]]] = {
 }
 
 
-# A few ways in which calls differ; the long tests take each call both ways.
+# The calls with different ways to crash. The soak run covers both orders for each call.
 DIFFERENT = ("a page in a section", "another text", "deleting a page", "deleting a section")
 BOTH_WAYS = [
     (name, is_first) for name in CALLS for is_first in (True, False) if is_first or name in DIFFERENT or IS_SOAK
@@ -167,7 +167,7 @@ BOTH_WAYS = [
 
 
 @pytest.mark.parametrize(("name", "jobs_first"), BOTH_WAYS)
-async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_succeeds(
+async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_its_retry_succeeds(
     scene: Scene, name: str, *, jobs_first: bool
 ) -> None:
     kind, after = AFTER[name]
@@ -176,7 +176,7 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_suc
         if not await scene.crash(mutation, given, stop):
             break
 
-        # The call that is gone holds the key for half a minute.
+        # The crashed call holds the key for 30 seconds.
         if jobs_first:
             await scene.jobs()
             assert await scene.state() in (BEFORE, after), stop
@@ -194,7 +194,7 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_suc
 
 
 @pytest.mark.parametrize(("name", "is_repeated"), BOTH_WAYS)
-async def test_a_write_that_sleeps_anywhere_while_jobs_settle_what_it_left_has_its_effect_once(
+async def test_a_write_that_pauses_anywhere_while_the_jobs_run_has_one_effect(
     scene: Scene, name: str, *, is_repeated: bool
 ) -> None:
     kind, after = AFTER[name]
@@ -231,7 +231,7 @@ async def test_a_write_that_sleeps_anywhere_while_jobs_settle_what_it_left_has_i
         ("deleting a section", 5),
     ],
 )
-async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, name: str, stop_call: int) -> None:
+async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene, name: str, stop_call: int) -> None:
     for stop in stops():
         mutation, given = await scene.set(name)
         assert await scene.crash(mutation, given, stop_call)
@@ -249,7 +249,7 @@ async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, name
     assert stop > 3
 
 
-async def test_a_text_whose_revision_a_crash_has_prevented_is_kept_before_it_is_overwritten(scene: Scene) -> None:
+async def test_an_edit_first_keeps_a_text_whose_revision_a_crash_prevented(scene: Scene) -> None:
     """The next edit does not wait for a job."""
     for stop in stops():
         mutation, given = await scene.set("another text")
@@ -268,7 +268,7 @@ async def test_a_text_whose_revision_a_crash_has_prevented_is_kept_before_it_is_
     assert stop > 6
 
 
-async def test_an_edit_that_sleeps_while_its_page_is_deleted_leaves_no_revision(scene: Scene) -> None:
+async def test_an_edit_that_pauses_while_its_page_is_deleted_leaves_no_revision(scene: Scene) -> None:
     db = scene.gateway.db
     for skip in stops():
         mutation, given = await scene.set("another text")
@@ -291,7 +291,7 @@ async def test_an_edit_that_sleeps_while_its_page_is_deleted_leaves_no_revision(
     assert skip > 6
 
 
-async def test_an_edit_of_an_unrevised_text_that_sleeps_while_its_page_is_deleted_leaves_no_revision(
+async def test_an_edit_of_an_unrevised_text_that_pauses_while_its_page_is_deleted_leaves_no_revision(
     scene: Scene,
 ) -> None:
     db = scene.gateway.db
@@ -320,7 +320,9 @@ async def test_an_edit_of_an_unrevised_text_that_sleeps_while_its_page_is_delete
     assert skip > 3
 
 
-async def test_a_page_that_sleeps_while_its_section_is_deleted_is_below_it_or_not_there(scene: Scene) -> None:
+async def test_a_creation_that_pauses_while_its_section_is_deleted_is_refused_or_prevents_the_deletion(
+    scene: Scene,
+) -> None:
     db = scene.gateway.db
     told = set()
     for skip in stops():

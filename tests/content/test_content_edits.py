@@ -44,7 +44,7 @@ async def revisions(gateway: GatewayClient, node: Given, **options: Any) -> list
     return nodes
 
 
-async def test_an_edit_is_saved_under_a_new_nonce(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_saved_edit_changes_the_nonce(gateway: GatewayClient, clock: SettableClock) -> None:
     page = await create_page(gateway, slug="about", text="One.\n")
     clock.advance(minutes=1)
 
@@ -57,7 +57,7 @@ async def test_an_edit_is_saved_under_a_new_nonce(gateway: GatewayClient, clock:
     await assert_invariants(gateway)
 
 
-async def test_every_text_stays_in_the_revisions_newest_first_with_its_author(gateway: GatewayClient) -> None:
+async def test_revisions_keep_every_text_and_its_author_newest_first(gateway: GatewayClient) -> None:
     page = await create_page(gateway, text="One.\n")
     second = await saved(gateway, page, "Two.\n", token=gateway.token("bea", [Role.EDITOR]))
     third = await saved(gateway, second, "Three.\n")
@@ -75,7 +75,7 @@ async def test_every_text_stays_in_the_revisions_newest_first_with_its_author(ga
     assert again["nodes"] == found
 
 
-async def test_revisions_come_in_pages(gateway: GatewayClient) -> None:
+async def test_revisions_are_paged(gateway: GatewayClient) -> None:
     page = await create_page(gateway, text="0")
     for number in range(1, 5):
         page = await saved(gateway, page, str(number))
@@ -107,7 +107,7 @@ async def test_readers_see_no_revisions(gateway: GatewayClient) -> None:
     assert (await gateway.data(by_id, {"id": revision["id"]}))["node"] == {"id": revision["id"]}
 
 
-async def test_who_saves_second_is_told_what_is_there_what_they_would_change_and_both_together(
+async def test_a_conflict_includes_the_current_state_the_diff_and_the_merged_text(
     gateway: GatewayClient,
 ) -> None:
     page = await create_page(gateway, title="About", text="One.\n\nTwo.\n\nThree.\n")
@@ -127,7 +127,7 @@ async def test_who_saves_second_is_told_what_is_there_what_they_would_change_and
     assert merged["text"] == "ONE.\n\nTwo.\n\nTHREE.\n"
 
 
-async def test_edits_that_touch_are_not_merged(gateway: GatewayClient) -> None:
+async def test_overlapping_edits_are_not_merged(gateway: GatewayClient) -> None:
     page = await create_page(gateway, text="One.\n")
     await saved(gateway, page, "Two.\n")
 
@@ -136,7 +136,7 @@ async def test_edits_that_touch_are_not_merged(gateway: GatewayClient) -> None:
     assert (told["__typename"], told["mergedText"], told["baseText"]) == ("EditConflict", None, "One.\n")
 
 
-async def test_the_base_is_known_however_many_edits_ago_it_was(gateway: GatewayClient) -> None:
+async def test_a_conflict_includes_the_base_after_several_edits(gateway: GatewayClient) -> None:
     page = await create_page(gateway, text="One.\n\nTwo.\n")
     now = page
     for number in range(3):
@@ -148,7 +148,7 @@ async def test_the_base_is_known_however_many_edits_ago_it_was(gateway: GatewayC
 
 
 @pytest.mark.parametrize("nonce", ["", "x", "$ne", "0" * 10_000])
-async def test_a_nonce_that_never_was_one_is_a_conflict_without_a_base(gateway: GatewayClient, nonce: str) -> None:
+async def test_an_unknown_nonce_is_a_conflict_without_a_base(gateway: GatewayClient, nonce: str) -> None:
     page = await create_page(gateway, text="One.\n")
 
     told = await edit(gateway, {**page, "nonce": nonce}, "Two.\n")
@@ -181,7 +181,7 @@ async def test_a_revision_of_another_node_is_not_found(gateway: GatewayClient) -
         assert (await gateway.result("restoreRevision", given))["__typename"] == "NotFound"
 
 
-async def test_metadata_is_edited_and_what_is_left_out_stays(gateway: GatewayClient) -> None:
+async def test_an_edit_of_metadata_keeps_omitted_fields(gateway: GatewayClient) -> None:
     blog = await create_section(gateway, "BLOG", slug="blog")
     entry = await create_entry(gateway, blog, slug="first", title="First", publishOn=None, text="Text.")
 
@@ -207,7 +207,7 @@ async def test_metadata_is_edited_and_what_is_left_out_stays(gateway: GatewayCli
     await assert_invariants(gateway)
 
 
-async def test_a_new_slug_of_a_section_leads_to_all_that_is_below(gateway: GatewayClient) -> None:
+async def test_a_new_slug_of_a_section_changes_the_paths_below_it(gateway: GatewayClient) -> None:
     section = await create_section(gateway, slug="old")
     inner = await create_section(gateway, slug="inner", parentId=section["id"])
     await create_page(gateway, slug="page", parentId=inner["id"])
@@ -230,9 +230,7 @@ async def test_a_new_slug_of_a_section_leads_to_all_that_is_below(gateway: Gatew
         ({"publishOn": None}, ["publishOn"]),
     ],
 )
-async def test_metadata_that_no_page_can_have_is_refused(
-    gateway: GatewayClient, changes: Given, path: list[str]
-) -> None:
+async def test_invalid_metadata_is_refused(gateway: GatewayClient, changes: Given, path: list[str]) -> None:
     page = await create_page(gateway)
 
     told = await gateway.result("editMetadata", {"id": page["id"], "nonce": page["nonce"], **changes})
@@ -240,7 +238,7 @@ async def test_metadata_that_no_page_can_have_is_refused(
     assert (told["__typename"], told["path"]) == ("InvalidInput", path)
 
 
-async def test_a_slug_that_another_node_has_is_taken(gateway: GatewayClient) -> None:
+async def test_a_slug_of_another_node_is_taken(gateway: GatewayClient) -> None:
     page, other = await create_page(gateway, slug="a"), await create_section(gateway, slug="b")
 
     told = await gateway.result("editMetadata", {"id": page["id"], "nonce": page["nonce"], "slug": "b"})
@@ -251,7 +249,7 @@ async def test_a_slug_that_another_node_has_is_taken(gateway: GatewayClient) -> 
     await assert_invariants(gateway)
 
 
-async def test_metadata_of_a_node_that_has_changed_are_a_conflict(gateway: GatewayClient) -> None:
+async def test_editing_metadata_with_a_stale_nonce_is_a_conflict(gateway: GatewayClient) -> None:
     page, section = await create_page(gateway, text="One."), await create_section(gateway)
     await saved(gateway, page, "Two.")
     await gateway.result("editMetadata", {"id": section["id"], "nonce": section["nonce"], "title": "Other"})
@@ -303,7 +301,7 @@ async def test_tags_are_added_and_removed_without_a_nonce(gateway: GatewayClient
     assert (await edit(gateway, page, "Still."))["__typename"] == "ContentPayload"
 
 
-async def test_a_node_has_a_hundred_tags_at_most(gateway: GatewayClient) -> None:
+async def test_a_node_has_at_most_a_hundred_tags(gateway: GatewayClient) -> None:
     page = await create_page(gateway, tags=[f"tag {number}" for number in range(99)])
 
     full = await gateway.result("addTags", {"id": page["id"], "tags": ["tag 1", "one more"]})
@@ -315,7 +313,7 @@ async def test_a_node_has_a_hundred_tags_at_most(gateway: GatewayClient) -> None
 
 
 @pytest.mark.parametrize("mutation", ["addTags", "removeTags"])
-async def test_tags_that_no_node_can_have_are_refused(gateway: GatewayClient, mutation: str) -> None:
+async def test_invalid_tags_are_refused(gateway: GatewayClient, mutation: str) -> None:
     page = await create_page(gateway)
 
     told = await gateway.result(mutation, {"id": page["id"], "tags": ["a", ""]})
@@ -343,7 +341,7 @@ async def test_a_page_is_deleted_with_its_revisions(gateway: GatewayClient) -> N
     assert (await create_page(gateway, slug="page"))["id"] != page["id"]
 
 
-async def test_a_section_is_deleted_once_it_is_empty(gateway: GatewayClient) -> None:
+async def test_a_section_can_be_deleted_only_when_it_is_empty(gateway: GatewayClient) -> None:
     section = await create_section(gateway, slug="docs")
     page = await create_page(gateway, parentId=section["id"])
     given = {"id": section["id"], "nonce": section["nonce"]}
@@ -357,7 +355,7 @@ async def test_a_section_is_deleted_once_it_is_empty(gateway: GatewayClient) -> 
     assert await gateway.db["cms.nodes"].count_documents({}) == 0
 
 
-async def test_the_same_key_edits_once_and_a_conflict_is_no_final_answer(gateway: GatewayClient) -> None:
+async def test_a_retried_edit_is_saved_once_and_a_conflict_is_checked_again(gateway: GatewayClient) -> None:
     page = await create_page(gateway, text="One.")
     given = {"id": page["id"], "nonce": page["nonce"], "text": "Two.", "idempotencyKey": "one"}
 
@@ -374,7 +372,7 @@ async def test_the_same_key_edits_once_and_a_conflict_is_no_final_answer(gateway
 
 
 @pytest.mark.parametrize(("token", "code"), [(None, "UNAUTHENTICATED"), ("merchant", "FORBIDDEN")])
-async def test_editors_alone_edit(gateway: GatewayClient, token: str | None, code: str) -> None:
+async def test_only_editors_edit(gateway: GatewayClient, token: str | None, code: str) -> None:
     page = await create_page(gateway)
     blog = await create_section(gateway, "BLOG")
     caller = None if token is None else gateway.token(roles=[Role.MERCHANT])

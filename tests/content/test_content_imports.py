@@ -1,4 +1,4 @@
-"""Importing posts: front matter and text become entries; doing it again changes nothing."""
+"""Imports of posts: front matter and text become entries, and a repeated import changes nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def post(**fields: Any) -> Given:
-    """A valid post."""
+    """Return a valid post."""
     return {"slug": "first", "title": "First", "text": "Text.", "publishOn": "2020-01-02T03:04:05.000Z", **fields}
 
 
@@ -29,7 +29,7 @@ async def imported(gateway: GatewayClient, file: Path, *posts: Given) -> Importe
     return await put(gateway.db, "posts", file, posts)
 
 
-async def test_a_post_becomes_an_entry_of_a_blog_that_is_made_for_it(gateway: GatewayClient, file: Path) -> None:
+async def test_a_post_becomes_an_entry_in_a_new_blog(gateway: GatewayClient, file: Path) -> None:
     done = await imported(
         gateway, file, post(tags=["b", "a"], author={"id": "u1", "name": "Ann"}, layout="post", extra={"x": 1})
     )
@@ -52,7 +52,7 @@ async def test_a_post_becomes_an_entry_of_a_blog_that_is_made_for_it(gateway: Ga
     await assert_invariants(gateway)
 
 
-async def test_posts_go_into_the_blogs_that_they_name(gateway: GatewayClient, file: Path) -> None:
+async def test_posts_are_imported_into_the_blogs_that_they_name(gateway: GatewayClient, file: Path) -> None:
     await create_section(gateway, slug="team")
     await create_section(gateway, "BLOG", slug="news", title="News")
 
@@ -73,7 +73,7 @@ async def test_posts_go_into_the_blogs_that_they_name(gateway: GatewayClient, fi
         ({"authors": []}, {"userId": "import", "name": "Import"}),
     ],
 )
-async def test_an_author_may_be_named_in_several_ways(
+async def test_an_author_may_be_given_in_several_forms(
     gateway: GatewayClient, file: Path, fields: Given, author: Given
 ) -> None:
     await imported(gateway, file, post(**fields))
@@ -81,7 +81,7 @@ async def test_an_author_may_be_named_in_several_ways(
     assert (await at(gateway, "/blog/first"))["author"] == author
 
 
-async def test_a_day_begins_at_midnight_and_without_one_a_post_is_a_draft(gateway: GatewayClient, file: Path) -> None:
+async def test_a_date_means_midnight_and_a_post_without_one_is_a_draft(gateway: GatewayClient, file: Path) -> None:
     dated, draft = post(date="2014-03-12"), post(slug="draft")
     del dated["publishOn"], draft["publishOn"]
 
@@ -92,7 +92,7 @@ async def test_a_day_begins_at_midnight_and_without_one_a_post_is_a_draft(gatewa
     assert await at(gateway, "/blog/draft", token=None) is None
 
 
-async def test_what_has_changed_is_an_edit_like_any_other(gateway: GatewayClient, file: Path) -> None:
+async def test_a_changed_post_is_imported_as_an_edit(gateway: GatewayClient, file: Path) -> None:
     await imported(gateway, file, post(), post(slug="second"))
     before = await at(gateway, "/blog/first")
 
@@ -112,7 +112,7 @@ async def test_what_has_changed_is_an_edit_like_any_other(gateway: GatewayClient
     await assert_invariants(gateway)
 
 
-async def test_the_last_of_several_posts_with_one_path_stays(gateway: GatewayClient, file: Path) -> None:
+async def test_the_last_of_several_posts_with_one_path_is_kept(gateway: GatewayClient, file: Path) -> None:
     done = await imported(gateway, file, post(text="One."), post(text="Two."))
 
     assert done.counts == {"created": 1, "changed": 1}
@@ -153,7 +153,7 @@ BAD: list[tuple[Given, str]] = [
 ]
 
 
-async def test_each_bad_post_is_named_and_the_good_ones_are_kept(gateway: GatewayClient, file: Path) -> None:
+async def test_invalid_posts_are_reported_and_the_others_are_imported(gateway: GatewayClient, file: Path) -> None:
     blog = await create_section(gateway, "BLOG", slug="blog")
     await create_section(gateway, slug="attic", parentId=blog["id"])
     await create_page(gateway, slug="about")
@@ -167,7 +167,7 @@ async def test_each_bad_post_is_named_and_the_good_ones_are_kept(gateway: Gatewa
     await assert_invariants(gateway)
 
 
-async def test_a_real_blog_of_three_hundred_posts_is_imported_as_it_is(gateway: GatewayClient, file: Path) -> None:
+async def test_a_real_blog_of_three_hundred_posts_is_imported_unchanged(gateway: GatewayClient, file: Path) -> None:
     given = real_data.rows("posts")
 
     first = await put(gateway.db, "posts", file, given)

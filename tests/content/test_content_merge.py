@@ -1,4 +1,4 @@
-"""What an edit that comes too late is told: a diff that leads to its text, and a merge that holds both edits."""
+"""The diff and merged text of a conflict: the diff leads to the caller's text, and the merge contains both edits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@\n")
 
 
 def patched(text: str, diff: str) -> str:
-    """The text after a unified diff, as `patch` does it: every hunk must fit where it says."""
+    """Apply a unified diff as `patch` does: each hunk must match at its line numbers."""
     old = re.findall(r"[^\n]*\n|[^\n]+", text)
     rows = re.findall(r"[^\n]*\n", diff)
     if not rows:
@@ -54,7 +54,7 @@ def patched(text: str, diff: str) -> str:
 
 
 @given(TEXTS, TEXTS)
-def test_the_diff_applied_to_the_current_text_is_the_callers(current: str, proposed: str) -> None:
+def test_applying_the_diff_to_the_current_text_gives_the_text_of_the_caller(current: str, proposed: str) -> None:
     diff = unified_diff(current, proposed)
 
     assert patched(current, diff) == proposed
@@ -62,7 +62,7 @@ def test_the_diff_applied_to_the_current_text_is_the_callers(current: str, propo
 
 
 @given(TEXTS, TEXTS)
-def test_the_lines_that_match_are_alike_and_in_order(one: str, other: str) -> None:
+def test_matching_lines_are_equal_and_in_order(one: str, other: str) -> None:
     a, b = one.split("\n"), other.split("\n")
 
     blocks = LineMatcher(None, a, b).get_matching_blocks()
@@ -77,7 +77,7 @@ def test_the_lines_that_match_are_alike_and_in_order(one: str, other: str) -> No
 
 
 @given(TEXTS, TEXTS)
-def test_who_changed_nothing_takes_nothing_away(base: str, edited: str) -> None:
+def test_a_merge_with_an_unchanged_text_keeps_the_other_edit(base: str, edited: str) -> None:
     assert merge_texts(base, edited, base) == edited
     assert merge_texts(base, base, edited) == edited
     assert merge_texts(base, edited, edited) == edited
@@ -90,7 +90,7 @@ def test_who_changed_nothing_takes_nothing_away(base: str, edited: str) -> None:
     ours=LINES,
     theirs=LINES,
 )
-def test_a_merge_holds_both_edits_where_a_line_that_neither_touched_is_between(
+def test_a_merge_contains_both_edits_if_an_unchanged_line_separates_them(
     before: list[str], after: list[str], between: int, ours: list[str], theirs: list[str]
 ) -> None:
     middle = [f"between {number}" for number in range(between)]
@@ -103,19 +103,19 @@ def test_a_merge_holds_both_edits_where_a_line_that_neither_touched_is_between(
     assert both == "\n".join([*before, *ours, *middle, *theirs, *after])
 
 
-def test_edits_of_one_line_or_of_neighbours_are_not_merged() -> None:
+def test_edits_of_the_same_or_adjacent_lines_are_not_merged() -> None:
     assert merge_texts("a\nb\nc\n", "x\nb\nc\n", "y\nb\nc\n") is None
     assert merge_texts("a\nb\nc\n", "x\nb\nc\n", "a\ny\nc\n") is None
     assert merge_texts("a\nb\nc\n", "b\nc\n", "x\nb\nc\n") is None
     assert merge_texts("a\nb\n", "a\nb\none\n", "a\nb\nother\n") is None
 
 
-def test_a_new_line_at_the_end_does_not_touch_the_last_one() -> None:
+def test_a_line_added_at_the_end_does_not_overlap_the_last_line() -> None:
     assert merge_texts("a\nb", "A\nb", "a\nb\nc") == "A\nb\nc"
     assert merge_texts("a\nb\n", "A\nb\n", "a\nb\nc\n") == "A\nb\nc\n"
 
 
-def test_a_diff_looks_as_people_know_it() -> None:
+def test_a_diff_has_the_unified_format() -> None:
     assert unified_diff("One.\n\nTwo.\n", "One!\n\nTwo.") == (
         "--- current\n+++ proposed\n@@ -1,3 +1,3 @@\n-One.\n+One!\n \n-Two.\n+Two.\n\\ No newline at end of file\n"
     )
@@ -155,7 +155,7 @@ def _bombs() -> dict[str, tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("name", _bombs())
-async def test_no_texts_take_long_to_compare(name: str) -> None:
+async def test_comparing_any_texts_takes_little_time(name: str) -> None:
     base, current, proposed = _bombs()[name]
 
     began = time.process_time()

@@ -1,4 +1,4 @@
-"""Paths, slugs, titles and tags, whatever is typed."""
+"""The rules of paths, slugs, titles and tags, for any input."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def is_slug(text: str) -> bool:
 
 
 @given(st.one_of(ODD, ODD.map(lambda text: f"/{text}"), st.text(max_size=30)))
-def test_a_text_is_a_path_just_where_its_parts_are_slugs(text: str) -> None:
+def test_a_text_is_a_path_exactly_if_its_parts_are_slugs(text: str) -> None:
     parts = text.split("/")
     is_path = parts[0] == "" and 1 <= len(parts) - 1 <= MAX_DEPTH and all(map(is_slug, parts[1:]))
 
@@ -55,18 +55,18 @@ def test_a_text_is_a_path_just_where_its_parts_are_slugs(text: str) -> None:
 
 
 @given(st.lists(SLUGS, min_size=1, max_size=MAX_DEPTH))
-def test_slugs_make_a_path_that_is_read_as_it_was_written(slugs: list[str]) -> None:
+def test_slugs_make_a_path_that_parses_back_to_them(slugs: list[str]) -> None:
     assert parse_path("/" + "/".join(slugs)) == tuple(slugs)
 
 
 @given(SLUGS)
-def test_a_slug_cannot_leave_its_place(slug: str) -> None:
+def test_a_slug_contains_no_path_separators(slug: str) -> None:
     assert is_slug(slug)
     assert not {"/", "\\", "%"} & set(slug)
     assert slug not in {".", ".."}
 
 
-def test_the_longest_path_is_one() -> None:
+def test_the_longest_path_is_accepted() -> None:
     longest = ("/" + "a" * MAX_SLUG) * MAX_DEPTH
 
     assert parse_path(longest) == ("a" * MAX_SLUG,) * MAX_DEPTH
@@ -88,7 +88,7 @@ def test_a_title_is_one_line_or_refused(text: str) -> None:
 
 
 @given(st.lists(st.text(max_size=MAX_TAG), max_size=10))
-def test_tags_are_a_set_that_is_found_by_what_was_typed(given_tags: list[str]) -> None:
+def test_tags_are_a_set_and_are_found_by_any_equivalent_spelling(given_tags: list[str]) -> None:
     try:
         tags = require_tags(given_tags)
     except InvalidInput:

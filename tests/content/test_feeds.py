@@ -1,4 +1,4 @@
-"""Feeds of blogs: what readers see, as Atom and RSS, asked for again only where something has changed."""
+"""Feeds of blogs: Atom and RSS with the published entries, and conditional requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def get(gateway: GatewayClient, url: str, **headers: str) -> httpx.Respons
 async def atom(gateway: GatewayClient, url: str = "/feeds/blog.atom") -> ET.Element:
     response = await get(gateway, url)
     assert response.status_code == 200
-    return ET.fromstring(response.content)  # noqa: S314 - it is our own
+    return ET.fromstring(response.content)  # noqa: S314 - the gateway under test produces the XML
 
 
 def text(element: ET.Element | None) -> str:
@@ -47,7 +47,7 @@ def titles(feed: ET.Element) -> list[str]:
     return [text(entry.find(f"{ATOM}title")) for entry in feed.iter(f"{ATOM}entry")]
 
 
-async def test_an_atom_feed_tells_all_that_there_is_to_an_entry(gateway: GatewayClient, blog: dict[str, Any]) -> None:
+async def test_an_atom_feed_contains_all_fields_of_an_entry(gateway: GatewayClient, blog: dict[str, Any]) -> None:
     await create_entry(
         gateway,
         blog,
@@ -83,13 +83,13 @@ async def test_an_atom_feed_tells_all_that_there_is_to_an_entry(gateway: Gateway
     )
 
 
-async def test_an_rss_feed_tells_the_same(gateway: GatewayClient, blog: dict[str, Any]) -> None:
+async def test_an_rss_feed_contains_all_fields_of_an_entry(gateway: GatewayClient, blog: dict[str, Any]) -> None:
     await create_entry(gateway, blog, slug="first", title="<First>", text="Text.", tags=["a&b"])
 
     response = await get(gateway, "/feeds/blog.rss")
 
     assert response.headers["content-type"] == "application/rss+xml; charset=utf-8"
-    channel = ET.fromstring(response.content).find("channel")  # noqa: S314 - it is our own
+    channel = ET.fromstring(response.content).find("channel")  # noqa: S314 - the gateway under test produces the XML
     assert channel is not None
     assert (text(channel.find("title")), text(channel.find("link"))) == ("News & <views>", "http://gateway/blog")
     (item,) = channel.findall("item")
@@ -107,7 +107,7 @@ async def test_an_rss_feed_tells_the_same(gateway: GatewayClient, blog: dict[str
     assert guid.get("isPermaLink") == "false"
 
 
-async def test_an_entry_keeps_its_id_whatever_becomes_of_its_title_and_path(
+async def test_an_entry_keeps_its_id_when_its_title_or_path_changes(
     gateway: GatewayClient, blog: dict[str, Any]
 ) -> None:
     entry = await create_entry(gateway, blog)
@@ -122,7 +122,7 @@ async def test_an_entry_keeps_its_id_whatever_becomes_of_its_title_and_path(
     assert (await get(gateway, "/feeds/blog.atom")).status_code == 404
 
 
-async def test_the_latest_twenty_published_entries_are_told_newest_first_whoever_asks(
+async def test_a_feed_lists_the_latest_twenty_published_entries_to_every_caller(
     gateway: GatewayClient, blog: dict[str, Any], clock: SettableClock
 ) -> None:
     for number in range(22):
@@ -142,7 +142,7 @@ async def test_the_latest_twenty_published_entries_are_told_newest_first_whoever
     assert titles(later)[0] == "Future"
 
 
-async def test_nothing_is_sent_again_that_has_not_changed(
+async def test_an_unchanged_feed_is_not_sent_again(
     gateway: GatewayClient, blog: dict[str, Any], clock: SettableClock, commands: Commands
 ) -> None:
     entry = await create_entry(gateway, blog, text="One.")
@@ -170,7 +170,7 @@ async def test_nothing_is_sent_again_that_has_not_changed(
     assert b"Two." in changed.content
 
 
-async def test_what_goes_and_what_comes_in_below_changes_the_feed_whatever_dates_a_reader_knows(
+async def test_withdrawals_deletions_and_late_entries_change_the_feed(
     gateway: GatewayClient, blog: dict[str, Any], clock: SettableClock
 ) -> None:
     older = await create_entry(gateway, blog, title="Older", publishOn="2020-01-01T00:00:00Z")
@@ -183,18 +183,18 @@ async def test_what_goes_and_what_comes_in_below_changes_the_feed_whatever_dates
         gateway.result("deleteContent", {"id": older["id"], "nonce": older["nonce"]}),
     ):
         await change
-        # Also by the date of this second.
+        # `If-Modified-Since` is ignored, even with the date of the current second.
         dated = format_datetime(clock.now().replace(tzinfo=UTC), usegmt=True)
         response = await get(gateway, "/feeds/blog.atom", if_modified_since=dated)
         assert (response.status_code, "last-modified" in response.headers) == (200, False)
         assert response.headers["etag"] != known
         known = response.headers["etag"]
-        shown.append(titles(ET.fromstring(response.content)))  # noqa: S314 - it is our own
+        shown.append(titles(ET.fromstring(response.content)))  # noqa: S314 - the gateway under test produces the XML
 
     assert shown == [["Newer", "Older", "Late"], ["Older", "Late"], ["Late"]]
 
 
-async def test_what_time_alone_publishes_changes_the_feed(
+async def test_an_entry_that_becomes_visible_by_time_changes_the_feed(
     gateway: GatewayClient, blog: dict[str, Any], clock: SettableClock
 ) -> None:
     await create_entry(gateway, blog, publishOn=f"{clock.now().year + 1}-01-01T00:00:00.000Z")
@@ -207,15 +207,13 @@ async def test_what_time_alone_publishes_changes_the_feed(
 
 
 @pytest.mark.parametrize("name", ["if_modified_since", "if_unmodified_since"])
-async def test_a_date_that_no_clock_shows_is_passed_over(
-    gateway: GatewayClient, blog: dict[str, Any], name: str
-) -> None:
+async def test_an_impossible_date_is_ignored(gateway: GatewayClient, blog: dict[str, Any], name: str) -> None:
     response = await get(gateway, "/feeds/blog.atom", **{name: "Fri, 31 Dec 9999 23:59:59 -2300"})
 
     assert (response.status_code, blog["slug"]) == (200, "blog")
 
 
-async def test_head_tells_the_headers_alone(gateway: GatewayClient, blog: dict[str, Any]) -> None:
+async def test_a_head_request_returns_only_the_headers(gateway: GatewayClient, blog: dict[str, Any]) -> None:
     await create_entry(gateway, blog)
     whole = await get(gateway, "/feeds/blog.rss")
 
@@ -225,7 +223,7 @@ async def test_head_tells_the_headers_alone(gateway: GatewayClient, blog: dict[s
     assert dict(head.headers) == dict(whole.headers)
 
 
-async def test_a_feed_that_was_made_is_not_made_again(
+async def test_an_unchanged_feed_is_rendered_once(
     gateway: GatewayClient, blog: dict[str, Any], commands: Commands
 ) -> None:
     await create_entry(gateway, blog)
@@ -238,7 +236,7 @@ async def test_a_feed_that_was_made_is_not_made_again(
     assert commands.names() == ["find cms.nodes", "find cms.nodes"]
 
 
-async def test_an_empty_blog_has_an_empty_feed_that_stays_the_same(
+async def test_an_empty_blog_has_an_empty_feed_that_does_not_change(
     gateway: GatewayClient, blog: dict[str, Any], clock: SettableClock
 ) -> None:
     first = await get(gateway, "/feeds/blog.atom")
@@ -273,19 +271,19 @@ async def test_an_empty_blog_has_an_empty_feed_that_stays_the_same(
     ],
     ids=lambda path: path[:20],
 )
-async def test_any_other_path_has_no_feed(gateway: GatewayClient, blog: dict[str, Any], path: str) -> None:
+async def test_any_other_path_is_not_found(gateway: GatewayClient, blog: dict[str, Any], path: str) -> None:
     await create_entry(gateway, blog, slug="entry")
     await create_page(gateway, slug="about")
     await create_section(gateway, slug="docs")
 
-    # As it stands: the client would take the dots out of it.
+    # The path is passed unchanged: given as text, the client would remove the dots.
     response = await gateway.http.get(httpx.URL(f"http://gateway/feeds/{path}"))
 
     assert response.status_code == 404
     assert "passwd" not in response.text
 
 
-async def test_a_blog_below_a_folder_has_a_feed_and_dots_in_a_slug_are_no_format(gateway: GatewayClient) -> None:
+async def test_a_nested_blog_has_a_feed_and_a_dot_in_a_slug_is_not_a_format(gateway: GatewayClient) -> None:
     folder = await create_section(gateway, slug="team")
     blog = await create_section(gateway, "BLOG", slug="v1.0", parentId=folder["id"])
     await create_entry(gateway, blog, slug="first", title="First")
@@ -299,7 +297,7 @@ async def test_a_blog_below_a_folder_has_a_feed_and_dots_in_a_slug_are_no_format
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-async def test_a_feed_is_only_read(gateway: GatewayClient, blog: dict[str, Any], method: str) -> None:
+async def test_a_feed_is_read_only(gateway: GatewayClient, blog: dict[str, Any], method: str) -> None:
     response = await gateway.http.request(method, "/feeds/blog.atom")
 
     assert (response.status_code, response.headers["allow"]) == (405, "GET, HEAD")
@@ -315,17 +313,17 @@ HOSTILE = """<script>alert(1)</script>
 
 
 @pytest.mark.parametrize("format_", ["atom", "rss"])
-async def test_nothing_in_a_feed_runs_and_whatever_the_text_it_is_xml(
+async def test_a_feed_contains_no_scripts_and_is_valid_xml_for_any_text(
     gateway: GatewayClient, blog: dict[str, Any], format_: str
 ) -> None:
     await create_entry(gateway, blog, slug="hostile", title="</title><script>", text=HOSTILE, tags=["]]></x>"])
-    # Older entries may have in their titles what is refused by now.
+    # Titles of older entries may contain characters that are refused today.
     older = {"title": "</title><script>\x1b\ufffe", "tags": ["]]></x>\uffff"]}
     await gateway.db["cms.nodes"].update_one({"slug": "hostile"}, {"$set": older})
 
     response = await get(gateway, f"/feeds/blog.{format_}")
 
-    feed = ET.fromstring(response.content)  # noqa: S314 - it is our own
+    feed = ET.fromstring(response.content)  # noqa: S314 - the gateway under test produces the XML
     inside = " ".join(text(element) for element in feed.iter())
     found = [text(element) for element in feed.iter() if element.tag in {f"{ATOM}content", "description"}]
     html = next(one for one in found if "<p" in one)
@@ -335,7 +333,7 @@ async def test_nothing_in_a_feed_runs_and_whatever_the_text_it_is_xml(
     assert response.content.count(b"<script") == 0
 
 
-async def test_links_begin_with_the_url_of_the_site(settings: Settings) -> None:
+async def test_links_start_with_the_url_of_the_site(settings: Settings) -> None:
     async with running(with_settings(settings, ContentSettings, site_url="https://www.example.org/site/")) as gateway:
         blog = await create_section(gateway, "BLOG", slug="blog")
         await create_entry(gateway, blog, slug="first", text="[a](/b) [c](d)")
@@ -353,7 +351,7 @@ async def test_links_begin_with_the_url_of_the_site(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("host", ['x"><script>', "a b", "evil.example/path", "user@evil.example", ""])
-async def test_a_host_that_is_none_is_not_repeated(gateway: GatewayClient, blog: dict[str, Any], host: str) -> None:
+async def test_an_invalid_host_header_is_not_repeated(gateway: GatewayClient, blog: dict[str, Any], host: str) -> None:
     response = await get(gateway, "/feeds/blog.atom", host=host)
 
     assert response.status_code == 200
@@ -369,7 +367,7 @@ async def elsewhere(settings: Settings) -> AsyncIterator[GatewayClient]:
         yield gateway
 
 
-async def test_a_page_of_a_named_origin_may_read_a_feed(elsewhere: GatewayClient) -> None:
+async def test_a_page_of_an_allowed_origin_may_read_a_feed(elsewhere: GatewayClient) -> None:
     await create_section(elsewhere, "BLOG", slug="blog")
 
     response = await get(elsewhere, "/feeds/blog.atom", origin="https://reader.example")
@@ -377,7 +375,7 @@ async def test_a_page_of_a_named_origin_may_read_a_feed(elsewhere: GatewayClient
     assert response.headers["access-control-allow-origin"] == "https://reader.example"
 
 
-async def test_without_a_database_a_feed_is_unavailable(gateway: GatewayClient) -> None:
+async def test_a_feed_is_unavailable_without_a_database(gateway: GatewayClient) -> None:
     class Gone:
         def __getitem__(self, name: str) -> Any:
             raise ConnectionFailure(name)

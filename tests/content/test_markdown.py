@@ -1,4 +1,4 @@
-"""Markdown: what it makes of texts, what it lets nobody do, and that it comes to an end."""
+"""Markdown rendering: the HTML of texts, the removal of harmful markup, and the limits of costs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_commonmark_becomes_html(render: object) -> None:
 
 
 @BOTH
-def test_links_vouch_for_nothing_and_pictures_come_by_http_alone(render: object) -> None:
+def test_links_are_nofollow_and_pictures_are_loaded_by_http_only(render: object) -> None:
     assert callable(render)
 
     assert render('[a](https://example.com "t")') == (
@@ -44,7 +44,7 @@ def test_links_vouch_for_nothing_and_pictures_come_by_http_alone(render: object)
     assert render("![a](mailto:a@example.com)") == '<p><img alt="a"></p>\n'
 
 
-def test_the_html_of_a_page_is_kept_as_far_as_it_is_harmless() -> None:
+def test_harmless_html_of_a_page_is_kept() -> None:
     assert page_html("<table><tr><td colspan=2 onclick=x()>a</td></tr></table>") == (
         '<table><tbody><tr><td colspan="2">a</td></tr></tbody></table>'
     )
@@ -53,7 +53,7 @@ def test_the_html_of_a_page_is_kept_as_far_as_it_is_harmless() -> None:
     assert page_html("<img src=x.png width=1e9 height=20>") == '<img src="x.png" height="20">'
 
 
-def test_the_html_of_a_comment_is_shown() -> None:
+def test_html_in_a_comment_is_escaped() -> None:
     assert comment_html("a List<String> <b>b</b>\n\n<div>") == (
         "<p>a List&lt;String&gt; &lt;b&gt;b&lt;/b&gt;</p>\n<p>&lt;div&gt;</p>\n"
     )
@@ -92,7 +92,7 @@ ATTACKS = [
 
 
 class _Harmless(HTMLParser):
-    """Notes everything that could do harm."""
+    """A parser that collects all markup that could do harm."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,14 +130,14 @@ def harm_in(html: str) -> list[str]:
 
 @pytest.mark.parametrize("text", ATTACKS)
 @BOTH
-def test_no_text_runs_or_frames_anything(render: object, text: str) -> None:
+def test_rendered_attacks_contain_nothing_harmful(render: object, text: str) -> None:
     assert callable(render)
     assert harm_in(render(text)) == []
     assert harm_in(render(f"a {text} b\n\n> {text}")) == []
 
 
 @given(st.lists(st.sampled_from([*ATTACKS, "[", "](", ")", "*", "`", "\n", "> ", "<", "'", '"', "a"]), max_size=12))
-def test_no_mixture_does_either(parts: list[str]) -> None:
+def test_mixtures_of_attacks_contain_nothing_harmful(parts: list[str]) -> None:
     text = "".join(parts)
 
     assert harm_in(page_html(text)) == harm_in(comment_html(text)) == []
@@ -164,7 +164,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 @BOTH
-def test_a_bomb_costs_little_and_nests_not_without_end(render: object, name: str) -> None:
+def test_costly_texts_are_rendered_in_little_time_with_limited_nesting(render: object, name: str) -> None:
     assert callable(render)
     began = time.process_time()
 
@@ -175,7 +175,7 @@ def test_a_bomb_costs_little_and_nests_not_without_end(render: object, name: str
 
 
 @BOTH
-def test_what_is_not_rendered_is_shown_as_it_was_written(render: object) -> None:
+def test_text_beyond_the_limits_is_shown_unrendered(render: object) -> None:
     assert callable(render)
     bomb = "[<b>" * (MAX_BRACKETS + 1)
 

@@ -1,4 +1,4 @@
-"""What `portico doctor` finds wrong with photos and their bytes, and what it mends."""
+"""The problems of photos and their bytes that `portico doctor` reports, and the repairs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def _other_bytes(db: Database, file: Any) -> None:
         (_other_bytes, "its bytes do not match its checksum"),
     ],
 )
-async def test_a_photo_without_its_bytes_is_found(
+async def test_missing_or_wrong_bytes_of_a_photo_are_reported(
     gateway: GatewayClient, photo: dict[str, Any], spoil: Callable[[Database, Any], Awaitable[None]], text: str
 ) -> None:
     key = key_in("ContentNode", photo["id"])
@@ -99,7 +99,7 @@ async def _stray_chunks(db: Database, _node: Any) -> None:
         (_stray_chunks, "it has chunks, but does not exist"),
     ],
 )
-async def test_bytes_that_no_photo_has_are_found_and_deleted(
+async def test_bytes_without_a_photo_are_reported_and_deleted(
     gateway: GatewayClient, photo: dict[str, Any], leave: Callable[[Database, Any], Awaitable[None]], text: str
 ) -> None:
     node = await gateway.db[NODES].find_one({"_id": key_in("ContentNode", photo["id"])})
@@ -115,7 +115,7 @@ async def test_bytes_that_no_photo_has_are_found_and_deleted(
     assert await bytes_of(gateway, photo) == noise_of(60, 60)
 
 
-async def test_uploads_under_way_are_nothing_wrong(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_uploads_in_flight_are_not_reported(gateway: GatewayClient, clock: SettableClock) -> None:
     upload = {"op": "r-1", "file": STRAY, "until": clock.now()}
     gallery = await create_gallery(gateway)
     at = {"parent": key_in("ContentNode", gallery["id"])}

@@ -1,4 +1,4 @@
-"""What uploads and reads of photos cost: which commands they send, where those go, and that each has an index."""
+"""The commands that uploads and reads of photos send: their number, their shards, and their indexes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BEGUN = ["insert cms.nodes", "find cms.nodes", "update cms.nodes"]
 _CHUNKS = ["insert cms.assets.chunks"] * 2
 _EXAMINED = ["find cms.assets.chunks"] * 2
 _ENDED = ["findAndModify cms.nodes", "update cms.assets.files"]
-# What is asked for by the id of a node alone goes to all shards: what stands below one section is on one.
+# The shard key is the section of a node. A command that knows only the id of a node goes to all shards.
 BY_ID = "find cms.nodes _id"
 
 
@@ -29,7 +29,7 @@ async def assert_indexed(gateway: GatewayClient) -> None:
             assert not plan.sorts_in_memory, command
 
 
-async def test_an_upload_sends_a_command_for_a_megabyte_and_a_dozen_others(gateway: GatewayClient) -> None:
+async def test_an_upload_sends_one_command_per_megabyte_and_a_dozen_others(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway)
     gateway.commands.clear()
     await result(gateway, "uploadPhoto", photo_input(gallery), noise(6))
@@ -41,14 +41,14 @@ async def test_an_upload_sends_a_command_for_a_megabyte_and_a_dozen_others(gatew
         *_CHUNKS,
         *_EXAMINED,
         *_ENDED,
-        # The path of what is answered.
+        # This command reads the path for the response.
         "find cms.nodes",
     ]
     assert set(unroutable(gateway.commands.sent)) == {BY_ID}
     await assert_indexed(gateway)
 
 
-async def test_a_replacement_sends_a_command_for_a_megabyte_and_a_few_others(gateway: GatewayClient) -> None:
+async def test_a_replacement_sends_one_command_per_megabyte_and_a_few_others(gateway: GatewayClient) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway))
     gateway.commands.clear()
     await result(gateway, "replacePhoto", {"id": photo["id"], "nonce": photo["nonce"]}, noise(6))
@@ -66,7 +66,7 @@ async def test_a_replacement_sends_a_command_for_a_megabyte_and_a_few_others(gat
     await assert_indexed(gateway)
 
 
-async def test_a_deletion_takes_all_files_by_their_ids(gateway: GatewayClient) -> None:
+async def test_a_deletion_removes_all_files_by_their_ids(gateway: GatewayClient) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway))
     gateway.commands.clear()
     text = "mutation ($input: DeleteContentInput!) { deleteContent(input: $input) { __typename } }"
@@ -74,7 +74,7 @@ async def test_a_deletion_takes_all_files_by_their_ids(gateway: GatewayClient) -
 
     assert gateway.commands.names()[-6:-2] == [
         "find cms.assets.files",
-        # Whether the same upload has made it again.
+        # This command checks whether a retry of the upload has created the node again.
         "find cms.nodes",
         "delete cms.assets.chunks",
         "delete cms.assets.files",
@@ -84,7 +84,7 @@ async def test_a_deletion_takes_all_files_by_their_ids(gateway: GatewayClient) -
     await assert_indexed(gateway)
 
 
-async def test_the_bytes_of_a_photo_take_two_commands_and_one_for_a_megabyte(gateway: GatewayClient) -> None:
+async def test_a_download_sends_two_commands_and_one_per_megabyte(gateway: GatewayClient) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway), noise(6))
     for path, chunks in ((photo["url"], 2), (photo["url"], 2)):
         gateway.commands.clear()
@@ -99,7 +99,7 @@ async def test_the_bytes_of_a_photo_take_two_commands_and_one_for_a_megabyte(gat
         await assert_indexed(gateway)
 
 
-async def test_a_page_of_photos_takes_no_command_for_each(gateway: GatewayClient) -> None:
+async def test_a_page_of_photos_sends_no_command_per_photo(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway, slug="gallery")
     for number in range(3):
         await create_photo(gateway, gallery, slug=f"photo-{number}")

@@ -1,4 +1,4 @@
-"""Uploads that are cut off, stop or sleep anywhere: the old picture stays, and no byte is left that nobody has."""
+"""Uploads that are cut off, crash or pause anywhere: the old picture stays, and no bytes without a photo are left."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ DELETE = "mutation ($input: DeleteContentInput!) { deleteContent(input: $input) 
 SEEN = '{ content(path: "/gallery/a-photo") { id nonce ... on Photo { url locked } } }'
 PHOTO_JOBS = ("finish-content", "finish-uploads")
 OPERATIONS = ("uploadPhoto", "replacePhoto", "deleteContent")
-# What a reader finds at the photo's path before an operation and after it: the checksum of the bytes.
+# The checksum of the bytes that a reader finds at the photo's path before and after an operation.
 BEFORE = {"uploadPhoto": None, "replacePhoto": sha256(OLD), "deleteContent": sha256(OLD)}
 AFTER = {"uploadPhoto": sha256(NEW), "replacePhoto": sha256(NEW), "deleteContent": None}
 
 
 class Scene:
-    """A gallery, with a photo unless the operation is going to upload it."""
+    """A gallery. For operations on an existing photo, it contains one."""
 
     def __init__(self, gateway: GatewayClient, clock: SettableClock) -> None:
         self.gateway = gateway
         self.clock = clock
 
     async def set(self, mutation: str) -> Given:
-        """The input of the mutation, on a site that is as it was at first."""
+        """Restore the site, and return the input of the mutation."""
         for collection in ("cms.nodes", "cms.assets.files", "cms.assets.chunks", "operations", "intents"):
             await self.gateway.db[collection].delete_many({})
         gallery = await create_gallery(self.gateway, slug="gallery")
@@ -57,7 +57,7 @@ class Scene:
         return {"id": photo["id"], "nonce": photo["nonce"], "idempotencyKey": "the key"}
 
     async def ask(self, mutation: str, given: Given) -> str:
-        """The member of the union, or the code of the error."""
+        """Return the type of the result, or the code of the error."""
         if mutation == "deleteContent":
             told = await self.gateway.ask(DELETE, {"input": given})
         else:
@@ -69,12 +69,12 @@ class Scene:
         await run_jobs(self.gateway, self.clock, *PHOTO_JOBS)
 
     async def seen(self) -> str | None:
-        """The checksum of the bytes that a reader gets."""
+        """Return the checksum of the bytes that a reader gets."""
         found = (await self.gateway.data(SEEN, token=None))["content"]
         return None if found is None else sha256(await bytes_of(self.gateway, found))
 
     async def assert_settled(self) -> None:
-        """Nothing is locked, and every byte is a photo's."""
+        """Assert that nothing is locked, and that all bytes belong to a photo."""
         db = self.gateway.db
         assert await db["cms.nodes"].find_one({"detail.upload": {"$ne": None}}) is None
         assert await db["cms.nodes"].find_one({"detail.locked": {"$ne": None}}) is None
@@ -97,7 +97,7 @@ DONE = {"uploadPhoto": "PhotoPayload", "replacePhoto": "PhotoPayload", "deleteCo
 
 @pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
 @pytest.mark.parametrize("mutation", OPERATIONS)
-async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_succeeds(
+async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_its_retry_succeeds(
     scene: Scene, mutation: str, *, jobs_first: bool
 ) -> None:
     for stop in half_of_stops(odd=jobs_first):
@@ -108,7 +108,7 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_suc
             break
         assert await scene.seen() in (BEFORE[mutation], AFTER[mutation])
 
-        # The lock of an upload and the lease of its key last half a minute.
+        # The lock of the upload and the lease of its key expire after 30 seconds.
         scene.clock.advance(seconds=31)
         if jobs_first:
             await scene.later(70)
@@ -123,9 +123,9 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_suc
     assert stop > 5
 
 
-@pytest.mark.parametrize("is_repeated", [True, False], ids=["and its repetition", "alone"])
+@pytest.mark.parametrize("is_repeated", [True, False], ids=["with a retry", "without a retry"])
 @pytest.mark.parametrize("mutation", OPERATIONS)
-async def test_a_write_that_sleeps_anywhere_while_jobs_give_it_up_leaves_nothing_half(
+async def test_a_write_that_pauses_anywhere_while_the_jobs_give_it_up_leaves_nothing_unfinished(
     scene: Scene, mutation: str, *, is_repeated: bool
 ) -> None:
     db = scene.gateway.db
@@ -157,7 +157,7 @@ async def test_a_write_that_sleeps_anywhere_while_jobs_give_it_up_leaves_nothing
 
 
 @pytest.mark.parametrize("mutation", ["uploadPhoto", "replacePhoto", "deleteContent"])
-async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, mutation: str) -> None:
+async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene, mutation: str) -> None:
     for stop in half_of_stops(odd=mutation == "uploadPhoto"):
         given = await scene.set(mutation)
         with crashing(scene.gateway, 9 if mutation != "deleteContent" else 6) as faulty:
@@ -179,7 +179,7 @@ async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, muta
     assert stop > 5
 
 
-async def test_bytes_that_come_late_into_a_file_that_was_given_up_go_soon(scene: Scene) -> None:
+async def test_late_chunks_of_an_abandoned_file_are_deleted(scene: Scene) -> None:
     """A server may still carry out a command of a process that was killed."""
     db = scene.gateway.db
     given = await scene.set("uploadPhoto")
@@ -202,11 +202,11 @@ async def test_bytes_that_come_late_into_a_file_that_was_given_up_go_soon(scene:
     assert await db[assets.FILES.name].count_documents({}) == 0
 
 
-# Clients that go away
+# Clients that disconnect
 
 
 async def cut_off(gateway: GatewayClient, body: bytes) -> None:
-    """Sends the beginning of a request to the gateway, and goes away."""
+    """Send the beginning of a request to the gateway, and disconnect."""
     app = gateway.http._transport.app  # type: ignore[attr-defined]
     headers = {"content-type": CONTENT_TYPE, "authorization": f"Bearer {gateway.token()}", **PREFLIGHT}
     scope = {
@@ -220,13 +220,13 @@ async def cut_off(gateway: GatewayClient, body: bytes) -> None:
     }
 
     async def send(_message: Message) -> None:
-        """Nobody is there."""
+        """Drop the message: the client has disconnected."""
 
     await app(scope, messages(*pieces_of(body, 300), is_cut=True), send)
 
 
 @pytest.mark.parametrize("mutation", ["uploadPhoto", "replacePhoto"])
-async def test_an_upload_cut_off_at_every_chunk_leaves_what_was_there(scene: Scene, mutation: str) -> None:
+async def test_an_upload_that_is_cut_off_anywhere_changes_nothing(scene: Scene, mutation: str) -> None:
     given = await scene.set(mutation)
     body = upload_body(mutation, {**given, "idempotencyKey": None}, NEW)
     begin = body.index(NEW[:100])
@@ -243,10 +243,10 @@ async def test_an_upload_cut_off_at_every_chunk_leaves_what_was_there(scene: Sce
     await scene.assert_settled()
 
 
-# Beside uploads
+# Operations during uploads
 
 
-async def test_a_photo_that_is_uploaded_to_is_not_deleted(scene: Scene) -> None:
+async def test_a_photo_with_an_upload_in_flight_is_not_deleted(scene: Scene) -> None:
     given = await scene.set("replacePhoto")
     told: list[str] = []
 
@@ -287,7 +287,7 @@ async def test_a_photo_is_either_replaced_or_deleted(scene: Scene, skip: int) ->
 
 
 @pytest.mark.parametrize("by", ["uploadPhoto", "replacePhoto", "the jobs"])
-async def test_a_photo_that_is_deleted_right_before_its_file_is_settled_leaves_nothing(scene: Scene, by: str) -> None:
+async def test_a_photo_that_is_deleted_just_before_its_file_is_settled_leaves_nothing(scene: Scene, by: str) -> None:
     given = await scene.set("replacePhoto" if by == "replacePhoto" else "uploadPhoto")
     db = scene.gateway.db
     told: list[str] = []
@@ -300,7 +300,7 @@ async def test_a_photo_that_is_deleted_right_before_its_file_is_settled_leaves_n
     async def stop() -> None:
         raise Crash
 
-    # Of an upload that succeeds nothing else is an update of a file.
+    # A successful upload updates a file only to settle it.
     settling = interrupted(db, assets.FILES.name, "update_one", stop if by == "the jobs" else delete)
     with database_of(scene.gateway, settling):
         told.append(await scene.ask("uploadPhoto" if by == "the jobs" else by, given))
@@ -317,11 +317,11 @@ async def test_a_photo_that_is_deleted_right_before_its_file_is_settled_leaves_n
     assert await db["cms.assets.files"].count_documents({}) == 0
 
 
-@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "under way"])
-async def test_what_is_uploaded_again_while_its_deletion_is_finished_keeps_its_bytes(
+@pytest.mark.parametrize("is_whole", [True, False], ids=["complete", "in flight"])
+async def test_a_photo_that_is_uploaded_again_while_the_jobs_delete_its_first_upload_keeps_its_bytes(
     scene: Scene, *, is_whole: bool
 ) -> None:
-    """The same call makes a node with the same id, once its first upload was given up."""
+    """A retry creates a node with the same id, once the first upload was given up."""
     given = await scene.set("uploadPhoto")
     db = scene.gateway.db
     with crashing(scene.gateway, 9) as faulty:
@@ -353,7 +353,7 @@ async def test_a_deleted_photo_leaves_nothing(scene: Scene) -> None:
     assert await scene.ask("replacePhoto", given) == "PhotoPayload"
     now = (await scene.gateway.data(SEEN))["content"]
     assert (await scene.gateway.http.get(f"{now['url']}?width=80")).status_code == 200
-    # The new bytes, the old ones, and what was made of both; a picture of 40 pixels has one thumbnail.
+    # The files are the new bytes, the old ones, and the thumbnails of both: a picture of 40 pixels has one thumbnail.
     assert (await stored(scene.gateway.db))[0] == 4
 
     assert await scene.ask("deleteContent", {"id": now["id"], "nonce": now["nonce"]}) == "DeletedPayload"
@@ -363,7 +363,7 @@ async def test_a_deleted_photo_leaves_nothing(scene: Scene) -> None:
     await scene.assert_settled()
 
 
-async def test_a_title_that_is_edited_during_an_upload_stays(scene: Scene) -> None:
+async def test_a_title_that_is_edited_during_an_upload_is_kept(scene: Scene) -> None:
     given = await scene.set("replacePhoto")
     db = scene.gateway.db
 

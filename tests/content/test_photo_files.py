@@ -1,4 +1,4 @@
-"""What is taken for a picture: told by the bytes alone, decoded to the end, and never served as anything else."""
+"""The files that are accepted as pictures: the bytes alone decide, and the picture must decode to its end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.support.site import at
         ("AVIF", "image/avif", "avif"),
     ],
 )
-async def test_the_type_is_told_by_the_bytes_and_by_nothing_else(
+async def test_the_content_type_depends_only_on_the_bytes(
     gateway: GatewayClient, form: str, content_type: str, suffix: str
 ) -> None:
     data = picture(33, 22, form)
@@ -64,13 +64,13 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def png(width: int, height: int, rows: bytes) -> bytes:
-    """A PNG in one bit a pixel, that says it is so large."""
+    """Return a PNG with one bit per pixel that declares this size."""
     head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
 
 
 def frames(count: int, size: int) -> bytes:
-    """A GIF that moves, with so many frames."""
+    """Return an animated GIF with this many frames."""
     out = io.BytesIO()
     images = [Image.new("L", (size, size), number % 256) for number in range(count)]
     images[0].save(out, "GIF", save_all=True, append_images=images[1:])
@@ -78,7 +78,7 @@ def frames(count: int, size: int) -> bytes:
 
 
 def noisy(form: str) -> bytes:
-    """A picture that nothing can make much smaller; one that moves, in two frames, where the form has such."""
+    """Return a picture that compresses badly. Formats with animation get two frames."""
     out = io.BytesIO()
     images = [Image.open(io.BytesIO(noise_of(200, 200, seed))) for seed in (1, 2)]
     images[0].save(out, form, save_all=form != "JPEG", append_images=images[1:])
@@ -86,7 +86,7 @@ def noisy(form: str) -> bytes:
 
 
 def zeroed(data: bytes) -> bytes:
-    """The first tenth of a file that was given its length before its bytes."""
+    """Return the first tenth of the file, followed by zeros up to its length."""
     return data[: len(data) // 10] + bytes(len(data) - len(data) // 10)
 
 
@@ -95,7 +95,7 @@ def flipped(data: bytes, position: int) -> bytes:
 
 
 def turned(kind: int, count: int, value: bytes, beside: bytes = b"") -> bytes:
-    """What a camera writes, with an orientation of this type of TIFF alone."""
+    """Return EXIF data as a camera writes it, with only an orientation of this TIFF type."""
     entry = struct.pack(">HHI", 0x0112, kind, count) + value
     return b"Exif\0\0MM\0*" + struct.pack(">IH", 8, 1) + entry + bytes(4) + beside
 
@@ -141,7 +141,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_what_is_no_picture_is_refused_and_leaves_nothing(
+async def test_a_file_that_is_not_a_picture_is_refused_and_leaves_nothing(
     gateway: GatewayClient, clock: SettableClock, name: str
 ) -> None:
     data, message = REFUSED[name]
@@ -163,7 +163,7 @@ async def test_what_is_no_picture_is_refused_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("trailer", "form"), [(SCRIPT, "PNG"), (SCRIPT, "JPEG"), (b"PK\x03\x04" + SCRIPT, "GIF"), (SVG, "PNG")]
 )
-async def test_what_follows_a_picture_is_never_anything_but_part_of_it(
+async def test_bytes_after_a_picture_are_served_only_as_part_of_it(
     gateway: GatewayClient, trailer: bytes, form: str
 ) -> None:
     data = picture(form=form) + trailer
@@ -180,7 +180,7 @@ async def test_what_follows_a_picture_is_never_anything_but_part_of_it(
     assert SCRIPT not in small.content
 
 
-async def test_a_photo_is_as_wide_as_it_is_shown(gateway: GatewayClient) -> None:
+async def test_the_size_of_a_photo_follows_its_orientation(gateway: GatewayClient) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     data = picture(80, 20, "JPEG", exif=exif)
@@ -191,7 +191,7 @@ async def test_a_photo_is_as_wide_as_it_is_shown(gateway: GatewayClient) -> None
 
 
 @pytest.mark.parametrize("orientation", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 65_535])
-async def test_an_orientation_that_means_nothing_turns_nothing(gateway: GatewayClient, orientation: int) -> None:
+async def test_an_invalid_orientation_is_ignored(gateway: GatewayClient, orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
 
@@ -212,7 +212,7 @@ async def test_an_orientation_that_means_nothing_turns_nothing(gateway: GatewayC
     ],
     ids=["a text", "a fraction", "a fraction of zero", "below zero", "a float", "bytes", "elsewhere", "no EXIF"],
 )
-async def test_an_orientation_of_another_type_turns_nothing(gateway: GatewayClient, exif: bytes) -> None:
+async def test_an_orientation_of_another_type_is_ignored(gateway: GatewayClient, exif: bytes) -> None:
     await assert_shown_as_told(gateway, picture(80, 20, "JPEG", exif=exif), is_turned=False)
 
 
@@ -224,7 +224,7 @@ async def assert_shown_as_told(gateway: GatewayClient, data: bytes, *, is_turned
     assert Image.open(io.BytesIO(small)).size == (photo["width"], photo["height"])
 
 
-async def test_pictures_that_cameras_make_are_taken(gateway: GatewayClient) -> None:
+async def test_pictures_from_cameras_are_accepted(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway)
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     several = io.BytesIO()
@@ -247,7 +247,7 @@ async def test_pictures_that_cameras_make_are_taken(gateway: GatewayClient) -> N
         assert await bytes_of(gateway, photo) == data
 
 
-async def test_a_file_may_be_as_large_as_the_settings_say(settings: Settings, clock: SettableClock) -> None:
+async def test_a_file_may_be_as_large_as_the_setting_allows(settings: Settings, clock: SettableClock) -> None:
     data = noise(2)
     async with running(replace(settings, max_upload_bytes=len(data)), clock=clock) as gateway:
         gallery = await create_gallery(gateway)
@@ -263,7 +263,7 @@ async def test_a_file_may_be_as_large_as_the_settings_say(settings: Settings, cl
         await assert_invariants(gateway)
 
 
-async def test_a_photo_may_have_as_many_pixels_as_the_settings_say(settings: Settings) -> None:
+async def test_a_photo_may_have_as_many_pixels_as_the_setting_allows(settings: Settings) -> None:
     async with running(with_settings(settings, ContentSettings, max_photo_pixels=1_200)) as gateway:
         gallery = await create_gallery(gateway)
         await create_photo(gateway, gallery, picture(40, 30))

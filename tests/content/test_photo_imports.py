@@ -1,4 +1,4 @@
-"""`portico import photos`, and the demo's gallery."""
+"""`portico import photos`, and the gallery of the demo."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ PHOTOS = """query ($path: String!) { content(path: $path) { ... on Section {
 
 
 async def imported(settings: Settings, folder: Path, lines: list[Line]) -> list[str]:
-    """What the command prints, a line each."""
+    """Import the lines. Return the printed lines."""
     file = folder / "photos.jsonl"
     file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-    return await told_of(settings, file)
+    return await import_file(settings, file)
 
 
-async def told_of(settings: Settings, file: Path) -> list[str]:
+async def import_file(settings: Settings, file: Path) -> list[str]:
     printed = io.StringIO()
     console = Console(file=printed, width=300)
     await cli_data.import_files(settings, "photos", [file], console, console)
@@ -52,7 +52,7 @@ async def photos_at(gateway: GatewayClient, path: str) -> list[Line]:
     return found
 
 
-async def test_files_become_photos_and_nothing_happens_twice(
+async def test_files_are_imported_as_photos_and_a_repeated_import_changes_nothing(
     gateway: GatewayClient, settings: Settings, tmp_path: Path
 ) -> None:
     (tmp_path / "sub").mkdir()
@@ -85,7 +85,7 @@ async def test_files_become_photos_and_nothing_happens_twice(
     assert await bytes_of(gateway, two) == picture(form="JPEG")
 
 
-async def test_pictures_may_be_in_the_folder_that_is_called_after_their_list_which_may_tell_more_of_them(
+async def test_pictures_may_be_in_the_folder_named_after_the_list_and_unknown_fields_are_ignored(
     gateway: GatewayClient, settings: Settings, tmp_path: Path
 ) -> None:
     (tmp_path / "photos").mkdir()
@@ -98,7 +98,7 @@ async def test_pictures_may_be_in_the_folder_that_is_called_after_their_list_whi
     await assert_invariants(gateway)
 
 
-async def test_each_bad_record_is_named_and_the_others_are_kept(
+async def test_invalid_records_are_reported_and_the_others_are_imported(
     gateway: GatewayClient, settings: Settings, tmp_path: Path
 ) -> None:
     folder = tmp_path / "photos"
@@ -152,7 +152,7 @@ async def test_each_bad_record_is_named_and_the_others_are_kept(
     await assert_invariants(gateway)
 
 
-async def test_what_would_be_stored_is_compared_and_not_what_is_written(
+async def test_a_repeated_import_compares_normalized_values(
     gateway: GatewayClient, settings: Settings, tmp_path: Path
 ) -> None:
     (tmp_path / "one.png").write_bytes(picture())
@@ -166,9 +166,7 @@ async def test_what_would_be_stored_is_compared_and_not_what_is_written(
     assert (photo["title"], photo["tags"]) == ("One and two \xe9", ["a b", "\xe9"])
 
 
-async def test_two_imports_at_once_both_find_the_photos_as_they_are_to_be(
-    gateway: GatewayClient, settings: Settings, tmp_path: Path
-) -> None:
+async def test_two_concurrent_imports_both_succeed(gateway: GatewayClient, settings: Settings, tmp_path: Path) -> None:
     lines: list[Line] = []
     for number in range(3):
         (tmp_path / f"p{number}.png").write_bytes(picture(color="red"))
@@ -177,7 +175,7 @@ async def test_two_imports_at_once_both_find_the_photos_as_they_are_to_be(
     for color in ("red", "blue"):
         (tmp_path / "p1.png").write_bytes(picture(color=color))
         told = await asyncio.gather(*(imported(settings, tmp_path, lines) for _ in range(2)))
-        # One of the two has made or changed each.
+        # For each photo, one of the two imports has created or changed it.
         assert not any("failed" in line or ":" in line[:3] for lines_of in told for line in lines_of), told
         found = await photos_at(gateway, "/gallery")
         assert [photo["slug"] for photo in found] == ["p0", "p1", "p2"]
@@ -185,7 +183,7 @@ async def test_two_imports_at_once_both_find_the_photos_as_they_are_to_be(
     await assert_invariants(gateway)
 
 
-async def test_the_name_of_an_author_has_a_limit_and_the_photo_behind_it_is_stored(
+async def test_an_invalid_author_is_refused_and_the_next_photos_are_imported(
     gateway: GatewayClient, settings: Settings, tmp_path: Path
 ) -> None:
     (tmp_path / "one.png").write_bytes(picture())
@@ -205,12 +203,12 @@ async def test_the_name_of_an_author_has_a_limit_and_the_photo_behind_it_is_stor
     assert {photo["author"]["name"] for photo in await photos_at(gateway, "/gallery")} == {"Ann", "import"}
 
 
-async def test_real_photos_are_what_their_list_says(gateway: GatewayClient, settings: Settings) -> None:
+async def test_an_import_of_real_photos_matches_their_list(gateway: GatewayClient, settings: Settings) -> None:
     rows = {row["file"]: row for row in real_data.rows("photos")}
     if not (shared_folder() / "photos").is_dir():
         pytest.skip("the pictures are not there")
 
-    told = await told_of(settings, shared_folder() / "photos.jsonl")
+    told = await import_file(settings, shared_folder() / "photos.jsonl")
     found = {photo["checksum"]: photo for photo in await photos_at(gateway, "/gallery")}
 
     assert told == [f"photos: {len(rows)} created"]
@@ -224,7 +222,7 @@ async def test_real_photos_are_what_their_list_says(gateway: GatewayClient, sett
     await assert_invariants(gateway)
 
 
-async def test_the_demo_has_a_gallery_of_pictures_that_it_has_drawn(gateway: GatewayClient) -> None:
+async def test_the_demo_has_a_gallery_of_generated_pictures(gateway: GatewayClient) -> None:
     now = SystemClock().now()
     gateway.roles, gateway.subject = (Role.ADMIN,), demo_token.SUBJECT
 
@@ -239,7 +237,7 @@ async def test_the_demo_has_a_gallery_of_pictures_that_it_has_drawn(gateway: Gat
     assert (await stored(gateway.db))[0] == len(LANDSCAPES)
 
 
-def test_a_landscape_is_drawn_the_same_every_time() -> None:
+def test_a_landscape_is_always_drawn_the_same() -> None:
     first = draw.__wrapped__(LANDSCAPES[0])
 
     assert draw.__wrapped__(LANDSCAPES[0]) == first

@@ -1,4 +1,4 @@
-"""Uploads that are repeated under a key: one effect and one answer, if the file is the same."""
+"""Uploads that are retried with a key: one effect and one answer, if the file is the same."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _quick(gateway: GatewayClient) -> None:
 
 
 @pytest.mark.parametrize("mutation", CASES)
-async def test_the_same_key_with_the_same_file_has_one_effect_and_one_answer(
+async def test_a_retry_with_the_same_key_and_file_has_one_effect_and_one_answer(
     gateway: GatewayClient, mutation: str
 ) -> None:
     given, _ = await CASES[mutation](gateway)
@@ -71,7 +71,7 @@ async def test_the_same_key_with_the_same_file_has_one_effect_and_one_answer(
 
 
 @pytest.mark.parametrize("mutation", CASES)
-async def test_the_same_key_with_another_file_or_input_is_refused(gateway: GatewayClient, mutation: str) -> None:
+async def test_a_key_is_refused_for_another_file_or_input(gateway: GatewayClient, mutation: str) -> None:
     given, other = await CASES[mutation](gateway)
     await result(gateway, mutation, {**given, "idempotencyKey": "key"}, DATA)
     after = await stored(gateway.db)
@@ -84,7 +84,7 @@ async def test_the_same_key_with_another_file_or_input_is_refused(gateway: Gatew
 
 
 @pytest.mark.parametrize("mutation", CASES)
-async def test_the_same_key_at_the_same_time_has_one_effect_and_one_answer(
+async def test_concurrent_calls_with_one_key_have_one_effect_and_one_answer(
     gateway: GatewayClient, clock: SettableClock, mutation: str
 ) -> None:
     given, _ = await CASES[mutation](gateway)
@@ -103,14 +103,14 @@ async def test_the_same_key_at_the_same_time_has_one_effect_and_one_answer(
 
 
 @pytest.mark.parametrize("mutation", CASES)
-async def test_a_call_that_was_done_but_not_told_is_not_repeated_with_another_file(
+async def test_a_finished_call_without_a_stored_answer_is_not_repeated_with_another_file(
     gateway: GatewayClient, clock: SettableClock, mutation: str
 ) -> None:
     given, _ = await CASES[mutation](gateway)
     keyed = {**given, "idempotencyKey": "key"}
     stop = 0
     while True:
-        # What stops right before the outcome is kept has made the photo whole.
+        # A call that crashes just before it stores its outcome has already finished the photo.
         with crashing(gateway, stop) as faulty:
             await answer(gateway, mutation, keyed, DATA)
         node = await gateway.db["cms.nodes"].find_one({"detail.length": len(DATA)})
@@ -129,7 +129,7 @@ async def test_a_call_that_was_done_but_not_told_is_not_repeated_with_another_fi
     assert same["__typename"] == "PhotoPayload"
 
 
-async def test_a_photo_that_was_deleted_before_its_upload_was_told_is_not_uploaded_again(
+async def test_a_deleted_photo_is_not_uploaded_again_by_a_retry_of_its_upload(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     given, _ = await _upload(gateway)
@@ -158,7 +158,7 @@ async def test_a_photo_that_was_deleted_before_its_upload_was_told_is_not_upload
     assert whole > 1
 
 
-async def test_an_upload_that_was_given_up_right_before_its_end_can_be_made_again(
+async def test_an_upload_that_was_given_up_just_before_its_end_can_be_retried(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     given, _ = await _upload(gateway)
@@ -182,7 +182,7 @@ async def test_an_upload_that_was_given_up_right_before_its_end_can_be_made_agai
     assert again["__typename"] == "PhotoPayload"
 
 
-async def test_what_was_refused_is_refused_again(gateway: GatewayClient) -> None:
+async def test_a_refused_call_is_refused_again(gateway: GatewayClient) -> None:
     given, _ = await _upload(gateway)
 
     refused = [await result(gateway, "uploadPhoto", {**given, "idempotencyKey": "key"}, b"No picture.") for _ in "12"]
@@ -194,7 +194,7 @@ async def test_what_was_refused_is_refused_again(gateway: GatewayClient) -> None
     assert [found["__typename"] for found in taken] == ["SlugTaken"] * 2
 
 
-async def test_a_call_whose_client_went_away_can_be_made_again(gateway: GatewayClient) -> None:
+async def test_a_call_whose_client_disconnected_can_be_retried(gateway: GatewayClient) -> None:
     given, _ = await _upload(gateway)
     keyed = {**given, "idempotencyKey": "key"}
     too_short = await answer(gateway, "uploadPhoto", keyed, DATA, content=_half(keyed))

@@ -1,4 +1,4 @@
-"""Photos: uploading and replacing them, and what others see meanwhile."""
+"""Photos: uploads and replacements, and what other callers see meanwhile."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ query ($path: String!) {
 """
 
 
-async def test_an_uploaded_photo_is_what_was_sent(gateway: GatewayClient) -> None:
+async def test_an_uploaded_photo_equals_the_sent_file(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway, slug="gallery")
     data = noise(3)
 
@@ -63,7 +63,7 @@ async def test_an_uploaded_photo_is_what_was_sent(gateway: GatewayClient) -> Non
     await assert_invariants(gateway)
 
 
-async def test_a_photo_is_found_like_any_node(gateway: GatewayClient) -> None:
+async def test_a_photo_is_found_like_any_other_node(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway, slug="gallery")
     photo = await create_photo(gateway, gallery, slug="one", tags=["sea"])
     text = """
@@ -95,7 +95,7 @@ async def test_any_driver_reads_the_file_from_gridfs(gateway: GatewayClient, set
         assert (out.length, out.chunk_size, out.filename) == (len(data), CHUNK, "a-photo.png")
 
 
-async def test_a_photo_replaced_has_the_new_bytes_and_another_url(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_replaced_photo_has_the_new_bytes_and_another_url(gateway: GatewayClient, clock: SettableClock) -> None:
     old, new = picture(color="red"), picture(20, 50, "JPEG")
     photo = await create_photo(gateway, await create_gallery(gateway), old)
 
@@ -109,7 +109,7 @@ async def test_a_photo_replaced_has_the_new_bytes_and_another_url(gateway: Gatew
     assert found["url"] != photo["url"]
     assert await bytes_of(gateway, found) == new
     assert (await gateway.http.get(photo["url"])).status_code == 404
-    # Who reads the old bytes is given a minute.
+    # Readers of the old bytes have a minute.
     assert await stored(gateway.db) == (2, 2)
     await run_jobs(gateway, clock)
     assert await stored(gateway.db) == (2, 2)
@@ -119,7 +119,7 @@ async def test_a_photo_replaced_has_the_new_bytes_and_another_url(gateway: Gatew
     await assert_invariants(gateway)
 
 
-async def test_a_photo_replaced_by_the_same_bytes_has_them(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_photo_can_be_replaced_by_the_same_bytes(gateway: GatewayClient, clock: SettableClock) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway), picture())
 
     replaced = await result(gateway, "replacePhoto", {"id": photo["id"], "nonce": photo["nonce"]}, picture())
@@ -135,10 +135,10 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
     yield body
 
 
-# Who may, and what else may be wrong
+# Permissions and invalid input
 
 
-async def test_photos_are_for_editors(gateway: GatewayClient) -> None:
+async def test_only_editors_upload_photos(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway)
     given = photo_input(gallery)
 
@@ -151,7 +151,7 @@ async def test_photos_are_for_editors(gateway: GatewayClient) -> None:
     assert await stored(gateway.db) == (0, 0)
 
 
-async def test_what_is_wrong_with_the_rest_of_the_input_is_told(gateway: GatewayClient) -> None:
+async def test_other_errors_in_the_input_are_reported(gateway: GatewayClient) -> None:
     gallery, folder = await create_gallery(gateway), await create_section(gateway, "FOLDER")
     photo = await create_photo(gateway, gallery, slug="taken")
     cases: list[tuple[dict[str, Any], str, Any]] = [
@@ -172,7 +172,7 @@ async def test_what_is_wrong_with_the_rest_of_the_input_is_told(gateway: Gateway
     await assert_invariants(gateway)
 
 
-async def test_a_photo_alone_can_be_replaced_by_who_has_seen_it_as_it_is(gateway: GatewayClient) -> None:
+async def test_only_a_photo_with_a_current_nonce_can_be_replaced(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway)
     photo = await create_photo(gateway, gallery, title="As it was")
 
@@ -186,7 +186,7 @@ async def test_a_photo_alone_can_be_replaced_by_who_has_seen_it_as_it_is(gateway
     assert (late["baseText"], late["diff"], late["mergedText"]) == (None, "", None)
 
 
-async def test_a_file_cannot_be_a_value(gateway: GatewayClient) -> None:
+async def test_a_file_cannot_be_given_as_a_value(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway)
     text = "mutation ($input: UploadPhotoInput!) { uploadPhoto(input: $input) { __typename } }"
     literal = 'mutation { replacePhoto(input: {id: "a", nonce: "b", file: "c"}) { __typename } }'
@@ -200,7 +200,7 @@ async def test_a_file_cannot_be_a_value(gateway: GatewayClient) -> None:
     assert "multipart" in written.body["errors"][0]["message"]
 
 
-async def test_a_request_may_bring_several_photos(gateway: GatewayClient) -> None:
+async def test_a_request_may_contain_several_photos(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway)
     text = """
     mutation ($a: UploadPhotoInput!, $b: UploadPhotoInput!) {
@@ -226,7 +226,7 @@ async def test_a_request_may_bring_several_photos(gateway: GatewayClient) -> Non
     await assert_invariants(gateway)
 
 
-async def test_a_query_has_no_more_time_for_coming_in_parts(settings: Settings) -> None:
+async def test_a_multipart_query_has_the_usual_time_limit(settings: Settings) -> None:
     async with running(replace(settings, operation_seconds=1)) as gateway:
         body = body_of([part("operations", b'{"query": "{ categories { nodes { id } } }"}'), part("map", b"{}")])
         db = gateway.db
@@ -239,11 +239,11 @@ async def test_a_query_has_no_more_time_for_coming_in_parts(settings: Settings) 
     assert in_time.json() == {"data": {"categories": {"nodes": []}}}
 
 
-# Meanwhile
+# During an upload
 
 
 class Slow:
-    """The body of an upload of which a test decides when the rest comes."""
+    """The body of an upload whose second half waits for the test."""
 
     def __init__(self, mutation: str, given: dict[str, Any], data: bytes) -> None:
         self.may_go_on = asyncio.Event()
@@ -261,7 +261,7 @@ class Slow:
             yield piece
 
 
-async def test_until_its_bytes_are_whole_a_photo_is_seen_by_editors_alone(gateway: GatewayClient) -> None:
+async def test_only_editors_see_a_photo_until_its_bytes_are_complete(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway, slug="gallery")
     given = photo_input(gallery)
     slow = Slow("uploadPhoto", given, noise(3))
@@ -296,7 +296,7 @@ async def id_at(gateway: GatewayClient, path: str) -> str:
     return str(found["content"]["id"])
 
 
-async def test_the_old_bytes_stay_until_the_new_ones_are_whole(gateway: GatewayClient) -> None:
+async def test_the_old_bytes_are_served_until_the_new_ones_are_complete(gateway: GatewayClient) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway, slug="gallery"), picture(color="red"))
     given = {"id": photo["id"], "nonce": photo["nonce"]}
     slow = Slow("replacePhoto", given, noise(3))
@@ -315,7 +315,9 @@ async def test_the_old_bytes_stay_until_the_new_ones_are_whole(gateway: GatewayC
     assert replaced["photo"]["checksum"] == sha256(noise(3))
 
 
-async def test_of_many_who_replace_at_once_one_does(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_exactly_one_of_many_concurrent_replacements_succeeds(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway))
     given = {"id": photo["id"], "nonce": photo["nonce"]}
     pictures = [noise(2, seed=number) for number in range(8)]
@@ -334,7 +336,7 @@ async def test_of_many_who_replace_at_once_one_does(gateway: GatewayClient, cloc
     await assert_invariants(gateway)
 
 
-async def test_of_many_who_upload_to_one_path_one_does(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_exactly_one_of_many_uploads_to_one_path_succeeds(gateway: GatewayClient, clock: SettableClock) -> None:
     given = photo_input(await create_gallery(gateway))
 
     answers = await asyncio.gather(*(result(gateway, "uploadPhoto", given, noise(2, seed=n)) for n in range(8)))
@@ -346,7 +348,7 @@ async def test_of_many_who_upload_to_one_path_one_does(gateway: GatewayClient, c
     await assert_invariants(gateway)
 
 
-async def test_an_upload_that_goes_on_keeps_its_lock(settings: Settings, clock: SettableClock) -> None:
+async def test_an_upload_that_makes_progress_keeps_its_lock(settings: Settings, clock: SettableClock) -> None:
     async with running(replace(settings, upload_stall_seconds=1), clock=clock) as gateway:
         given = photo_input(await create_gallery(gateway))
         upload = asyncio.create_task(send(gateway, "uploadPhoto", given, b"", content=_dripping(given, noise(1))))
@@ -365,7 +367,7 @@ async def _dripping(given: dict[str, Any], data: bytes) -> AsyncIterator[bytes]:
         await asyncio.sleep(0.4)
 
 
-async def test_an_upload_of_which_nothing_comes_is_given_up(settings: Settings, clock: SettableClock) -> None:
+async def test_a_stalled_upload_is_given_up(settings: Settings, clock: SettableClock) -> None:
     async with running(replace(settings, upload_stall_seconds=1), clock=clock) as gateway:
         given = photo_input(await create_gallery(gateway))
         slow = Slow("uploadPhoto", given, noise(2))

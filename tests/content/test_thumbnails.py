@@ -1,4 +1,4 @@
-"""Thumbnails: made once, kept, and nothing but the pixels."""
+"""Thumbnails: they are made once, kept, and contain only pixels."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ async def small(gateway: GatewayClient, photo: dict[str, Any], width: int) -> Im
 
 
 def is_near(image: Image.Image, place: tuple[int, int], color: tuple[int, ...]) -> bool:
-    """Whether the pixel has about this colour."""
+    """Return whether the pixel has about this color."""
     pixel = image.getpixel(place)
     assert isinstance(pixel, tuple)
     return all(abs(have - wanted) < 60 for have, wanted in zip(pixel, color, strict=True))
 
 
 async def kept(gateway: GatewayClient) -> list[int]:
-    """The widths of the thumbnails that are kept."""
+    """Return the widths of the stored thumbnails."""
     found = gateway.db[FILES].find({"metadata.of": {"$ne": None}, "metadata.unsettled": None})
     return sorted([file["metadata"]["width"] async for file in found])
 
@@ -52,7 +52,7 @@ def test_a_thumbnail_has_one_of_a_few_widths(asked: int, own: int) -> None:
 
     assert width in thumbnails.WIDTHS
     assert width <= asked
-    # A wider one would be too wide, or show no more.
+    # Any larger width would exceed the requested one, or add no detail.
     assert all(other > asked or width >= max(own, 80) for other in thumbnails.WIDTHS if other > width)
 
 
@@ -63,14 +63,14 @@ def test_a_thumbnail_has_one_of_a_few_widths(asked: int, own: int) -> None:
         ((1_000, 500), 200, (160, 80)),
         ((1_000, 500), 16, (16, 8)),
         ((1_000, 500), 90_000, (1_000, 500)),
-        # Never larger than the photo.
+        # A thumbnail is never larger than the photo.
         ((100, 50), 320, (100, 50)),
-        # Never much higher than wide.
+        # A thumbnail is never much higher than wide.
         ((10, 2_000), 80, (2, 320)),
         ((2_000, 1), 80, (80, 1)),
     ],
 )
-async def test_a_thumbnail_is_at_most_as_wide_as_it_says(
+async def test_a_thumbnail_is_at_most_as_wide_as_requested(
     gateway: GatewayClient, size: tuple[int, int], asked: int, expected: tuple[int, int]
 ) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway), picture(*size))
@@ -78,7 +78,7 @@ async def test_a_thumbnail_is_at_most_as_wide_as_it_says(
     assert (await small(gateway, photo, asked)).size == expected
 
 
-async def test_the_url_of_a_thumbnail_leads_to_it(gateway: GatewayClient) -> None:
+async def test_the_url_of_a_thumbnail_returns_it(gateway: GatewayClient) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
     text = "query ($id: ID!) { node(id: $id) { ... on Photo { a: thumbnailUrl b: thumbnailUrl(width: 5000) } } }"
     refused = await gateway.ask(text.replace("5000", "0"), {"id": photo["id"]})
@@ -112,7 +112,7 @@ async def test_a_thumbnail_is_made_once_and_kept(gateway: GatewayClient) -> None
     await assert_invariants(gateway)
 
 
-async def test_a_thumbnail_shows_the_picture_as_it_is_and_tells_nothing_more(gateway: GatewayClient) -> None:
+async def test_a_thumbnail_shows_the_picture_upright_and_contains_no_metadata(gateway: GatewayClient) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     exif[0x010F] = "A camera with a name"
@@ -126,7 +126,7 @@ async def test_a_thumbnail_shows_the_picture_as_it_is_and_tells_nothing_more(gat
     raw = (await gateway.http.get(photo["url"], params={"width": "160"})).content
 
     assert found.size == (160, 320)
-    # Turned to the right, what was on the left is above.
+    # The picture is rotated to the right, so its left side is at the top.
     assert is_near(found, (80, 40), (0, 0, 255))
     assert is_near(found, (80, 280), (255, 0, 0))
     assert found.getexif() == {}
@@ -136,7 +136,7 @@ async def test_a_thumbnail_shows_the_picture_as_it_is_and_tells_nothing_more(gat
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "I;16", "CMYK"])
-async def test_pictures_of_every_kind_have_thumbnails(gateway: GatewayClient, mode: str) -> None:
+async def test_pictures_of_every_mode_have_thumbnails(gateway: GatewayClient, mode: str) -> None:
     out = io.BytesIO()
     Image.new(mode, (200, 100)).save(out, "JPEG" if mode == "CMYK" else "PNG")
     photo = await create_photo(gateway, await create_gallery(gateway), out.getvalue())
@@ -147,7 +147,7 @@ async def test_pictures_of_every_kind_have_thumbnails(gateway: GatewayClient, mo
     assert found.mode == ("RGBA" if mode in {"LA", "RGBA"} else "RGB")
 
 
-async def test_what_shines_through_still_does(gateway: GatewayClient) -> None:
+async def test_transparency_is_kept(gateway: GatewayClient) -> None:
     image = Image.new("RGBA", (100, 100), (255, 0, 0, 0))
     image.paste((0, 255, 0, 255), (0, 0, 50, 100))
     out = io.BytesIO()
@@ -160,7 +160,7 @@ async def test_what_shines_through_still_does(gateway: GatewayClient) -> None:
     assert [pixel[3] // 64 for pixel in pixels if isinstance(pixel, tuple)] == [0, 3]
 
 
-async def test_of_many_who_ask_at_once_one_makes_it(gateway: GatewayClient) -> None:
+async def test_a_thumbnail_is_made_once_for_concurrent_requests(gateway: GatewayClient) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
     counting = Counting()
     use_pictures(gateway, counting)
@@ -177,7 +177,7 @@ async def test_of_many_who_ask_at_once_one_makes_it(gateway: GatewayClient) -> N
 
 
 class Counting(PicturesHere):
-    """Notes the widths that it has made."""
+    """Pictures that record the widths of the thumbnails that they make."""
 
     def __init__(self) -> None:
         self.made: list[int] = []
@@ -188,7 +188,7 @@ class Counting(PicturesHere):
         return await super().thumbnail(data, width)
 
 
-async def test_a_thumbnail_whose_making_stops_anywhere_is_made_again(
+async def test_a_thumbnail_whose_creation_crashes_anywhere_is_made_again(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     use_pictures(gateway, PicturesHere())
@@ -198,7 +198,7 @@ async def test_a_thumbnail_whose_making_stops_anywhere_is_made_again(
         with crashing(gateway, stop) as faulty:
             try:
                 await gateway.http.get(photo["url"], params={"width": "80"})
-            except Exception:  # noqa: BLE001 - the server is gone
+            except Exception:  # noqa: BLE001 - the server has crashed
                 assert faulty.has_crashed
         clock.advance(minutes=4)
         await run_jobs(gateway, clock)
@@ -228,7 +228,7 @@ async def file_of(gateway: GatewayClient, photo: dict[str, Any]) -> ObjectId:
 
 
 @pytest.mark.parametrize("skip", range(10))
-async def test_a_thumbnail_of_what_is_replaced_meanwhile_is_not_kept(
+async def test_a_thumbnail_of_a_photo_that_is_replaced_meanwhile_is_not_kept(
     gateway: GatewayClient, clock: SettableClock, skip: int
 ) -> None:
     use_pictures(gateway, PicturesHere())
@@ -258,7 +258,7 @@ async def bytes_left(gateway: GatewayClient) -> tuple[int, int]:
     return await gateway.db[FILES].count_documents({}), await gateway.db[CHUNKS].count_documents({})
 
 
-async def test_a_thumbnail_whose_making_stops_anywhere_as_its_photo_is_deleted_leaves_nothing(
+async def test_a_thumbnail_that_crashes_anywhere_while_its_photo_is_deleted_leaves_nothing(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     gallery = await create_gallery(gateway)
@@ -271,7 +271,7 @@ async def test_a_thumbnail_whose_making_stops_anywhere_as_its_photo_is_deleted_l
         with crashing(gateway, stop) as faulty:
             try:
                 await gateway.http.get(photo["url"], params={"width": "80"})
-            except Exception:  # noqa: BLE001 - the server is gone
+            except Exception:  # noqa: BLE001 - the server has crashed
                 assert faulty.has_crashed
         if not deleting.is_done:
             assert (await gateway.result("deleteContent", deleting.given))["__typename"] == "DeletedPayload"
@@ -287,7 +287,7 @@ async def test_a_thumbnail_whose_making_stops_anywhere_as_its_photo_is_deleted_l
 
 
 class Deleting(PicturesHere):
-    """Has drawn a thumbnail when its photo is deleted."""
+    """Pictures that delete the photo after the thumbnail is drawn."""
 
     def __init__(self, gateway: GatewayClient, db: Database, given: dict[str, Any]) -> None:
         self.gateway = gateway
@@ -303,14 +303,14 @@ class Deleting(PicturesHere):
         return drawn
 
 
-async def test_jobs_that_stop_anywhere_leave_no_bytes_of_a_thumbnail_that_was_left(
+async def test_jobs_that_crash_anywhere_leave_no_bytes_of_an_abandoned_thumbnail(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     use_pictures(gateway, PicturesHere())
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
     for stop in range(16):
         node = await node_of(gateway, photo)
-        # The bytes are there, and nobody has told the file yet that they are whole.
+        # The bytes are stored, and the file is not yet marked as complete.
         with crashing(gateway, 6), pytest.raises(Crash):
             await thumbnails.get_thumbnail(gateway.state.database, node, 80, PicturesHere(), now=clock.now())
         assert await bytes_left(gateway) == (2, 2)
@@ -327,7 +327,7 @@ async def test_jobs_that_stop_anywhere_leave_no_bytes_of_a_thumbnail_that_was_le
     assert 3 < stop < 15
 
 
-async def test_a_thumbnail_can_be_made_while_the_upload_of_its_photo_comes_to_its_end(gateway: GatewayClient) -> None:
+async def test_a_thumbnail_can_be_made_before_the_file_of_its_photo_is_settled(gateway: GatewayClient) -> None:
     use_pictures(gateway, PicturesHere())
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
     unsettled = {"$set": {"length": 0, "metadata.unsettled": SystemClock().now()}}

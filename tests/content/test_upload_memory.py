@@ -1,4 +1,4 @@
-"""Large photos, on a real server: they come and go through little memory, and what is refused is not waited for."""
+"""Large photos on a real server: uploads and downloads take little memory, and a refusal does not wait for the rest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.multipart import CONTENT_TYPE, PREFLIGHT
 from tests.support.photos import photo_input, picture, upload_body
 from tests.support.processes import Served, environment, own_database, served
 
-# A side of a picture in pixels of three bytes: 200 MB, or 48 where time is short.
+# The width and height of a picture with three bytes per pixel: 200 MB in a soak run, else 48 MB.
 SIDE = 8_200 if IS_SOAK else 4_000
 MOST_KILOBYTES = 20_000
 
@@ -66,7 +66,7 @@ def gallery(gateway: Served, headers: dict[str, str]) -> dict[str, Any]:
 
 
 def peak(gateway: Served) -> int:
-    """The most kilobytes of memory that the server ever had."""
+    """Return the peak memory of the server in kilobytes."""
     status = Path(f"/proc/{gateway.process.pid}/status").read_text()
     found = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
     assert found is not None
@@ -79,14 +79,14 @@ def upload(gateway: Served, headers: dict[str, str], given: dict[str, Any], data
     return response.json()["data"]["uploadPhoto"]
 
 
-def test_a_large_photo_comes_and_goes_through_little_memory(
+def test_a_large_photo_is_uploaded_and_downloaded_with_little_memory(
     gateway: Served, headers: dict[str, str], gallery: dict[str, Any]
 ) -> None:
     out = io.BytesIO()
     Image.frombytes("RGB", (SIDE, SIDE), os.urandom(3 * SIDE * SIDE)).save(out, "PNG", compress_level=0)
     data = out.getvalue()
     assert len(data) > 3 * SIDE * SIDE
-    # What is loaded once is there.
+    # The small photo loads what the server loads once.
     small = upload(gateway, headers, photo_input(gallery, slug="small"), picture(500, 500))["photo"]
     httpx.get(f"{gateway.url}{small['thumbnailUrl']}")
     before = peak(gateway)
@@ -106,7 +106,7 @@ def test_a_large_photo_comes_and_goes_through_little_memory(
     assert peak(gateway) - before < MOST_KILOBYTES
 
 
-def test_what_is_refused_at_its_first_bytes_is_answered_before_it_has_all_come(
+def test_an_invalid_file_is_refused_before_the_upload_is_complete(
     gateway: Served, headers: dict[str, str], gallery: dict[str, Any]
 ) -> None:
     body = upload_body("uploadPhoto", photo_input(gallery), b"<svg>" + b" " * 1_000_000)
@@ -120,13 +120,13 @@ def test_what_is_refused_at_its_first_bytes_is_answered_before_it_has_all_come(
             received += part
     top, _, answer = received.partition(b"\r\n\r\n")
 
-    # It is waited a while for the rest, in vain.
+    # The server waits a while for the rest, which never comes.
     assert time.monotonic() - began < 10
     assert b"connection: close" in top.lower()
     assert json.loads(answer)["data"]["uploadPhoto"]["__typename"] == "UnacceptableFile"
 
 
-def test_a_client_that_sends_all_of_what_is_refused_keeps_its_connection(
+def test_a_client_that_sends_all_of_a_refused_file_keeps_its_connection(
     gateway: Served, headers: dict[str, str], gallery: dict[str, Any]
 ) -> None:
     body = upload_body("uploadPhoto", photo_input(gallery), b"<svg>" + b" " * 5_000_000)

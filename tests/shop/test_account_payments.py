@@ -1,4 +1,4 @@
-"""Paying a cart by account: the money goes to the shop, once, or stays where it is."""
+"""Payments by account: the shop gets the money exactly once, or the buyer keeps it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOP = encode_id("Account", shop_account_id("USD"))
 
 
 async def full_cart(gateway: GatewayClient) -> tuple[str, str]:
-    """A cart with two units of a SKU, and the SKU."""
+    """Return a cart with two units of a SKU, and the SKU."""
     sku = await stock_up(gateway, price=PRICE)
     return await new_cart(gateway, **{sku: 2}), sku
 
@@ -44,7 +44,7 @@ async def assert_unsold(gateway: GatewayClient, cart: str, sku: str) -> None:
     await nothing_under_way(gateway.db)
 
 
-async def test_the_total_goes_from_the_buyers_account_to_the_shops(gateway: GatewayClient) -> None:
+async def test_the_total_is_transferred_from_the_account_of_the_buyer_to_the_shop(gateway: GatewayClient) -> None:
     account = await open_account(gateway.db, 5 * PRICE)
     cart, sku = await full_cart(gateway)
 
@@ -58,7 +58,7 @@ async def test_the_total_goes_from_the_buyers_account_to_the_shops(gateway: Gate
     await assert_money(gateway, 5 * PRICE)
 
 
-async def test_the_buyer_sees_the_transfer_and_the_name_of_the_shop_alone(gateway: GatewayClient) -> None:
+async def test_the_buyer_sees_the_transfer_and_only_the_name_of_the_shop(gateway: GatewayClient) -> None:
     account = await open_account(gateway.db, 5 * PRICE)
     cart, _ = await full_cart(gateway)
     done = await gateway.result("checkout", paid_by(cart, account))
@@ -71,7 +71,7 @@ async def test_the_buyer_sees_the_transfer_and_the_name_of_the_shop_alone(gatewa
     assert await gateway.data(text, {"ids": [transfer, SHOP]}, token=None) == {"nodes": [None, None]}
 
 
-async def test_too_little_money_leaves_the_cart_as_it_was_and_more_can_pay_for_it(gateway: GatewayClient) -> None:
+async def test_a_payment_without_enough_money_keeps_the_cart_and_can_be_made_later(gateway: GatewayClient) -> None:
     account, full = await open_account(gateway.db, 2 * PRICE - 1), await open_account(gateway.db, 10)
     cart, sku = await full_cart(gateway)
     given = paid_by(cart, account)
@@ -82,14 +82,14 @@ async def test_too_little_money_leaves_the_cart_as_it_was_and_more_can_pay_for_i
     again = await gateway.result("checkout", given)
     paid = await gateway.result("checkout", paid_by(cart, account))
 
-    # What a call was told it is told again; another call is another checkout.
+    # A retry gets the stored answer. A call with another key is another checkout.
     assert refused == again
     assert refused["__typename"] == "InsufficientFunds"
     assert paid["__typename"] == "CheckoutPayload"
     assert await balances(gateway.db, account, SHOP) == [0, 2 * PRICE]
 
 
-async def test_only_an_account_of_the_buyers_in_the_carts_currency_pays(gateway: GatewayClient) -> None:
+async def test_only_the_buyers_own_account_in_the_currency_of_the_cart_can_pay(gateway: GatewayClient) -> None:
     cart, sku = await full_cart(gateway)
     theirs = await open_account(gateway.db, 5 * PRICE, owner="another")
     euros = await open_account(gateway.db, 5 * PRICE, currency="EUR")
@@ -103,7 +103,7 @@ async def test_only_an_account_of_the_buyers_in_the_carts_currency_pays(gateway:
     await assert_money(gateway, 10 * PRICE)
 
 
-async def test_a_caller_without_a_token_has_no_account(gateway: GatewayClient) -> None:
+async def test_an_anonymous_caller_cannot_pay_by_account(gateway: GatewayClient) -> None:
     account = await open_account(gateway.db, 5 * PRICE)
     sku = await stock_up(gateway, price=PRICE)
     cart = (await anonymously(gateway, "createCart", {}))["cart"]["id"]
@@ -115,7 +115,7 @@ async def test_a_caller_without_a_token_has_no_account(gateway: GatewayClient) -
     assert await balances(gateway.db, account) == [5 * PRICE]
 
 
-async def test_a_cart_that_costs_nothing_is_bought_for_nothing(gateway: GatewayClient) -> None:
+async def test_a_free_cart_is_bought_without_money(gateway: GatewayClient) -> None:
     account = await open_account(gateway.db)
     sku = await stock_up(gateway, price=0)
     cart = await new_cart(gateway, **{sku: 2})
@@ -126,7 +126,7 @@ async def test_a_cart_that_costs_nothing_is_bought_for_nothing(gateway: GatewayC
 
 @pytest.mark.parametrize("amount", [5 * PRICE, PRICE], ids=["enough", "too little"])
 @pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
-async def test_a_checkout_that_stops_anywhere_is_paid_for_once_or_not_at_all(
+async def test_a_checkout_that_crashes_anywhere_is_paid_once_or_not_at_all(
     gateway: GatewayClient, clock: SettableClock, amount: int, *, jobs_first: bool
 ) -> None:
     for stop in stops_of(jobs_first=jobs_first):
@@ -162,7 +162,7 @@ async def test_a_checkout_that_stops_anywhere_is_paid_for_once_or_not_at_all(
     assert stop > 8
 
 
-async def test_many_carts_at_once_are_paid_for_as_long_as_the_money_lasts(gateway: GatewayClient) -> None:
+async def test_concurrent_checkouts_succeed_until_the_money_is_spent(gateway: GatewayClient) -> None:
     account = await open_account(gateway.db, 7 * PRICE)
     sku = await stock_up(gateway, units=20, price=PRICE)
     carts = [await new_cart(gateway, **{sku: 1}) for _ in range(12)]
@@ -176,7 +176,7 @@ async def test_many_carts_at_once_are_paid_for_as_long_as_the_money_lasts(gatewa
     await assert_money(gateway, 7 * PRICE)
 
 
-async def test_a_checkout_whose_money_is_on_its_way_stays_pending_when_the_shops_account_disappears(
+async def test_a_checkout_with_a_transfer_in_flight_stays_pending_when_the_account_of_the_shop_disappears(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     account = await open_account(gateway.db, 5 * PRICE)
@@ -188,7 +188,7 @@ async def test_a_checkout_whose_money_is_on_its_way_stays_pending_when_the_shops
     async def remove() -> None:
         removed.append(await accounts.find_one_and_delete({"_id": key_in("Account", SHOP)}))
 
-    # After both accounts have noted the transfer.
+    # Both accounts have noted the transfer by then.
     with database_of(gateway, interrupted(gateway.db, "accounts", "update_one", remove, skip=2)):
         told = await gateway.result("checkout", given)
     status = (await cart_of(gateway, cart))["status"]

@@ -1,4 +1,4 @@
-"""Carts, as buyers see them."""
+"""Carts for buyers: adding items, changing quantities, ownership and expiry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.shop import (
 )
 
 
-async def test_what_is_added_leaves_the_stock_for_the_cart(gateway: GatewayClient) -> None:
+async def test_adding_an_item_reserves_units_for_the_cart(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, units=10, price=1500)
     created = await gateway.result("createCart", {})
 
@@ -46,7 +46,7 @@ async def test_what_is_added_leaves_the_stock_for_the_cart(gateway: GatewayClien
     await assert_invariants(gateway)
 
 
-async def test_adding_a_sku_that_is_there_adds_to_its_line_at_the_price_of_now(gateway: GatewayClient) -> None:
+async def test_adding_a_sku_again_extends_its_line_at_the_current_price(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, price=1500)
     cart = await new_cart(gateway, **{sku: 1})
     found = (await gateway.data("query ($s: String!) { product(sku: $s) { id nonce } }", {"s": sku}))["product"]
@@ -60,7 +60,7 @@ async def test_adding_a_sku_that_is_there_adds_to_its_line_at_the_price_of_now(g
     assert await stock_of(gateway, sku) == (7, 3, 0)
 
 
-async def test_a_line_keeps_its_price_when_the_product_changes_or_goes(gateway: GatewayClient) -> None:
+async def test_a_line_keeps_its_price_when_the_price_of_the_product_changes(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, price=1500)
     cart = await new_cart(gateway, **{sku: 1})
     found = (await gateway.data("query ($s: String!) { product(sku: $s) { id nonce } }", {"s": sku}))["product"]
@@ -72,7 +72,7 @@ async def test_a_line_keeps_its_price_when_the_product_changes_or_goes(gateway: 
     assert changed["cart"]["total"]["amount"] == 3000
 
 
-async def test_more_than_there_is_cannot_be_added(gateway: GatewayClient) -> None:
+async def test_more_units_than_available_cannot_be_added(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, units=2)
     unstocked = await stock_up(gateway, units=0)
     cart = await new_cart(gateway, **{sku: 1})
@@ -93,7 +93,7 @@ async def test_more_than_there_is_cannot_be_added(gateway: GatewayClient) -> Non
     await nothing_under_way(gateway.db)
 
 
-async def test_a_quantity_changes_only_from_what_the_caller_believes(gateway: GatewayClient) -> None:
+async def test_a_quantity_changes_only_if_the_old_quantity_matches(gateway: GatewayClient) -> None:
     sku, other = await stock_up(gateway), await stock_up(gateway)
     cart = await new_cart(gateway, **{sku: 4})
 
@@ -109,7 +109,7 @@ async def test_a_quantity_changes_only_from_what_the_caller_believes(gateway: Ga
     await assert_invariants(gateway)
 
 
-async def test_a_line_with_nothing_in_it_goes(gateway: GatewayClient) -> None:
+async def test_a_line_without_units_is_removed(gateway: GatewayClient) -> None:
     sku, other = await stock_up(gateway), await stock_up(gateway)
     cart = await new_cart(gateway, **{sku: 4, other: 1})
 
@@ -131,7 +131,7 @@ async def test_a_quantity_is_1_to_1000(gateway: GatewayClient, quantity: int) ->
     assert await stock_of(gateway, sku) == (5000, 0, 0)
 
 
-async def test_a_line_is_bounded_however_it_grows(gateway: GatewayClient) -> None:
+async def test_the_quantity_of_a_line_is_limited_for_every_mutation(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, units=5000)
     cart = await new_cart(gateway, **{sku: 1000})
 
@@ -163,7 +163,7 @@ async def test_a_cart_has_one_currency(gateway: GatewayClient) -> None:
     assert await stock_of(gateway, "euro") == (4, 1, 0)
 
 
-async def test_a_cart_has_at_most_100_lines_and_a_total_that_a_number_can_hold(gateway: GatewayClient) -> None:
+async def test_the_lines_and_the_total_of_a_cart_are_limited(gateway: GatewayClient) -> None:
     skus = [f"line-{number}" for number in range(101)]
     dear = pricing(2**53 - 1, 2**53 - 1)
     await add_products(gateway.db, [product(sku=sku) for sku in skus] + [product(sku="dear", pricing=dear)])
@@ -189,7 +189,7 @@ async def test_a_cart_has_at_most_100_lines_and_a_total_that_a_number_can_hold(g
     assert (beyond["__typename"], beyond["path"]) == ("InvalidInput", ["quantity"])
 
 
-async def test_what_does_not_exist_is_not_found(gateway: GatewayClient) -> None:
+async def test_unknown_carts_and_skus_are_not_found(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway)
     cart = await new_cart(gateway)
     nowhere = encode_id("Cart", "0" * 32)
@@ -207,7 +207,7 @@ async def test_what_does_not_exist_is_not_found(gateway: GatewayClient) -> None:
     assert await cart_of(gateway, "no id") is None
 
 
-async def test_another_persons_cart_does_not_exist(gateway: GatewayClient) -> None:
+async def test_the_cart_of_another_person_is_not_found(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway)
     cart = await new_cart(gateway, **{sku: 1})
     stranger = gateway.token("stranger")
@@ -227,7 +227,7 @@ async def test_another_persons_cart_does_not_exist(gateway: GatewayClient) -> No
     assert (await gateway.data(node, {"id": cart}))["node"] == {"id": cart}
 
 
-async def test_a_cart_without_an_owner_is_for_whoever_has_its_id_until_somebody_claims_it(
+async def test_anybody_with_the_id_may_use_a_cart_without_an_owner_until_it_is_claimed(
     gateway: GatewayClient,
 ) -> None:
     sku = await stock_up(gateway)
@@ -252,7 +252,7 @@ async def test_claiming_needs_a_token(gateway: GatewayClient) -> None:
     assert (await gateway.ask(text, {"id": cart}, token=None)).codes == ["UNAUTHENTICATED"]
 
 
-async def test_a_viewer_finds_the_cart_that_was_changed_last(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_viewer_gets_the_cart_that_changed_last(gateway: GatewayClient, clock: SettableClock) -> None:
     sku = await stock_up(gateway)
     first = await new_cart(gateway)
     clock.advance(seconds=1)
@@ -267,13 +267,13 @@ async def test_a_viewer_finds_the_cart_that_was_changed_last(gateway: GatewayCli
     assert (await gateway.data("{ viewer { cart { id } } }", token=gateway.token("other")))["viewer"]["cart"] is None
 
 
-async def test_a_cart_is_made_without_any_input(gateway: GatewayClient) -> None:
+async def test_a_cart_is_created_without_any_input(gateway: GatewayClient) -> None:
     data = await gateway.data("mutation { createCart { ... on CartPayload { cart { status } } } }")
 
     assert data["createCart"]["cart"]["status"] == "ACTIVE"
 
 
-async def test_a_key_makes_one_cart_for_a_caller(gateway: GatewayClient) -> None:
+async def test_a_key_creates_one_cart_per_caller(gateway: GatewayClient) -> None:
     given = {"idempotencyKey": "key"}
 
     results = await asyncio.gather(*(gateway.result("createCart", given) for _ in range(12)))
@@ -294,7 +294,7 @@ async def test_ids_of_carts_are_random_and_long(gateway: GatewayClient) -> None:
     assert len(set(ids)) == 3
 
 
-async def test_an_idle_cart_gives_its_items_back(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_an_idle_cart_expires_and_returns_its_units(gateway: GatewayClient, clock: SettableClock) -> None:
     sku, other = await stock_up(gateway), await stock_up(gateway, units=2)
     idle = await new_cart(gateway, **{sku: 3, other: 2})
     clock.advance(hours=3)

@@ -1,4 +1,4 @@
-"""Checkouts and orders, as buyers see them."""
+"""Checkouts and orders for buyers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_a_cart_becomes_an_order(gateway: GatewayClient, provider: Provide
     await assert_invariants(gateway)
 
 
-async def test_a_complete_cart_is_changed_by_nobody(gateway: GatewayClient, provider: Provider) -> None:
+async def test_a_complete_cart_cannot_be_changed(gateway: GatewayClient, provider: Provider) -> None:
     sku = await stock_up(gateway)
     cart = await new_cart(gateway, **{sku: 2})
     await gateway.result("checkout", checkout_input(cart))
@@ -61,14 +61,14 @@ async def test_a_complete_cart_is_changed_by_nobody(gateway: GatewayClient, prov
     assert len(provider.taken) == 1
 
 
-async def test_an_empty_cart_cannot_be_paid_for(gateway: GatewayClient, provider: Provider) -> None:
+async def test_an_empty_cart_cannot_be_checked_out(gateway: GatewayClient, provider: Provider) -> None:
     cart = await new_cart(gateway)
 
     assert (await gateway.result("checkout", checkout_input(cart)))["__typename"] == "EmptyCart"
     assert (provider.asked, (await cart_of(gateway, cart))["status"]) == (0, "ACTIVE")
 
 
-async def test_a_refused_payment_leaves_the_cart_as_it_was(gateway: GatewayClient, provider: Provider) -> None:
+async def test_a_declined_payment_leaves_the_cart_unchanged(gateway: GatewayClient, provider: Provider) -> None:
     sku = await stock_up(gateway)
     cart = await new_cart(gateway, **{sku: 2})
 
@@ -83,7 +83,7 @@ async def test_a_refused_payment_leaves_the_cart_as_it_was(gateway: GatewayClien
     assert provider.taken.keys() < provider.outcomes.keys()
 
 
-async def test_a_payment_of_a_kind_that_the_shop_does_not_take_is_declined(gateway: GatewayClient) -> None:
+async def test_an_unsupported_payment_method_is_declined(gateway: GatewayClient) -> None:
     cart = await new_cart(gateway, **{await stock_up(gateway): 1})
 
     assert (await gateway.result("checkout", checkout_input(cart)))["__typename"] == "PaymentDeclined"
@@ -91,7 +91,7 @@ async def test_a_payment_of_a_kind_that_the_shop_does_not_take_is_declined(gatew
 
 
 @pytest.mark.parametrize("payment", [{}, {"token": "accept", "accountId": "x"}, {"token": None}])
-async def test_there_is_exactly_one_way_to_pay(gateway: GatewayClient, payment: dict[str, Any]) -> None:
+async def test_a_checkout_needs_exactly_one_payment_method(gateway: GatewayClient, payment: dict[str, Any]) -> None:
     cart = await new_cart(gateway, **{await stock_up(gateway): 1})
     text = "mutation ($input: CheckoutInput!) { checkout(input: $input) { __typename } }"
 
@@ -100,7 +100,7 @@ async def test_there_is_exactly_one_way_to_pay(gateway: GatewayClient, payment: 
     assert answer.codes == ["BAD_USER_INPUT"]
 
 
-async def test_an_unknown_outcome_keeps_the_cart_locked_and_the_same_key_asks_again(
+async def test_an_unknown_outcome_keeps_the_cart_locked_and_a_retry_asks_again(
     gateway: GatewayClient, clock: SettableClock, provider: Provider
 ) -> None:
     sku = await stock_up(gateway)
@@ -130,7 +130,7 @@ async def test_an_unknown_outcome_keeps_the_cart_locked_and_the_same_key_asks_ag
 
 
 @pytest.mark.parametrize("token", ["lost", "hang"])
-async def test_a_job_asks_what_came_of_a_payment(
+async def test_a_job_finishes_a_pending_payment(
     gateway: GatewayClient, clock: SettableClock, provider: Provider, token: str
 ) -> None:
     sku = await stock_up(gateway)
@@ -152,7 +152,7 @@ async def test_a_job_asks_what_came_of_a_payment(
     await assert_invariants(gateway)
 
 
-async def test_a_payment_that_turns_out_to_be_refused_unlocks_the_cart(
+async def test_a_pending_payment_that_is_declined_later_unlocks_the_cart(
     gateway: GatewayClient, clock: SettableClock, provider: Provider
 ) -> None:
     sku = await stock_up(gateway)
@@ -171,7 +171,7 @@ async def test_a_payment_that_turns_out_to_be_refused_unlocks_the_cart(
     await assert_invariants(gateway)
 
 
-async def test_what_a_checkout_was_paid_with_is_not_kept(gateway: GatewayClient, provider: Provider) -> None:
+async def test_a_payment_token_is_removed_after_the_checkout(gateway: GatewayClient, provider: Provider) -> None:
     cart = await new_cart(gateway, **{await stock_up(gateway): 1})
     await gateway.result("checkout", checkout_input(cart, "lost"))
     pending = await gateway.db["carts"].find_one({})
@@ -187,7 +187,7 @@ async def test_what_a_checkout_was_paid_with_is_not_kept(gateway: GatewayClient,
 
 
 @pytest.mark.usefixtures("provider")
-async def test_a_viewer_pages_through_orders_latest_first(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_viewer_pages_through_orders_newest_first(gateway: GatewayClient, clock: SettableClock) -> None:
     sku = await stock_up(gateway)
     placed = []
     for _ in range(3):
@@ -204,7 +204,7 @@ async def test_a_viewer_pages_through_orders_latest_first(gateway: GatewayClient
 
 
 @pytest.mark.usefixtures("provider")
-async def test_an_order_is_seen_by_its_buyer_alone(gateway: GatewayClient) -> None:
+async def test_an_order_is_visible_only_to_its_buyer(gateway: GatewayClient) -> None:
     done = await gateway.result("checkout", checkout_input(await new_cart(gateway, **{await stock_up(gateway): 1})))
     order = done["order"]["id"]
     node = "query ($id: ID!) { node(id: $id) { id ... on Order { total { amount } } } }"
@@ -218,7 +218,7 @@ async def test_an_order_is_seen_by_its_buyer_alone(gateway: GatewayClient) -> No
 
 
 @pytest.mark.usefixtures("provider")
-async def test_anybody_can_buy_with_a_cart_that_has_no_owner(gateway: GatewayClient) -> None:
+async def test_anybody_can_buy_with_a_cart_without_an_owner(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway)
     carts = [(await anonymously(gateway, "createCart", {}))["cart"]["id"] for _ in range(2)]
     for cart in carts:
@@ -234,7 +234,7 @@ async def test_anybody_can_buy_with_a_cart_that_has_no_owner(gateway: GatewayCli
     assert await stock_of(gateway, sku) == (8, 0, 2)
 
 
-async def test_two_checkouts_of_one_cart_sell_it_once(gateway: GatewayClient, provider: Provider) -> None:
+async def test_concurrent_checkouts_of_one_cart_sell_it_once(gateway: GatewayClient, provider: Provider) -> None:
     sku = await stock_up(gateway)
     cart = await new_cart(gateway, **{sku: 2})
 

@@ -1,4 +1,4 @@
-"""The payment service for tests, as `portico payment-service` serves it."""
+"""The payment service for tests, as served by `portico payment-service`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def charged(service: PaymentService, token: str, key: str = "key", **field
 
 
 @pytest.mark.parametrize("token", ["accept", "pending", "garbled", "hang", "hang-late", "drop", "die"])
-async def test_once_the_while_is_over_each_token_that_pays_is_charged_once(token: str) -> None:
+async def test_each_token_that_pays_is_charged_once_after_its_delay(token: str) -> None:
     async with running_payment_service() as service:
         service.is_back = True
         if token == "die":
@@ -39,7 +39,7 @@ async def test_once_the_while_is_over_each_token_that_pays_is_charged_once(token
         assert service.taken() == [("key", 100)]
 
 
-async def test_a_refusal_stands_whatever_the_key_is_asked_for_again() -> None:
+async def test_a_declined_charge_stays_declined_for_any_retry_of_its_key() -> None:
     async with running_payment_service() as service:
         told = [await charged(service, token) for token in ("decline", "accept", "nonsense")]
 
@@ -47,7 +47,7 @@ async def test_a_refusal_stands_whatever_the_key_is_asked_for_again() -> None:
     assert service.taken() == []
 
 
-async def test_a_token_that_there_is_not_is_declined_with_those_that_there_are() -> None:
+async def test_an_unknown_token_is_declined_with_a_list_of_the_known_ones() -> None:
     async with running_payment_service() as service:
         answer = await charged(service, "tok_visa")
 
@@ -55,7 +55,7 @@ async def test_a_token_that_there_is_not_is_declined_with_those_that_there_are()
     assert all(token in answer.json()["message"] for token in TOKENS)
 
 
-async def test_what_is_no_request_for_a_charge_is_refused_and_the_next_one_answered() -> None:
+async def test_an_invalid_request_is_refused_and_creates_no_charge() -> None:
     async with running_payment_service() as service, httpx.AsyncClient() as client:
         wrong = [
             await client.post(f"{service.url}/charges", content=content, headers=headers)
@@ -81,7 +81,7 @@ def url_of(process: Process) -> str:
     return str(eventually(lambda: re.search(r"PORTICO_PAYMENT_URL=(http://\S+)", process.output))[1])
 
 
-def test_a_service_that_has_died_remembers_its_charges(tmp_path: Path) -> None:
+def test_a_restarted_service_remembers_its_charges(tmp_path: Path) -> None:
     command = ("payment-service", "--port", "0", "--file", str(tmp_path / "charges.jsonl"))
     body = {"amount": 100, "currency": "USD", "token": "die"}
     asked = {"json": body, "headers": {"idempotency-key": "key"}}
@@ -105,13 +105,13 @@ def test_a_service_that_has_died_remembers_its_charges(tmp_path: Path) -> None:
     assert process.errors == ""
 
 
-def test_the_command_tells_what_each_token_does() -> None:
+def test_the_help_of_the_command_describes_each_token() -> None:
     told = portico("payment-service", "--help").stdout
 
     assert dict(HELP.findall(told)).items() >= TOKENS.items()
 
 
-def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_with_other_content_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "products.jsonl"
     file.write_text('{"sku": "LP-0001"}\n')
 
@@ -120,7 +120,7 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, f"portico: {file} is no file of charges: its lines are no charges\n")
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

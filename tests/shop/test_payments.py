@@ -1,4 +1,4 @@
-"""Paying by token through a provider that fails in every way: no card is charged twice, and no paid cart is lost."""
+"""Payments by token with a provider that fails in every way: no card is charged twice, and no paid cart is lost."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def service() -> AsyncIterator[PaymentService]:
 async def shop(
     settings: Settings, clock: SettableClock, commands: Commands, service: PaymentService
 ) -> AsyncIterator[GatewayClient]:
-    """A gateway whose provider is the service; it waits a second for an answer."""
+    """Yield a gateway whose provider is the service. The gateway waits one second for an answer."""
     key = Secret("the gateway's key")
     own = replace(
         settings,
@@ -61,7 +61,7 @@ async def shop(
 
 
 async def full_cart(shop: GatewayClient) -> tuple[str, str]:
-    """A cart with two units of a SKU, and the SKU."""
+    """Return a cart with two units of a SKU, and the SKU."""
     sku = await stock_up(shop, price=PRICE)
     return await new_cart(shop, **{sku: 2}), sku
 
@@ -85,7 +85,7 @@ async def assert_unsold(shop: GatewayClient, cart: str, sku: str) -> None:
     await assert_invariants(shop)
 
 
-async def test_the_provider_is_asked_once_for_the_total_under_a_reference(
+async def test_the_provider_gets_one_request_with_the_total_and_a_reference(
     shop: GatewayClient, service: PaymentService
 ) -> None:
     cart, sku = await full_cart(shop)
@@ -101,7 +101,7 @@ async def test_the_provider_is_asked_once_for_the_total_under_a_reference(
     await assert_sold_once(shop, service, cart, sku)
 
 
-async def test_a_refusal_gives_the_cart_back_and_another_card_can_pay(
+async def test_a_declined_payment_unlocks_the_cart_and_another_card_can_pay(
     shop: GatewayClient, service: PaymentService
 ) -> None:
     cart, sku = await full_cart(shop)
@@ -117,7 +117,7 @@ async def test_a_refusal_gives_the_cart_back_and_another_card_can_pay(
 
 
 @pytest.mark.parametrize("token", ["busy", "throttled"])
-async def test_a_provider_in_trouble_is_asked_again_at_once(
+async def test_a_busy_provider_is_retried_within_the_call(
     shop: GatewayClient, service: PaymentService, token: str
 ) -> None:
     cart, sku = await full_cart(shop)
@@ -134,7 +134,7 @@ UNKNOWN = ["drop", "hang", "hang-late", "garbled", "pending"]
 
 
 @pytest.mark.parametrize("token", UNKNOWN)
-async def test_the_same_call_asks_again_where_the_outcome_was_unknown(
+async def test_a_retry_asks_the_provider_again_if_the_outcome_was_unknown(
     shop: GatewayClient, service: PaymentService, token: str
 ) -> None:
     cart, sku = await full_cart(shop)
@@ -154,7 +154,7 @@ async def test_the_same_call_asks_again_where_the_outcome_was_unknown(
 
 
 @pytest.mark.parametrize("token", UNKNOWN)
-async def test_a_job_learns_the_outcome_where_nobody_asks_again(
+async def test_a_job_finds_the_outcome_if_nobody_retries(
     shop: GatewayClient, clock: SettableClock, service: PaymentService, token: str
 ) -> None:
     cart, sku = await full_cart(shop)
@@ -162,7 +162,7 @@ async def test_a_job_learns_the_outcome_where_nobody_asks_again(
     assert (await shop.result("checkout", given))["__typename"] == "PaymentPending"
     clock.advance(minutes=2)
     await run_jobs(shop, clock)
-    # A hold never lapses while nobody knows whether it is paid for.
+    # Reservations do not expire while the outcome is unknown.
     clock.advance(days=1)
     service.is_back = True
 
@@ -174,13 +174,13 @@ async def test_a_job_learns_the_outcome_where_nobody_asks_again(
     if was_taken:
         await assert_sold_once(shop, service, cart, sku)
     else:
-        # It is too late to ask for the money, but not yet sure that it was not taken.
+        # The charge may not be requested any more, but it may still have been taken.
         assert (await cart_of(shop, cart))["status"] == "PENDING"
         clock.advance(hours=2)
         await run_jobs(shop, clock)
         assert service.taken() == []
         assert (await cart_of(shop, cart))["status"] == "ACTIVE"
-        # That is the answer of this call; another one can pay.
+        # This call keeps its answer. Another call can pay.
         assert (await shop.result("checkout", given))["__typename"] == "PaymentDeclined"
         given = checkout_input(cart)
     assert (await shop.result("checkout", given))["__typename"] == "CheckoutPayload"
@@ -220,7 +220,7 @@ STRANGE = {
 }
 
 
-async def test_whatever_the_provider_answers_leaves_the_outcome_open_and_stops_no_job(
+async def test_invalid_answers_of_the_provider_leave_the_outcome_open_and_stop_no_job(
     shop: GatewayClient, clock: SettableClock, service: PaymentService
 ) -> None:
     sku = await stock_up(shop, units=100, price=PRICE)
@@ -239,7 +239,7 @@ async def test_whatever_the_provider_answers_leaves_the_outcome_open_and_stops_n
 
 
 @pytest.mark.parametrize("name", ["a redirect", "a bad request", "an unknown caller", "a caller without rights"])
-async def test_the_log_tells_an_operator_which_charge_hangs_and_no_secret(
+async def test_the_log_has_the_reference_of_a_hanging_charge_and_no_secrets(
     shop: GatewayClient, service: PaymentService, name: str
 ) -> None:
     cart, _ = await full_cart(shop)
@@ -257,7 +257,7 @@ async def test_the_log_tells_an_operator_which_charge_hangs_and_no_secret(
     assert not any(secret in str(log) for secret in ("the gateway's key", "a card's token"))
 
 
-async def test_a_charge_of_long_ago_is_asked_about_before_it_is_asked_for(
+async def test_an_old_charge_is_looked_up_before_it_is_requested_again(
     shop: GatewayClient, clock: SettableClock, service: PaymentService
 ) -> None:
     cart, sku = await full_cart(shop)
@@ -273,7 +273,7 @@ async def test_a_charge_of_long_ago_is_asked_about_before_it_is_asked_for(
     await assert_sold_once(shop, service, cart, sku)
 
 
-async def test_without_a_provider_tokens_are_not_taken(gateway: GatewayClient) -> None:
+async def test_without_a_provider_tokens_are_declined(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, price=PRICE)
     cart = await new_cart(gateway, **{sku: 2})
 
@@ -283,7 +283,7 @@ async def test_without_a_provider_tokens_are_not_taken(gateway: GatewayClient) -
     await assert_unsold(gateway, cart, sku)
 
 
-async def test_a_provider_that_is_not_there_leaves_the_cart_pending(
+async def test_an_unreachable_provider_leaves_the_cart_pending(
     settings: Settings, clock: SettableClock, service: PaymentService
 ) -> None:
     nowhere = with_settings(settings, ShopSettings, payment_url="http://127.0.0.1:9/", payment_seconds=5.0)
@@ -296,7 +296,7 @@ async def test_a_provider_that_is_not_there_leaves_the_cart_pending(
     assert [amount for _, amount in service.taken()] == [2 * PRICE]
 
 
-async def test_a_checkout_that_waits_for_the_provider_when_the_gateway_stops_is_answered(
+async def test_a_checkout_that_waits_for_the_provider_is_answered_when_the_gateway_stops(
     settings: Settings, clock: SettableClock, service: PaymentService
 ) -> None:
     waiting = with_settings(settings, ShopSettings, payment_url=service.url, payment_seconds=1.0)
@@ -304,18 +304,18 @@ async def test_a_checkout_that_waits_for_the_provider_when_the_gateway_stops_is_
         cart, _ = await full_cart(shop)
         under_way = asyncio.create_task(shop.result("checkout", checkout_input(cart, "hang")))
         async with asyncio.timeout(10):
-            while not service.asked:  # noqa: ASYNC110 - it tells nobody
+            while not service.asked:  # noqa: ASYNC110 - the service has no event for this
                 await asyncio.sleep(0.01)
 
     assert (await under_way)["__typename"] == "PaymentPending"
 
 
-async def test_a_checkout_by_each_token_is_answered_first_as_the_page_of_the_shop_says(shop: GatewayClient) -> None:
+async def test_each_token_has_the_effect_that_the_shop_page_documents(shop: GatewayClient) -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| (.*) \| `(\w+)` \|$", PAGE.read_text(), re.MULTILINE)
     calls = [checkout_input((await full_cart(shop))[0], token) for token, _, _ in rows]
 
     told = await asyncio.gather(*(shop.result("checkout", call) for call in calls[:-1]))
-    # It ends the service for everybody.
+    # The last token ends the service for all calls.
     told.append(await shop.result("checkout", calls[-1]))
 
     assert {token: does for token, does, _ in rows} == TOKENS
@@ -326,7 +326,7 @@ async def test_a_checkout_by_each_token_is_answered_first_as_the_page_of_the_sho
 
 
 @pytest.mark.parametrize("token", ["accept", "decline", "drop"])
-async def test_a_checkout_that_stops_anywhere_charges_once_or_not_at_all(
+async def test_a_checkout_that_crashes_anywhere_charges_once_or_not_at_all(
     shop: GatewayClient, clock: SettableClock, service: PaymentService, token: str
 ) -> None:
     for stop in stops():
@@ -342,7 +342,7 @@ async def test_a_checkout_that_stops_anywhere_charges_once_or_not_at_all(
         clock.advance(seconds=40)
         await run_jobs(shop, clock)
 
-        # Whoever was charged has bought, and nobody else has.
+        # There is exactly one order for each charge.
         assert len(service.taken()) == await shop.db["orders"].count_documents({}), stop
         await nothing_under_way(shop.db)
         await assert_invariants(shop)
@@ -360,7 +360,7 @@ async def test_a_checkout_that_stops_anywhere_charges_once_or_not_at_all(
     assert stop > 4
 
 
-async def test_many_who_ask_for_one_checkout_at_once_charge_once(
+async def test_concurrent_retries_of_a_checkout_charge_once(
     shop: GatewayClient, clock: SettableClock, service: PaymentService
 ) -> None:
     cart, sku = await full_cart(shop)

@@ -1,7 +1,7 @@
-"""A checkout whose refusal nobody has heard: the same call is told it, whatever is in the cart by then.
+"""A checkout whose refusal no caller has received: a retry gets the refusal, whatever the cart contains by then.
 
-A refusal is final for its call. A job, or a call that is cut off, may learn it and unlock the cart, and the buyer may
-go on to fill it. Then the same call must not buy the other cart for another sum.
+A refusal is final for its call. A job, or a call that crashes, may learn of the refusal and unlock the cart, and the
+buyer may add more items. A retry of the first call must not buy the changed cart for another total.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from tests.support.shop import (
 PRICE = 1000
 Kind = Literal["account", "token"]
 REFUSALS = {"account": "InsufficientFunds", "token": "PaymentDeclined"}
-# Where a call is cut off that has locked the cart and hears nothing. By account a transfer is under way by then, which
-# a job undoes; a provider that does not answer is enough.
+# The command at which a call crashes that has locked the cart and learns no outcome. A payment by account has a
+# transfer in flight by then, which a job rolls back. A payment by token needs no crash: the provider does not answer.
 UNKNOWN = {"account": 7, "token": None}
 
 
 class Scene:
-    """A cart, and a call that pays for it with an account of too little, or with a card that is going to be refused."""
+    """A cart, and a call that pays for it from an account with too little money, or by a card that will be declined."""
 
     def __init__(self, gateway: GatewayClient, clock: SettableClock, kind: Kind) -> None:
         self.gateway = gateway
@@ -63,7 +63,7 @@ class Scene:
         return await self.gateway.db["carts"].find_one({"_id": key_in("Cart", self.cart)})
 
     async def call(self, *, stop: int | None = None) -> bool:
-        """Whether the call was cut off before the command with this number."""
+        """Send the call, and return whether it crashed before the command with this number."""
         with crashing(self.gateway, stop) as faulty:
             await self.gateway.ask(MUTATIONS["checkout"], {"input": self.given})
         return bool(faulty.has_crashed)
@@ -75,7 +75,7 @@ class Scene:
         self.provider.is_back = True
 
     async def jobs(self, *, stop: int | None = None) -> bool:
-        """Whether the jobs were cut off before the command with this number."""
+        """Run the jobs, and return whether they crashed before the command with this number."""
         self.clock.advance(seconds=40)
         now = self.clock.now()
         faulty, db = FaultyDatabase.around(self.gateway.db, stop)
@@ -87,7 +87,7 @@ class Scene:
         return faulty.has_crashed
 
     async def assert_refused(self) -> None:
-        """The buyer goes on, and the call is told the refusal all the same."""
+        """Let the buyer change the cart and get money, and assert that a retry still gets the refusal."""
         await self.gateway.result("addItemToCart", add_input(self.cart, self.sku))
         await deposit(self.gateway, deposit_input(self.account, 10 * PRICE))
 
@@ -108,7 +108,7 @@ def scene(gateway: GatewayClient, clock: SettableClock, request: pytest.FixtureR
 
 
 @pytest.mark.parametrize("cut_off", ["call", "repetition", "jobs"])
-async def test_the_same_call_is_told_a_refusal_whatever_was_cut_off(scene: Scene, cut_off: str) -> None:
+async def test_a_retry_gets_the_refusal_whatever_crashed(scene: Scene, cut_off: str) -> None:
     for stop in half_of_stops(odd=scene.kind == "token"):
         await scene.set()
         version = (await scene.stored())["version"]
@@ -130,13 +130,13 @@ async def test_the_same_call_is_told_a_refusal_whatever_was_cut_off(scene: Scene
     assert stop >= 4
 
 
-async def test_a_cart_keeps_few_refusals_and_those_that_nobody_has_heard(
+async def test_a_cart_keeps_few_refusals_and_all_unanswered_ones(
     gateway: GatewayClient, clock: SettableClock, provider: Provider
 ) -> None:
     cart = await new_cart(gateway, **{await stock_up(gateway): 1})
     given = checkout_input(cart, "decline")
     refused = await gateway.result("checkout", given)
-    # As a call leaves it that is cut off before it has kept its answer.
+    # The state after a call that crashed before it stored its answer.
     await gateway.db["operations"].update_many({}, {"$set": {"state": "running"}, "$unset": {"outcome": ""}})
 
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""What `portico doctor` says of a shop whose carts, orders, accounts and transfers do not agree, or are damaged."""
+"""The problems that `portico doctor` reports for inconsistent or damaged carts, orders, accounts and transfers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.shop import Provider, checkout_input, new_cart, stock_of, sto
 
 
 async def examined(gateway: GatewayClient, *, repair: bool = False) -> tuple[list[str], int]:
-    """What is printed of problems, and how many are left."""
+    """Return the printed problems, and the number of problems that are left."""
     printed = io.StringIO()
     left = [await judge(gateway.db, invariant, Console(file=printed), repair=repair) for invariant in INVARIANTS]
     return [line.strip() for line in printed.getvalue().splitlines() if line[:4] not in {"ok  ", "FAIL"}], sum(left)
@@ -34,7 +34,7 @@ async def examined(gateway: GatewayClient, *, repair: bool = False) -> tuple[lis
 
 @pytest.fixture
 async def ids(gateway: GatewayClient) -> dict[str, Any]:
-    """A shop with one order paid by account, and a cart with one unit of another SKU."""
+    """Create an order paid by account, and a cart with one unit of another SKU. Return their ids."""
     sold, sku = await stock_up(gateway, "sold", price=100), await stock_up(gateway, "held", price=100)
     account = await open_account(gateway.db, 500)
     bought = await new_cart(gateway, **{sold: 2})
@@ -51,7 +51,8 @@ async def ids(gateway: GatewayClient) -> dict[str, Any]:
     }
 
 
-# What is changed: the collection, which document, and how. Then what is told of it, and whether it can be mended.
+# The damage: a collection, a document, and an update, or None to delete it. Then the expected problems, and whether
+# they can be repaired.
 _GONE = "the transfer that it was paid by is not there, or was not made"
 DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
     "an account with money was deleted": (
@@ -149,7 +150,7 @@ DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-async def test_what_does_not_agree_is_named_and_mended_where_that_is_safe(
+async def test_inconsistencies_are_reported_and_repaired_if_that_is_safe(
     gateway: GatewayClient, ids: dict[str, Any], name: str
 ) -> None:
     await assert_invariants(gateway)
@@ -171,7 +172,7 @@ async def test_what_does_not_agree_is_named_and_mended_where_that_is_safe(
         assert (line in after) is not can_mend
 
 
-async def test_a_stock_that_is_gone_is_told_of_by_the_orders_and_the_carts(
+async def test_a_missing_stock_is_reported_for_its_orders_and_carts(
     gateway: GatewayClient, ids: dict[str, Any]
 ) -> None:
     await gateway.db["stock"].delete_many({})
@@ -185,9 +186,7 @@ async def test_a_stock_that_is_gone_is_told_of_by_the_orders_and_the_carts(
     assert left == 2
 
 
-async def test_carts_that_were_mended_come_to_their_end(
-    gateway: GatewayClient, clock: SettableClock, provider: Provider
-) -> None:
+async def test_the_jobs_finish_repaired_carts(gateway: GatewayClient, clock: SettableClock, provider: Provider) -> None:
     sku = await stock_up(gateway)
     paying, lapsed = [await new_cart(gateway, **{sku: units}) for units in (2, 1)]
     await gateway.db["carts"].update_one({"_id": key_in("Cart", lapsed)}, {"$set": {"status": "EXPIRED"}})
@@ -203,7 +202,7 @@ async def test_carts_that_were_mended_come_to_their_end(
 
 
 @pytest.mark.parametrize("stop", range(6, 16, 3))
-async def test_a_checkout_by_account_that_stopped_anywhere_is_no_problem(gateway: GatewayClient, stop: int) -> None:
+async def test_a_checkout_by_account_that_crashed_anywhere_is_not_reported(gateway: GatewayClient, stop: int) -> None:
     sku, account = await stock_up(gateway, price=100), await open_account(gateway.db, 500)
     cart = await new_cart(gateway, **{sku: 2})
 
@@ -219,7 +218,7 @@ async def _crash() -> None:
 
 
 @pytest.mark.parametrize("skip", range(3))
-async def test_a_checkout_that_ends_while_its_payment_is_looked_at_is_no_problem(
+async def test_a_checkout_that_ends_while_its_payment_is_checked_is_not_reported(
     gateway: GatewayClient, clock: SettableClock, skip: int
 ) -> None:
     sku, account = await stock_up(gateway, price=100), await open_account(gateway.db, 500)
@@ -238,7 +237,9 @@ async def test_a_checkout_that_ends_while_its_payment_is_looked_at_is_no_problem
 # ------------------------------------------------------------ damaged documents
 
 
-async def test_no_damaged_document_ends_a_run_or_hides_another(gateway: GatewayClient, ids: dict[str, Any]) -> None:
+async def test_a_damaged_document_neither_ends_a_run_nor_hides_others(
+    gateway: GatewayClient, ids: dict[str, Any]
+) -> None:
     await add_categories(gateway.db, [{"slug": "jazz", "name": "Jazz"}])
     await add_products(gateway.db, [product(sku="odd")])
     for name in ("stock", "carts", "orders", "accounts", "transfers", "discussions", "categories", "cms.nodes"):
@@ -272,7 +273,7 @@ async def test_no_damaged_document_ends_a_run_or_hides_another(gateway: GatewayC
     assert left >= len(damaged)
 
 
-async def test_a_check_that_ends_in_what_nobody_foresaw_is_a_problem_itself(gateway: GatewayClient) -> None:
+async def test_an_unexpected_error_in_a_check_is_reported_as_a_problem(gateway: GatewayClient) -> None:
     async def check(_: Any) -> Any:
         yield Problem("one", "it cannot be mended", _fail)
         raise KeyError("other")
@@ -292,10 +293,11 @@ async def _fail() -> None:
     raise TypeError
 
 
-async def test_no_name_can_forge_a_line(gateway: GatewayClient) -> None:
+async def test_a_name_cannot_forge_a_line(gateway: GatewayClient) -> None:
     forged = "\x1b[2Kx)\nok   Every balance is fine.\u2028\u202e"
     opened = await gateway.result("openAccount", {"name": "Savings"})
-    # Since names are refused that would, only an old one, or one that was written past the gateway, can.
+    # The gateway refuses such names. They exist only in old documents, or if they were written directly to the
+    # database.
     await gateway.db["accounts"].update_one({"name": opened["account"]["name"]}, {"$set": {"name": forged}})
     await gateway.db["accounts"].update_one({"name": forged}, {"$inc": {"balance": 1}})
 
@@ -306,7 +308,7 @@ async def test_no_name_can_forge_a_line(gateway: GatewayClient) -> None:
     )
 
 
-async def test_no_record_that_is_imported_can_forge_a_line(settings: Settings, tmp_path: Path) -> None:
+async def test_an_imported_record_cannot_forge_a_line(settings: Settings, tmp_path: Path) -> None:
     file, printed = tmp_path / "categories.jsonl", io.StringIO()
     file.write_bytes(b'{"slug": "x", "name": "X", "parent": "y\\u001b[2K\\nok"}\n')
 

@@ -1,4 +1,4 @@
-"""Which commands the shop sends: so many, to one shard each, and every one served by an index."""
+"""The commands that the shop sends: their number, their shards, and their indexes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.support.shop import Provider, add_input, checkout_input, new_cart, re
 
 BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
 Given = dict[str, Any]
-# By these a collection is asked as a whole.
+# These commands go to all shards.
 OF_OWNERS = {"find carts owner status", "find orders owner"}
 
 
 async def scene(gateway: GatewayClient) -> tuple[dict[str, str], dict[str, tuple[str, Given]]]:
-    """Ids of a cart and an order, and a call of every mutation with what it is about."""
+    """Return ids of a cart, an order and a SKU, and a call of each mutation by what it does."""
     plenty, last, other = [await stock_up(gateway, units=units) for units in (50, 1, 50)]
     carts = [await new_cart(gateway, **{plenty: 2, other: 1}) for _ in range(4)]
     ordered = (await gateway.result("checkout", checkout_input(carts[0])))["order"]["id"]
@@ -90,7 +90,7 @@ async def assert_indexed(gateway: GatewayClient, commands: list[Mapping[str, Any
 
 
 @pytest.mark.usefixtures("provider")
-async def test_every_read_sends_the_commands_of_its_budget_along_indexes(gateway: GatewayClient) -> None:
+async def test_every_read_sends_the_indexed_commands_of_its_budget(gateway: GatewayClient) -> None:
     known, _ = await scene(gateway)
     for name, text in READS.items():
         variables = {key: value for key, value in known.items() if f"${key}" in text}
@@ -102,7 +102,7 @@ async def test_every_read_sends_the_commands_of_its_budget_along_indexes(gateway
 
 
 @pytest.mark.usefixtures("provider")
-async def test_every_mutation_sends_the_commands_of_its_budget_to_one_shard_each(gateway: GatewayClient) -> None:
+async def test_every_mutation_sends_the_commands_of_its_budget_and_each_to_one_shard(gateway: GatewayClient) -> None:
     _, writes = await scene(gateway)
     for name, (mutation, given) in writes.items():
         kind = mutation[0].upper() + mutation[1:]
@@ -114,7 +114,7 @@ async def test_every_mutation_sends_the_commands_of_its_budget_to_one_shard_each
         await assert_indexed(gateway, commands)
 
 
-async def test_jobs_and_checks_go_along_indexes_and_write_to_one_shard(
+async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(
     gateway: GatewayClient, clock: SettableClock, provider: Provider
 ) -> None:
     sku = await stock_up(gateway, units=30)
@@ -158,7 +158,7 @@ async def test_jobs_and_checks_go_along_indexes_and_write_to_one_shard(
 
 
 async def test_a_product_in_ten_thousand_carts_is_no_slower_to_sell(gateway: GatewayClient) -> None:
-    """The stock of a SKU is as small, and a sale examines as little, however many carts hold some of it."""
+    """The number of carts with a SKU affects neither the size of its stock document nor the cost of a sale."""
     few, many = [await stock_up(gateway, units=20_000) for _ in range(2)]
     line = {"sku": many, "title": "T", "price": 1, "currency": "USD", "quantity": 1}
     held: list[Given] = [

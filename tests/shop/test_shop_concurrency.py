@@ -1,4 +1,4 @@
-"""Many buyers at once: no unit is sold twice, none is lost, and everybody is told the truth."""
+"""Concurrent buyers: no unit is sold twice or lost, and each answer is true."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from tests.support.shop import (
     update_input,
 )
 
-# Calls on their way at the same time.
+# The number of concurrent calls.
 AT_ONCE = 200 if IS_SOAK else 50
 
 
 async def all_of(calls: list[Awaitable[Any]]) -> list[Any]:
-    """The answers of the calls, of which so many are under way at once."""
+    """Return the answers to the calls, of which at most AT_ONCE run concurrently."""
     line = asyncio.Semaphore(AT_ONCE)
 
     async def in_line(call: Awaitable[Any]) -> Any:
@@ -48,7 +48,7 @@ async def all_of(calls: list[Awaitable[Any]]) -> list[Any]:
     return list(await asyncio.gather(*map(in_line, calls)))
 
 
-async def test_of_500_buyers_for_10_units_10_buy_and_490_are_told_that_there_are_none(
+async def test_10_of_500_buyers_get_the_10_units_and_490_are_refused(
     gateway: GatewayClient, provider: Provider
 ) -> None:
     sku = await stock_up(gateway, units=10)
@@ -70,7 +70,7 @@ async def test_of_500_buyers_for_10_units_10_buy_and_490_are_told_that_there_are
     await assert_invariants(gateway)
 
 
-async def test_a_thousand_repeats_of_a_checkout_have_one_effect_and_one_answer(
+async def test_a_thousand_retries_of_a_checkout_have_one_effect_and_one_answer(
     gateway: GatewayClient, provider: Provider
 ) -> None:
     sku = await stock_up(gateway)
@@ -86,7 +86,7 @@ async def test_a_thousand_repeats_of_a_checkout_have_one_effect_and_one_answer(
     await assert_invariants(gateway)
 
 
-async def test_two_windows_that_change_one_line_never_make_cart_and_stock_disagree(gateway: GatewayClient) -> None:
+async def test_concurrent_changes_of_one_line_keep_cart_and_stock_consistent(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, units=50)
     cart = await new_cart(gateway, **{sku: 5})
     rng = random.Random(11)
@@ -100,7 +100,7 @@ async def test_two_windows_that_change_one_line_never_make_cart_and_stock_disagr
 
         left = quantities(await cart_of(gateway, cart)).get(sku, 0)
         kinds = [answer["__typename"] for answer in answers]
-        # The window that comes second finds another quantity than it believes in.
+        # The second change finds another quantity than its `oldQuantity`.
         assert sorted(kinds) == ["CartPayload", "Conflict"]
         assert left == wanted[kinds.index("CartPayload")]
         assert await stock_of(gateway, sku) == (50 - left, left, 0)
@@ -108,7 +108,7 @@ async def test_two_windows_that_change_one_line_never_make_cart_and_stock_disagr
     await assert_invariants(gateway)
 
 
-async def test_what_many_windows_add_to_one_cart_is_all_there(gateway: GatewayClient) -> None:
+async def test_concurrent_additions_to_one_cart_all_count(gateway: GatewayClient) -> None:
     skus = [await stock_up(gateway, units=40) for _ in range(2)]
     cart = await new_cart(gateway)
 
@@ -122,7 +122,7 @@ async def test_what_many_windows_add_to_one_cart_is_all_there(gateway: GatewayCl
     await nothing_under_way(gateway.db)
 
 
-async def test_a_cart_that_is_paid_for_while_it_is_changed_is_paid_as_it_is(
+async def test_a_cart_that_changes_during_its_checkout_is_sold_as_it_was_paid(
     gateway: GatewayClient, provider: Provider
 ) -> None:
     sku = await stock_up(gateway, units=100)
@@ -142,7 +142,7 @@ async def test_a_cart_that_is_paid_for_while_it_is_changed_is_paid_as_it_is(
     await assert_invariants(gateway)
 
 
-async def test_restocks_at_once_all_count_and_never_take_what_is_not_there(gateway: GatewayClient) -> None:
+async def test_concurrent_restocks_all_count_and_never_remove_more_than_available(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, units=0)
     await asyncio.gather(*(restock(gateway, sku, 3) for _ in range(20)))
 
@@ -177,7 +177,7 @@ async def test_a_product_is_either_deleted_or_put_into_a_cart(gateway: GatewayCl
 
 
 @pytest.mark.usefixtures("provider")
-async def test_a_busy_shop_ends_with_every_unit_in_one_place(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_in_a_busy_shop_every_unit_ends_in_one_place(gateway: GatewayClient, clock: SettableClock) -> None:
     rng = random.Random(5)
     skus = [await stock_up(gateway, units=30) for _ in range(4)]
     carts = [await new_cart(gateway) for _ in range(12)]
@@ -198,13 +198,13 @@ async def test_a_busy_shop_ends_with_every_unit_in_one_place(gateway: GatewayCli
                 case _:
                     await restock(gateway, sku, rng.choice([-3, -1, 2, 5]))
 
-    async def janitor() -> None:
+    async def run_jobs_meanwhile() -> None:
         for _ in range(6):
             clock.advance(hours=rng.choice([0, 0, 5]), seconds=31)
             await run_jobs(gateway, clock)
             await asyncio.sleep(0.1)
 
-    await asyncio.gather(*(shopper(number) for number in range(12)), janitor())
+    await asyncio.gather(*(shopper(number) for number in range(12)), run_jobs_meanwhile())
     for _ in range(3):
         clock.advance(hours=5)
         await run_jobs(gateway, clock)
@@ -216,10 +216,10 @@ async def test_a_busy_shop_ends_with_every_unit_in_one_place(gateway: GatewayCli
     await assert_invariants(gateway)
 
 
-async def test_jobs_that_take_the_living_for_dead_do_no_harm(
+async def test_jobs_that_take_live_calls_for_crashed_ones_do_no_harm(
     gateway: GatewayClient, clock: SettableClock, provider: Provider
 ) -> None:
-    """Every step comes late, and the jobs refuse, finish and undo what is still under way."""
+    """Every command is delayed, and the jobs refuse, finish and undo calls that are still in flight."""
     rng = random.Random(13)
     skus = [await stock_up(gateway, units=12) for _ in range(3)]
     carts = [await new_cart(gateway) for _ in range(4)]
@@ -245,7 +245,7 @@ async def test_jobs_that_take_the_living_for_dead_do_no_harm(
                         carts[place] = await new_cart(gateway)
             told[answer["__typename"]] += 1
 
-    async def undertaker(late: Database) -> None:
+    async def eager_jobs(late: Database) -> None:
         while not is_over:
             now = clock.now() + timedelta(seconds=31)
             await cart_jobs.finish_moves(late, now=now)
@@ -255,7 +255,7 @@ async def test_jobs_that_take_the_living_for_dead_do_no_harm(
 
     late = delayed(gateway.db, rng, 0.02)
     with database_of(gateway, late):
-        jobs = [asyncio.create_task(undertaker(late)) for _ in range(2)]
+        jobs = [asyncio.create_task(eager_jobs(late)) for _ in range(2)]
         await asyncio.gather(*(shopper() for _ in range(10)))
         is_over = True
         await asyncio.gather(*jobs)
@@ -268,7 +268,7 @@ async def test_jobs_that_take_the_living_for_dead_do_no_harm(
     await assert_invariants(gateway)
 
 
-async def test_products_are_found_by_whether_some_are_available(gateway: GatewayClient) -> None:
+async def test_products_are_found_by_their_current_availability(gateway: GatewayClient) -> None:
     text = "query ($in: Boolean!) { products(filter: { inStock: $in }) { nodes { sku stock { available } } } }"
     plenty, last, none = [await stock_up(gateway, units=units) for units in (5, 1, 0)]
 

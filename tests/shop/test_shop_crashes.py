@@ -1,4 +1,4 @@
-"""Writes of the shop that stop or sleep half way: no unit is lost or sold twice, and the same call then succeeds."""
+"""Writes of the shop that crash or pause anywhere: no unit is lost or sold twice, and a retry succeeds."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.support.interruptions import crashing, database_of, interrupted
 from tests.support.scenes import Given, Stage
 from tests.support.shop import SHOP_JOBS, Provider, add_input, new_cart, nothing_under_way, stock_up, update_input
 
-# The counters of `plenty` and `last`, the cart's status with its lines, and how many orders there are.
+# The counters of `plenty` and `last`, the status and the lines of the cart, and the number of orders.
 State = tuple[tuple[int, int, int], tuple[int, int, int], str, dict[str, int], int]
 
 
 class Scene(Stage):
-    """A cart with two units of a product in plenty, and a product of which there is one."""
+    """A cart with two units of a product, and another product with one unit."""
 
     collections = ("products", "stock", "carts", "orders", "operations", "intents")
 
@@ -42,7 +42,7 @@ class Scene(Stage):
         self.cart = await new_cart(self.gateway, plenty=2)
 
     async def set(self, name: str) -> tuple[str, Given]:
-        """The mutation and its input, on a shop that is as it was at first."""
+        """Restore the shop, and return the mutation and its input."""
         await self.put_back()
         self.provider.outcomes.clear()
         self.provider.taken.clear()
@@ -124,7 +124,7 @@ AFTER: dict[str, tuple[str, State]] = {
 
 @pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_succeeds(
+async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_its_retry_succeeds(
     scene: Scene, name: str, *, jobs_first: bool
 ) -> None:
     kind, after = AFTER[name]
@@ -133,7 +133,7 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_suc
         if not await scene.crash(mutation, given, stop):
             break
 
-        # The call that is gone holds the key for half a minute, and its checkout for as long.
+        # The crashed call holds the key for 30 seconds, and the checkout for as long.
         if jobs_first:
             await scene.jobs(31)
             assert await scene.state() in (BEFORE, after), stop
@@ -150,9 +150,9 @@ async def test_a_write_stopped_anywhere_is_done_or_undone_and_its_repetition_suc
     assert stop > 3
 
 
-@pytest.mark.parametrize("is_repeated", [True, False], ids=["and its repetition", "alone"])
+@pytest.mark.parametrize("is_repeated", [True, False], ids=["with a retry", "without a retry"])
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_write_that_sleeps_anywhere_while_jobs_settle_what_it_left_has_its_effect_once(
+async def test_a_write_that_pauses_anywhere_while_the_jobs_run_has_one_effect(
     scene: Scene, name: str, *, is_repeated: bool
 ) -> None:
     kind, after = AFTER[name]
@@ -183,7 +183,7 @@ async def test_a_write_that_sleeps_anywhere_while_jobs_settle_what_it_left_has_i
 @pytest.mark.parametrize(
     "name", ["adding the last unit", "removing a line", "a checkout", "deleting what is available"]
 )
-async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, name: str, stop_call: int) -> None:
+async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene, name: str, stop_call: int) -> None:
     for stop in half_of_stops(odd=stop_call == 4):
         mutation, given = await scene.set(name)
         assert await scene.crash(mutation, given, stop_call)
@@ -203,7 +203,7 @@ async def test_jobs_stopped_anywhere_go_on_in_their_next_turn(scene: Scene, name
     assert stop > 3
 
 
-async def test_an_expiry_stopped_anywhere_is_finished_by_the_next_turn(scene: Scene) -> None:
+async def test_an_expiry_that_crashes_anywhere_is_finished_by_the_next_run(scene: Scene) -> None:
     for stop in stops():
         await scene.set("claiming")
         scene.clock.advance(hours=5)
@@ -222,7 +222,7 @@ async def test_an_expiry_stopped_anywhere_is_finished_by_the_next_turn(scene: Sc
     assert stop > 3
 
 
-async def test_an_expiry_that_sleeps_anywhere_gives_nothing_back_twice(scene: Scene) -> None:
+async def test_an_expiry_that_pauses_anywhere_returns_no_unit_twice(scene: Scene) -> None:
     db = scene.gateway.db
     for skip in stops():
         await scene.set("claiming")

@@ -1,4 +1,4 @@
-"""A gateway that is killed while it fills carts and checks out: the next one puts everything right."""
+"""A gateway that is killed while it fills carts and checks out: the next gateway settles all calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Call = tuple[str, Given]
 
 
 async def calls_of_a_round(gateway: GatewayClient, sku: str, account: str) -> list[Call]:
-    """Calls that each succeed once, whatever the others do: every buyer has a cart for each."""
+    """Return calls that each succeed once in any order, since each has its own cart."""
     calls: list[Call] = []
     for _ in range(BUYERS):
         paid, filled, changed = [await new_cart(gateway, **{sku: 2}) for _ in range(3)]
@@ -36,7 +36,7 @@ async def calls_of_a_round(gateway: GatewayClient, sku: str, account: str) -> li
 
 
 async def cut_off(server: Served, token: str, calls: list[Call], seconds: float) -> int:
-    """Sends the calls at once and kills the gateway so much later. Returns how many were not answered."""
+    """Send the calls concurrently, and kill the gateway after this time. Return the number of unanswered calls."""
     async with httpx.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=20) as client:
 
         async def ask(mutation: str, given: Given) -> bool:
@@ -46,7 +46,7 @@ async def cut_off(server: Served, token: str, calls: list[Call], seconds: float)
                 return False
             return True
 
-        # The first answer of a process takes longer than many later ones.
+        # The first request to a process takes longer than later ones.
         await client.post(server.graphql, json={"query": "{ viewer { cart { id } } }"})
         asked = [asyncio.create_task(ask(*call)) for call in calls]
         await asyncio.sleep(seconds)
@@ -54,7 +54,7 @@ async def cut_off(server: Served, token: str, calls: list[Call], seconds: float)
         return [await one for one in asked].count(False)
 
 
-async def test_a_gateway_killed_in_the_middle_leaves_a_shop_that_the_next_one_puts_right(
+async def test_the_next_gateway_settles_the_calls_of_a_killed_gateway(
     settings: Settings, clock: SettableClock, tmp_path: Path
 ) -> None:
     rng = random.Random(3)
@@ -71,10 +71,10 @@ async def test_a_gateway_killed_in_the_middle_leaves_a_shop_that_the_next_one_pu
             calls += batch
     assert unanswered > 0
 
-    # The keys, the checkouts and the leases of the dead run out.
+    # The keys, checkouts and leases of the killed gateways expire.
     clock.advance(seconds=61)
     async with running(settings, clock=clock) as gateway:
-        # One turn takes so many checkouts at most.
+        # A job run takes a limited number of checkouts.
         while await run_jobs(gateway, clock):
             pass
         await nothing_under_way(gateway.db)

@@ -1,4 +1,4 @@
-"""The shop against a model of it: carts, restocks, checkouts and expiry in any order, some of them crashed."""
+"""The shop compared with a model: carts, restocks, checkouts, expiry, crashes and job runs in any order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.interruptions import crashing
 from tests.support.machines import examples, some
 from tests.support.shop import Provider, new_cart, nothing_under_way, stock_up
 
-# So many crashes may lie unsettled at once: each doubles what may have become of the shop.
+# The most crashes that may be unsettled at once: each doubles the number of possible states.
 MAX_CRASHES = 3
 SKUS = ("one", "two")
 CARTS = 3
@@ -28,7 +28,9 @@ TOKENS = ("accept", "accept", "decline", "lost")
 
 @dataclass(frozen=True)
 class Call:
-    """A mutation: of a cart by its number, a product by its, and units; `old` is what the caller believes in."""
+    """A mutation with the numbers of its cart and product, and its units. `old` is the quantity that the caller
+    expects.
+    """
 
     key: str
     mutation: str
@@ -58,13 +60,13 @@ class State:
     done: frozenset[str] = frozenset()
 
     def shown(self) -> State:
-        """What can be seen of it."""
+        """Return the state without the parts that a client cannot see."""
         return replace(self, done=frozenset())
 
 
 @dataclass(frozen=True)
 class Step:
-    """What the machine does next, as choices among what there is by then."""
+    """The next action of the machine, as choices among the objects that exist by then."""
 
     action: str
     mutation: str
@@ -89,7 +91,7 @@ DONE = {*PAYLOADS.values(), "PaymentPending"}
 
 
 def carried_out(state: State, call: Call) -> tuple[str, State]:
-    """What the caller is told, and what the shop is like afterwards."""
+    """Return the answer to the call, and the state after it."""
     if call.key in state.done:
         return PAYLOADS[call.mutation], state
     done = replace(state, done=state.done | {call.key})
@@ -133,7 +135,7 @@ def paid(state: State, done: State, call: Call) -> tuple[str, State]:
 
 
 def expired(state: State) -> State:
-    """All active carts have been idle for too long."""
+    """Return the state after all active carts have expired."""
     available = list(state.available)
     for cart in state.carts:
         if cart.status == "ACTIVE":
@@ -144,7 +146,7 @@ def expired(state: State) -> State:
 
 @dataclass
 class Machine:
-    """A gateway, and every state that it may be in: one, unless crashes lie unsettled."""
+    """A gateway and the states that it may be in. Without unsettled crashes there is exactly one."""
 
     gateway: GatewayClient
     clock: SettableClock
@@ -153,7 +155,7 @@ class Machine:
     unsettled: int = 0
     cut_off: list[Call] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
-    # The number of the first call that can be about the cart in its place.
+    # For each cart number, the number of the first call that can be about the current cart.
     born: dict[int, int] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -177,7 +179,7 @@ class Machine:
     def next_call(self, step: Step) -> Call:
         present = self.possible[0].carts[step.cart].lines[step.sku]
         units = {"updateCartItem": step.units, "restock": step.units - 3 or 1}.get(step.mutation, max(1, step.units))
-        # A call in four believes in something else than what is there.
+        # One call in four expects an arbitrary quantity.
         old = present if step.stop % 4 else step.units
         token = TOKENS[step.token]
         return Call(f"key-{next(self.numbers)}", step.mutation, step.cart, step.sku, units, old, token)
@@ -202,9 +204,9 @@ class Machine:
         self.learn(call, await self.told(call))
 
     def learn(self, call: Call, told: str) -> None:
-        """Drops the states in which the caller would not have been told this.
+        """Drop the states that contradict the answer.
 
-        While something is unsettled a refusal says little: units may be on their way back, or a cart locked.
+        A refusal proves little while a crash is unsettled: units may be on their way back, or a cart may be locked.
         """
         outcomes = [carried_out(state, call) for state in self.possible]
         if not self.unsettled or told in DONE:
@@ -228,7 +230,7 @@ class Machine:
             self.learn(call, answer.data[call.mutation]["__typename"])
 
     async def repeat(self, step: Step) -> None:
-        """The caller whose call was cut off comes again with the key, once it is free."""
+        """Retry a crashed call with its key, once the key is free."""
         calls = [call for call in self.cut_off if self.is_in_place(call)]
         if not calls:
             return
@@ -239,12 +241,12 @@ class Machine:
         self.cut_off.remove(call)
         told = await self.told(call)
         if call.token == "lost" and told == "CheckoutPayload":
-            # The provider has been asked before, and answers.
+            # The provider answers the second request for this charge.
             call = replace(call, token="accept")
         self.learn(call, told)
 
     def is_in_place(self, call: Call) -> bool:
-        """Whether the number of the cart still stands for the one that the call was about."""
+        """Return whether the number of the cart still refers to the cart of this call."""
         return call.mutation == "restock" or int(call.key.rpartition("-")[2]) >= self.born.get(call.cart, 0)
 
     async def jobs(self, _step: Step) -> None:
@@ -271,7 +273,7 @@ class Machine:
         await self.settle()
 
     async def new_cart(self, step: Step) -> None:
-        """Another cart in the place of one that takes no changes any more."""
+        """Replace a cart that cannot change any more with a new one."""
         await self.tidy_up()
         if self.possible[0].carts[step.cart].status == "ACTIVE":
             return
@@ -280,7 +282,7 @@ class Machine:
         self.possible = [replace(state, carts=put(state.carts, step.cart, Cart())) for state in self.possible]
 
     async def settle(self) -> None:
-        """What is stored is one of the possible states; from here on no other is possible."""
+        """Assert that the stored state is a possible one, and drop the others."""
         actual = await self.actual()
         self.possible = [state for state in self.possible if state.shown() == actual]
         assert self.possible, actual
@@ -321,7 +323,7 @@ STEPS = st.builds(
 
 @examples()
 @given(steps=some(STEPS))
-async def test_the_shop_is_what_its_model_says_whatever_crashes(
+async def test_the_shop_matches_the_model_after_any_crashes(
     gateway: GatewayClient, clock: SettableClock, steps: list[Step]
 ) -> None:
     for collection in ("products", "stock", "carts", "orders", "operations"):

@@ -1,4 +1,4 @@
-"""The stock, as merchants and buyers see it."""
+"""The stock for merchants and buyers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def own(product: dict[str, Any]) -> dict[str, Any]:
     return {"id": product["id"], "nonce": product["nonce"]}
 
 
-async def test_a_restock_adds_to_what_is_available_and_takes_away_down_to_none(gateway: GatewayClient) -> None:
+async def test_a_restock_adds_units_and_removes_at_most_the_available_ones(gateway: GatewayClient) -> None:
     product = await create_product(gateway)
     sku = product["sku"]
 
@@ -43,7 +43,7 @@ async def test_a_restock_adds_to_what_is_available_and_takes_away_down_to_none(g
     await assert_invariants(gateway)
 
 
-async def test_units_in_carts_cannot_be_taken_away(gateway: GatewayClient) -> None:
+async def test_units_in_carts_cannot_be_removed(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, units=5)
     await new_cart(gateway, **{sku: 4})
 
@@ -54,7 +54,7 @@ async def test_units_in_carts_cannot_be_taken_away(gateway: GatewayClient) -> No
 
 
 @pytest.mark.parametrize("units", [2**31 - 1, -(2**31)])
-async def test_there_are_at_most_as_many_units_as_a_number_can_say(gateway: GatewayClient, units: int) -> None:
+async def test_the_number_of_units_is_limited(gateway: GatewayClient, units: int) -> None:
     sku = await stock_up(gateway, units=1)
 
     answer = await restock(gateway, sku, units)
@@ -63,7 +63,7 @@ async def test_there_are_at_most_as_many_units_as_a_number_can_say(gateway: Gate
     assert await stock_of(gateway, sku) == (1, 0, 0)
 
 
-async def test_only_a_merchant_restocks_and_everybody_sees_the_stock(gateway: GatewayClient) -> None:
+async def test_only_merchants_restock_and_everybody_sees_the_stock(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, units=1)
     given = {"input": {"sku": sku, "quantity": 1, "idempotencyKey": "key"}}
 
@@ -76,7 +76,7 @@ async def test_only_a_merchant_restocks_and_everybody_sees_the_stock(gateway: Ga
 
 
 @pytest.mark.usefixtures("provider")
-async def test_the_stock_of_a_page_of_products_is_one_command(gateway: GatewayClient) -> None:
+async def test_the_stock_of_a_page_of_products_takes_one_command(gateway: GatewayClient) -> None:
     stocked = [await stock_up(gateway, units=number) for number in range(6)]
     await gateway.result("checkout", checkout_input(await new_cart(gateway, **{stocked[5]: 2})))
     await new_cart(gateway, **{stocked[5]: 1, stocked[4]: 1})
@@ -97,7 +97,7 @@ async def test_the_stock_of_a_page_of_products_is_one_command(gateway: GatewayCl
 
 
 @pytest.mark.usefixtures("provider")
-async def test_a_product_goes_with_its_stock_unless_carts_hold_some(gateway: GatewayClient) -> None:
+async def test_a_product_can_be_deleted_with_its_stock_unless_carts_hold_units(gateway: GatewayClient) -> None:
     product = await create_product(gateway)
     sku = product["sku"]
     await restock(gateway, sku, 5)
@@ -125,7 +125,7 @@ async def test_a_product_goes_with_its_stock_unless_carts_hold_some(gateway: Gat
     await assert_invariants(gateway)
 
 
-async def test_a_product_that_is_made_anew_begins_with_an_empty_stock(gateway: GatewayClient) -> None:
+async def test_a_recreated_product_starts_with_an_empty_stock(gateway: GatewayClient) -> None:
     first = await create_product(gateway, sku="again")
     await restock(gateway, "again", 5)
     await gateway.result("deleteProduct", own(first))
@@ -145,7 +145,7 @@ async def test_a_product_that_is_made_anew_begins_with_an_empty_stock(gateway: G
     await assert_invariants(gateway)
 
 
-async def test_a_deletion_that_is_too_late_leaves_the_stock_as_it_is(gateway: GatewayClient) -> None:
+async def test_a_deletion_with_a_stale_nonce_leaves_the_stock_unchanged(gateway: GatewayClient) -> None:
     product = await create_product(gateway)
     await restock(gateway, product["sku"], 5)
     await gateway.result("updateProduct", {**own(product), "title": "New"})

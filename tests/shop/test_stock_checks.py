@@ -1,4 +1,4 @@
-"""What `portico doctor` says of the stock and the carts, and how it mends them."""
+"""The problems of the stock and the carts that `portico doctor` reports, and the repairs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def problems_of(db: Database) -> list[Problem]:
     return [problem for invariant in INVARIANTS async for problem in invariant.check(db)]
 
 
-async def mend(gateway: GatewayClient) -> None:
+async def repair_all(gateway: GatewayClient) -> None:
     for problem in await problems(gateway):
         if problem.repair is not None:
             await problem.repair()
@@ -59,7 +59,7 @@ async def mend(gateway: GatewayClient) -> None:
     ],
 )
 @pytest.mark.usefixtures("provider")
-async def test_counters_that_are_wrong_are_found_and_mended(
+async def test_wrong_counters_are_reported_and_repaired(
     gateway: GatewayClient, damage: dict[str, int], text: str
 ) -> None:
     sku, other = await stock_up(gateway), await stock_up(gateway)
@@ -68,20 +68,20 @@ async def test_counters_that_are_wrong_are_found_and_mended(
     await gateway.db["stock"].update_one({"_id": sku}, {"$inc": damage})
 
     found = [(problem.subject, problem.text) for problem in await problems(gateway)]
-    await mend(gateway)
+    await repair_all(gateway)
 
     assert found == [(f"stock of {sku}", text)]
     assert await stock_of(gateway, sku) == (5, 2, 3)
     await assert_invariants(gateway)
 
 
-async def test_mending_tells_the_product_that_it_has_sold_out(gateway: GatewayClient) -> None:
+async def test_a_repair_marks_a_sold_out_product(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, units=2)
     await new_cart(gateway, **{sku: 1})
     (cart,) = await gateway.db["carts"].find({}).to_list()
     await gateway.db["carts"].update_one({"_id": cart["_id"]}, {"$set": {"items.0.quantity": 2}})
 
-    await mend(gateway)
+    await repair_all(gateway)
 
     product = await gateway.db["products"].find_one({"sku": sku})
     assert product is not None
@@ -90,7 +90,7 @@ async def test_mending_tells_the_product_that_it_has_sold_out(gateway: GatewayCl
     await assert_invariants(gateway)
 
 
-async def test_what_nobody_can_know_is_not_mended(gateway: GatewayClient) -> None:
+async def test_problems_without_a_certain_repair_are_not_repaired(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, units=2)
     await new_cart(gateway, **{sku: 1})
     await gateway.db["carts"].update_one({"items.sku": sku}, {"$set": {"items.0.quantity": 9}})
@@ -105,7 +105,7 @@ async def test_what_nobody_can_know_is_not_mended(gateway: GatewayClient) -> Non
     assert [problem.repair for problem in found] == [None, None]
 
 
-async def test_a_repair_leaves_alone_what_has_changed_since_it_was_found(gateway: GatewayClient) -> None:
+async def test_a_repair_skips_a_stock_that_has_changed_since_the_check(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway)
     cart = await new_cart(gateway, **{sku: 2})
     await gateway.db["stock"].update_one({"_id": sku}, {"$inc": {"reserved": 1, "available": -1}})
@@ -116,11 +116,11 @@ async def test_a_repair_leaves_alone_what_has_changed_since_it_was_found(gateway
     await wrong.repair()
 
     assert await stock_of(gateway, sku) == (4, 6, 0)
-    await mend(gateway)
+    await repair_all(gateway)
     assert await stock_of(gateway, sku) == (5, 5, 0)
 
 
-async def test_what_a_crash_has_left_is_no_problem_but_what_is_wrong_beside_it_is(
+async def test_remains_of_a_crash_are_not_reported_but_problems_beside_them_are(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     sku = await stock_up(gateway)
@@ -145,13 +145,13 @@ async def test_what_a_crash_has_left_is_no_problem_but_what_is_wrong_beside_it_i
     assert [(problem.text, problem.repair) for problem in found] == [("1 are sold, and 0 in orders", None)]
     clock.advance(seconds=6)
     await run_jobs(gateway, clock)
-    await mend(gateway)
+    await repair_all(gateway)
     await assert_invariants(gateway)
 
 
 @pytest.mark.usefixtures("provider")
 @pytest.mark.parametrize("stop", range(3, 10))
-async def test_a_checkout_that_stopped_anywhere_is_no_problem(gateway: GatewayClient, stop: int) -> None:
+async def test_a_checkout_that_crashed_anywhere_is_not_reported(gateway: GatewayClient, stop: int) -> None:
     sku = await stock_up(gateway)
     cart = await new_cart(gateway, **{sku: 2})
 
@@ -163,7 +163,7 @@ async def test_a_checkout_that_stopped_anywhere_is_no_problem(gateway: GatewayCl
 
 @pytest.mark.usefixtures("provider")
 @pytest.mark.parametrize("until", [1, 2, 3, 4, 5, 6, None] if IS_SOAK else [2, None])
-async def test_a_checkout_that_goes_on_while_the_stock_is_looked_at_is_no_problem(
+async def test_a_checkout_that_proceeds_during_a_check_is_not_reported(
     gateway: GatewayClient, clock: SettableClock, until: int | None
 ) -> None:
     sku = await stock_up(gateway, units=1_000)
@@ -187,7 +187,7 @@ async def test_a_checkout_that_goes_on_while_the_stock_is_looked_at_is_no_proble
     await assert_invariants(gateway)
 
 
-async def test_a_stock_that_never_stands_still_is_told_of_and_no_problem(
+async def test_a_stock_that_changes_constantly_is_reported_as_open(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stock_checks, "_LOOKS", 3)
@@ -211,7 +211,7 @@ async def test_a_stock_that_never_stands_still_is_told_of_and_no_problem(
 
 @pytest.mark.usefixtures("provider")
 @pytest.mark.parametrize("pace", [0, 0.005])
-async def test_a_shop_in_use_is_no_problem(gateway: GatewayClient, pace: float) -> None:
+async def test_a_shop_in_use_has_no_problems(gateway: GatewayClient, pace: float) -> None:
     skus = [await stock_up(gateway, units=10_000) for _ in range(2)]
     is_over = False
 
