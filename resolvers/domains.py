@@ -134,7 +134,7 @@ class Domain:
         queries, mutations, subscriptions:  strawberry types whose fields become root fields.
         extensions:     by the name of a type, or of an interface, strawberry types whose fields it gets; `Viewer` too.
         kind_extensions: makes such a type for a kind, or None; it is asked for every kind that is served.
-        error_codes:    by code, what `errors[].extensions.code` means.
+        error_codes:    by code, the cause of an error with this `errors[].extensions.code`.
         importers:      by the word on the command line, how files are read and stored.
         demo:           loads its demo data.
         examples:       tabs of GraphiQL: each a title and a file of operations.
@@ -186,6 +186,8 @@ class Domains:
         self._require_unique("job", self._each(lambda domain: [job.name for job in domain.jobs]))
         self._require_unique("kind", self._each(lambda domain: [kind.name for kind in domain.kinds]))
         self._require_unique("importer", self._each(lambda domain: domain.importers))
+        self._require_unique("error code", self._each(lambda domain: domain.error_codes))
+        self._require_unique("GraphiQL tab", self._each(lambda domain: [title for title, _ in domain.examples]))
 
     @property
     def names(self) -> Sequence[str]:

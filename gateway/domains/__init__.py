@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
+from typing import Any
 
 import strawberry
 
+from portico.gateway.error_codes import ERROR_CODES
 from portico.gateway.settings import Settings, declared
 from portico.resolvers.domains import Domain, Domains, InvalidDomains, Resources
 from portico.schema import create_schema, nodes
 
 GROUP = "portico.domains"
+# What the gateway itself serves.
+OWN_PATHS = ("/", "/graphiql", "/graphql", "/livez", "/metrics", "/readyz")
 BUILT_IN = ("catalog", "accounts", "shop", "content", "comments")
 
 
@@ -36,7 +40,9 @@ def load(names: Sequence[str] | None = None) -> Domains:
     chosen = (*BUILT_IN, *sorted(outside)) if names is None else tuple(dict.fromkeys(names))
     found = [_built_in(name) if name in BUILT_IN else _outside(outside[name]) for name in chosen]
     domains = Domains(found, sources={name: _package_of(entry) for name, entry in outside.items()})
-    _require_own_settings(domains)
+    _require_own("setting", domains, [variable for variable, _ in declared(Settings)], _settings_of)
+    _require_own("error code", domains, ERROR_CODES, lambda domain: domain.error_codes)
+    _require_own("path", domains, OWN_PATHS, _paths_of)
     return domains
 
 
@@ -118,16 +124,30 @@ def _outside(entry: metadata.EntryPoint) -> Domain:
     return domain
 
 
-def _require_own_settings(domains: Domains) -> None:
-    """Raises InvalidDomains where a domain declares a variable that the gateway or another domain has."""
-    owners = {variable: "the gateway" for variable, _ in declared(Settings)}
+def _require_own(
+    what: str, domains: Domains, of_gateway: Iterable[str], names_of: Callable[[Domain], Iterable[str]]
+) -> None:
+    """Raises InvalidDomains if a domain declares a name that the gateway or another domain has."""
+    owners = dict.fromkeys(of_gateway, "the gateway")
     for domain in domains.all:
-        for variable, _ in () if domain.settings is None else declared(domain.settings):
-            if variable in owners:
+        for name in names_of(domain):
+            if name in owners:
                 raise InvalidDomains(
-                    f"{domains.source_of(domain.name)} declares the setting {variable}, which {owners[variable]} has."
+                    f"{domains.source_of(domain.name)} declares the {what} {name}, which {owners[name]} has."
                 )
-            owners[variable] = domains.source_of(domain.name)
+            owners[name] = domains.source_of(domain.name)
+
+
+def _settings_of(domain: Domain) -> list[str]:
+    return [] if domain.settings is None else [variable for variable, _ in declared(domain.settings)]
+
+
+def _paths_of(domain: Domain) -> list[str]:
+    return [] if domain.routes is None else [route.path for route in domain.routes(_no_state)]
+
+
+def _no_state() -> Any:
+    raise RuntimeError("The gateway has not started.")
 
 
 def _told(error: BaseException) -> str:

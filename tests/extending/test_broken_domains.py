@@ -75,6 +75,26 @@ CASES = {
         """,
         "declares the setting PORTICO_DATABASE, which the gateway has.",
     ),
+    "an error code that is taken": Broken(
+        "DOMAIN = Domain(name='extra', about='Extra.', error_codes={'CONFLICT': 'Extra.'})",
+        "declares the error code CONFLICT, which the gateway has.",
+    ),
+    "a path that is taken": Broken(
+        """
+        from starlette.responses import Response
+        from starlette.routing import Route
+
+        PATHS = "/extra", "/livez"
+        DOMAIN = Domain(
+            name="extra", about="Extra.", routes=lambda state: [Route(path, lambda _: Response()) for path in PATHS]
+        )
+        """,
+        "declares the path /livez, which the gateway has.",
+    ),
+    "a tab of GraphiQL that is taken": Broken(
+        "DOMAIN = Domain(name='extra', about='Extra.', examples=(('Shop', 'shop.graphql'),))",
+        "declares the GraphiQL tab Shop, which the domain shop has.",
+    ),
     "a type that cannot be": Broken(
         """
         @strawberry.type

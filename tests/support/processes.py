@@ -9,7 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,11 +22,11 @@ from portico.gateway.settings import PREFIX, Settings, declared
 from portico.resolvers.configuration import Secret
 
 from .databases import database
+from .forks import PORTICO, ForkedCommand
 from .harness import SECRET
 
 T = TypeVar("T")
 
-PORTICO = str(Path(sys.executable).with_name("portico"))
 TESTS = Path(__file__).parents[1]
 START_SECONDS = 30.0
 
@@ -60,16 +60,32 @@ def portico(
     *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
     """A command, from its start to its end."""
-    return subprocess.run(
-        [PORTICO, *arguments],
-        env=environment() if env is None else dict(env),
-        cwd=cwd,
-        timeout=timeout,
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder) / "out.txt", Path(folder) / "err.txt"
+        process = _begun([PORTICO, *arguments], environment() if env is None else env, cwd, out, err)
+        try:
+            status = process.wait(timeout)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(arguments, status, out.read_text(), err.read_text())
+
+
+def _begun(
+    command: Sequence[str], env: Mapping[str, str], cwd: Path | None, out: Path, err: Path
+) -> ForkedCommand | subprocess.Popen[bytes]:
+    """The process. What the environment changes before the first import is imported anew."""
+    if command[0] == PORTICO and not {"PYTHONPATH", "PORTICO_DOMAINS"} & env.keys() and env.get("COLUMNS") == "300":
+        return ForkedCommand(command[1:], env, cwd, out, err)
+    with out.open("w") as output, err.open("w") as errors:
+        return subprocess.Popen(
+            command,
+            env=dict(env),
+            cwd=cwd,
+            stdout=output,
+            stderr=errors,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
 
 class Process:
@@ -78,15 +94,7 @@ class Process:
     def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._out, self._err = folder / "out.txt", folder / "err.txt"
-        with self._out.open("w") as out, self._err.open("w") as err:
-            self.popen = subprocess.Popen(
-                command,
-                env=dict(env),
-                stdout=out,
-                stderr=err,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        self.popen = _begun(command, env, None, self._out, self._err)
 
     @property
     def pid(self) -> int:
@@ -115,6 +123,8 @@ class Process:
         """Ends the process and its children, if they still run."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
+        # It may not have its process group yet.
+        self.popen.kill()
         self.popen.wait(10)
 
 

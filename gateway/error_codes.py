@@ -1,0 +1,36 @@
+"""The codes of errors that the gateway itself answers with, at `errors[].extensions.code`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ERROR_CODES: Mapping[str, str] = {
+    "BAD_REQUEST": "The HTTP request can't be parsed: its body, its parameters, or a part of a multipart body.",
+    "BAD_USER_INPUT": "An argument or a variable is not valid. If Portico knows which one, `argument` names it.",
+    "BODY_TOO_LARGE": "The body exceeds `PORTICO_MAX_BODY_BYTES`, or a multipart body exceeds its limit.",
+    "CONFLICT": "Other calls kept changing the same objects for two to three seconds. Retry the mutation with the same "
+    "idempotency key.",
+    "EVENTS_LOST": "The gateway missed events of the subscription. Read the data again, and subscribe again.",
+    "FORBIDDEN": "The caller does not have the required role, or does not own the object.",
+    "GRAPHQL_PARSE_FAILED": "The operation has a syntax error.",
+    "GRAPHQL_VALIDATION_FAILED": "The operation does not match the schema.",
+    "IDEMPOTENCY_KEY_REUSED": "Another mutation, or the same one with another input, used the idempotency key.",
+    "INTERNAL": "The gateway has a fault. To find it in the log, search for the `requestId`.",
+    "METHOD_NOT_ALLOWED": "The HTTP method is not supported, or a mutation was sent by GET.",
+    "NOT_ACCEPTABLE": "The header `Accept` allows no media type that the gateway can answer with.",
+    "NOT_FOUND": "An object that the field must have does not exist, or the caller may not see it.",
+    "OPERATION_TOO_COMPLEX": "The operation exceeds a limit. Request smaller pages, fewer fields below them, or fewer "
+    "costly fields.",
+    "OPERATION_UNDER_WAY": "Another call with the same idempotency key is in flight. Retry the mutation later.",
+    "PREFLIGHT_REQUIRED": "A multipart body lacks the header `GraphQL-Require-Preflight`.",
+    "TIMEOUT": "The operation timed out. A mutation may have succeeded: retry it with the same idempotency key.",
+    "TOO_MANY_OPERATIONS": "The WebSocket has `PORTICO_MAX_OPERATIONS` operations in flight.",
+    "TOO_SLOW": "The client did not read its events in time, and the subscription ended.",
+    "UNAUTHENTICATED": "The token is missing, expired or not valid.",
+    "UNAVAILABLE": "MongoDB, or the server of the public keys, is not reachable. Retry later.",
+    "UNSUPPORTED_ENCODING": "The body is compressed.",
+    "UNSUPPORTED_MEDIA_TYPE": "The body is not `application/json` in UTF-8.",
+    "UPLOAD_INCOMPLETE": "The file did not arrive completely.",
+    "UPLOAD_MISSING": "The body does not contain the file.",
+    "UPLOAD_TOO_LARGE": "The file exceeds `PORTICO_MAX_UPLOAD_BYTES`.",
+}
