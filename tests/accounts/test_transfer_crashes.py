@@ -304,7 +304,7 @@ async def test_money_that_came_from_nowhere_is_found_and_not_mended(scene: Scene
     await scene.set("a transfer")
     await scene.gateway.db["accounts"].update_many({"owner": "another"}, {"$inc": {"balance": 5}})
 
-    wrong = "its balance is 5, and what came and went makes 0"
+    wrong = "its balance is 5, but its transfers add up to 0"
     assert await problems(scene.gateway) == [wrong]
     assert await problems(scene.gateway) == [wrong]
 
@@ -315,7 +315,7 @@ async def test_an_account_that_holds_less_than_nothing_is_found(scene: Scene) ->
 
     assert await problems(scene.gateway) == [
         "its balance is -5",
-        "its balance is -5, and what came and went makes 0",
+        "its balance is -5, but its transfers add up to 0",
     ]
 
 
@@ -329,7 +329,7 @@ async def test_a_note_of_a_transfer_that_was_called_off_is_found_and_taken_off(s
     note = {"id": record["_id"], "amount": -30}
     await db["accounts"].update_many({"owner": {"$ne": "another"}}, {"$push": {"pending": note}})
 
-    assert await problems(scene.gateway) == ["it notes a transfer that was called off"]
+    assert await problems(scene.gateway) == ["it has a note of a transfer that was rolled back"]
     assert await problems(scene.gateway) == []
     await scene.assert_settled(BEFORE)
 
@@ -341,4 +341,4 @@ async def test_a_note_of_a_transfer_that_is_over_is_found(scene: Scene) -> None:
     note = {"id": record["_id"], "amount": -30}
     await scene.gateway.db["accounts"].update_many({"owner": {"$ne": "another"}}, {"$push": {"pending": note}})
 
-    assert await problems(scene.gateway) == ["it notes a transfer that is over"]
+    assert await problems(scene.gateway) == ["it has a note of a transfer that is settled or missing"]

@@ -52,7 +52,7 @@ async def ids(gateway: GatewayClient) -> dict[str, Any]:
 
 
 # What is changed: the collection, which document, and how. Then what is told of it, and whether it can be mended.
-_GONE = "the transfer that it was paid by is not there, or was not made"
+_GONE = "the transfer that paid it is missing or not settled"
 DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
     "an account with money was deleted": (
         "accounts",
@@ -65,7 +65,7 @@ DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
         "orders",
         "order",
         {"$set": {"total": 1}},
-        {"order {order}": "its total is 1, and its lines make 200"},
+        {"order {order}": "its total is 1, but its lines add up to 200"},
         False,
     ),
     "an order was paid by nothing": (
@@ -80,7 +80,7 @@ DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
         "transfers",
         "transfer",
         {"$set": {"amount": 7}},
-        {"order {order}": "its total is 200, and 7 were paid"},
+        {"order {order}": "its total is 200, but 7 were paid"},
         False,
     ),
     "an order is gone": (
@@ -88,8 +88,8 @@ DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
         "order",
         None,
         {
-            "cart {bought}": "it is paid for, and there is no order",
-            "transfer {transfer}": "it has paid for a checkout, and there is no order",
+            "cart {bought}": "it is paid for, but has no order",
+            "transfer {transfer}": "it has paid for a checkout, but there is no order",
         },
         False,
     ),
@@ -100,42 +100,42 @@ DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
             "$set": {"status": "PENDING", "checkout": {"reference": "r", "payment": {"method": "token"}}},
             "$unset": {"due": ""},
         },
-        {"cart {cart}": "it is PENDING, and no job looks for it"},
+        {"cart {cart}": "it is PENDING, but no job finds it"},
         True,
     ),
     "a pending cart has no payment": (
         "carts",
         "cart",
         {"$set": {"status": "PENDING"}},
-        {"cart {cart}": "it is locked for a payment, and does not say for which"},
+        {"cart {cart}": "it is locked for a payment, but does not identify the payment"},
         False,
     ),
     "an expired cart holds units": (
         "carts",
         "cart",
         {"$set": {"status": "EXPIRED"}},
-        {"cart {cart}": "it is EXPIRED, and still holds its units"},
+        {"cart {cart}": "it is EXPIRED, but still holds its units"},
         True,
     ),
     "a complete cart holds units": (
         "carts",
         "bought",
         {"$set": {"holding": True}},
-        {"cart {bought}": "it is COMPLETE, and still holds its units"},
+        {"cart {bought}": "it is COMPLETE, but still holds its units"},
         False,
     ),
     "a cart holds nothing": (
         "carts",
         "cart",
         {"$unset": {"holding": ""}},
-        {"cart {cart}": "it is ACTIVE, and holds none of its units"},
+        {"cart {cart}": "it is ACTIVE, but does not hold its units"},
         False,
     ),
     "a cart never lapses": (
         "carts",
         "cart",
         {"$set": {"expires_at": "soon"}},
-        {"cart {cart}": "it never lapses, for it does not say when"},
+        {"cart {cart}": "it never expires, because it has no `expires_at`"},
         False,
     ),
     "a status is unknown": (
@@ -180,7 +180,7 @@ async def test_a_stock_that_is_gone_is_told_of_by_the_orders_and_the_carts(
 
     assert found == [
         f"cart {ids['cart']}: it holds units of held, which has no stock",
-        f"order {ids['order']}: it is of sold, which has no stock",
+        f"order {ids['order']}: it has sold, which has no stock",
     ]
     assert left == 2
 
@@ -251,7 +251,7 @@ async def test_no_damaged_document_ends_a_run_or_hides_another(gateway: GatewayC
 
     found, left = await examined(gateway, repair=True)
 
-    damaged = {line.partition(":")[0] for line in found if "a field is missing, or is not what it should be" in line}
+    damaged = {line.partition(":")[0] for line in found if "a field is missing or invalid" in line}
     odd = await gateway.db["products"].find_one({"sku": "odd"})
     assert odd is not None
     assert damaged == {
@@ -283,7 +283,7 @@ async def test_a_check_that_ends_in_what_nobody_foresaw_is_a_problem_itself(gate
     assert left == 2
     assert printed.getvalue().splitlines() == [
         "  one: it cannot be mended",
-        "  the check: it could not go on: a field is missing, or is not what it should be (KeyError: 'other')",
+        "  the check: it stopped: a field is missing or invalid (KeyError: 'other')",
         "FAIL All is well. 2 wrong, 0 mended.",
     ]
 
@@ -302,7 +302,7 @@ async def test_no_name_can_forge_a_line(gateway: GatewayClient) -> None:
     (line,), _ = await examined(gateway)
 
     assert line.endswith(
-        r"(\x1b[2Kx)\nok   Every balance is fine.\u2028\u202e): its balance is 1, and what came and went makes 0"
+        r"(\x1b[2Kx)\nok   Every balance is fine.\u2028\u202e): its balance is 1, but its transfers add up to 0"
     )
 
 
