@@ -193,7 +193,7 @@ class Domains:
 
     @property
     def collections(self) -> Sequence[CollectionSpec]:
-        """The collections of all domains, and those that all of them share."""
+        """The collections of all domains, and the shared ones."""
         return [*SHARED_COLLECTIONS, *(spec for domain in self.all for spec in domain.collections)]
 
     @property

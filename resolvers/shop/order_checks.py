@@ -40,7 +40,7 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Docume
         require(order, _SHOWN)
         problems = [*_wrong_total(order)]
         problems += [
-            f"it has {line['sku']}, which has no stock" for line in order["items"] if line["sku"] not in stocks
+            f"its SKU {line['sku']} has no stock" for line in order["items"] if line["sku"] not in stocks
         ]
         payment = payments[order["_id"]]
         if payment is not None:

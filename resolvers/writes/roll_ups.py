@@ -36,7 +36,7 @@ STALE_AFTER = timedelta(seconds=5)
 
 
 async def _nothing(_db: Database, _document: Document) -> None:
-    """No further step."""
+    """Does nothing."""
 
 
 @dataclass(frozen=True)

@@ -122,8 +122,8 @@ class AudioAlbum(Product):
 
 @strawberry.type(description="A film.")
 class Film(Product):
-    directors: list[str] = stored("details.directors", default=(), length=10, description="Who directed it.")
-    writers: list[str] = stored("details.writers", default=(), length=10, description="Who wrote it.")
+    directors: list[str] = stored("details.directors", default=(), length=10, description="The directors.")
+    writers: list[str] = stored("details.writers", default=(), length=10, description="The writers.")
     actors: list[str] = stored("details.actors", default=(), length=20, description="Starring actors.")
     genres: list[str] = stored("details.genres", default=(), length=10, description="As the merchant wrote them.")
     aspect_ratio: str | None = stored("details.aspect_ratio", description="Width to height, e.g. `1.85:1`.")

@@ -180,7 +180,7 @@ async def test_a_stock_that_is_gone_is_told_of_by_the_orders_and_the_carts(
 
     assert found == [
         f"cart {ids['cart']}: it holds units of held, which has no stock",
-        f"order {ids['order']}: it has sold, which has no stock",
+        f"order {ids['order']}: its SKU sold has no stock",
     ]
     assert left == 2
 
