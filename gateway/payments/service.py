@@ -105,10 +105,10 @@ class PaymentService:
             while True:
                 status, answer = await self._respond_to(reader)
                 # After an invalid request, the start of the next one is unknown.
-                goes_on = status is not HTTPStatus.BAD_REQUEST
-                writer.write(self.encoded(status, answer, goes_on=goes_on))
+                keep_alive = status is not HTTPStatus.BAD_REQUEST
+                writer.write(self.encoded(status, answer, keep_alive=keep_alive))
                 await writer.drain()
-                if not goes_on:
+                if not keep_alive:
                     break
         except (asyncio.IncompleteReadError, ConnectionError, _Dropped, asyncio.CancelledError):
             # The task is cancelled only when the service stops.
@@ -117,10 +117,10 @@ class PaymentService:
             self._connections.discard(task)
             writer.close()
 
-    def encoded(self, status: HTTPStatus, answer: Any, *, goes_on: bool) -> bytes:
+    def encoded(self, status: HTTPStatus, answer: Any, *, keep_alive: bool) -> bytes:
         content = answer if isinstance(answer, bytes) else orjson.dumps(answer)
         head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-length: {len(content)}\r\n"
-        head += "\r\n" if goes_on else "connection: close\r\n\r\n"
+        head += "\r\n" if keep_alive else "connection: close\r\n\r\n"
         return head.encode() + content
 
     async def _respond_to(self, reader: asyncio.StreamReader) -> tuple[HTTPStatus, Any]:

@@ -39,9 +39,7 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Docume
     for order in batch:
         require(order, _SHOWN)
         problems = [*_wrong_total(order)]
-        problems += [
-            f"its SKU {line['sku']} has no stock" for line in order["items"] if line["sku"] not in stocks
-        ]
+        problems += [f"its SKU {line['sku']} has no stock" for line in order["items"] if line["sku"] not in stocks]
         payment = payments[order["_id"]]
         if payment is not None:
             problems += _unpaid(order, paid.get(payment))
