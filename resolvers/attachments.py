@@ -1,19 +1,20 @@
-"""What a domain keeps with the objects of another, and how that goes when an object is deleted.
+"""Data that a domain keeps with the objects of another domain, and what happens to it when an object is deleted.
 
-The domain that owns a kind registers a `Host`: how its objects are found. A domain that keeps something with them
-registers an `Attachment`, e.g. the stock of a product or the discussion about it. Neither imports the other.
+The domain that owns a kind registers a `Host`, which finds its objects. A domain that keeps data with them registers an
+`Attachment`, e.g. the stock of a product or the discussion about it. Neither domain imports the other.
 
-A deletion takes its attachments along in one of two ways:
+A deletion removes the attachments in one of two ways:
 
-* It *drops* them once the object is gone. An intent, announced before, lets a job repeat that.
-* It *closes* them first, under a mark on the object, where an attachment may refuse the deletion, or where another
-  object may get the key at once. Then it removes the object, and *settles* what it has closed:
+* It deletes the object, then *drops* the attachments. An intent that it has announced before lets a job repeat the
+  drop after a crash.
+* It marks the object, *closes* the attachments, deletes the object, and *settles* the attachments. A deletion uses this
+  way if an attachment may refuse it, or if another object may take the key immediately:
 
-      open --close--> closed by this deletion --settle, the object is gone--> gone
+      open --close--> closed by this deletion --settle, the object is deleted--> removed
         ^                       |
-        +--settle, it is there--+
+        +-settle, object exists-+
 
-Each step may be repeated, and names the deletion, so a process that resumes late changes nothing of a later one.
+Each step is idempotent and names its deletion, so a process that resumes late does not affect a later deletion.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .documents import Database, Document, DocumentId
 
 
 class Target(NamedTuple):
-    """An object that has attachments. `of` is its `_id`; None where only the key is known."""
+    """An object that has attachments. `of` is its `_id`; None if only the key is known."""
 
     kind: str
     key: str
@@ -38,9 +39,9 @@ class Target(NamedTuple):
 class Host:
     """A kind whose objects can have attachments.
 
-    `find` reads objects by their keys: each with its `_id`, and with the mark `deleting: {id}` of a deletion that has
-    closed its attachments. `find_named` reads the one that people call by a name, such as a path or a SKU, and returns
-    its key and `_id`. `being_deleted` returns the keys of objects whose attachments a deletion is about to drop.
+    `find` reads objects by key. Each has its `_id`, and the mark `deleting: {id}` if a deletion has closed its
+    attachments. `find_named` finds an object by a readable name, such as a path or a SKU, and returns its key and
+    `_id`. `being_deleted` returns the keys of the objects whose attachments a deletion is about to drop.
     """
 
     kind: str
@@ -50,25 +51,25 @@ class Host:
 
 
 class Attachment(Protocol):
-    """Something that a domain keeps with objects of some kinds."""
+    """Data that a domain keeps with objects of some kinds."""
 
     def belongs_to(self, kind: str) -> bool:
-        """Whether objects of the kind may have it."""
+        """Returns whether objects of the kind can have this attachment."""
         ...
 
     async def close(self, db: Database, target: Target, *, by: str, now: datetime) -> bool:
-        """Keeps it from being used until the deletion `by` is settled. False where another deletion has closed it.
+        """Blocks the attachment until the deletion `by` is settled. Returns False if another deletion has closed it.
 
         Raises a DomainError to refuse the deletion.
         """
         ...
 
     async def settle(self, db: Database, target: Target, *, by: str, present: DocumentId | None, now: datetime) -> None:
-        """Ends what `close` began. `present` is the `_id` of the object that has the key now; None where none has."""
+        """Ends what `close` began. `present` is the `_id` of the object that has the key now; None if there is none."""
         ...
 
     async def drop(self, db: Database, target: Target, *, by: str, now: datetime) -> None:
-        """Removes it, or lets a job remove it, for the object is gone."""
+        """Removes the attachment of a deleted object, or lets a job remove it."""
         ...
 
 
@@ -77,7 +78,7 @@ _attachments: list[Attachment] = []
 
 
 def register(hosts: Iterable[Host], attachments: Iterable[Attachment]) -> None:
-    """Sets the hosts and the attachments of this process, in the order in which deletions close them."""
+    """Sets the hosts and attachments of this process. Deletions close attachments in this order."""
     _hosts.clear()
     _hosts.update((host.kind, host) for host in hosts)
     _attachments[:] = attachments
@@ -88,12 +89,12 @@ def hosts() -> Sequence[Host]:
 
 
 def is_host(kind: str) -> bool:
-    """Whether objects of the kind can have attachments: whether a domain that is served has registered it."""
+    """Returns whether objects of the kind can have attachments: whether a domain in use has registered the kind."""
     return kind in _hosts
 
 
 async def find(db: Database, targets: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Document]:
-    """Those of the objects, given by kind and key, that exist. Of a kind that is not served none does."""
+    """Returns the objects, given by kind and key, that exist. Objects of an unregistered kind count as missing."""
     found: dict[tuple[str, str], Document] = {}
     for host in _hosts.values():
         keys = [key for kind, key in targets if kind == host.kind]
@@ -103,12 +104,12 @@ async def find(db: Database, targets: Sequence[tuple[str, str]]) -> dict[tuple[s
 
 
 async def find_one(db: Database, kind: str, key: str) -> Document | None:
-    """The object of this kind with this key; None where there is none, or the kind is not served."""
+    """Returns the object of this kind with this key; None if there is none or the kind is not registered."""
     return (await find(db, [(kind, key)])).get((kind, key))
 
 
 async def find_named(db: Database, name: str) -> Target | None:
-    """The object that people call by this name."""
+    """Finds an object of any kind by its readable name, such as a path or a SKU."""
     for host in _hosts.values():
         named = None if host.find_named is None else await host.find_named(db, name)
         if named is not None:
@@ -117,7 +118,7 @@ async def find_named(db: Database, name: str) -> Target | None:
 
 
 async def being_deleted(db: Database) -> set[tuple[str, str]]:
-    """Kind and key of the objects whose attachments a deletion is about to drop."""
+    """Returns kind and key of the objects whose attachments a deletion is about to drop."""
     return {
         (host.kind, key)
         for host in _hosts.values()
@@ -127,9 +128,9 @@ async def being_deleted(db: Database) -> set[tuple[str, str]]:
 
 
 async def close(db: Database, target: Target, *, by: str, now: datetime) -> bool:
-    """Closes every attachment. False where another deletion has closed one. Raises the DomainError of one that refuses.
+    """Closes every attachment. Returns False if another deletion has closed one.
 
-    The caller settles in either case.
+    The caller must call `settle` in every case. Raises the DomainError of an attachment that refuses the deletion.
     """
     for attachment in _of(target.kind):
         if not await attachment.close(db, target, by=by, now=now):
@@ -138,13 +139,13 @@ async def close(db: Database, target: Target, *, by: str, now: datetime) -> bool
 
 
 async def settle(db: Database, target: Target, *, by: str, present: DocumentId | None, now: datetime) -> None:
-    """Ends what `close` began, for every attachment, the last one first. May be repeated."""
+    """Ends what `close` began, for every attachment in reverse order. Idempotent."""
     for attachment in reversed(_of(target.kind)):
         await attachment.settle(db, target, by=by, present=present, now=now)
 
 
 async def drop(db: Database, target: Target, *, by: str, now: datetime) -> None:
-    """Drops every attachment of an object that is gone. May be repeated."""
+    """Drops every attachment of a deleted object. Idempotent."""
     for attachment in _of(target.kind):
         await attachment.drop(db, target, by=by, now=now)
 

@@ -1,8 +1,8 @@
-"""What changes in the database, as it changes: one stream, for everything that is told of at once.
+"""Follows the changes in the database: one change stream, which feeds all subscriptions.
 
-A change stream has each change that a majority has, once and in order. It is interrupted when a primary steps down, or
-the network fails; then it is opened again behind the last change that it has given. The server remembers as far back as
-its oplog goes.
+A change stream returns each majority-committed change once and in order. It is interrupted when a primary steps down or
+the network fails. It is then reopened after the last change that it returned, which works as far back as the server's
+oplog goes.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from portico.resolvers.writes.sweeps import DAMAGED
 
 from .documents import LENIENT, CollectionSpec, Database, Document
 
-# How long the server may hold back its answer that there is nothing new.
+# How long the server may wait for a change before it returns an empty batch.
 _AWAIT_MS = 1_000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
-# The server cannot go on from where the stream was: the errors InvalidResumeToken, ChangeStreamFatalError and
+# The server cannot resume the stream: the errors InvalidResumeToken, ChangeStreamFatalError and
 # ChangeStreamHistoryLost.
 _LOST = {260, 280, 286}
 _LOST_LABEL = "NonResumableChangeStreamError"
-# How many of the latest changes are remembered, so that none makes events twice.
+# How many of the latest changes are remembered to detect a repeated delivery.
 _REMEMBERED = 1_000
 
 
 class ChangesLost(Exception):
-    """Some changes cannot be had any more. Whoever lives on them has to read afresh."""
+    """Some changes can no longer be read. Callers that depend on them must read the data again."""
 
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """Something that has happened, of which those are told that listen to its topic.
+    """Something that has happened, for the listeners of its topic.
 
-    `key` names what it is about; several events of a topic may have the same key. In `shared` those who are told of it
-    keep what they have in common; None where that is long ago.
+    `key` identifies the object; several events of a topic can have the same key. In `shared` the listeners cache what
+    they have in common; None for an old event.
     """
 
     topic: Hashable
@@ -51,7 +51,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Source:
-    """What events are made of: the changes of some collections that match, of which these paths are fetched."""
+    """Makes events of the matching changes of some collections. `paths` are the fields that it fetches."""
 
     collections: frozenset[str]
     match: Document
@@ -60,9 +60,9 @@ class Source:
 
 
 def inserts(spec: CollectionSpec, paths: Sequence[str], event: Callable[[Document], Event]) -> Source:
-    """The source of an event for each document that is inserted into the collection.
+    """Returns a source that makes an event of each document inserted into the collection.
 
-    Args:     paths: what `event` reads of the document beside its `_id`.
+    Args:     paths: the fields that `event` reads besides `_id`.
     """
     return Source(
         frozenset({spec.name}),
@@ -75,18 +75,18 @@ def inserts(spec: CollectionSpec, paths: Sequence[str], event: Callable[[Documen
 async def follow(
     db: Database, sources: Sequence[Source], *, on_interruption: Callable[[PyMongoError], None]
 ) -> AsyncGenerator[Sequence[Event], None]:
-    """The events from now on, each once, in the order of the database.
+    """Yields the events from now on, each once, in the order of the database.
 
-    The resume token of a change identifies it. A change that is delivered again makes no events; another change of the
-    same object does.
+    A change is identified by its resume token. A repeated delivery makes no events; another change of the same object
+    does.
 
-    The first batch is empty: it says that the stream is open, so that nothing which is written from then on is missed.
-    Later ones may be empty, too. An interruption is told of, and ended.
+    The first batch is empty: it says that the stream is open, and that no later write will be missed. Later batches can
+    be empty, too. After an interruption it calls `on_interruption` and reopens the stream.
 
-    Raises:   ChangesLost; a driver's error where the stream cannot be opened at first.
+    Raises:   ChangesLost; a driver's error if the stream cannot be opened the first time.
     """
     token: Mapping[str, Any] | None = None
-    # What a majority has is never taken back.
+    # A majority-committed write is never rolled back.
     watched = db.with_options(read_concern=ReadConcern("majority"), codec_options=LENIENT)
     pause = _FIRST_PAUSE
     is_open = False
@@ -102,7 +102,7 @@ async def follow(
                 while stream.alive:
                     change = await stream.try_next()
                     token, pause = stream.resume_token or token, _FIRST_PAUSE
-                    yield () if change is None or seen.again(change) else _events(sources, change)
+                    yield () if change is None or seen.is_repeat(change) else _events(sources, change)
         except PyMongoError as error:
             if not is_open:
                 raise
@@ -112,7 +112,7 @@ async def follow(
             await retries.pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         else:
-            # The database was dropped: what is made in its place is another one.
+            # The database was dropped. A new one with its name has another history.
             raise ChangesLost
 
 
@@ -122,8 +122,8 @@ class _Seen:
     def __init__(self) -> None:
         self._tokens: OrderedDict[str, None] = OrderedDict()
 
-    def again(self, change: Document) -> bool:
-        """Whether this change has come before. It is remembered."""
+    def is_repeat(self, change: Document) -> bool:
+        """Returns whether this change was delivered before, and remembers it."""
         token = change["_id"]["_data"]
         if token in self._tokens:
             return True
@@ -140,20 +140,20 @@ def _is_lost(error: PyMongoError) -> bool:
 
 
 def pipeline(sources: Sequence[Source]) -> list[Document]:
-    """What the server sends of all that changes: what a source needs, and no more."""
+    """Returns the stages that limit the stream to the changes and fields that the sources need."""
     paths = {"operationType", "ns", *(path for source in sources for path in source.paths)}
     matches = [{"ns.coll": {"$in": sorted(source.collections)}, **source.match} for source in sources]
     return [{"$match": {"$or": matches}}, {"$project": dict.fromkeys(sorted(paths), 1)}]
 
 
 def _events(sources: Sequence[Source], change: Document) -> list[Event]:
-    """What has happened by this change. A damaged change, which nothing of Portico has made, is no event."""
+    """Returns the events of this change. A malformed change, which other software has written, makes none."""
     found: list[Event] = []
     for source in sources:
         if change["ns"]["coll"] in source.collections:
             with contextlib.suppress(*DAMAGED):
                 events = list(source.events(change))
-                # What cannot be a key in a dictionary names nothing that somebody listens to.
+                # Topics and keys must be hashable; nobody can listen to others.
                 hash(tuple((event.topic, event.key) for event in events))
                 found += events
     return found

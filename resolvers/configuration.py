@@ -1,4 +1,4 @@
-"""How a domain declares its settings: a frozen dataclass of `setting`s. The gateway reads them from the environment."""
+"""Settings of a domain: a frozen dataclass of `setting`s, which the gateway reads from the environment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 
 class Secret(str):
-    """A text that does not print itself."""
+    """A string whose `repr` hides its value."""
 
     __slots__ = ()
 
@@ -20,8 +20,9 @@ HttpUrl = Annotated[str, "http or https"]
 
 
 def setting(default: Any, doc: str) -> Any:
-    """A setting with its default. `doc` says what it does, and its unit. Its type tells how its text is read.
+    """Declares a setting with its default. `doc` says what it does, and its unit. Its type says how its text is parsed.
 
-    Types: str, int and float above zero, bool, Path, Secret, HttpUrl, a Literal of texts; with `| None` unset, too.
+    Types: str, int and float above zero, bool, Path, Secret, HttpUrl, a Literal of strings. With `| None` it can be
+    unset.
     """
     return field(default=default, metadata={"doc": doc})

@@ -1,4 +1,4 @@
-"""Documents as the driver gives them, and how old ones become new."""
+"""Documents as the driver returns them, and the upgrade of documents of an older version."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ Collection = AsyncCollection[Document]
 Projection = Mapping[str, int]
 DocumentId = ObjectId
 
-# For readers that go on: a value that Python cannot hold spoils its own document only, and not all that come with it.
+# For readers that must not fail: a value that Python cannot represent affects its own document only, not the batch.
 LENIENT: CodecOptions[Document] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
 )
-# For readers that go on and may write what they have read: the driver refuses to store text that it could not decode,
-# so that no damage is copied.
+# The same, for readers that write back what they have read: the driver refuses to store text that it could not decode,
+# so no damaged text is written.
 LENIENT_FOR_REPAIRS: CodecOptions[Document] = LENIENT.with_options(unicode_decode_error_handler="surrogateescape")
 SCHEMA_VERSION = "schema_version"
-# On a document that could not be brought to this version.
+# Marks a document that could not be upgraded to this version.
 UPGRADE_FAILED = "upgrade_failed"
 UPGRADE_BATCH = 100
-# What one update may hold: its guard and its changes together.
+# The size limit of one update: its guard and its changes together.
 _MAX_COMMAND_BYTES = 16 * 1024 * 1024
 
 
 def document_id(text: str) -> DocumentId:
-    """The id that this text is the form of. Raises ValueError."""
+    """Parses an ObjectId. Raises ValueError."""
     try:
         return ObjectId(text)
     except InvalidId as error:
@@ -45,10 +45,10 @@ def document_id(text: str) -> DocumentId:
 
 @dataclass(frozen=True)
 class CollectionSpec:
-    """What the project promises about one collection.
+    """A collection: its indexes, its shard key, its version and how its documents are upgraded.
 
-    `shard_key` is None where the collection is small and stays on one shard. `version` is that of the newest
-    documents; `upgrade` takes a whole document of any older version to the newest, without touching the database.
+    `shard_key` is None for a small collection that stays on one shard. `version` is the version of new documents.
+    `upgrade` turns a whole document of any older version into the newest, without access to the database.
     """
 
     name: str
@@ -59,12 +59,12 @@ class CollectionSpec:
 
 
 def with_version(projection: Projection | None) -> Projection | None:
-    """The projection, with the path that tells whether the document is an old one."""
+    """Returns the projection with the version field, which shows whether a document is outdated."""
     return None if projection is None else {**projection, SCHEMA_VERSION: 1}
 
 
 def key_of(spec: CollectionSpec) -> Document:
-    """A projection of the document's key: its `_id` and its shard key, without dates, which may be undecodable."""
+    """Returns a projection of the key: `_id` and shard key. It leaves out dates, which can be undecodable."""
 
     def shown(path: str) -> Document:
         return {"$cond": [{"$eq": [{"$type": f"${path}"}, "date"]}, "$$REMOVE", f"${path}"]}
@@ -73,7 +73,7 @@ def key_of(spec: CollectionSpec) -> Document:
 
 
 async def in_batches(documents: AsyncIterable[Document], size: int = 500) -> AsyncIterator[list[Document]]:
-    """The documents of a cursor, so many at a time."""
+    """Yields the documents of a cursor in batches of this size."""
     batch: list[Document] = []
     async for document in documents:
         batch.append(document)
@@ -87,32 +87,32 @@ async def in_batches(documents: AsyncIterable[Document], size: int = 500) -> Asy
 async def upgrade_read(
     db: Database, spec: CollectionSpec, documents: list[Document], projection: Projection | None
 ) -> list[Document]:
-    """Brings those among the documents up to date that are of an older version, and stores them so.
+    """Upgrades the outdated documents among these, and stores the upgraded ones.
 
     Returns:  the same documents in the same order; upgraded ones whole.
-    Writes:   one guarded update for each old document, in one command; a document that somebody else has changed or
-              upgraded meanwhile is left to them. `db` may read from a secondary that lags.
+    Writes:   one guarded update for each outdated document, in one command. It skips a document that another process
+              has changed or upgraded in the meantime. `db` may read from a secondary that lags.
     """
     old = [document for document in documents if document.get(SCHEMA_VERSION, 1) < spec.version]
     if not old or spec.upgrade is None:
         return documents
-    whole = documents if projection is None else await db[spec.name].find(_named(spec, old)).to_list()
+    whole = documents if projection is None else await db[spec.name].find(_filter_of(spec, old)).to_list()
     upgraded, _ = await _store_upgrades(db, spec, [d for d in whole if d.get(SCHEMA_VERSION, 1) < spec.version])
     by_id = {document["_id"]: document for document in (*whole, *upgraded)}
     return [by_id.get(document["_id"], document) for document in documents]
 
 
-def _named(spec: CollectionSpec, documents: Sequence[Document]) -> Document:
-    """The filter of just these documents, with the shard key as far as they have it."""
+def _filter_of(spec: CollectionSpec, documents: Sequence[Document]) -> Document:
+    """Returns a filter that matches these documents only, with the shard key fields that all of them have."""
     paths = ("_id", *(path for path in spec.shard_key or () if path != "_id"))
     known = [path for path in paths if all(path in document for document in documents)]
     return {path: {"$in": [document[path] for document in documents]} for path in known}
 
 
 async def upgrade_batch(db: Database, spec: CollectionSpec) -> int:
-    """Upgrades up to 100 old documents of the collection. Returns how many were looked at; 0 when none is left.
+    """Upgrades up to 100 outdated documents of the collection. Returns how many it has read; 0 when none is left.
 
-    One that cannot be upgraded is marked, and passed over from then on. `db` reads from the primary.
+    A document that cannot be upgraded is marked, and later batches skip it. `db` reads from the primary.
     """
     if spec.upgrade is None:
         return 0
@@ -120,31 +120,31 @@ async def upgrade_batch(db: Database, spec: CollectionSpec) -> int:
     query = {**is_old, UPGRADE_FAILED: {"$ne": spec.version}}
     found = await db[spec.name].find(query, key_of(spec)).limit(UPGRADE_BATCH).to_list()
     if found:
-        old = await _whole(db, spec, found)
+        old = await _read_whole(db, spec, found)
         _, all_matched = await _store_upgrades(db, spec, old)
         if not all_matched:
-            # Others have changed some of them. One that is still as it was read is one that its guard does not match.
-            present = {document["_id"]: document for document in await _whole(db, spec, old)}
-            await _give_up(db, spec, [document for document in old if present.get(document["_id"]) == document])
+            # Other writers have changed some of them. If a document is unchanged, its guard can never match it.
+            present = {document["_id"]: document for document in await _read_whole(db, spec, old)}
+            await _mark_failed(db, spec, [document for document in old if present.get(document["_id"]) == document])
     return len(found)
 
 
-async def _whole(db: Database, spec: CollectionSpec, found: Sequence[Document]) -> list[Document]:
-    """The documents with these keys. One that the driver cannot decode is marked and left out."""
+async def _read_whole(db: Database, spec: CollectionSpec, found: Sequence[Document]) -> list[Document]:
+    """Reads the whole documents with these keys. Marks and leaves out those that the driver cannot decode."""
     try:
-        return await db[spec.name].find(_named(spec, found)).to_list()
+        return await db[spec.name].find(_filter_of(spec, found)).to_list()
     except BSONError:
         if len(found) == 1:
-            await _give_up(db, spec, found)
+            await _mark_failed(db, spec, found)
             return []
-    # Only one by one can tell which of them it is.
-    return [document for one in found for document in await _whole(db, spec, [one])]
+    # Read one by one to find the document that cannot be decoded.
+    return [document for one in found for document in await _read_whole(db, spec, [one])]
 
 
 async def _store_upgrades(
     db: Database, spec: CollectionSpec, documents: Iterable[Document]
 ) -> tuple[list[Document], bool]:
-    """Returns the new documents, and whether each update found its document."""
+    """Upgrades and stores documents. Returns the new documents, and whether each update has matched."""
     upgraded: list[Document] = []
     refused: list[Document] = []
     updates: list[tuple[Document, UpdateOne]] = []
@@ -152,7 +152,7 @@ async def _store_upgrades(
         try:
             new, update = _upgrade(spec, document)
         except (ArithmeticError, AttributeError, BSONError, LookupError, TypeError, ValueError):
-            # Nobody foresaw this document. It stays as it is, and must not keep the others from going on.
+            # The upgrade does not handle this document. It stays unchanged and must not stop the others.
             refused.append(document)
             continue
         updates.append((document, update))
@@ -161,17 +161,17 @@ async def _store_upgrades(
     if updates:
         failed, all_matched = await _write(db, spec, updates)
         refused += failed
-    await _give_up(db, spec, refused)
+    await _mark_failed(db, spec, refused)
     return upgraded, all_matched
 
 
 def _upgrade(spec: CollectionSpec, document: Document) -> tuple[Document, UpdateOne]:
-    """The new document, and the update that stores it."""
+    """Returns the new document, and the update that stores it."""
     assert spec.upgrade is not None
     new = spec.upgrade(document) | {SCHEMA_VERSION: spec.version}
     changed = {key: value for key, value in new.items() if key not in document or document[key] != value}
     gone = {key: "" for key in document if key not in new}
-    # The whole old document is the guard: an edit made meanwhile by an older gateway wins.
+    # The guard is the whole old document: a concurrent edit by an older gateway wins.
     guard = {key: {"$eq": document.get(key)} for key in (*document, *changed)}
     update: Document = {"$set": changed}
     if gone:
@@ -184,7 +184,7 @@ def _upgrade(spec: CollectionSpec, document: Document) -> tuple[Document, Update
 async def _write(
     db: Database, spec: CollectionSpec, updates: Sequence[tuple[Document, UpdateOne]]
 ) -> tuple[list[Document], bool]:
-    """Sends the updates. Returns the documents that the server refused to update, and whether the others matched."""
+    """Sends the updates. Returns the documents whose update the server rejected, and whether all others matched."""
     try:
         written = await db[spec.name].bulk_write([update for _, update in updates], ordered=False)
     except BulkWriteError as error:
@@ -198,8 +198,8 @@ async def _write(
     return refused, matched == len(updates) - len(refused)
 
 
-async def _give_up(db: Database, spec: CollectionSpec, documents: Sequence[Document]) -> None:
-    """Marks documents that cannot be upgraded, so that later batches pass over them. Leaves upgraded ones alone."""
+async def _mark_failed(db: Database, spec: CollectionSpec, documents: Sequence[Document]) -> None:
+    """Marks documents that cannot be upgraded, so that later batches skip them. Ignores upgraded documents."""
     if not documents:
         return
     is_old = {SCHEMA_VERSION: {"$not": {"$gte": spec.version}}}

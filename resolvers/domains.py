@@ -1,4 +1,4 @@
-"""What a domain consists of, declared once; everything central is derived from the declarations."""
+"""The declaration of a domain. The gateway derives everything central from the declarations."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .server_time import server_time
 from .writes.idempotency import OPERATIONS
 from .writes.intents import INTENTS
 from .writes.leases import LEASES
-from .writes.sweeps import DAMAGED, SweepFailed, in_turn, told
+from .writes.sweeps import DAMAGED, SweepFailed, describe_damage, in_turn
 
 T = TypeVar("T")
 
 
 class Resources(dict[type, Any]):
-    """What a domain works with beside the database: its settings, and what its services have opened, by their types."""
+    """What a domain works with besides the database: its settings and what its services have opened, by type."""
 
     def of(self, kind: type[T]) -> T:
-        """The one of this type. Raises KeyError where the domain that brings it is not served."""
+        """Returns the resource of this type. Raises KeyError if the domain that declares it is not served."""
         found: T = self[kind]
         return found
 
@@ -37,7 +37,7 @@ class Resources(dict[type, Any]):
 class Service:
     """Something that a domain keeps open while the gateway runs, e.g. a client of a payment provider.
 
-    `open` is given the settings, by their types, and the database. What it yields is the resource of the type `kind`.
+    `open` gets the settings, by type, and the database. It yields the resource of the type `kind`.
     """
 
     kind: type
@@ -46,7 +46,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn of a job works with. `now` is UTC."""
+    """What one run of a job gets. `now` is UTC."""
 
     db: Database
     now: datetime
@@ -55,7 +55,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Job:
-    """Work that nobody waits for. `run` does some of it, and returns how much; two workers may run it at once."""
+    """Background work. `run` does some of it and returns how much; two workers can run it concurrently."""
 
     name: str
     run: Callable[[Turn], Coroutine[Any, Any, int]]
@@ -66,9 +66,9 @@ Repair = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that does not hold. `repair` mends it; None where nobody can know what is right.
+    """A violation of an invariant. `repair` fixes it; None if the correct state is unknown.
 
-    An `is_open` problem may be none: other writers changed the documents during the check.
+    A problem with `is_open` can be a false alarm: other writers changed the documents during the check.
     """
 
     subject: str
@@ -77,7 +77,7 @@ class Problem:
     is_open: bool = False
 
     async def mend(self) -> bool:
-        """Whether it could be mended. Raises nothing that damaged documents cause."""
+        """Repairs the problem and returns whether it could. Errors that damaged documents cause count as no."""
         if self.repair is None:
             return False
         try:
@@ -89,56 +89,56 @@ class Problem:
 
 @dataclass(frozen=True)
 class Invariant:
-    """What must hold, and how to find where it does not."""
+    """A condition that must always hold, and the check that finds its violations."""
 
     name: str
     check: Callable[[Database], AsyncIterator[Problem]]
 
     async def problems(self, db: Database) -> AsyncIterator[Problem]:
-        """Where it does not hold. A check that fails on an unforeseen document is a problem, too."""
+        """Yields the violations. A check that fails on an unexpected document is a problem, too."""
         try:
             async for problem in self.check(db):
                 yield problem
         except DAMAGED as error:
-            yield Problem("the check", f"it could not go on: {told(error)}")
+            yield Problem("the check", f"it stopped: {describe_damage(error)}")
 
 
 async def mend_now(mend: Callable[..., Awaitable[None]], db: Database, wrong: Document) -> None:
-    """Mends by a function that takes the time: that of the database server, when it is called."""
+    """Calls a repair function with the current time of the database server."""
     await mend(db, wrong, now=await server_time(db))
 
 
 def named(kind: str, wrong: Document, name: str) -> str:
-    """How people call the document: by the value at `name`, or by its `_id` where it has none."""
+    """Returns a readable name of the document: the value at `name`, or its `_id` if it has none."""
     return f"{kind} {wrong.get(name, wrong['_id'])}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Domain:
-    """One domain: what it stores, what finishes its writes, and what clients see of it.
+    """One domain: what it stores, what finishes its writes, and what clients see.
 
     Args:
-        name:           lower case; the name in `PORTICO_DOMAINS`, and that of its folders.
-        about:          one line for people.
+        name:           lower case; its name in `PORTICO_DOMAINS` and of its folders.
+        about:          one readable line.
         needs:          the names of the domains that it imports.
         collections:    its collections, with indexes, shard keys and versions.
-        hosts:          the kinds of its objects that other domains can attach something to.
-        attachments:    what it keeps with objects of other domains, in the order in which deletions close it.
-        jobs:           what finishes or undoes its writes.
+        hosts:          the kinds of its objects that can have attachments of other domains.
+        attachments:    its data at objects of other domains, in the order in which deletions close it.
+        jobs:           its background work, which finishes or rolls back interrupted writes.
         invariants:     what `portico doctor` checks.
         events:         the changes that subscriptions listen to.
         settings:       a dataclass of `setting`s.
-        services:       what it keeps open while the gateway runs.
+        services:       what it keeps open while the gateway runs, e.g. clients.
         kinds:          the kinds of objects that have a global id.
-        types:          strawberry types that no field leads to, such as those that implement an interface.
+        types:          strawberry types that no field returns, such as implementations of an interface.
         queries, mutations, subscriptions:  strawberry types whose fields become root fields.
-        extensions:     by the name of a type, or of an interface, strawberry types whose fields it gets; `Viewer` too.
-        kind_extensions: makes such a type for a kind, or None; it is asked for every kind that is served.
-        error_codes:    by code, the cause of an error with this `errors[].extensions.code`.
-        importers:      by the word on the command line, how files are read and stored.
+        extensions:     strawberry types whose fields a type or an interface gets, by its name; also `Viewer`.
+        kind_extensions: returns such a type for a kind, or None; called for every kind that is served.
+        error_codes:    the meaning of each `errors[].extensions.code`, by code.
+        importers:      how files are read and stored, by the word on the command line.
         demo:           loads its demo data.
-        examples:       tabs of GraphiQL: each a title and a file of operations.
-        routes:         what it serves beside GraphQL.
+        examples:       tabs of GraphiQL, each with a title and a file of operations.
+        routes:         what it serves besides GraphQL.
     """
 
     name: str
@@ -167,17 +167,17 @@ class Domain:
 
 
 class InvalidDomains(Exception):
-    """The domains cannot be served together. The text is one line that names the domain and the cause."""
+    """The domains cannot be served together. The message is one line that names the domain and the cause."""
 
 
 class Domains:
-    """The domains that a process serves, each after those that it needs.
+    """The domains that a process serves, each after the domains that it needs.
 
-    Raises InvalidDomains for a domain that lacks one that it needs, and for two that declare the same name.
+    Raises InvalidDomains if a needed domain is missing, or if two domains declare the same name.
     """
 
     def __init__(self, domains: Iterable[Domain], *, sources: Mapping[str, str] | None = None) -> None:
-        """`sources` has the packages that domains come from, by the names of the domains; for messages."""
+        """Sorts and checks the domains. `sources` has the package of each domain by its name, for messages."""
         self._sources = sources or {}
         given = list(domains)
         self._require_unique("name", ((domain, domain.name) for domain in given))
@@ -195,7 +195,7 @@ class Domains:
 
     @property
     def collections(self) -> Sequence[CollectionSpec]:
-        """Those of all domains, and those that every write uses."""
+        """The collections of all domains, and the shared ones."""
         return [*SHARED_COLLECTIONS, *(spec for domain in self.all for spec in domain.collections)]
 
     @property
@@ -215,12 +215,12 @@ class Domains:
         return {name: importer for domain in self.all for name, importer in domain.importers.items()}
 
     def routes(self, state: Callable[[], Any]) -> Sequence[Any]:
-        """What the domains serve beside GraphQL. `state` returns what the running gateway has."""
+        """Returns the routes besides GraphQL. `state` returns the state of the running gateway."""
         return [route for domain in self.all if domain.routes is not None for route in domain.routes(state)]
 
     @asynccontextmanager
     async def opened(self, settings: Resources, db: Database) -> AsyncIterator[Resources]:
-        """The settings, and what the services of the domains open, until it is left."""
+        """Opens the services of the domains. Yields what they have opened, together with the settings."""
         resources = Resources(settings)
         async with AsyncExitStack() as stack:
             for domain in self.all:
@@ -229,14 +229,14 @@ class Domains:
             yield resources
 
     def activate(self) -> None:
-        """Makes these the hosts and the attachments of the process."""
+        """Registers the hosts and attachments of these domains for this process."""
         attachments.register(
             (host for domain in self.all for host in domain.hosts),
             (attachment for domain in self.all for attachment in domain.attachments),
         )
 
     def source_of(self, name: str) -> str:
-        """What to call the domain in a message: with the package that it comes from."""
+        """Returns the domain with its package, for messages."""
         source = self._sources.get(name)
         return f"the domain {name}" if source is None else f"the domain {name} of the package {source}"
 
@@ -275,5 +275,5 @@ class Domains:
         return Job("upgrade-documents", upgrade_documents)
 
 
-# What the writes of every domain use.
+# The collections that the writes of all domains share.
 SHARED_COLLECTIONS: Sequence[CollectionSpec] = (OPERATIONS, INTENTS, LEASES)

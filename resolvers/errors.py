@@ -1,4 +1,4 @@
-"""What a caller can act on. Each error names a cause; its attributes are public facts, its text is for people."""
+"""Errors that a caller can act on. The type is the cause, the attributes are facts, the message is for people."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .documents import Document
 
 
 class DomainError(Exception):
-    """The root of the family. A subclass lists its public facts, so that an answer can be kept and given again.
+    """The base of all domain errors. A subclass lists its public `facts`, so that it can be stored as an answer.
 
-    One that `passes` is no final answer: it is not kept, and the same call may be made again.
+    If `is_retryable`, the error is not a final answer: it is not stored, and the same call can be retried.
     """
 
     facts: ClassVar[tuple[str, ...]] = ()
-    passes: ClassVar[bool] = False
+    is_retryable: ClassVar[bool] = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
 
     def to_record(self) -> dict[str, Any]:
-        """The facts as plain values; `from_record` makes the same error of them."""
+        """Returns the facts as plain values. `from_record` restores the error from them."""
         return {"message": self.message, **{name: getattr(self, name) for name in self.facts}}
 
     @classmethod
@@ -37,7 +37,7 @@ class DomainError(Exception):
 
 
 def error_type(name: str) -> type[DomainError]:
-    """The member of the family with this name, for an answer that was kept."""
+    """Returns the error type with this name, to restore a stored answer."""
     return next(found for found in _all_below(DomainError) if found.__name__ == name)
 
 
@@ -46,12 +46,12 @@ def _all_below(root: type[DomainError]) -> list[type[DomainError]]:
 
 
 def words_of(kind: str) -> str:
-    """The name of a kind as people read it: `content node` for `ContentNode`."""
+    """Returns the readable name of a kind: `content node` for `ContentNode`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower()
 
 
 class NotFound(DomainError):
-    """There is no such object, or the viewer may not know of it. `kind` and `key` make up its global id."""
+    """There is no such object, or the viewer may not see it. `kind` and `key` make up its global id."""
 
     facts = ("kind", "key")
 
@@ -62,9 +62,10 @@ class NotFound(DomainError):
 
 
 class InvalidInput(DomainError):
-    """A value that no retry will make acceptable.
+    """A value that no retry makes valid.
 
-    `path` leads to it, in the words of the caller's function; `within` goes on from there, in the caller's own.
+    `path` locates it by the parameter names of the called function. `within` continues the path with keys of the
+    caller's own data.
     """
 
     facts = ("path", "within")
@@ -76,9 +77,9 @@ class InvalidInput(DomainError):
 
 
 class Conflict(DomainError):
-    """Somebody else changed the object first. Nothing was written."""
+    """Another caller changed the object first. Nothing was written."""
 
-    passes = True
+    is_retryable = True
 
 
 class SlugTaken(DomainError):
@@ -108,7 +109,7 @@ class CategoryNotEmpty(DomainError):
 
 
 class ProductEditConflict(DomainError):
-    """The nonce is not the present one. `current` is the whole document as it is now."""
+    """The nonce is outdated. `current` is the whole current document."""
 
     facts = ("current",)
 
@@ -124,11 +125,11 @@ class SectionNotEmpty(DomainError):
 
 class ProductInUse(DomainError):
     def __init__(self) -> None:
-        super().__init__("Carts still hold some of this product.")
+        super().__init__("Carts still hold units of this product.")
 
 
 class CartInactive(DomainError):
-    """The cart takes no changes any more. `status` is PENDING, COMPLETE, EXPIRING or EXPIRED."""
+    """The cart can no longer be changed. `status` is PENDING, COMPLETE, EXPIRING or EXPIRED."""
 
     facts = ("status",)
 
@@ -138,34 +139,34 @@ class CartInactive(DomainError):
 
 
 class InadequateInventory(DomainError):
-    """So many are not to be had. `available` is how many are."""
+    """Stock does not have that many units. `available` is the number that it has."""
 
     facts = ("sku", "available")
 
     def __init__(self, sku: str, available: int) -> None:
-        super().__init__(f"Of {sku!r} only {available} are available.")
+        super().__init__(f"Stock does not have enough units of {sku!r}: {available} available.")
         self.sku = sku
         self.available = available
 
 
 class EmptyCart(DomainError):
     def __init__(self) -> None:
-        super().__init__("There is nothing in the cart.")
+        super().__init__("The cart is empty.")
 
 
 class PaymentPending(DomainError):
-    """Whether the money was taken is not known yet. `cart` is the whole document; it stays locked."""
+    """The outcome of the payment is not known yet. `cart` is the whole document; it stays locked."""
 
     facts = ("cart",)
-    passes = True
+    is_retryable = True
 
     def __init__(self, cart: Document) -> None:
-        super().__init__("The payment has not been answered yet. The same call asks again.")
+        super().__init__("The outcome of the payment is not known yet. Repeat the call with the same key.")
         self.cart = cart
 
 
 class PaymentDeclined(DomainError):
-    """The payment was refused, for good."""
+    """The payment was refused. This is final."""
 
     def __init__(self, message: str = "The payment was refused.") -> None:
         super().__init__(message)
@@ -173,25 +174,25 @@ class PaymentDeclined(DomainError):
 
 class InsufficientFunds(DomainError):
     def __init__(self) -> None:
-        super().__init__("The account does not hold so much.")
+        super().__init__("The account does not hold enough money.")
 
 
 class EditConflict(DomainError):
-    """The nonce is not the present one. `current` is the whole node as it is now.
+    """The nonce is outdated. `current` is the whole current node.
 
-    Of texts: `base_text` is what the caller's nonce stood for, where it is kept; `diff` leads from the current text to
-    the caller's; `merged_text` holds both edits, where they do not touch. A photo has none of them.
+    For texts: `base_text` is the text at the caller's nonce, if it is still stored; `diff` leads from the current text
+    to the caller's; `merged_text` combines both edits if they do not overlap. A photo has none of them.
 
-    It is no final answer: asked again, the same call compares with what is there then.
+    A retry of the call compares with the node as it is then.
     """
 
     facts = ("current", "base_text", "diff", "merged_text")
-    passes = True
+    is_retryable = True
 
     def __init__(
         self, current: Document, *, base_text: str | None = None, diff: str = "", merged_text: str | None = None
     ) -> None:
-        super().__init__("Somebody else has saved since it was read.")
+        super().__init__("Somebody else has saved the node since you read it.")
         self.current = current
         self.base_text = base_text
         self.diff = diff
@@ -199,18 +200,18 @@ class EditConflict(DomainError):
 
 
 class PhotoLocked(DomainError):
-    """Somebody else is just uploading this photo. `since` is when that began, UTC."""
+    """Another caller is uploading this photo. `since` is when the upload began, UTC."""
 
     facts = ("since",)
-    passes = True
+    is_retryable = True
 
     def __init__(self, since: datetime) -> None:
-        super().__init__("Somebody else is just uploading this photo.")
+        super().__init__("Somebody else is uploading this photo. Try again later.")
         self.since = since
 
 
 class UnacceptableFile(DomainError):
-    """The file is no picture, or one that is larger than it may be. The text says which."""
+    """The file is not a picture, or the picture is too large. The message says which."""
 
 
 class DiscussionFull(DomainError):
@@ -221,8 +222,8 @@ class DiscussionFull(DomainError):
 
 
 class OperationKeyReused(Exception):
-    """The idempotency key belongs to an operation with another input. Nothing was written."""
+    """The idempotency key was used for an operation with another input. Nothing was written."""
 
 
 class OperationUnderWay(Exception):
-    """An operation with this idempotency key has been running for longer than a caller waits."""
+    """Another call with this idempotency key has been running for longer than this call may wait."""

@@ -1,4 +1,4 @@
-"""What becomes of imported records: each has an outcome of its own, whatever becomes of the others."""
+"""Outcomes of imported records. Each record has its own outcome; a failed one does not affect the others."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, Literal
 from bson.errors import BSONError
 from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError, WriteError
 
-from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed, told
+from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed, describe_damage
 
 from .documents import Database
 from .errors import DomainError, InvalidInput, NotFound, SkuTaken, SlugTaken
 
 Outcome = Literal["created", "changed", "unchanged", "waiting"] | DomainError
 
-# What the server answers for a document that an update would make too large.
+# The server's codes for an update that would make a document too large.
 _TOO_LARGE = {10334, 17419, 17420}
 _DUPLICATE_KEY = 11000
 _SHOWN = 200
 
 
 async def outcome_of(work: Awaitable[Outcome]) -> Outcome:
-    """What becomes of one record that is stored by itself. Raises what is no fault of the record."""
+    """Returns the outcome of storing one record. Raises errors that the record has not caused."""
     try:
         return await work
     except DomainError as error:
@@ -36,7 +36,7 @@ async def outcome_of(work: Awaitable[Outcome]) -> Outcome:
 
 
 def each_alone(import_one: Callable[..., Awaitable[Outcome]]) -> Callable[..., Awaitable[list[Outcome]]]:
-    """Makes an import function for a batch from one for a record: `import_one(db, record, now=…)`.
+    """Turns a function that stores one record, `import_one(db, record, now=…)`, into one that stores a batch.
 
     A DomainError that `import_one` raises is the outcome of its record.
     """
@@ -48,16 +48,16 @@ def each_alone(import_one: Callable[..., Awaitable[Outcome]]) -> Callable[..., A
 
 
 def refusal_of(error: Exception) -> DomainError | None:
-    """Why the database does not take what it was given, or which damage keeps it out; None for an error that has other
-    causes, e.g. a timeout.
+    """Returns why a record was rejected: by a rule, by the database, or because stored data is damaged.
 
-    Of a group it is the error after which a caller may try again, if there is one; None if any error has other causes.
+    Returns None for an error with another cause, e.g. a timeout. For a group it returns a retryable error if there is
+    one, and None if any of the errors has another cause.
     """
     if isinstance(error, DomainError):
         return error
     if isinstance(error, SweepFailed):
         found = [refusal for one in error.exceptions if (refusal := refusal_of(one))]
-        return max(found, key=lambda one: one.passes) if len(found) == len(error.exceptions) else None
+        return max(found, key=lambda one: one.is_retryable) if len(found) == len(error.exceptions) else None
     if isinstance(error, BulkWriteError):
         is_refusal = not error.details.get("writeConcernErrors")
     else:
@@ -66,20 +66,20 @@ def refusal_of(error: Exception) -> DomainError | None:
     if is_refusal:
         return _refused(str(error))
     is_damaged = isinstance(error, DAMAGED) and not isinstance(error, PyMongoError)
-    return InvalidInput(f"something that is stored is damaged: {told(error)[:_SHOWN]}") if is_damaged else None
+    return InvalidInput(f"stored data is damaged: {describe_damage(error)[:_SHOWN]}") if is_damaged else None
 
 
 def refused_row(row: dict[str, Any]) -> InvalidInput | None:
-    """Why the database did not take one document of many; None where there is one with its key."""
+    """Returns why the database rejected one document of a batch; None for a duplicate key."""
     return None if row["code"] == _DUPLICATE_KEY else _refused(row["errmsg"])
 
 
 def _refused(reason: str) -> InvalidInput:
-    return InvalidInput(f"the database does not take it: {reason[:_SHOWN]}")
+    return InvalidInput(f"the database rejected it: {reason[:_SHOWN]}")
 
 
 def is_overtaken(outcome: Outcome) -> bool:
-    """Whether somebody else has written just there a moment ago, e.g. another import, so that it may be tried again."""
+    """Returns whether another writer interfered, e.g. a concurrent import, so that a retry can succeed."""
     if isinstance(outcome, NotFound):
         return outcome.key is not None
-    return isinstance(outcome, SlugTaken | SkuTaken) or (isinstance(outcome, DomainError) and outcome.passes)
+    return isinstance(outcome, SlugTaken | SkuTaken) or (isinstance(outcome, DomainError) and outcome.is_retryable)

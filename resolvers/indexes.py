@@ -1,4 +1,4 @@
-"""What is done for every collection: creating indexes, sharding, upgrading documents."""
+"""Maintenance of every collection: creating indexes, sharding, upgrading documents."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _DEFINED_OTHERWISE = {85, 86}
 async def create_indexes(
     db: Database, collections: Iterable[CollectionSpec], *, rebuild: bool = False
 ) -> AsyncIterator[tuple[str, list[str]]]:
-    """Creates what is missing. May be repeated.
+    """Creates missing indexes. Idempotent. Yields each collection with the names of its indexes.
 
-    An index that another version defined otherwise stays, so that two versions can run side by side; with `rebuild` it
-    is dropped and made anew. Yields each collection with the names of its indexes.
+    An index that another version has defined differently stays, so that two versions can run side by side. With
+    `rebuild` it is dropped and created again.
     """
     for spec in collections:
         if spec.indexes:
@@ -35,7 +35,7 @@ async def _create_indexes(collection: Collection, indexes: list[IndexModel], *, 
         if error.code not in _DEFINED_OTHERWISE:
             raise
         if len(indexes) > 1:
-            # The server refuses them all for one; each is tried by itself.
+            # One conflict makes the server reject all of them, so each is created by itself.
             for index in indexes:
                 await _create_indexes(collection, [index], rebuild=rebuild)
         elif rebuild:
@@ -44,7 +44,7 @@ async def _create_indexes(collection: Collection, indexes: list[IndexModel], *, 
 
 
 async def _drop_like(collection: Collection, wanted: Mapping[str, Any]) -> None:
-    """Drops what stands in the way of an index: one of its name, of its keys, or the one text index there may be."""
+    """Drops the indexes that conflict with an index: by name, by keys, or as the only text index of the collection."""
     is_text = "text" in wanted["key"].values()
     async for index in await collection.list_indexes():
         same_keys = dict(index["key"]) == dict(wanted["key"]) or (is_text and "textIndexVersion" in index)
@@ -53,9 +53,9 @@ async def _drop_like(collection: Collection, wanted: Mapping[str, Any]) -> None:
 
 
 async def shard_collections(db: Database, collections: Iterable[CollectionSpec]) -> AsyncIterator[tuple[str, str]]:
-    """Shards the collections that have a shard key; needs a sharded cluster. May be repeated.
+    """Shards the collections that have a shard key. Needs a sharded cluster. Idempotent.
 
-    Yields each collection with its key.
+    Yields each sharded collection with its key.
     """
     for spec in collections:
         if spec.shard_key is not None:
@@ -65,7 +65,7 @@ async def shard_collections(db: Database, collections: Iterable[CollectionSpec])
             )
             key = dict(spec.shard_key)
             if "hashed" in key.values():
-                # The server makes this index by itself only where the collection is empty.
+                # The server creates this index by itself only if the collection is empty.
                 await db[spec.name].create_index(list(key.items()))
             await db.client.admin.command(
                 {"shardCollection": f"{db.name}.{spec.name}", "key": key, **({"unique": True} if unique else {})}
@@ -74,7 +74,7 @@ async def shard_collections(db: Database, collections: Iterable[CollectionSpec])
 
 
 async def migrate(db: Database, collections: Iterable[CollectionSpec]) -> AsyncIterator[tuple[str, int]]:
-    """Upgrades every old document, 100 at a time. Yields each collection with the size of each batch."""
+    """Upgrades every outdated document, 100 at a time. Yields the collection and the size of each batch."""
     for spec in collections:
         while count := await upgrade_batch(db, spec):
             yield spec.name, count

@@ -1,4 +1,4 @@
-"""Reads by key and in pages of any collection, with old documents brought up to date."""
+"""Reads of any collection by key and in pages, which upgrade outdated documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .paging import Key, Listing, Page, value_at
 async def find_by_keys(
     db: Database, spec: CollectionSpec, keys: Sequence[Any], *, path: str = "_id", projection: Projection | None = None
 ) -> dict[Any, Document]:
-    """The documents that have these keys at the path, by key; one command. A key that no document has is left out."""
+    """Returns the documents with these keys at the path, by key. Leaves out missing keys. One command."""
     query: Document = {path: keys[0] if len(keys) == 1 else {"$in": list(keys)}}
     wanted = None if projection is None else {**projection, path: 1}
     found = await db[spec.name].find(query, with_version(wanted), batch_size=len(keys) + 1).to_list()
@@ -31,7 +31,7 @@ async def find_pages(
     after: Key | None,
     projection: Projection | None,
 ) -> list[Page]:
-    """A page of each listing, a hundred by one command."""
+    """Returns a page of each listing, up to a hundred by one command."""
     pages = await paging.find_pages(db[spec.name], listings, first=first, after=after, projection=projection)
     for page in pages:
         page.documents = await upgrade_read(db, spec, page.documents, projection)
@@ -39,10 +39,10 @@ async def find_pages(
 
 
 async def create_once(db: Database, spec: CollectionSpec, document: Document) -> Document:
-    """Inserts the document, unless one has its `_id`: an earlier call of the same operation has created it.
+    """Inserts the document, unless an earlier call of the same operation has inserted one with its `_id`.
 
     Returns:  the document as it is stored now.
-    Raises:   DuplicateKeyError where another document has a value that must be unique.
+    Raises:   DuplicateKeyError if another document has a value that must be unique.
     Writes:   one insert.
     """
     try:

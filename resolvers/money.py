@@ -1,13 +1,13 @@
-"""Amounts of money, and the currencies that there are."""
+"""Checks amounts of money and currencies."""
 
 from __future__ import annotations
 
 from .errors import InvalidInput
 
-# What a JSON number holds exactly.
+# The largest integer that a JSON number represents exactly.
 MAX_AMOUNT = 2**53 - 1
 
-# ISO 4217, the active codes of money that people pay with.
+# The active ISO 4217 codes of currencies in circulation.
 _CODES = (
     "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF "
     "CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL "
@@ -20,14 +20,14 @@ _CURRENCIES = frozenset(_CODES.split())
 
 
 def require_currency(currency: str, *path: str) -> str:
-    """The ISO 4217 code as it is. Raises InvalidInput where there is no such currency."""
+    """Returns the ISO 4217 code unchanged. Raises InvalidInput if there is no such currency."""
     if currency not in _CURRENCIES:
         raise InvalidInput("A currency is an ISO 4217 code in capitals, e.g. USD.", *path)
     return currency
 
 
 def require_amount(amount: int, *path: str) -> int:
-    """An amount that can be moved, in minor units. Raises InvalidInput below 1 and above 2^53 - 1."""
+    """Returns the amount in minor units unchanged. Raises InvalidInput below 1 and above 2^53 - 1."""
     if not 1 <= amount <= MAX_AMOUNT:
         raise InvalidInput("An amount must be from 1 to 2^53 - 1 minor units.", *path)
     return amount

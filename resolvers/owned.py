@@ -1,11 +1,12 @@
-"""Documents that belong to objects of another domain, and go when these are gone.
+"""Documents that belong to objects of another domain, and that are deleted together with them.
 
-A document holds the key of its object, by which the object is found, and the object's `_id`, for another object may get
-the key later. An `_id` never comes back. So of the `_id`s that documents with a key hold, each is gone for ever that is
-not the one of the present object, if that is read after them.
+A document stores the key of its object, to find the object, and the object's `_id`, because another object can take the
+key later. No document is left behind:
 
-Who writes a document looks for what is gone afterwards. Either the object is gone by then, and the document is removed;
-or it is removed later, and then whoever deletes the object finds the document.
+1. An `_id` is never reused. So if you read the `_id`s that documents with a key store, and then the current object
+   with the key, every other `_id` belongs to a deleted object.
+2. A writer checks for deleted objects after its write. If the object is deleted by then, the writer removes its
+   document. If the object is deleted later, the deletion finds the document.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .paging import value_at
 
 
 class Owned(NamedTuple):
-    """A collection of documents that belong to objects: where they hold an object's key, and where its `_id`."""
+    """A collection of such documents, with the paths at which they store their object's key and `_id`."""
 
     spec: CollectionSpec
     key: str
@@ -31,13 +32,13 @@ class Owned(NamedTuple):
 
 @dataclass(frozen=True)
 class OwnedDocuments:
-    """The attachment of documents that belong to objects of a kind. They refuse no deletion."""
+    """The attachment of documents that belong to objects of a kind. It refuses no deletion."""
 
     kind: str
     collections: tuple[Owned, ...]
 
     async def remove_gone(self, db: Database, key: str) -> set[DocumentId]:
-        """Removes the documents of objects that had the key and are gone. Returns the `_id`s of these objects."""
+        """Removes the documents of deleted objects that had the key. Returns the `_id`s of these objects."""
         found: set[DocumentId] = set()
         for spec, key_path, of_path in self.collections:
             found.update(await db[spec.name].distinct(of_path, {key_path: key}))
@@ -49,13 +50,13 @@ class OwnedDocuments:
         return gone
 
     def after_write(self, spec: CollectionSpec) -> Callable[[Database, Document], Awaitable[None]]:
-        """The step after a write of a document of this collection: removes it where its object has gone meanwhile."""
+        """Returns the step after a write to this collection: it removes the document if its object is deleted."""
         key_path = next(owned.key for owned in self.collections if owned.spec is spec)
 
-        async def look(db: Database, document: Document) -> None:
+        async def remove_if_gone(db: Database, document: Document) -> None:
             await self.remove_gone(db, value_at(document, key_path))
 
-        return look
+        return remove_if_gone
 
     def belongs_to(self, kind: str) -> bool:
         return kind == self.kind

@@ -1,7 +1,7 @@
-"""Pages by key: any sort, ties by `_id`, the same cost for the last page as for the first.
+"""Pages by key: any sort order, ties sorted by `_id`, the same cost for every page.
 
-A cursor holds the sort values and the `_id` of its row. It is bound to the sort and the filter it was made under;
-used with another, or altered, it is refused.
+A cursor holds the sort values and the `_id` of its row. It is bound to its sort and filter. A cursor that was made for
+others, or was altered, is refused.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .errors import InvalidInput
 Key = tuple[Any, ...]
 MAX_PAGE = 100
 _DIGEST = 12
-# So many pages go into one command.
+# The most pages in one command.
 _PAGES_A_COMMAND = 100
-# The server merges the walks along so many values in order; with more it sorts in memory.
+# Up to this many index scans are merged in order by the server; with more it sorts in memory.
 MAX_WALKS = 200
 
 
 @dataclass(frozen=True)
 class Sort:
-    """Paths with 1 (ascending) or -1. `_id` is added last, in the direction of the last path, so that one index
-    serves both directions.
+    """A sort order: paths with 1 (ascending) or -1. `_id` comes last, in the direction of the last path, so that one
+    index serves both directions.
     """
 
     paths: tuple[tuple[str, int], ...]
@@ -51,8 +51,8 @@ class Sort:
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """Which documents, in which order. `by_score` sorts by the score of a full-text search, which the server works out
-    for every match. `named` is what the caller asked for, where `filter` holds what may change between two pages.
+    """A filter and a sort order. `by_score` sorts by the full-text score, which the server computes for every match.
+    `named` binds cursors to what the caller asked for, if `filter` can change between two pages.
     """
 
     filter: Mapping[str, Any]
@@ -61,24 +61,24 @@ class Listing:
     named: Mapping[str, Any] | None = None
 
     def binding(self) -> bytes:
-        """What a cursor is bound to."""
+        """Returns the digest of filter and sort that binds a cursor."""
         wanted = self.filter if self.named is None else self.named
         described = {"f": dict(wanted), "s": [list(key) for key in self.sort.keys]}
         return hashlib.blake2b(bson.encode(described), digest_size=_DIGEST).digest()
 
     def ranges(self, after: Key, *, backwards: bool = False) -> list[Range]:
-        """What stands behind the key (or, backwards, at or before it), as ranges of the order, one after the other."""
+        """Returns the rows after the key, or at or before it if `backwards`, as consecutive ranges of the order."""
         sort = self.sort.reversed() if backwards else self.sort
         conditions = _behind(sort, after, inclusive=backwards)
         return [(_both(self.filter, condition), _order_within(sort, condition)) for condition in conditions]
 
 
-# A filter document, and the order that is left to make of what it lets through.
+# A filter document, and the sort order that its matches still need.
 Range = tuple[Document, Document]
 
 
 def _order_within(sort: Sort, condition: Document) -> Document:
-    """A key that is alike in the whole range needs no sorting, which the server does not see by itself."""
+    """Leaves out keys that are constant within the range. The server does not detect them by itself."""
     alike = {path for path, wanted in condition.items() if not isinstance(wanted, dict)}
     return {path: direction for path, direction in sort.keys if path not in alike}
 
@@ -89,10 +89,10 @@ def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> Document:
 
 @dataclass(slots=True)
 class Page:
-    """One page of a listing. `documents` are as many as were asked for, or fewer at the end.
+    """One page of a listing. `documents` has fewer rows than requested only at the end.
 
-    A page that another follows has a row: a client that is told of more, and not from where, would begin again and
-    never end.
+    A page with a next page has at least one row. Otherwise a client would have no cursor for the next page, and would
+    start again from the first.
     """
 
     listing: Listing
@@ -104,7 +104,7 @@ class Page:
 
     def __post_init__(self) -> None:
         if self.has_next and not self.documents:
-            raise ValueError("There is no row to go on from.")
+            raise ValueError("A page with a next page must have a row.")
 
     def cursor(self, document: Document) -> str:
         if not self._binding:
@@ -112,7 +112,7 @@ class Page:
         return encode_cursor(self._binding, self.listing.sort.key_of(document))
 
     async def has_previous(self) -> bool:
-        """Whether a row stands before the page: one more command, for one key."""
+        """Returns whether a row precedes the page. Sends one more command, for one key."""
         if self.after is None:
             return False
         before = await find_documents(
@@ -122,7 +122,7 @@ class Page:
 
 
 async def count_listings(collection: Collection, listings: Sequence[Listing]) -> list[int]:
-    """How many rows each listing has, a hundred listings by one command."""
+    """Returns the number of rows of each listing, up to a hundred listings by one command."""
     counts: list[int] = []
     for start in range(0, len(listings), _PAGES_A_COMMAND):
         some = listings[start : start + _PAGES_A_COMMAND]
@@ -137,18 +137,18 @@ async def count_listings(collection: Collection, listings: Sequence[Listing]) ->
 
 
 def page_size(first: int | None, default: int) -> int:
-    """`first` as asked for. Raises InvalidInput below 1 and above 100."""
+    """Returns `first`, or the default. Raises InvalidInput below 1 and above 100."""
     if first is None:
         return default
     if not 1 <= first <= MAX_PAGE:
-        raise InvalidInput(f"`first` is {first}: it must be from 1 to {MAX_PAGE}.", "first")
+        raise InvalidInput(f"`first` must be between 1 and {MAX_PAGE}; got {first}.", "first")
     return first
 
 
 async def find_page(
     collection: Collection, listing: Listing, *, first: int, after: Key | None, projection: Projection | None
 ) -> Page:
-    """One page by one command."""
+    """Returns one page, by one command."""
     found = await find_documents(collection, listing, limit=first + 1, after=after, projection=projection)
     return Page(listing, collection, found[:first], len(found) > first, after)
 
@@ -185,7 +185,7 @@ def _stages(
         return _score_stages(listing, sort, limit=limit, after=after, projection=projection, inclusive=backwards)
     ranges = [(dict(listing.filter), dict(sort.keys))] if after is None else listing.ranges(after, backwards=backwards)
     first, *others = [_walk(query, order, limit, projection) for query, order in ranges]
-    # One range after the other, until the page is full: each is one walk along the index, which no `$or` can promise.
+    # Scan one range after the other until the page is full. Each is one index scan, which `$or` does not guarantee.
     unions: list[Document] = [{"$unionWith": {"coll": collection.name, "pipeline": walk}} for walk in others]
     return [*first, *unions, {"$limit": limit}] if unions else first
 
@@ -211,7 +211,7 @@ async def find_pages(
     after: Key | None,
     projection: Projection | None,
 ) -> list[Page]:
-    """A page of each listing, a hundred by one command, each walked by its own index."""
+    """Returns a page of each listing, up to a hundred by one command. Each listing is scanned by its own index."""
     if len(listings) == 1:
         return [await find_page(collection, listings[0], first=first, after=after, projection=projection)]
     found: list[Page] = []
@@ -250,7 +250,7 @@ def _part(
 
 
 def sorted_projection(sort: Sort, projection: Projection | None) -> Projection | None:
-    """The projection with all that a cursor and an upgrade need. A path below one that is there is left out."""
+    """Returns the projection with the paths that cursors and upgrades need, without nested duplicates."""
     versioned = with_version(projection)
     if versioned is None:
         return None
@@ -259,17 +259,17 @@ def sorted_projection(sort: Sort, projection: Projection | None) -> Projection |
 
 
 def is_covered(path: str, projection: Mapping[str, int]) -> bool:
-    """Whether the path or one above it is in the projection."""
+    """Returns whether the path or a parent of it is in the projection."""
     return path in projection or any(path.startswith(f"{other}.") for other in projection)
 
 
 def drop_below(projection: Mapping[str, int], paths: Mapping[str, int]) -> dict[str, int]:
-    """The projection without the paths that stand below one of `paths`; MongoDB refuses both at once."""
+    """Returns the projection without paths below one of `paths`; MongoDB rejects such overlaps."""
     return {name: 1 for name in projection if not any(name.startswith(f"{path}.") for path in paths)}
 
 
 def value_at(document: Document, path: str) -> Any:
-    """The value at a dotted path of nested documents; None where there is none."""
+    """Returns the value at a dotted path of nested documents; None if there is none."""
     value: Any = document
     for name in path.split("."):
         if not isinstance(value, dict):
@@ -279,8 +279,9 @@ def value_at(document: Document, path: str) -> Any:
 
 
 def _behind(sort: Sort, key: Key, *, inclusive: bool) -> list[Document]:
-    """Conditions of which exactly one holds for each row behind `key`, nearest first. Null sorts below every value, and
-    a comparison with a value never matches null, so null needs conditions of its own.
+    """Returns conditions, nearest first. For each row after `key` exactly one of them holds.
+
+    Null sorts below every value, but comparisons with a value never match null, so null needs separate conditions.
     """
     found: list[Document] = []
     equal: Document = {}
@@ -301,7 +302,7 @@ def _behind(sort: Sort, key: Key, *, inclusive: bool) -> list[Document]:
     return found
 
 
-# What the values of a sort can be. Others, e.g. a regular expression, the server would not compare.
+# The types of sort values. The server does not compare others, e.g. regular expressions.
 _KEY_TYPES = {NoneType, bool, int, Int64, float, str, datetime, ObjectId}
 
 
@@ -312,9 +313,9 @@ def encode_cursor(binding: bytes, key: Key) -> str:
 
 
 def decode_cursor(listing: Listing, cursor: str | None) -> Key | None:
-    """The key in the cursor. Raises InvalidInput where it was made for another list, or altered.
+    """Returns the key in the cursor. Raises InvalidInput if it was made for another list, or altered.
 
-    The digest tells mistakes from keys; it is no secret, for a key reveals nothing that the list does not show.
+    The digest detects mistakes. It needs no secret, because a key reveals nothing that the list does not show.
     """
     if cursor is None:
         return None
@@ -327,7 +328,7 @@ def decode_cursor(listing: Listing, cursor: str | None) -> Key | None:
         raise wrong from None
     if len(key) != len(listing.sort.keys) or any(type(value) not in _KEY_TYPES for value in key):
         raise wrong
-    # Only the very text that is made of a key is its cursor: base64 has several texts for the same bytes.
+    # Only the canonical text is accepted: base64 has several texts for the same bytes.
     if encode_cursor(binding, key) != cursor:
         raise wrong
     return key

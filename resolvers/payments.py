@@ -1,7 +1,7 @@
-"""How a checkout is paid: the protocol between the checkout and whoever collects money.
+"""Payments of checkouts: the protocol between the checkout and the ways to collect money.
 
-The checkout knows nothing but `Payments`. An account of the payer's and a token of the payment provider are two
-implementations; `PaymentMethods` gives each charge to the one that its payment names.
+The checkout depends on `Payments` only. Payment by account and payment by token implement it. `PaymentMethods` passes
+each charge to the implementation that its payment names.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ TOKEN = "token"  # noqa: S105 - the name of a way to pay
 
 
 class PaymentUnknown(Exception):
-    """Nobody can say yet whether the money was taken. The same charge is to be asked for again, later."""
+    """It is not known yet whether the money was taken. Request the same charge again later."""
 
 
 @dataclass(frozen=True)
 class Charge:
     """Money to be collected, once.
 
-    `reference` is the idempotency key: whoever knows it asks for the same charge. `payment` is the document that the
-    checkout keeps with the cart: {method: `account`, account_id: ObjectId} or {method: `token`, token: str}. `payer`
-    is the viewer's subject, None for an anonymous one. `amount` is in minor units of `currency`. `begun` is when the
-    charge was first decided on: a charge that was begun long ago may have been made by a process that is gone.
+    `reference` is the idempotency key: requests with the same reference are the same charge. `payment` is the document
+    that the checkout stores with the cart: {method: `account`, account_id: ObjectId} or {method: `token`, token: str}.
+    `payer` is the viewer's subject, None for an anonymous one. `amount` is in minor units of `currency`. `begun` is
+    when the checkout decided on the charge; a process that has crashed since may have requested an old charge.
     """
 
     reference: str
@@ -42,37 +42,37 @@ class Charge:
 class Payments(Protocol):
     """Collects money for checkouts."""
 
-    def takes(self, payment: Document) -> bool:
-        """Whether money can be collected so at all. Asked before a cart is locked; later only `charge` is."""
+    def accepts(self, payment: Document) -> bool:
+        """Returns whether this method of payment is available. Called before a cart is locked."""
         ...
 
     async def charge(self, db: Database, charge: Charge, *, now: datetime) -> str:
-        """Collects the money; asks again where an earlier call with the reference did not learn the outcome.
+        """Collects the money. Asks for the outcome again if an earlier call with the reference did not get it.
 
-        Any number of processes may ask for one charge, at once or long after another. The money is taken once. What
-        the first call came to stands for ever: a refusal is kept like a payment, so that no later call with the
-        reference takes money, also where the account has been filled meanwhile.
+        Any number of processes can request one charge, concurrently or much later. The money is taken once. The first
+        outcome is final: a refusal is stored like a payment, so no later call with the reference takes money, even if
+        the account has been filled in the meantime.
 
         Returns:  the reference of the payment, for the order; the same each time.
-        Raises:   PaymentDeclined, InsufficientFunds, NotFound (the account; another person's too): all final.
-                  PaymentUnknown: nothing is known, ask again.
+        Raises:   PaymentDeclined, InsufficientFunds, NotFound (no such account of the payer): all final.
+                  PaymentUnknown: the outcome is not known, retry.
         """
         ...
 
 
 class PaymentMethods:
-    """Payments by the method that they name."""
+    """Passes each payment to the method that it names."""
 
     def __init__(self, methods: Mapping[str, Payments]) -> None:
         self._methods = dict(methods)
 
-    def takes(self, payment: Document) -> bool:
+    def accepts(self, payment: Document) -> bool:
         method = self._methods.get(payment["method"])
-        return method is not None and method.takes(payment)
+        return method is not None and method.accepts(payment)
 
     async def charge(self, db: Database, charge: Charge, *, now: datetime) -> str:
         method = self._methods.get(charge.payment["method"])
         if method is None:
-            # A gateway with other settings has begun this; only one like it can tell what came of it.
+            # A gateway with other settings began this charge. Only such a gateway can find out the outcome.
             raise PaymentUnknown
         return await method.charge(db, charge, now=now)

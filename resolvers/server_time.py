@@ -1,4 +1,4 @@
-"""What time it is for the database server, which all processes share."""
+"""The time of the database server, which is the clock of all processes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from .documents import Database
 
 
 async def server_time(db: Database) -> datetime:
-    """The time of the server that takes the writes: UTC, to the millisecond."""
-    told: datetime = (await db.command("hello"))["localTime"]
-    return told
+    """Returns the time of the server that accepts writes: UTC, in milliseconds."""
+    local_time: datetime = (await db.command("hello"))["localTime"]
+    return local_time

@@ -84,7 +84,7 @@ class Write(FieldExtension):
             result = await next_(source, info, **kwargs)
             outcome = record_of(core(info).schema, result)
         except errors.DomainError as error:
-            if error.passes:
+            if error.is_retryable:
                 await idempotency.release(context.db, operation_id, owner=owner, now=context.now)
                 raise
             outcome = _error_record(info, error)

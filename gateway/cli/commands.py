@@ -217,7 +217,7 @@ def payment_service_(
 ) -> None:
     service = PaymentService(seconds, file, lambda text: out.print(text, markup=False, soft_wrap=True))
     try:
-        service.remember()
+        service.load_charges()
     except ValueError as error:
         raise Failure(f"{file} is no file of charges: {error}") from None
     listening = server.bind(host, port)

@@ -1,15 +1,17 @@
-"""The ways to pay that this gateway has: by account, and by token through a payment provider.
+"""The payment methods of this gateway: by account, and by token through a payment provider.
 
-The provider is asked over HTTP, by two requests:
+The gateway sends two HTTP requests to the provider:
 
     POST <PORTICO_PAYMENT_URL>/charges              Idempotency-Key: <reference>; {amount, currency, token}
-    GET  <PORTICO_PAYMENT_URL>/charges/<reference>  404 where it has never seen the reference
+    GET  <PORTICO_PAYMENT_URL>/charges/<reference>  404 if it does not know the reference
 
-Both answer {status, id, message}: `charged` with the id of the payment, `declined`, for good, or `pending` while the
-outcome is open. Whatever else comes, or does not come, leaves it open, too: money may have been taken. Then a warning
-tells the operator which charge it is, by its reference, and what the provider answered, but nothing that it said: that
-may be a secret. The provider must take the money of one reference once, answer the same for it within a day, and know
-for good, by GET, every charge that it has made.
+Both answer {status, id, message}. The status is `charged`, with the id of the payment, `declined`, which is final, or
+`pending`, while the outcome is open. Every other answer, and no answer, leaves the outcome open, too, because the money
+may have been taken. The gateway then logs a warning with the reference of the charge and the status or the error, but
+no text of the provider, because that can contain secrets.
+
+The provider must take the money once for each reference, give the same answer for it within a day, and return every
+charge that it has made by GET, without a time limit.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ from portico.resolvers.payments import ACCOUNT, TOKEN, Charge, PaymentMethods, P
 from portico.resolvers.shop.account_payments import AccountPayments
 from portico.resolvers.shop.settings import ShopSettings
 
-# A charge is asked about before it is asked for again once it is so old.
+# If a charge is older than this, send GET before POST.
 _ASK_FIRST = timedelta(minutes=1)
-# Who forgets a reference takes its money again. So the provider is not asked for it any more when its day comes to an
-# end; and what it does not know after that was never taken.
+# A provider that has forgotten a reference would take the money again. So no POST is sent shortly before a day has
+# passed. If the provider does not know a charge some time after that, the money was never taken.
 _LAST_ASKED = timedelta(hours=23)
 _FORGOTTEN = timedelta(hours=25)
 _TRIES = 4
@@ -44,20 +46,20 @@ _PAUSE_SECONDS = 0.1
 _TOO_MANY = 429
 _SERVER_FAULT = 500
 _LONGEST_MESSAGE = 200
-# Bytes. No more of an answer is read.
+# Bytes. A longer answer is not read.
 _LONGEST_ANSWER = 64 * 1024
-# What an operator may look at first.
+# Hints for the operator, by the status of the answer.
 _HINTS: dict[int, str] = {
-    httpx.codes.UNAUTHORIZED: "Is PORTICO_PAYMENT_KEY the key that the provider asks for?",
-    httpx.codes.FORBIDDEN: "May PORTICO_PAYMENT_KEY be used for charges?",
-    httpx.codes.NOT_FOUND: "Is PORTICO_PAYMENT_URL that of the provider?",
+    httpx.codes.UNAUTHORIZED: "Check PORTICO_PAYMENT_KEY: the provider does not accept it.",
+    httpx.codes.FORBIDDEN: "Check PORTICO_PAYMENT_KEY: it may not be allowed to make charges.",
+    httpx.codes.NOT_FOUND: "Check PORTICO_PAYMENT_URL: the provider does not know the path.",
 }
-_REDIRECTED = "Redirects are not followed: is PORTICO_PAYMENT_URL that of the provider?"
+_REDIRECTED = "Check PORTICO_PAYMENT_URL: redirects are not followed."
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """What the provider answered. `content` is None where it cannot be read: too long, or compressed."""
+    """An answer of the provider. `content` is None if it is too long or compressed."""
 
     status: int
     content: bytes | None
@@ -65,7 +67,7 @@ class _Answer:
 
 @contextlib.asynccontextmanager
 async def opened(settings: ShopSettings) -> AsyncIterator[PaymentMethods]:
-    """What the settings allow to pay with, until it is left."""
+    """Opens the payment methods that the settings allow, until the context ends."""
     methods: dict[str, Payments] = {ACCOUNT: AccountPayments()}
     async with contextlib.AsyncExitStack() as stack:
         if settings.payment_url is not None:
@@ -75,7 +77,7 @@ async def opened(settings: ShopSettings) -> AsyncIterator[PaymentMethods]:
 
 
 def _client(settings: ShopSettings) -> httpx.AsyncClient:
-    # What is not compressed cannot become longer than it is.
+    # Refuse compression, so that a short answer cannot expand.
     headers = {"accept-encoding": "identity"}
     if settings.payment_key is not None:
         headers["authorization"] = f"Bearer {settings.payment_key}"
@@ -84,17 +86,17 @@ def _client(settings: ShopSettings) -> httpx.AsyncClient:
 
 
 class TokenPayments:
-    """Payments with {method: `token`, token}: a token that the provider has given to the payer."""
+    """Payments with {method: `token`, token}, a token that the provider has given to the payer."""
 
     def __init__(self, client: httpx.AsyncClient, seconds: float) -> None:
         self._client = client
         self._seconds = seconds
 
-    def takes(self, payment: Document) -> bool:
+    def accepts(self, payment: Document) -> bool:
         return bool(payment["method"] == TOKEN)
 
-    async def charge(self, db: Database, charge: Charge, *, now: datetime) -> str:  # noqa: ARG002 - as others do
-        """As `Payments.charge`. A time-out, and whatever cannot be understood, leaves the outcome unknown."""
+    async def charge(self, db: Database, charge: Charge, *, now: datetime) -> str:  # noqa: ARG002 - part of the protocol
+        """Collects the money; see `Payments.charge`. A timeout or an invalid answer leaves the outcome unknown."""
         if charge.amount == 0:
             return charge.reference
         age = now - charge.begun
@@ -112,7 +114,7 @@ class TokenPayments:
         return _outcome(asked, charge)
 
     async def _send(self, charge: Charge, method: str, path: str, **request: Any) -> _Answer:
-        """The answer; asked for again where there was none, or one of a provider in trouble. Raises PaymentUnknown."""
+        """Returns the answer. Retries after no answer, a 429 or a status from 500. Raises PaymentUnknown."""
         failure: dict[str, object] = {"error": "TimeoutError"}
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._seconds):
@@ -126,7 +128,7 @@ class TokenPayments:
                     if answer.status != _TOO_MANY and answer.status < _SERVER_FAULT:
                         return answer
                     failure = {"status": answer.status}
-        _warn("the payment provider has not answered", charge, **failure)
+        _warn("the payment provider did not answer", charge, **failure)
         raise PaymentUnknown
 
     async def _ask(self, method: str, path: str, **request: Any) -> _Answer:
@@ -145,37 +147,37 @@ def _pause_before(attempt: int) -> float:
 
 
 def _outcome(answer: _Answer, charge: Charge) -> str:
-    """The id of the payment. Raises PaymentDeclined, PaymentUnknown."""
-    told = _told(answer)
-    status = told.get("status")
+    """Returns the id of the payment. Raises PaymentDeclined, PaymentUnknown."""
+    parsed = _parse_answer(answer)
+    status = parsed.get("status")
     if status == "charged":
-        return told.get("id") or charge.reference
+        return parsed.get("id") or charge.reference
     if status == "declined":
-        message = told.get("message") or "The payment was refused."
+        message = parsed.get("message") or "The payment was refused."
         raise PaymentDeclined(message[:_LONGEST_MESSAGE])
     if status != "pending":
         hint = _REDIRECTED if httpx.codes.is_redirect(answer.status) else _HINTS.get(answer.status)
-        _warn("the payment provider was not understood", charge, status=answer.status, hint=hint)
+        _warn("the payment provider returned an invalid answer", charge, status=answer.status, hint=hint)
     raise PaymentUnknown
 
 
-def _told(answer: _Answer) -> dict[str, str]:
-    """The texts of an answer; none where it cannot be read, or says something else in the place of one."""
+def _parse_answer(answer: _Answer) -> dict[str, str]:
+    """Returns the strings of an answer; none if it is not readable, or if one of them is not a string."""
     try:
-        # Refuses what is nested too deeply, no number, or no text of Unicode.
-        told = orjson.loads(answer.content or b"")
+        # orjson rejects deep nesting, invalid numbers and invalid Unicode.
+        parsed = orjson.loads(answer.content or b"")
     except orjson.JSONDecodeError:
         return {}
-    if not isinstance(told, dict):
+    if not isinstance(parsed, dict):
         return {}
-    texts = {name: told[name] for name in ("status", "id", "message") if told.get(name) is not None}
+    texts = {name: parsed[name] for name in ("status", "id", "message") if parsed.get(name) is not None}
     return texts if all(isinstance(text, str) for text in texts.values()) else {}
 
 
 def _warn(event: str, charge: Charge, **facts: object) -> None:
-    """Tells the operator of a charge whose outcome stays open.
+    """Logs a charge whose outcome stays open.
 
-    The cart has the reference; the key of a cart without an owner opens it, and is not for a log.
+    It logs the reference, which the cart stores, and not the cart's id, which gives access to a cart without an owner.
     """
     known = {name: fact for name, fact in facts.items() if fact is not None}
     logger().warning(event, reference=charge.reference, **known)

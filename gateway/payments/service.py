@@ -1,8 +1,8 @@
-"""A payment service for tests: it takes nobody's money, and can be told to fail in every way that a provider does.
+"""A payment service for tests. It takes no money, and can simulate every failure of a provider.
 
-It answers as `gateway.payments` asks, below any path. What it does with a charge follows from the token. A charge is
-made once for each key. Where there is a file the charges are written to it before anybody hears of them, so that a
-service that has died knows them when it is started again.
+It answers the requests of `gateway.payments.provider`, below any path. The token of a charge determines what happens.
+It makes a charge once for each key. With a file, it writes every charge before it answers, so that it knows its charges
+after a restart.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import orjson
 
 
 class Token(StrEnum):
-    """The tokens that it knows."""
+    """The tokens that the service knows."""
 
     ACCEPT = "accept"
     DECLINE = "decline"
@@ -38,18 +38,18 @@ class Token(StrEnum):
     DIE = "die"
 
 
-# What each token makes it do. "A while" is `seconds` from the first request with a key.
+# What the service does for each token. "A while" is `seconds` from the first request with a key.
 TOKENS = {
     Token.ACCEPT: "The money is taken.",
-    Token.DECLINE: "The charge is refused, for good.",
-    Token.PENDING: "It has not made up its mind for a while; then the money is taken.",
-    Token.BUSY: "It answers 503 twice; then the money is taken.",
-    Token.THROTTLED: "It answers 429 twice; then the money is taken.",
-    Token.GARBLED: "For a while it answers what nobody understands; then the money is taken.",
-    Token.HANG: "For a while it answers nothing; then the money is taken, if it is asked again.",
-    Token.HANG_LATE: "The money is taken at once, but for a while nobody is answered.",
-    Token.DROP: "The money is taken at once, but for a while each connection is dropped.",
-    Token.DIE: "The money is taken, and the service ends before it answers.",
+    Token.DECLINE: "The charge is declined. This is final.",
+    Token.PENDING: "The charge is pending for a while. Then the money is taken.",
+    Token.BUSY: "It answers 503 twice. Then the money is taken.",
+    Token.THROTTLED: "It answers 429 twice. Then the money is taken.",
+    Token.GARBLED: "It returns an invalid answer for a while. Then the money is taken.",
+    Token.HANG: "It doesn't answer for a while. Then the next request takes the money.",
+    Token.HANG_LATE: "The money is taken immediately, but it doesn't answer for a while.",
+    Token.DROP: "The money is taken immediately, but each connection is dropped for a while.",
+    Token.DIE: "The money is taken, and the service stops before it answers.",
 }
 _REFUSALS = {Token.BUSY: HTTPStatus.SERVICE_UNAVAILABLE, Token.THROTTLED: HTTPStatus.TOO_MANY_REQUESTS}
 _REFUSED_AT_FIRST = 2
@@ -58,7 +58,7 @@ _CHARGES = "/charges"
 
 @dataclass(frozen=True)
 class Asked:
-    """A request that the service was sent."""
+    """A request to the service."""
 
     method: str
     path: str
@@ -70,79 +70,79 @@ class _Dropped(Exception):
     """The connection is closed without an answer."""
 
 
-def _tell_nobody(_text: str) -> None:
-    pass
+def _discard(_line: str) -> None:
+    """Reports nothing."""
 
 
 @dataclass
 class PaymentService:
-    """`outcomes` is what the charge of each key came to. `tell` hears a line about each request."""
+    """The service. `outcomes` has the outcome of each charge by key. `report` gets a line about each request."""
 
     seconds: float = 20.0
     file: Path | None = None
-    tell: Callable[[str], None] = _tell_nobody
+    report: Callable[[str], None] = _discard
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
     dead: asyncio.Event = field(default_factory=asyncio.Event)
     _begun: dict[str, float] = field(default_factory=dict)
     _refused: Counter[str] = field(default_factory=Counter)
     _connections: set[asyncio.Task[Any]] = field(default_factory=set)
 
-    def remember(self) -> None:
-        """Reads the charges of the file. Raises ValueError where it is another kind of file."""
+    def load_charges(self) -> None:
+        """Reads the charges from the file. Raises ValueError if it is another kind of file."""
         if self.file is not None and self.file.exists():
             for line in self.file.read_bytes().splitlines():
                 charge = orjson.loads(line)
                 if not isinstance(charge, dict) or not {"key", "status"} <= charge.keys():
-                    raise ValueError("its lines are no charges")
+                    raise ValueError("a line is not a charge")
                 self.outcomes[charge.pop("key")] = charge
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request after the other, until the connection is closed."""
+        """Answers one request after the other, until the connection is closed."""
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
         try:
             while True:
-                status, told = await self._respond_to(reader)
-                # Where a request was not understood nobody knows where the next one begins.
-                goes_on = status is not HTTPStatus.BAD_REQUEST
-                writer.write(self.encoded(status, told, goes_on=goes_on))
+                status, answer = await self._respond_to(reader)
+                # After an invalid request, the start of the next one is unknown.
+                keep_alive = status is not HTTPStatus.BAD_REQUEST
+                writer.write(self.encoded(status, answer, keep_alive=keep_alive))
                 await writer.drain()
-                if not goes_on:
+                if not keep_alive:
                     break
         except (asyncio.IncompleteReadError, ConnectionError, _Dropped, asyncio.CancelledError):
-            # It is cancelled at the end of the service alone, and then nobody is answered.
+            # The task is cancelled only when the service stops.
             pass
         finally:
             self._connections.discard(task)
             writer.close()
 
-    def encoded(self, status: HTTPStatus, told: Any, *, goes_on: bool) -> bytes:
-        content = told if isinstance(told, bytes) else orjson.dumps(told)
+    def encoded(self, status: HTTPStatus, answer: Any, *, keep_alive: bool) -> bytes:
+        content = answer if isinstance(answer, bytes) else orjson.dumps(answer)
         head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-length: {len(content)}\r\n"
-        head += "\r\n" if goes_on else "connection: close\r\n\r\n"
+        head += "\r\n" if keep_alive else "connection: close\r\n\r\n"
         return head.encode() + content
 
     async def _respond_to(self, reader: asyncio.StreamReader) -> tuple[HTTPStatus, Any]:
         try:
             return await self.respond(await _read(reader))
         except (ValueError, LookupError, TypeError, asyncio.LimitOverrunError) as error:
-            return HTTPStatus.BAD_REQUEST, {"message": f"This is no request for a charge: {error!r}"}
+            return HTTPStatus.BAD_REQUEST, {"message": f"This is not a valid request for a charge: {error!r}"}
 
     async def respond(self, asked: Asked) -> tuple[HTTPStatus, Any]:
-        """What is answered. Raises ValueError, LookupError or TypeError for what is no request for a charge."""
+        """Returns the answer. Raises ValueError, LookupError or TypeError for an invalid request."""
         if self.dead.is_set():
             raise _Dropped
         if asked.method == "GET":
             found = self.outcomes.get(_key_at(asked.path))
-            self.tell(f"asked about a charge: it is {'unknown' if found is None else found['status']}")
+            self.report(f"charge requested by GET: {'unknown' if found is None else found['status']}")
             return (HTTPStatus.NOT_FOUND, {}) if found is None else (HTTPStatus.OK, found)
         if asked.method != "POST" or not asked.path.endswith(_CHARGES):
             return HTTPStatus.NOT_FOUND, {}
         key, given, amount = asked.headers["idempotency-key"], str(asked.body["token"]), int(asked.body["amount"])
-        self.tell(f"asked for {amount} {asked.body['currency']} by {given}")
+        self.report(f"charge of {amount} {asked.body['currency']} with the token {given}")
         if given not in TOKENS:
-            message = f"There is no such card. There are: {', '.join(TOKENS)}."
+            message = f"Unknown token. The service knows: {', '.join(TOKENS)}."
             return self._outcome(key, {"status": "declined", "message": message})
         return await self._decide(key, Token(given), amount)
 
@@ -161,12 +161,12 @@ class PaymentService:
             await asyncio.sleep(left)
             raise _Dropped
         is_new = key not in self.outcomes
-        told = self._outcome(key, {"status": "charged", "id": f"ch-{len(self.taken()) + 1}", "amount": amount})
-        await self._come_late(token, left, is_new=is_new)
-        return told
+        answer = self._outcome(key, {"status": "charged", "id": f"ch-{len(self.taken()) + 1}", "amount": amount})
+        await self._withhold_answer(token, left, is_new=is_new)
+        return answer
 
-    async def _come_late(self, token: Token, left: float, *, is_new: bool) -> None:
-        """Keeps what was decided from whoever has asked, as the token says."""
+    async def _withhold_answer(self, token: Token, left: float, *, is_new: bool) -> None:
+        """Raises _Dropped or delays the answer, as the token says."""
         if token is Token.DIE and is_new:
             self.dead.set()
             raise _Dropped
@@ -175,11 +175,11 @@ class PaymentService:
             raise _Dropped
 
     def _outcome(self, key: str, outcome: dict[str, Any]) -> tuple[HTTPStatus, dict[str, Any]]:
-        """What the charge came to when it was first decided on; that is kept."""
+        """Returns the first outcome of the charge. Stores this one if it is the first."""
         if key not in self.outcomes:
             self._keep(key, outcome)
             self.outcomes[key] = outcome
-            self.tell(" ".join(["  it is", outcome["status"], outcome.get("id", "")]).rstrip())
+            self.report(" ".join(["  outcome:", outcome["status"], outcome.get("id", "")]).rstrip())
         known = self.outcomes[key]
         return (HTTPStatus.OK if known["status"] == "charged" else HTTPStatus.PAYMENT_REQUIRED), known
 
@@ -189,11 +189,11 @@ class PaymentService:
                 file.write(orjson.dumps({"key": key, **outcome}) + b"\n")
 
     def taken(self) -> list[tuple[str, int]]:
-        """The keys and the amounts of the charges that were made."""
+        """Returns the keys and amounts of the charges that took money."""
         return [(key, found["amount"]) for key, found in self.outcomes.items() if found["status"] == "charged"]
 
-    async def drop_everybody(self) -> None:
-        """Closes the connections; who waits hears nothing more."""
+    async def close_connections(self) -> None:
+        """Closes all connections without further answers."""
         connections = list(self._connections)
         for connection in connections:
             connection.cancel()
@@ -214,17 +214,17 @@ async def _read(reader: asyncio.StreamReader) -> Asked:
 
 @contextlib.asynccontextmanager
 async def running(service: PaymentService, listening: socket.socket) -> AsyncIterator[None]:
-    """The service answers on the socket until it is left."""
+    """Serves on the socket until the context ends."""
     server = await asyncio.start_server(service.answer, sock=listening)
     try:
         yield
     finally:
         server.close()
-        await service.drop_everybody()
+        await service.close_connections()
 
 
 async def serve(service: PaymentService, listening: socket.socket) -> bool:
-    """Serves until it is told to stop, or dies. Returns whether it has died."""
+    """Serves until a signal stops it or the token `die` does. Returns whether it was the token."""
     stopping = asyncio.Event()
     for ending in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(ending, stopping.set)

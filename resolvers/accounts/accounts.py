@@ -1,18 +1,18 @@
-"""Accounts: money held for somebody. The collection, its reads, and how one is opened.
+"""Accounts, which hold money for their owners. The collection, its reads, and how an account is opened.
 
 A document:
 
     _id         ObjectId
-    owner       the subject of whoever holds it; None for the shop's own
+    owner       the subject of its owner; None for an account of the shop
     name
-    currency    ISO 4217; like the owner it never changes
+    currency    ISO 4217; never changes, like the owner
     balance     minor units, never below zero
-    pending     [{id, amount}], the transfers that are under way here: what is below zero has been taken out of the
-                balance, what is above is still to be added
-    fence       a number that grows when a transfer is called off: see `transfers`
+    pending     [{id, amount}]: notes of the transfers in flight. A negative amount is already subtracted from the
+                balance, a positive one is not added yet
+    fence       a counter that is incremented when a transfer is rolled back; see `transfers`
     created_at
 
-Accounts are never deleted. Money moves by `transfers` alone.
+Accounts are never deleted. Only `transfers` change their balances.
 
 Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensation".
 """
@@ -36,12 +36,12 @@ from portico.resolvers.writes import idempotency
 ACCOUNTS = CollectionSpec(
     "accounts",
     indexes=[IndexModel([("owner", ASCENDING), ("created_at", ASCENDING), ("_id", ASCENDING)])],
-    # A transfer names its accounts by id; only the list of an owner's accounts goes to all shards.
+    # Transfers refer to accounts by id. Only the list of an owner's accounts queries all shards.
     shard_key={"_id": "hashed"},
 )
 
 MAX_NAME = 200
-# The list of an owner's accounts is answered whole. Calls at once may go a little beyond.
+# The list of an owner's accounts has no pages. Concurrent calls can exceed the limit slightly.
 MAX_ACCOUNTS = 100
 
 
@@ -54,7 +54,7 @@ async def find_by_ids(
 
 
 async def find_by_owner(db: Database, owner: str, projection: Projection | None = None) -> list[Document]:
-    """The owner's accounts, oldest first."""
+    """Returns the owner's accounts, oldest first."""
     order = [("created_at", ASCENDING), ("_id", ASCENDING)]
     return await db[ACCOUNTS.name].find({"owner": owner}, projection, sort=order).to_list()
 
@@ -66,7 +66,7 @@ async def open_account(
 
     Args:     currency: ISO 4217.
     Returns:  the account.
-    Raises:   InvalidInput, also for an owner of 100 accounts.
+    Raises:   InvalidInput, also if the owner has 100 accounts.
     Writes:   accounts; one insert.
     """
     account = _empty(
@@ -78,17 +78,17 @@ async def open_account(
     )
     held = await db[ACCOUNTS.name].count_documents({"owner": owner}, limit=MAX_ACCOUNTS)
     if held == MAX_ACCOUNTS and not await find_by_ids(db, [account["_id"]], {"_id": 1}):
-        raise InvalidInput(f"There are {MAX_ACCOUNTS} accounts already.")
+        raise InvalidInput(f"You already have {MAX_ACCOUNTS} accounts.")
     return await _insert(db, account)
 
 
 def shop_account_id(currency: str) -> ObjectId:
-    """The id of the shop's own account in this currency."""
+    """Returns the id of the shop's account in this currency."""
     return ObjectId(hashlib.blake2b(f"shop/{currency}".encode(), digest_size=12).digest())
 
 
 async def open_shop_account(db: Database, currency: str, *, now: datetime) -> Document:
-    """The shop's own account in this currency, opened where there is none yet. It is nobody's to look at.
+    """Returns the shop's account in this currency, and opens it if there is none. It has no owner.
 
     Writes:   accounts; one insert.
     """
@@ -111,7 +111,7 @@ def _empty(account_id: ObjectId, *, owner: str | None, name: str, currency: str,
 
 
 async def _insert(db: Database, account: Document) -> Document:
-    """The account, which an earlier call with its id may have opened, and others used since."""
+    """Inserts the account. If an earlier call with its id has, returns the current one."""
     try:
         await db[ACCOUNTS.name].insert_one(account)
     except DuplicateKeyError:

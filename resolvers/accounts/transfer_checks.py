@@ -1,4 +1,4 @@
-"""Whether every transfer is between accounts that exist."""
+"""Checks whether every transfer is between accounts that exist."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SHOWN = dict.fromkeys(("source", "destination"), 1)
 
 
 async def find_wrong_transfers(db: Database) -> AsyncIterator[Document]:
-    """Transfers of which an account does not exist. Accounts are inserted before their transfers, and never removed.
+    """Yields transfers with a missing account, as {_id, problem}.
 
-    Yields {_id, problem}.
+    Accounts are inserted before their transfers, and never removed.
     """
     found = db[TRANSFERS.name].find({}, _SHOWN, sort=[("_id", ASCENDING)])
     async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):

@@ -1,4 +1,4 @@
-"""Finishes or undoes transfers that a crash has left, and checks the money of every account."""
+"""Finishes or rolls back interrupted transfers, and checks the balance of every account."""
 
 from __future__ import annotations
 
@@ -27,23 +27,21 @@ _SNAPSHOT_TOO_OLD = 239
 
 
 async def finish_transfers(db: Database, *, now: datetime) -> int:
-    """Finishes transfers that were committed, and undoes others, where they are older than five seconds. Returns how
-    many.
-    """
+    """Finishes committed transfers and rolls back others, if they are older than five seconds. Returns how many."""
 
     async def end(transfer: Document) -> int:
-        await transfers.call_off(db, transfer)
+        await transfers.resolve_open(db, transfer)
         return 1
 
     return await sweep(db, TRANSFERS, {"open_since": {"$lte": now - STALE_AFTER}}, end)
 
 
 async def find_wrong_accounts(db: Database) -> AsyncIterator[Document]:
-    """Accounts that hold less than nothing, or something else than what came and went, or note a transfer that is over.
+    """Yields accounts with a negative balance, with a balance other than its transfers, or with an outdated note.
 
-    What came are deposits and transfers, what went are transfers. If it holds for each account it holds for the sum of
-    all: what has left one account and not yet reached another is noted in the first. Each hundred accounts are read as
-    they were at one point in time. Yields {_id, name, problem}, and `transfer` where letting go of it mends it.
+    If every balance equals the sum of the account's deposits and transfers, no money is lost or created: an amount that
+    has left one account and not reached the other is noted in the first. Each hundred accounts are read as of one point
+    in time. Yields {_id, name, problem}, and `transfer` if removing its note repairs the account.
     """
     ids = db[ACCOUNTS.name].find({}, {"_id": 1}, sort=[("_id", ASCENDING)])
     async for batch in in_batches(ids, _BATCH):
@@ -69,7 +67,7 @@ async def _at_one_point_in_time(db: Database, stages: list[Document], batch_size
         try:
             return await (await at_once.aggregate(stages, batchSize=batch_size)).to_list()
         except OperationFailure as error:
-            # A server may be told to keep no history; then a snapshot can be gone before it is read.
+            # A server can be configured to keep no history. Then a snapshot can expire before it is read.
             if error.code != _SNAPSHOT_TOO_OLD or attempt == _SNAPSHOTS - 1:
                 raise
         await asyncio.sleep(_SNAPSHOT_PAUSE * attempt)
@@ -77,7 +75,7 @@ async def _at_one_point_in_time(db: Database, stages: list[Document], batch_size
 
 
 def _sum_of(side: str, name: str) -> Document:
-    """What all transfers that are certain have moved on this side of the account."""
+    """Returns the stage that sums the committed and settled transfers on this side of the account."""
     certain: list[Document] = [
         {"$match": {"state": {"$in": [COMMITTED, SETTLED]}}},
         {"$group": {"_id": None, "amount": {"$sum": "$amount"}}},
@@ -95,17 +93,17 @@ def _problems(account: Document) -> list[Document]:
         transfer = noted.get(note["id"])
         state = None if transfer is None else transfer["state"]
         is_certain = state in {COMMITTED, SETTLED}
-        # Taken out, and not yet counted; or counted, and not yet added.
+        # Subtracted but not counted yet, or counted but not added yet.
         if (note["amount"] < 0) is not is_certain:
             expected -= abs(note["amount"])
         if state == CANCELLED:
-            found.append({"problem": "it notes a transfer that was called off", "transfer": transfer})
+            found.append({"problem": "it has a note of a transfer that was rolled back", "transfer": transfer})
         elif state in {None, SETTLED}:
-            found.append({"problem": "it notes a transfer that is over"})
+            found.append({"problem": "it has a note of a transfer that is settled or missing"})
     if account["balance"] < 0:
         found.append({"problem": f"its balance is {account['balance']}"})
     if account["balance"] != expected:
-        found.append({"problem": f"its balance is {account['balance']}, and what came and went makes {expected}"})
+        found.append({"problem": f"its balance is {account['balance']}, but its transfers add up to {expected}"})
     return found
 
 

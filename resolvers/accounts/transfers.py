@@ -1,37 +1,49 @@
-"""Transfers: money on its way from one account to another. A two-phase transfer, without a transaction.
+"""Transfers of money between accounts: a two-phase protocol without transactions.
 
 A document:
 
     _id          ObjectId, derived from the operation and the number of the attempt
-    source       the account that pays; None for a deposit, which comes from outside
+    source       the account that pays; None for a deposit, whose money comes from outside
     destination  the account that is paid
     owners       the subjects of both accounts' owners
     amount       minor units
     currency     ISO 4217, that of both accounts
     state        NEW, then COMMITTED and SETTLED, or ROLLBACK and CANCELLED
-    refused      why it was called off for good: `funds` or `limit`
-    reference    that of the charge that it pays; missing where it pays none
+    refused      why it was refused: `funds` or `limit`; this is final
+    reference    the reference of the charge that it pays; missing if it pays none
     created_at
-    open_since   the same; gone once the transfer is SETTLED or CANCELLED
-    looks        how often it was looked at because an account's fence had moved
+    open_since   when it was inserted; removed once the transfer is SETTLED or CANCELLED
+    looks        how often it was checked because an account's fence had changed
 
-The steps: insert the transfer as NEW; take the amount out of the source and note the transfer there, in one update;
-note it in the destination; make it COMMITTED; add the amount to the destination and take its note off, in one update;
-take the note off the source; make it SETTLED. Money is added only for a COMMITTED transfer, so nothing that was added
-is ever taken back.
+The steps:
 
-Why every interleaving is right, with processes that stop or sleep between any two steps:
+1. Insert the transfer as NEW.
+2. Subtract the amount from the source and note the transfer there, in one update.
+3. Note the transfer in the destination.
+4. Set it to COMMITTED.
+5. Add the amount to the destination and remove its note there, in one update.
+6. Remove the note from the source.
+7. Set it to SETTLED.
 
-* A note is made by the process that has inserted the transfer, once, and by nobody else. A note can be taken off once.
-  So what depends on a note, the credit and the giving back, happens at most once.
-* From NEW a transfer goes to COMMITTED or to ROLLBACK, by one guarded update; one of the two wins for good. It goes to
-  COMMITTED only after both notes. From there on everybody may do the rest, and each step is idempotent.
-* Who calls a transfer off makes it ROLLBACK first. Then it takes each note off, or, where there is none, moves the
-  account's fence, in an update whose guard is that there still is none. The update that makes a note names the fence
-  that was read before the transfer was seen to be NEW. So a process that wakes late finds the fence moved, reads it
-  anew, looks at the transfer again, and sees that it has been called off. No debit lands after the cancellation.
-* A transfer that was called off may be tried again by the same operation, as another transfer with the next number.
-  One that was refused may not: whoever repeats the operation meets the refusal first.
+      NEW --4--> COMMITTED --5, 6, 7--> SETTLED
+       |
+       +--roll back--> ROLLBACK --remove the notes, refund--> CANCELLED
+
+If the source does not have enough money, nothing was noted, and the transfer goes from NEW directly to CANCELLED.
+Money is added only for a COMMITTED transfer, so a credit is never taken back.
+
+Every interleaving is correct, even if processes stop or are suspended between any two steps:
+
+* Only the process that has inserted the transfer makes its notes, each of them once. A note can be removed once. So the
+  credit and the refund, which depend on a note, happen at most once.
+* A transfer leaves NEW by one guarded update, so either COMMITTED or the rollback wins for good. It becomes COMMITTED
+  only after both notes. From then on any process can do the rest, and each step is idempotent.
+* A rollback first sets ROLLBACK. Then it removes each note. If an account has no note, it increments the account's
+  fence instead, in an update that requires that there is still no note. The update that makes a note requires the fence
+  that was read before the transfer was seen as NEW. So a process that resumes late finds another fence, reads the
+  transfer again, and sees that it was rolled back. No debit happens after the cancellation.
+* The same operation can retry a transfer that was rolled back, as another transfer with the next number. It cannot
+  retry a refused one: a repetition of the operation finds the refusal first.
 
 Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensation".
 """
@@ -70,24 +82,24 @@ TRANSFERS = CollectionSpec(
 )
 
 NEW, COMMITTED, SETTLED, ROLLBACK, CANCELLED = "NEW", "COMMITTED", "SETTLED", "ROLLBACK", "CANCELLED"
-# A transfer is decided within milliseconds. One that is still NEW after that was left by a crash, or by a process that
-# sleeps, and may be called off.
+# A transfer is decided within milliseconds. One that is still NEW after this time was left by a crash or by a suspended
+# process, and can be rolled back.
 STALE_AFTER = timedelta(seconds=5)
 _FUNDS, _LIMIT = "funds", "limit"
-# A process whose transfers are called off again and again is too slow to go on.
+# A process gives up after this many of its transfers were rolled back as stale.
 _ATTEMPTS = 5
-# A call waits for another one of the same operation at most so many seconds; by then the transfer is stale.
-_PATIENCE = 2 * STALE_AFTER.total_seconds()
+# The seconds that a call waits for a concurrent one of the same operation. The transfer is stale by then.
+_MAX_WAIT = 2 * STALE_AFTER.total_seconds()
 
 
-class _CalledOff(Exception):
-    """Somebody has called the transfer off while it was being prepared."""
+class _RolledBack(Exception):
+    """Another process has rolled the transfer back while it was being prepared."""
 
 
 async def find_by_ids(
     db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
 ) -> dict[ObjectId, Document]:
-    """The transfers between accounts; a deposit is none."""
+    """Returns the transfers with these ids, without deposits."""
     query = {"_id": {"$in": list(ids)}, "source": {"$ne": None}}
     found = await db[TRANSFERS.name].find(query, projection, batch_size=len(ids) + 1).to_list()
     return {transfer["_id"]: transfer for transfer in found}
@@ -104,17 +116,17 @@ async def transfer(
     now: datetime,
     operation_id: str,
 ) -> Document:
-    """Moves money out of an account of this owner into any other of the same currency.
+    """Moves money from an account of this owner to any other account of the same currency.
 
     Args:     amount: minor units, 1 to 2^53 - 1.
     Returns:  the transfer, settled.
-    Raises:   InvalidInput, NotFound (either account), InsufficientFunds; Conflict (it was called off again and again).
+    Raises:   InvalidInput, NotFound (either account), InsufficientFunds, Conflict (it was rolled back too often).
     Writes:   transfers, accounts; a two-phase transfer.
     """
     require_amount(amount, "amount", "amount")
     require_currency(currency, "amount", "currency")
     if source_id == destination_id:
-        raise InvalidInput("An account cannot pay itself.", "destination_id")
+        raise InvalidInput("The source and the destination must be different accounts.", "destination_id")
     found = await accounts.find_by_ids(db, [source_id, destination_id])
     source, destination = found.get(source_id), found.get(destination_id)
     if source is None or source["owner"] != owner:
@@ -129,11 +141,11 @@ async def transfer(
 async def deposit(
     db: Database, *, account_id: ObjectId, amount: int, currency: str, now: datetime, operation_id: str
 ) -> Document:
-    """Puts money from outside into an account, whosever it is. It is recorded as a transfer without a source.
+    """Adds money from outside to any account. The deposit is recorded as a transfer without a source.
 
     Args:     amount: minor units, 1 to 2^53 - 1.
     Returns:  the account.
-    Raises:   InvalidInput, NotFound; Conflict (it was called off again and again).
+    Raises:   InvalidInput, NotFound, Conflict (it was rolled back too often).
     Writes:   transfers, accounts; a two-phase transfer.
     """
     require_amount(amount, "amount", "amount")
@@ -148,7 +160,7 @@ async def deposit(
 
 def _require_same(account: Document, currency: str, *path: str) -> None:
     if account["currency"] != currency:
-        raise InvalidInput(f"The account is in {account['currency']}.", *path)
+        raise InvalidInput(f"The currency of the account is {account['currency']}.", *path)
 
 
 async def move(
@@ -161,20 +173,20 @@ async def move(
     operation_id: str,
     reference: str | None = None,
 ) -> Document:
-    """Moves the money between two accounts as they were read, once for this operation id.
+    """Moves money between two accounts as they were read, once for this operation id.
 
-    Args:     reference: of the charge that it is to pay, if there is one.
-    Returns:  the transfer, settled; the same one however often it is called.
-    Raises:   InsufficientFunds, InvalidInput (the destination would hold too much); these stand for ever, too.
-              Conflict (it was called off again and again, or others kept moving a fence), NotFound (an account has
-              gone): the next call tells what has become of it.
+    Args:     reference: of the charge that the transfer pays, if any.
+    Returns:  the transfer, settled; the same one for every call.
+    Raises:   InsufficientFunds, InvalidInput (the destination would hold too much); both are final.
+              Conflict (it was rolled back too often, or others kept changing a fence), NotFound (an account is
+              missing): the outcome is open, and the next call returns it.
     Writes:   transfers, accounts; a two-phase transfer.
     """
     tried = 0
     timer = Timer(now)
     for number in itertools.count():
         new = _new_transfer(source, destination, amount, now, operation_id, number)
-        # It may have waited for an earlier one, and a transfer that seems to be old is called off.
+        # Use the current time: the call may have waited for an earlier transfer, and an old one would be rolled back.
         new["open_since"] = timer.now()
         if reference is not None:
             new["reference"] = reference
@@ -191,7 +203,7 @@ async def move(
             raise _refusal(ended["refused"])
         if tried == _ATTEMPTS:
             break
-    raise Conflict("The transfer took too long, and was called off.")
+    raise Conflict("The transfer took too long and was rolled back. Try again.")
 
 
 def _refusal(reason: str) -> DomainError:
@@ -218,10 +230,10 @@ def _new_transfer(
 
 
 async def _carry_out(db: Database, new: Document, source: Document | None, destination: Document) -> Document:
-    """Takes a transfer that this process has inserted from NEW to its end.
+    """Carries out a NEW transfer that this process has inserted. Returns it, settled or cancelled.
 
-    Raises:   NotFound (an account has gone), Conflict (others kept moving a fence): it was called off, unless it was
-              decided on before.
+    Raises:   NotFound (an account is missing), Conflict (others kept changing a fence): it was rolled back, unless it
+              was decided before.
     """
     try:
         if source is not None and not await _note(db, new, source, -new["amount"]):
@@ -229,21 +241,21 @@ async def _carry_out(db: Database, new: Document, source: Document | None, desti
             return await finish(db, await _decide(db, new, CANCELLED, refused=_FUNDS))
         if not await _note(db, new, destination, new["amount"]):
             return await finish(db, await _decide(db, new, ROLLBACK, refused=_LIMIT))
-    except _CalledOff:
+    except _RolledBack:
         return await finish(db, await _require(db, new["_id"]))
     except (Conflict, NotFound):
-        # The source gets back at once what was taken out of it. A job does what cannot be done now.
+        # Refund the source immediately. If that fails, a job does it.
         with contextlib.suppress(Conflict, NotFound):
-            await call_off(db, new)
+            await resolve_open(db, new)
         raise
     return await finish(db, await _decide(db, new, COMMITTED))
 
 
 async def _note(db: Database, new: Document, account: Document, amount: int) -> bool:
-    """Notes the transfer in the account, and takes the amount out of the balance where it is below zero.
+    """Notes the transfer in the account. Subtracts a negative amount from the balance.
 
-    Returns:  False where the account does not allow it: too little, or too much.
-    Raises:   _CalledOff, NotFound (the account has gone), Conflict (others kept moving the fence).
+    Returns:  False if the account has too little money, or would have too much.
+    Raises:   _RolledBack, NotFound (the account is missing), Conflict (others kept changing the fence).
     """
     note: Document = {"$push": {"pending": {"id": new["_id"], "amount": amount}}}
     if amount < 0:
@@ -258,12 +270,12 @@ async def _note(db: Database, new: Document, account: Document, amount: int) -> 
         if account["fence"] == fence:
             return False
         if not await _is_still_new(db, new["_id"]):
-            raise _CalledOff
-    raise Conflict("Other transfers of the account are in the way.")
+            raise _RolledBack
+    raise Conflict("Too many concurrent transfers change the account. Try again.")
 
 
 async def _require_account(db: Database, account_id: ObjectId) -> Document:
-    """The account's fence. Raises NotFound: somebody else than Portico has removed the account."""
+    """Reads the account's fence. Raises NotFound if other software has removed the account."""
     account = (await accounts.find_by_ids(db, [account_id], {"fence": 1})).get(account_id)
     if account is None:
         raise NotFound("Account", str(account_id))
@@ -271,19 +283,19 @@ async def _require_account(db: Database, account_id: ObjectId) -> Document:
 
 
 async def _is_still_new(db: Database, transfer_id: ObjectId) -> bool:
-    """Asked by a write: a server that is not the primary any more may still answer reads."""
+    """Returns whether the transfer is NEW. It writes, because a server that lost its primary role can answer reads."""
     looked = await db[TRANSFERS.name].update_one({"_id": transfer_id, "state": NEW}, {"$inc": {"looks": 1}})
     return bool(looked.matched_count)
 
 
 def _has_room(amount: int) -> Document:
-    """A guard: the balance can take the amount, with all that is under way and may be added or come back."""
+    """Returns a guard: the balance has room for the amount and for everything in flight, credits and refunds."""
     under_way = {"$sum": {"$map": {"input": "$pending", "in": {"$abs": "$$this.amount"}}}}
     return {"$expr": {"$lte": [{"$add": ["$balance", under_way, amount]}, MAX_AMOUNT]}}
 
 
 async def _decide(db: Database, new: Document, state: str, **facts: str) -> Document:
-    """Takes the transfer from NEW to this state. Returns it as it is then; somebody else may have decided otherwise."""
+    """Sets a NEW transfer to this state. Returns the current one; another process may have decided differently."""
     update: Document = {"$set": {"state": state, **facts}}
     if state == CANCELLED:
         update["$unset"] = {"open_since": ""}
@@ -298,31 +310,32 @@ async def _require(db: Database, transfer_id: ObjectId) -> Document:
 
 
 async def _end_another(db: Database, transfer_id: ObjectId, timer: Timer) -> Document:
-    """Takes a transfer that another process has inserted to its end. While it is NEW it is waited for, unless that
-    process seems to be gone. Raises Conflict where it stays NEW.
+    """Ends a transfer that another process has inserted. Waits while it is NEW, and rolls it back if it is stale.
+
+    Raises:   Conflict (it stays NEW).
     """
     waited = 0.0
-    while waited < _PATIENCE:
+    while waited < _MAX_WAIT:
         found = await _require(db, transfer_id)
         if found["state"] != NEW:
             return await finish(db, found)
         if found["open_since"] <= timer.now() - STALE_AFTER:
-            return await call_off(db, found)
+            return await resolve_open(db, found)
         pause = random.uniform(0.02, 0.1)  # noqa: S311 - spreads callers, guards nothing
         await asyncio.sleep(pause)
         waited += pause
-    raise Conflict("Another call makes the same transfer, and has not come to its end.")
+    raise Conflict("Another call makes the same transfer and has not finished. Try again.")
 
 
-async def call_off(db: Database, found: Document) -> Document:
-    """Undoes a transfer that is NEW, or finishes one that has been decided on. May be repeated. Returns it."""
+async def resolve_open(db: Database, found: Document) -> Document:
+    """Rolls back a NEW transfer, or finishes a decided one. Returns it. Idempotent."""
     return await finish(db, await _decide(db, found, ROLLBACK) if found["state"] == NEW else found)
 
 
 async def finish(db: Database, decided: Document) -> Document:
-    """Takes a transfer that has been decided on to its end, and returns it. May be repeated, and by several at once.
+    """Finishes a decided transfer, and returns it. Idempotent, also when run concurrently.
 
-    Raises:   NotFound (an account has gone; the transfer stays open), Conflict (others kept moving a fence).
+    Raises:   NotFound (an account is missing; the transfer stays open), Conflict (others kept changing a fence).
     """
     if decided["state"] == COMMITTED:
         await _settle(db, decided)
@@ -343,36 +356,37 @@ async def _settle(db: Database, committed: Document) -> None:
     credit = {**taken_off, "$inc": {"balance": committed["amount"]}}
     credited = await db[ACCOUNTS.name].update_one({"_id": committed["destination"], **noted}, credit)
     if not credited.matched_count:
-        # It was credited before; unless nobody can be credited, and then the source must go on to show it.
+        # It was credited before. If the account is missing, raise, so that the note in the source stays.
         await _require_account(db, committed["destination"])
     if committed["source"] is not None:
         await db[ACCOUNTS.name].update_one({"_id": committed["source"], **noted}, taken_off)
 
 
-async def _undo(db: Database, called_off: Document) -> None:
+async def _undo(db: Database, rolled_back: Document) -> None:
     try:
-        await let_go(db, called_off, called_off["destination"])
+        await remove_note(db, rolled_back, rolled_back["destination"])
     finally:
-        # Whatever has become of the destination, the source gets its money back.
-        if called_off["source"] is not None:
-            await let_go(db, called_off, called_off["source"])
+        # Refund the source even if the destination fails.
+        if rolled_back["source"] is not None:
+            await remove_note(db, rolled_back, rolled_back["source"])
 
 
-async def let_go(db: Database, called_off: Document, account_id: ObjectId) -> None:
-    """Takes the note of a transfer that was called off from the account, gives back what was taken out, and keeps a
-    process that wakes late from noting it. May be repeated.
+async def remove_note(db: Database, rolled_back: Document, account_id: ObjectId) -> None:
+    """Removes the note of a transfer that was rolled back, and refunds the source. Idempotent.
 
-    Raises:   NotFound (the account has gone), Conflict (others kept changing it).
+    If there is no note, it moves the fence, so that a process that resumes late cannot make one.
+
+    Raises:   NotFound (the account is missing), Conflict (others kept changing it).
     """
-    noted = {"_id": account_id, "pending.id": called_off["_id"]}
-    update: Document = {"$pull": {"pending": {"id": called_off["_id"]}}}
-    if account_id == called_off["source"]:
-        update["$inc"] = {"balance": called_off["amount"]}
-    absent = {"_id": account_id, "pending.id": {"$ne": called_off["_id"]}}
+    noted = {"_id": account_id, "pending.id": rolled_back["_id"]}
+    update: Document = {"$pull": {"pending": {"id": rolled_back["_id"]}}}
+    if account_id == rolled_back["source"]:
+        update["$inc"] = {"balance": rolled_back["amount"]}
+    absent = {"_id": account_id, "pending.id": {"$ne": rolled_back["_id"]}}
     async for _ in attempts(steps=2):
         if (await db[ACCOUNTS.name].update_one(noted, update)).matched_count:
             return
         if (await db[ACCOUNTS.name].update_one(absent, {"$inc": {"fence": 1}})).matched_count:
             return
         await _require_account(db, account_id)
-    raise Conflict("The account is being changed by others.")
+    raise Conflict("Other callers are changing the account. Try again.")

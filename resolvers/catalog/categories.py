@@ -1,4 +1,4 @@
-"""The product hierarchy: each category holds the way from the root down to it. Reads, and the collection itself.
+"""The product hierarchy: each category stores its ancestors. The collection and its reads.
 
 A document:
 
@@ -7,14 +7,15 @@ A document:
     name
     parent     the parent's _id; None for a root
     ancestors  [{_id, slug, name}], root first, without the category itself
-    pending    {op, at}      created, and its parent not yet confirmed
-    refresh    [{op, at}]    renamed or moved, and its subtree not yet brought up to date; `at` is when, or when a job
-                             tries again because a category below is damaged
-    moving     {op, at, to}  about to go below another parent
-    deleting   {op, at}      about to be deleted, unless something stands below it
+    pending    {op, at}      created, but its parent is not confirmed yet
+    refresh    [{op, at}]    renamed or moved, but its subtree is not updated yet. `at` is the time of the change, or of
+                             the next retry by a job if a category below is damaged
+    moving     {op, at, to}  about to move below another parent
+    deleting   {op, at}      about to be deleted, if nothing is below it
     applied    ids of the latest repeatable operations on it
 
-The last five are records of intent: whatever a crash leaves of them, `category_jobs.finish_changes` finishes or undoes.
+The four marks record intents: if a crash leaves one, `category_jobs.finish_changes` finishes the change or rolls it
+back.
 
 Source: MongoDB Applied Design Patterns, ch. 5, "Category Hierarchy".
 """
@@ -31,7 +32,7 @@ from portico.resolvers.errors import NotFound
 from portico.resolvers.paging import Key, Listing, Page, Sort, find_pages
 from portico.resolvers.writes.retries import pause
 
-# Few and small, so the collection stays on one shard; a unique slug could not span several.
+# The collection is small and stays on one shard; a unique index on the slug could not span several shards.
 CATEGORIES = CollectionSpec(
     "categories",
     indexes=[
@@ -47,10 +48,10 @@ CATEGORIES = CollectionSpec(
 )
 
 BY_NAME = Sort((("name", 1),))
-# Another caller's intent on a category is waited for: it is settled within milliseconds, or by a job.
+# How long a write waits for another caller's mark. That caller settles it within milliseconds, or a job does.
 SETTLING_ATTEMPTS = 100
 SETTLING_PAUSE = 0.02
-# A subtree of so many categories comes with one command; the server would send a hundred at first.
+# The first batch of a subtree. The server's default is about a hundred documents.
 _BELOW_AT_ONCE = 10_000
 
 
@@ -72,12 +73,12 @@ async def find_by_ids(
 
 
 def children_of(category_id: ObjectId | None) -> Listing:
-    """The categories right below this one, by name; with None the roots."""
+    """Returns the listing of the direct children of this category, by name; with None the roots."""
     return Listing({"parent": category_id}, BY_NAME)
 
 
 def descendants_of(category_id: ObjectId) -> Listing:
-    """The categories below this one at any depth, by name."""
+    """Returns the listing of the categories below this one at any depth, by name."""
     return Listing({"ancestors._id": category_id}, BY_NAME)
 
 
@@ -88,7 +89,7 @@ async def find_category_pages(
 
 
 async def find_descendant_ids(db: Database, ids: Sequence[ObjectId]) -> dict[ObjectId, list[ObjectId]]:
-    """The ids of everything below each of the categories, by one command out of one index."""
+    """Returns the ids of all descendants of each category, by one command, from one index."""
     below: dict[ObjectId, list[ObjectId]] = {category_id: [] for category_id in ids}
     query = {"ancestors._id": {"$in": list(ids)}}
     async for category in db[CATEGORIES.name].find(query, {"ancestors._id": 1}, batch_size=_BELOW_AT_ONCE):
@@ -99,7 +100,7 @@ async def find_descendant_ids(db: Database, ids: Sequence[ObjectId]) -> dict[Obj
 
 
 def lineage_below(category: Mapping[str, object] | None) -> list[Document]:
-    """What the ancestors of this category's children are; of roots, with None."""
+    """Returns the ancestors of this category's children; with None the ancestors of roots."""
     if category is None:
         return []
     ancestors = category["ancestors"]
@@ -108,10 +109,10 @@ def lineage_below(category: Mapping[str, object] | None) -> list[Document]:
 
 
 async def find_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, Document]:
-    """Those of the categories that things may be put below, whole.
+    """Returns those of the categories that can get children or products, as whole documents.
 
-    One that is just being created or deleted is waited for, until it is clear which of the two. One that stays
-    unclear, because a crash left it so, is not usable until a job has settled it.
+    Waits for categories that are being created or deleted. If a crash has left such a category, it is not usable until
+    a job has settled it.
     """
     wanted = list(dict.fromkeys(ids))
     for attempt in range(SETTLING_ATTEMPTS):
@@ -124,7 +125,7 @@ async def find_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, D
 
 
 async def require_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, Document]:
-    """As `find_usable`. Raises NotFound where one of them is missing."""
+    """Returns the categories like `find_usable`. Raises NotFound if one of them is missing."""
     wanted = list(dict.fromkeys(ids))
     found = await find_usable(db, wanted) if wanted else {}
     for category_id in wanted:

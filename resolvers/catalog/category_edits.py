@@ -1,9 +1,11 @@
-"""Writes to the product hierarchy. None of them locks, and none needs a transaction.
+"""Writes to the product hierarchy, without locks and without transactions.
 
-Two writers that could spoil each other's work each leave a mark of their intent before they look: whoever puts
-something below a category inserts it, then looks whether the category is (still) there; whoever deletes a category
-marks it, then looks whether something is below it. At least one of the two sees the other. Marks that a crash leaves
-are settled by `category_jobs`.
+Two writers that could conflict each write first and check afterwards:
+
+* A writer that adds something below a category inserts it, then checks whether the category still exists.
+* A writer that deletes a category marks it, then checks whether something is below it.
+
+So at least one of the two sees the other. If a crash leaves a mark, `category_jobs` settles it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from .categories import CATEGORIES, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_usab
 from .category_lineage import LineageUnsettled, refresh_lineage, refresh_subtree
 
 MAX_NAME = 200
-# Two moves that stand in each other's way both step back, and try again at different times.
+# Two conflicting moves both roll back, and retry at different times.
 _MOVE_ATTEMPTS = 8
 _UNMARKED: Document = {"pending": None, "deleting": None}
 
@@ -34,11 +36,11 @@ _UNMARKED: Document = {"pending": None, "deleting": None}
 async def create_category(
     db: Database, *, name: str, slug: str, parent_id: ObjectId | None, now: datetime, operation_id: str
 ) -> Document:
-    """Puts a new category below its parent, whole, with its ancestors.
+    """Creates a category below its parent, with its ancestors.
 
     Returns:  the category.
     Raises:   InvalidInput, SlugTaken, NotFound (parent).
-    Writes:   categories; one insert, then the removal of its mark, or of itself where the parent went meanwhile.
+    Writes:   categories; one insert, then the removal of its mark, or of the category if the parent was deleted.
     """
     category_id = idempotency.derived_id(operation_id, "category")
     document: Document = {
@@ -77,14 +79,14 @@ async def _created_before(db: Database, category_id: ObjectId) -> Document | Non
 
 
 async def confirm_created(db: Database, category: Document) -> Document:
-    """Makes a created category final, or undoes it where its parent is gone. May be repeated."""
+    """Confirms a created category, or removes it if its parent was deleted. Idempotent."""
     category_id = category["_id"]
     usable = await find_usable(db, [category["parent"]])
     orphans = await refresh_lineage(db, [category_id])
     mine = {"_id": category_id, "pending.op": category["pending"]["op"]}
     if not usable or orphans:
         deleted = (await db[CATEGORIES.name].delete_one(mine)).deleted_count
-        if deleted or not await _is_there(db, category_id):
+        if deleted or not await _exists(db, category_id):
             raise NotFound("Category", str(category["parent"]))
     await db[CATEGORIES.name].update_one(mine, {"$unset": {"pending": ""}})
     return await _require(db, category_id)
@@ -93,7 +95,7 @@ async def confirm_created(db: Database, category: Document) -> Document:
 async def rename_category(
     db: Database, *, category_id: ObjectId, name: str | None, slug: str | None, now: datetime, operation_id: str
 ) -> Document:
-    """Changes the name, the slug, or both, also where they are stored in the categories below.
+    """Changes the name, the slug, or both, here and in the ancestors that its descendants store.
 
     Returns:  the category.
     Raises:   InvalidInput, NotFound, SlugTaken, Conflict (others kept changing the category).
@@ -112,7 +114,7 @@ async def rename_category(
         category = await _require_settled(db, category_id)
         if idempotency.was_applied(category, operation_id):
             return await _refreshed(db, category_id, operation_id)
-    raise Conflict("The category is being changed by others.")
+    raise Conflict("Other callers are changing the category. Try again.")
 
 
 async def _try_rename(db: Database, category_id: ObjectId, changes: Document, now: datetime, operation_id: str) -> bool:
@@ -131,10 +133,10 @@ def _marked_update(changes: Document, operation_id: str, now: datetime, **other:
 
 
 async def finish_refresh(db: Database, category_id: ObjectId, operation_id: str) -> None:
-    """Brings the subtree up to date and takes the mark off. May be repeated.
+    """Updates the subtree and removes the mark. Idempotent.
 
-    Where others change the tree faster than it can be written, or something in it is damaged, the mark stays, and a
-    job goes on.
+    If others change the tree faster than it can be updated, or something in it is damaged, the mark stays, and a job
+    continues.
     """
     try:
         await refresh_subtree(db, category_id)
@@ -144,7 +146,7 @@ async def finish_refresh(db: Database, category_id: ObjectId, operation_id: str)
 
 
 async def _refreshed(db: Database, category_id: ObjectId, operation_id: str) -> Document:
-    """The category, after all that a rename or a move entails."""
+    """Updates the subtree after a rename or a move, and returns the category."""
     await finish_refresh(db, category_id, operation_id)
     category = await _require(db, category_id)
     await idempotency.trim_marks(db, CATEGORIES, category)
@@ -154,13 +156,14 @@ async def _refreshed(db: Database, category_id: ObjectId, operation_id: str) -> 
 async def move_category(
     db: Database, *, category_id: ObjectId, new_parent_id: ObjectId | None, now: datetime, operation_id: str
 ) -> Document:
-    """Puts a category, with everything below it, below another parent; with None it becomes a root.
+    """Moves a category and everything below it to another parent; with None it becomes a root.
 
-    A move marks its category before it reads the way from the new parent to the root. Of moves that would make a cycle
-    together, the last to mark therefore sees every other: as a mark, and steps back, or as a new parent, and refuses.
+    A move marks its category before it reads the chain from the new parent to the root. If several moves would form a
+    cycle together, the last one to set its mark sees all the others. It sees either a mark, and rolls back, or a new
+    parent, and refuses.
 
     Returns:  the category.
-    Raises:   NotFound (category or parent), CategoryCycle, Conflict (others kept moving in the way).
+    Raises:   NotFound (category or parent), CategoryCycle, Conflict (others kept moving categories of the chain).
     Writes:   categories; a mark, one guarded update, then the subtree, then the removal of the mark.
     """
     async for _ in attempts(_MOVE_ATTEMPTS):
@@ -171,7 +174,7 @@ async def move_category(
             return category
         if await _try_move(db, category, new_parent_id, now, operation_id):
             return await _refreshed(db, category_id, operation_id)
-    raise Conflict("Other categories on the way are being moved just now.")
+    raise Conflict("Categories above the new parent are being moved. Try again.")
 
 
 async def _try_move(
@@ -186,7 +189,7 @@ async def _try_move(
         return False
     mine = {"_id": category_id, "moving.op": operation_id}
     try:
-        ancestors = await _way_to(db, category_id, new_parent_id)
+        ancestors = await _new_ancestors(db, category_id, new_parent_id)
     except (CategoryCycle, NotFound):
         await categories.update_one(mine, {"$unset": {"moving": ""}})
         raise
@@ -198,8 +201,8 @@ async def _try_move(
     return bool((await categories.update_one(mine, update)).matched_count)
 
 
-async def _way_to(db: Database, category_id: ObjectId, new_parent_id: ObjectId | None) -> list[Document] | None:
-    """The ancestors below the new parent, by parents and not by what is stored; None where one of them is moving."""
+async def _new_ancestors(db: Database, category_id: ObjectId, new_parent_id: ObjectId | None) -> list[Document] | None:
+    """Returns the ancestors below the new parent, read from the chain of parents; None if one of them is moving."""
     if new_parent_id is None:
         return []
     if new_parent_id == category_id:
@@ -214,7 +217,7 @@ async def _way_to(db: Database, category_id: ObjectId, new_parent_id: ObjectId |
 
 
 async def _chain(db: Database, category_id: ObjectId) -> list[Document]:
-    """The category and everything above it, root first, by one command."""
+    """Returns the category and its ancestors, root first, by one command."""
     lookup = {
         "from": CATEGORIES.name,
         "startWith": "$parent",
@@ -234,8 +237,8 @@ async def _chain(db: Database, category_id: ObjectId) -> list[Document]:
 async def delete_category(db: Database, *, category_id: ObjectId, now: datetime, operation_id: str) -> None:
     """Removes a category that has neither children nor products.
 
-    Raises:   NotFound, CategoryNotEmpty, Conflict (a move or deletion by somebody else does not come to an end).
-    Writes:   categories; a mark, then the removal, or of the mark where something is below.
+    Raises:   NotFound, CategoryNotEmpty, Conflict (another move or deletion does not end).
+    Writes:   categories; a mark, then the removal of the category, or of the mark if something is below it.
     """
     earlier = await idempotency.notes(db, operation_id)
     mark = {"deleting": {"op": operation_id, "at": now}}
@@ -244,16 +247,16 @@ async def delete_category(db: Database, *, category_id: ObjectId, now: datetime,
         if (await db[CATEGORIES.name].update_one(free, {"$set": mark})).matched_count:
             await finish_delete(db, category_id, operation_id)
             return
-        if not await _is_there(db, category_id):
+        if not await _exists(db, category_id):
             if earlier.get("deleting"):
                 return
             raise NotFound("Category", str(category_id))
         await pause(SETTLING_PAUSE)
-    raise Conflict("The category is being moved or deleted by somebody else.")
+    raise Conflict("Somebody else is moving or deleting the category. Try again.")
 
 
 async def finish_delete(db: Database, category_id: ObjectId, operation_id: str) -> None:
-    """Carries out what the mark announces, or takes it off. May be repeated. Raises CategoryNotEmpty."""
+    """Deletes a marked category, or removes its mark if it is not empty. Idempotent. Raises CategoryNotEmpty."""
     mine = {"_id": category_id, "deleting.op": operation_id}
     below = {"$or": [{"parent": category_id}, {"moving.to": category_id}]}
     has_children = await db[CATEGORIES.name].find_one(below, {"_id": 1}) is not None
@@ -262,12 +265,12 @@ async def finish_delete(db: Database, category_id: ObjectId, operation_id: str) 
         raise CategoryNotEmpty
     await idempotency.note(db, operation_id, deleting=True)
     deleted = await db[CATEGORIES.name].delete_one(mine)
-    if not deleted.deleted_count and await _is_there(db, category_id):
-        # A job took the mark off meanwhile, for it saw something below.
+    if not deleted.deleted_count and await _exists(db, category_id):
+        # A job has removed the mark, because it saw something below the category.
         raise CategoryNotEmpty
 
 
-async def _is_there(db: Database, category_id: ObjectId) -> bool:
+async def _exists(db: Database, category_id: ObjectId) -> bool:
     return await db[CATEGORIES.name].find_one({"_id": category_id}, {"_id": 1}) is not None
 
 

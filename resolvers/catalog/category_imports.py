@@ -1,4 +1,4 @@
-"""Categories in bulk, by natural keys, safe to repeat."""
+"""Imports categories in bulk by slug. Safe to repeat."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class CategoryRecord:
 
 
 async def import_categories(db: Database, records: Sequence[CategoryRecord], *, now: datetime) -> list[Outcome]:
-    """Creates, renames and moves categories so that they are as the records say. Each slug may occur once.
+    """Creates, renames and moves categories to match the records. Each slug may occur once.
 
-    Returns:  what became of each record; `waiting` where its parent is not there (yet).
-    Writes:   categories; inserts a level at a time, each confirmed as in `category_edits`.
+    Returns:  the outcome of each record; `waiting` if its parent does not exist (yet).
+    Writes:   categories; one insert for each level, confirmed as in `category_edits`.
     """
     outcomes: dict[int, Outcome] = {}
     slugs = {slug for record in records for slug in (record.slug, record.parent) if slug}
@@ -52,7 +52,7 @@ async def import_categories(db: Database, records: Sequence[CategoryRecord], *, 
 
 
 async def _bring_up_to_date(db: Database, known: dict[str, Document], record: CategoryRecord, now: datetime) -> Outcome:
-    """Raises what `rename_category` and `move_category` raise."""
+    """Renames or moves an existing category. Raises what `rename_category` and `move_category` raise."""
     category = known[record.slug]
     if record.parent is not None and record.parent not in known:
         return "waiting"
@@ -72,7 +72,7 @@ async def _bring_up_to_date(db: Database, known: dict[str, Document], record: Ca
 async def _insert_level(
     db: Database, known: dict[str, Document], records: dict[int, CategoryRecord], now: datetime
 ) -> dict[int, Outcome]:
-    """Inserts categories whose parents are there, confirms them, and adds them to `known`."""
+    """Inserts categories whose parents exist, confirms them, and adds them to `known`."""
     outcomes: dict[int, Outcome] = {}
     documents: dict[int, Document] = {}
     operation_id = idempotency.random_operation_id()
@@ -87,7 +87,7 @@ async def _insert_level(
     try:
         await db[CATEGORIES.name].insert_many(documents.values(), ordered=False)
     except BulkWriteError as error:
-        # A slug that somebody else took a moment ago is found when it is looked for again.
+        # If another writer has just taken the slug, a retry of the record finds that category.
         numbers = list(documents)
         for row in error.details["writeErrors"]:
             number = numbers[row["index"]]
@@ -118,7 +118,7 @@ def _document(known: dict[str, Document], record: CategoryRecord, operation_id: 
 
 
 async def _confirm_each(db: Database, documents: dict[int, Document]) -> dict[int, Outcome]:
-    """For a level of which a parent went while it was inserted."""
+    """Confirms each category of a level by itself, after a parent was deleted during the insert."""
     outcomes: dict[int, Outcome] = {}
     for number, document in documents.items():
         if "pending" in document:

@@ -1,4 +1,4 @@
-"""Finishes or undoes what a crash has left of writes to the hierarchy, and checks it whole."""
+"""Finishes or rolls back interrupted writes to the hierarchy, and checks the whole hierarchy."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from . import category_edits
 from .categories import CATEGORIES, find_by_ids, lineage_below
 from .category_lineage import LineageUnsettled, refresh_subtree
 
-# A mark is removed by the call that left it within milliseconds. One that is older was left by a crash, or by a call
-# that sleeps: both may go on, for every step is guarded by its own mark.
+# A call removes its mark within milliseconds. An older mark was left by a crash or belongs to a suspended call. The job
+# and that call can both continue, because every step is guarded by its own mark.
 STALE_AFTER = timedelta(seconds=5)
-# Each attempt reads the whole subtree, and a damaged category in it is there until somebody mends it.
+# Each attempt reads the whole subtree, and a damaged category stays damaged until an operator repairs it.
 _DAMAGED_AGAIN_AFTER = timedelta(minutes=10)
 OUT_OF_DATE = "its ancestors are out of date"
 
@@ -26,19 +26,19 @@ OUT_OF_DATE = "its ancestors are out of date"
 async def finish_changes(db: Database, *, now: datetime) -> int:
     """Settles every mark that is older than five seconds. Returns how many.
 
-    Of a renamed or moved category with a damaged one below it the next attempt comes after ten minutes.
+    If a category below a renamed or moved one is damaged, the next attempt follows after ten minutes.
 
-    Raises:   SweepFailed, once every mark has had its turn.
+    Raises:   SweepFailed after all marks, if some have failed.
     """
     before = now - STALE_AFTER
 
     def settle_all(mark: str) -> Awaitable[int]:
-        return sweep(db, CATEGORIES, {f"{mark}.at": {"$lte": before}}, partial(_settle_left, db, mark, now))
+        return sweep(db, CATEGORIES, {f"{mark}.at": {"$lte": before}}, partial(_try_settle, db, mark, now))
 
     return await in_turn(*(partial(settle_all, mark) for mark in ("pending", "moving", "deleting", "refresh")))
 
 
-async def _settle_left(db: Database, mark: str, now: datetime, category: Document) -> int:
+async def _try_settle(db: Database, mark: str, now: datetime, category: Document) -> int:
     with contextlib.suppress(NotFound, CategoryNotEmpty, LineageUnsettled):
         await _settle(db, category, mark, now)
         return 1
@@ -59,8 +59,8 @@ async def _settle(db: Database, category: Document, mark: str, now: datetime) ->
 
 
 async def _refresh(db: Database, category: Document, now: datetime) -> None:
-    """Raises LineageUnsettled; SweepFailed (below a damaged category), and puts the marks off."""
-    # Only the marks that were there before it began: what comes meanwhile may come too late to be seen.
+    """Updates a subtree. Raises LineageUnsettled; SweepFailed (a category is damaged), and postpones the marks."""
+    # Only the marks that were set before it began: this pass can miss later changes.
     seen = {"op": {"$in": [change["op"] for change in category["refresh"]]}}
     mine = {"_id": category["_id"]}
     try:
@@ -73,9 +73,9 @@ async def _refresh(db: Database, category: Document, now: datetime) -> None:
 
 
 async def find_wrong_lineages(db: Database) -> AsyncIterator[Document]:
-    """The categories whose stored ancestors are not their parent's with the parent itself, or whose parent is missing.
+    """Yields the categories whose parent is missing, or whose ancestors are not the parent's ancestors plus the parent.
 
-    If it holds for each category and its parent, it holds for the whole chain. Yields {_id, slug, problem}.
+    If this holds for each category and its parent, it holds for the whole chain. Yields {_id, slug, problem}.
     """
     found = db[CATEGORIES.name].find({}, {"slug": 1, "parent": 1, "ancestors": 1})
     async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):

@@ -1,9 +1,13 @@
-"""Brings stored ancestors up to date, right under concurrency without locks.
+"""Updates stored ancestors, correct under concurrency without locks.
 
-Whoever changes a category's name, slug or place brings everything below it up to date afterwards, a level at a time:
-first the parents of a level, then their children. A child is written from what was read of its parent, and the parent
-is read again afterwards; if it has changed meanwhile the child is written again. So of two changes at once the one
-that comes last is the one that stays, and a child that is inserted meanwhile is either seen or sees the change itself.
+A write that changes a category's name, slug or parent updates everything below the category afterwards:
+
+1. It goes down level by level: first the parents of a level, then their children.
+2. It writes a child from what it has read of the parent, then reads the parent again. If the parent has changed, it
+   writes the child again.
+
+So the last of two concurrent changes prevails. A child that is inserted at the same time is either seen by the update,
+or its own writer sees the change.
 """
 
 from __future__ import annotations
@@ -22,19 +26,19 @@ from .categories import CATEGORIES, find_by_ids, lineage_below
 
 _BATCH = 500
 _LINEAGE = {"slug": 1, "name": 1, "ancestors": 1}
-# Only a tree that is changed faster than it can be read gets so far; its mark stays, and a job goes on.
+# Reached only if the tree changes faster than it can be read. The mark then stays, and a job continues.
 _MAX_ROUNDS = 50
 
 
 class LineageUnsettled(Exception):
-    """The parents changed faster than their children could be written."""
+    """The parents changed faster than their children could be updated."""
 
 
 async def refresh_subtree(db: Database, category_id: ObjectId) -> None:
-    """Writes the ancestors of this category and of everything below it anew, where they are not right.
+    """Corrects the stored ancestors of this category and of everything below it.
 
-    Writes:   categories; guarded by the parent, a level at a time, top down. May be repeated, and run twice at once.
-    Raises:   LineageUnsettled; SweepFailed (below a damaged category), once all others are right.
+    Writes:   categories; guarded by the parent, level by level from the top. Idempotent, also when run concurrently.
+    Raises:   LineageUnsettled; SweepFailed (a category is damaged), after all others are correct.
     """
     level = [category_id]
     visits: Counter[ObjectId] = Counter()
@@ -50,7 +54,7 @@ async def refresh_subtree(db: Database, category_id: ObjectId) -> None:
                 damaged += failed.exceptions
                 count += failed.count
             below += [child async for child in _children(db, batch)]
-        # One that moved to a later level meanwhile comes again: it was written from a parent that was not right yet.
+        # A category that moved to a later level is visited again: its parent was not correct yet.
         visits.update(below)
         if any(visits[child] > _MAX_ROUNDS for child in below):
             raise LineageUnsettled
@@ -60,10 +64,10 @@ async def refresh_subtree(db: Database, category_id: ObjectId) -> None:
 
 
 async def refresh_lineage(db: Database, ids: Sequence[ObjectId]) -> set[ObjectId]:
-    """Writes the ancestors of these categories anew, from their parents, where they are not right.
+    """Corrects the stored ancestors of these categories from their parents.
 
-    Returns:  those whose parent does not exist; they are left as they are.
-    Raises:   LineageUnsettled; SweepFailed (a parent or a category is damaged), once the others are right.
+    Returns:  the categories whose parent does not exist; they stay unchanged.
+    Raises:   LineageUnsettled; SweepFailed (a parent or a category is damaged), after the others are correct.
     """
     async for _ in attempts(steps=2):
         nodes = await db[CATEGORIES.name].find({"_id": {"$in": list(ids)}}, {"parent": 1, "ancestors": 1}).to_list()
@@ -80,7 +84,7 @@ async def refresh_lineage(db: Database, ids: Sequence[ObjectId]) -> set[ObjectId
 def _corrections(
     nodes: Sequence[Document], parents: dict[ObjectId, Document]
 ) -> tuple[list[UpdateOne], list[Exception]]:
-    """The guarded updates that these nodes need, and what is wrong with those for which nobody can tell."""
+    """Returns the guarded updates that these nodes need, and the errors of damaged nodes."""
     stale: list[UpdateOne] = []
     damaged: list[Exception] = []
     for node in nodes:
@@ -100,7 +104,7 @@ async def _parents(db: Database, nodes: Sequence[Document]) -> dict[ObjectId, Do
 
 
 def _correction(node: Document, parents: dict[ObjectId, Document]) -> UpdateOne | None:
-    """The guarded update that a node needs, if any. The guard is its parent: a node that moves away is left alone."""
+    """Returns the update that a node needs, if any. Its guard is the parent, so it ignores nodes that have moved."""
     parent = parents.get(node["parent"])
     if parent is None and node["parent"] is not None:
         return None

@@ -1,7 +1,7 @@
 """Writes to the product catalog.
 
-A product and its categories are kept in step as `category_edits` describes: a product is there, or has left a mark,
-before its writer looks whether the categories are; who deletes a category marks it before looking for products.
+Products and categories stay consistent as `category_edits` describes. The writer of a product inserts or marks it, then
+checks whether the categories exist. The deletion of a category marks it, then checks for products.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .categories import SETTLING_ATTEMPTS, SETTLING_PAUSE, find_usable, require_
 from .product_rules import ProductFields, document_of
 from .products import KIND, PRODUCTS, find_by_sku
 
-# An edit's own two steps can be overtaken by an edit that left the nonce alone: an upgrade, or a job.
+# An upgrade or a job can change the product between the two steps of an edit without changing the nonce.
 _EDIT_ATTEMPTS = 5
 # The kind of a creation's intent; its keys are SKUs.
 CREATION = "product-creation"
@@ -34,12 +34,12 @@ Change = Callable[[Document], Document]
 
 
 async def create_product(db: Database, *, fields: ProductFields, now: datetime, operation_id: str) -> Document:
-    """Puts a new product into the catalog.
+    """Creates a product.
 
     Returns:  the product.
     Raises:   InvalidInput, NotFound (a category), SkuTaken.
-    Writes:   intents, products: an insert, and its removal where a category went meanwhile. A product without
-              categories is one insert.
+    Writes:   intents, products: an insert, and its removal if a category was deleted in the meantime. A product without
+              categories needs one insert.
     """
     document = new_document(fields, operation_id)
     sku, categories = document["sku"], document["category_ids"]
@@ -71,12 +71,12 @@ async def _created_before(db: Database, document: Document) -> Document | None:
 
 
 def new_document(fields: ProductFields, operation_id: str) -> Document:
-    """A whole document for a new product. Raises InvalidInput."""
+    """Returns the whole document of a new product. Raises InvalidInput."""
     return created_by(operation_id, document_of(fields))
 
 
 def created_by(operation_id: str, described: Document) -> Document:
-    """The described product as this operation creates it: with an id and a nonce of its own."""
+    """Returns the described product with the id and the nonce that this operation derives."""
     return {
         "_id": idempotency.derived_id(operation_id, described["sku"]),
         **described,
@@ -86,10 +86,10 @@ def created_by(operation_id: str, described: Document) -> Document:
 
 
 async def confirm_created(db: Database, operation_id: str, skus: Sequence[str]) -> dict[str, ObjectId]:
-    """Makes the products that the operation created final, and undoes those of which a category is gone.
+    """Confirms the products that the operation has created, and removes those with a deleted category. Idempotent.
 
-    Returns:  the missing category of each product that was undone. May be repeated.
-    Raises:   SweepFailed (products are damaged; the intent stays), once the others are settled.
+    Returns:  the missing category of each removed product.
+    Raises:   SweepFailed (products are damaged; the intent stays), after the others are settled.
     """
     undone = await _undo_misplaced(db, operation_id, skus)
     await intents.withdraw(db, operation_id)
@@ -97,13 +97,13 @@ async def confirm_created(db: Database, operation_id: str, skus: Sequence[str]) 
 
 
 async def has_created(db: Database, operation_id: str, skus: Sequence[str]) -> bool:
-    """Whether a product that the operation was about to create is there."""
+    """Returns whether a product that the operation was about to create exists."""
     mine = [idempotency.derived_id(operation_id, sku) for sku in skus]
     return await db[PRODUCTS.name].find_one({"sku": {"$in": list(skus)}, "_id": {"$in": mine}}, {"_id": 1}) is not None
 
 
 async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str]) -> dict[str, ObjectId]:
-    """Raises SweepFailed (products are damaged), once the others are settled; Conflict (others kept editing one)."""
+    """Removes created products with a deleted category. Raises SweepFailed after the others; Conflict."""
     mine = [idempotency.derived_id(operation_id, sku) for sku in skus]
     query = {"sku": {"$in": list(skus)}, "_id": {"$in": mine}}
     created = await db[PRODUCTS.name].find(query, {"sku": 1, "category_ids": 1}).to_list()
@@ -122,19 +122,19 @@ async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str]) 
 
 
 async def _undo_if_misplaced(db: Database, created: Document, usable: Mapping[ObjectId, Document]) -> ObjectId | None:
-    """Deletes the product where one of its categories is gone. Returns that category."""
+    """Deletes the product if one of its categories was deleted. Returns that category."""
     product = created
     async for _ in attempts():
         gone: ObjectId | None = next((key for key in product["category_ids"] if key not in usable), None)
         if gone is None or (await db[PRODUCTS.name].delete_one(product)).deleted_count:
             return gone
-        # An edit has put it elsewhere meanwhile, or somebody has deleted it.
+        # An edit has changed its categories in the meantime, or it was deleted.
         mine = {"sku": created["sku"], "_id": created["_id"]}
         found = await db[PRODUCTS.name].find_one(mine, {"sku": 1, "category_ids": 1})
         if found is None:
             return None
         product, usable = found, await find_usable(db, found["category_ids"])
-    raise Conflict("The product is being changed by others.")
+    raise Conflict("Other callers are changing the product. Try again.")
 
 
 async def update_product(
@@ -142,10 +142,10 @@ async def update_product(
 ) -> Document:
     """Edits the product that the caller read under this nonce.
 
-    Args:     change: makes the new document of the present one; raises InvalidInput.
+    Args:     change: returns the new document for the current one; raises InvalidInput.
     Returns:  the product.
-    Raises:   InvalidInput, NotFound (product or category), ProductEditConflict (with the product as it is).
-    Writes:   products; one nonce-guarded update, and before it a mark where categories are added.
+    Raises:   InvalidInput, NotFound (product or category), ProductEditConflict (with the current product).
+    Writes:   products; one update guarded by the nonce. If it adds categories, a mark before it.
     """
     async for _ in attempts(_EDIT_ATTEMPTS):
         product = await _require(db, sku)
@@ -172,7 +172,7 @@ async def _try_update(db: Database, product: Document, changed: Document, now: d
     guard = {"sku": product["sku"], "nonce": product["nonce"]}
     added = [key for key in changed["category_ids"] if key not in product["category_ids"]]
     if added:
-        # Editors do not take each other's marks away: the first to be done wins.
+        # Editors don't remove each other's marks: the first one to finish wins.
         incoming = {"op": operation_id, "at": now, "ids": added}
         if not (await products.update_one(guard, {"$push": {"incoming": incoming}})).matched_count:
             return False
@@ -182,7 +182,7 @@ async def _try_update(db: Database, product: Document, changed: Document, now: d
         if gone is not None:
             await products.update_one(guard, {"$pull": {"incoming": {"op": operation_id}}})
             raise NotFound("Category", str(gone))
-    # The stock tells whether some are available without a new nonce, and the terms hold that, too.
+    # The stock changes `in_stock` and the terms without a new nonce, so its version is part of the guard.
     guard["stock_version"] = product.get("stock_version")
     changes = {key: value for key, value in changed.items() if product.get(key) != value and key != "_id"}
     update: Document = {"$set": changes, **idempotency.mark_applied(operation_id), "$unset": {"incoming": ""}}
@@ -192,12 +192,12 @@ async def _try_update(db: Database, product: Document, changed: Document, now: d
 async def delete_product(db: Database, *, sku: str, nonce: str, now: datetime, operation_id: str) -> None:
     """Removes the product that the caller read under this nonce, with its attachments.
 
-    A deletion marks the product, closes its attachments, and removes the product under the mark. It closes them first,
-    because an attachment may refuse (carts hold units of it), and because another product may get the SKU at once.
+    The deletion marks the product, closes its attachments, and then removes the product. It closes them first, because
+    an attachment can refuse (carts hold units), and because another product can take the SKU immediately.
 
     Raises:   NotFound, ProductEditConflict (with the current product), Conflict (another deletion does not end), and
               the DomainError of an attachment that refuses, e.g. ProductInUse.
-    Writes:   products: a mark, then the removal of the product or of the mark; before and after it the attachments.
+    Writes:   products: a mark, then the removal of the product or of the mark. Before and after it, the attachments.
     """
     earlier = await idempotency.notes(db, operation_id)
     for _ in range(SETTLING_ATTEMPTS):
@@ -213,7 +213,7 @@ async def delete_product(db: Database, *, sku: str, nonce: str, now: datetime, o
         if await _try_delete(db, product, now, operation_id):
             return
         await pause(SETTLING_PAUSE)
-    raise Conflict("The product is being deleted by somebody else.")
+    raise Conflict("Somebody else is deleting the product. Try again.")
 
 
 async def _try_delete(db: Database, product: Document, now: datetime, operation_id: str) -> bool:
@@ -245,7 +245,7 @@ async def _try_delete(db: Database, product: Document, now: datetime, operation_
 
 
 async def settle_deletion(db: Database, sku: str, deletion: str, *, now: datetime) -> None:
-    """Undoes a deletion that has not removed its product yet, and finishes one that has. May be repeated.
+    """Rolls back a deletion that has not removed its product yet, and finishes one that has. Idempotent.
 
     Writes:   products: one guarded update; then the attachments.
     """
@@ -253,5 +253,5 @@ async def settle_deletion(db: Database, sku: str, deletion: str, *, now: datetim
     await db[PRODUCTS.name].update_one(mine, {"$unset": {"deleting": ""}})
     product = await find_by_sku(db, sku, {"_id": 1})
     present = None if product is None else product["_id"]
-    # Of a product that is gone the `_id` is not known here; its attachments know it.
+    # The `_id` of a deleted product is not known here, but its attachments store it.
     await attachments.settle(db, Target(KIND, sku, None), by=deletion, present=present, now=now)

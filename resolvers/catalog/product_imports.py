@@ -1,4 +1,4 @@
-"""Products in bulk, by natural keys, safe to repeat."""
+"""Imports products in bulk by SKU. Safe to repeat."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class ProductRecord:
 
 
 async def import_products(db: Database, records: Sequence[ProductRecord], *, now: datetime) -> list[Outcome]:
-    """Creates and changes products so that they are as the records say. Each SKU may occur once.
+    """Creates and changes products to match the records. Each SKU may occur once.
 
-    Returns:  what became of each record.
-    Writes:   products; one insert of all new ones, confirmed as in `product_edits`, one update of all changed ones.
+    Returns:  the outcome of each record.
+    Writes:   products; one insert of all new products, confirmed as in `product_edits`; one update of all changed ones.
     """
     outcomes: dict[int, Outcome] = {}
     categories = await _find_categories(db, records)
@@ -52,7 +52,7 @@ async def import_products(db: Database, records: Sequence[ProductRecord], *, now
         if present is None:
             new[number] = document
             continue
-        # A record says nothing of what else a product is found by, e.g. whether it is in stock.
+        # The search keys also depend on fields that a record does not have, e.g. whether the product is in stock.
         document.update(search_keys(present | document))
         if all(present.get(key) == value for key, value in document.items()):
             outcomes[number] = "unchanged"
@@ -117,10 +117,10 @@ async def _change(
 
 
 async def _overtaken(db: Database, changed: dict[int, Document], nonces: dict[str, str]) -> dict[int, Outcome]:
-    """The records whose products were edited or deleted between the look and the write."""
+    """Returns a conflict for each record whose product was edited or deleted between the read and the write."""
     found = db[PRODUCTS.name].find({"sku": {"$in": list(nonces)}}, {"sku": 1, "nonce": 1})
     present = {product["sku"]: product["nonce"] async for product in found}
-    overtaken = Conflict("Somebody else changed the product meanwhile.")
+    overtaken = Conflict("Somebody else changed the product in the meantime. Try again.")
     return {
         number: overtaken
         for number, document in changed.items()

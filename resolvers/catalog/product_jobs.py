@@ -1,4 +1,4 @@
-"""Finishes or undoes what a crash has left of writes to the catalog, and checks it."""
+"""Finishes or rolls back interrupted writes to the catalog, and checks the catalog."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _CHECKED = {
 async def finish_changes(db: Database, *, now: datetime) -> int:
     """Settles every mark and intent that is older than five seconds. Returns how many.
 
-    Raises:   SweepFailed, once every mark and intent has had its turn.
+    Raises:   SweepFailed after all marks and intents, if some have failed.
     """
     products = db[PRODUCTS.name]
     before = now - STALE_AFTER
     stale = {"at": {"$lte": before}}
 
     async def confirm(intent: Document) -> int:
-        # Where nothing has been written yet, its writer may be about to.
+        # If nothing has been written yet, the writer may be about to write.
         is_old = intent["at"] <= now - 2 * idempotency.LEASE
         if not is_old and not await product_edits.has_created(db, intent["_id"], intent["keys"]):
             return 0
@@ -65,10 +65,10 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
 
 
 async def find_wrong_products(db: Database) -> AsyncIterator[Document]:
-    """Products whose terms or prices do not follow from their fields, or whose categories do not exist.
+    """Yields products whose terms or savings do not follow from their fields, or whose categories do not exist.
 
-    Yields {_id, sku, problem, nonce, stock_version, repair}; `repair` holds the values that mend it. Products of an
-    older version are passed over: an upgrade writes them anew.
+    Yields {_id, sku, problem, nonce, stock_version, repair}; `repair` holds the correct values. It skips products of an
+    older version, because an upgrade computes them again.
     """
     found = db[PRODUCTS.name].find({"schema_version": PRODUCTS.version}, _CHECKED)
     async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
@@ -93,6 +93,6 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Docume
 
 
 async def mend_product(db: Database, wrong: Document) -> None:
-    """Writes the values that `find_wrong_products` found to be right, unless the product was edited meanwhile."""
+    """Writes the correct values that `find_wrong_products` found, unless the product was edited in the meantime."""
     guard = {key: wrong[key] for key in ("sku", "nonce", "stock_version")}
     await db[PRODUCTS.name].update_one(guard, {"$set": wrong["repair"]})

@@ -1,4 +1,4 @@
-"""What a product must be. Input becomes the fields of a document here, or an error that names the offending value."""
+"""Validation of products: turns input into the fields of a document, or raises an error with the path of the value."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MAX_LIST = 500
 MAX_DETAILS_DEPTH = 20
 MAX_DETAILS_VALUES = 5_000
 MAX_DETAILS_CHARACTERS = 1_000_000
-# BSON cannot hold what is larger.
+# BSON integers are smaller than this.
 _INT64 = 2**63
 
-# Keys of `details` as callers give them, and as they are stored; by type, with whether it is a list.
+# For each type: the keys of `details` in the input, the keys as stored, and whether the value is a list.
 _DETAILS: dict[str, dict[str, tuple[str, bool]]] = {
     ALBUM: {"artist": ("artist", False), "genres": ("genres", True), "tracks": ("tracks", True)},
     FILM: {
@@ -43,7 +43,7 @@ _DETAILS: dict[str, dict[str, tuple[str, bool]]] = {
 
 @dataclass(frozen=True)
 class Price:
-    """Minor units, and an ISO 4217 code."""
+    """An amount in minor units, and an ISO 4217 code."""
 
     amount: int
     currency: str
@@ -69,7 +69,7 @@ class ProductFields:
 
 
 def document_of(fields: ProductFields) -> Document:
-    """The part of the document that the merchant decides on. Raises InvalidInput."""
+    """Returns the fields of the document that the merchant sets. Raises InvalidInput."""
     product_type = require_text(fields.type, "type", longest=MAX_SKU)
     document: Document = {
         "sku": require_text(fields.sku, "sku", longest=MAX_SKU),
@@ -136,12 +136,12 @@ def properties_of(pairs: Sequence[tuple[str, str]]) -> list[Document]:
 
 def _few(values: list[Any], *path: str) -> list[Any]:
     if len(values) > MAX_LIST:
-        raise InvalidInput(f"There are {len(values):,}; {MAX_LIST} are allowed.", *path)
+        raise InvalidInput(f"Has {len(values):,} entries; {MAX_LIST} are allowed.", *path)
     return values
 
 
 def details_of(product_type: str, details: Any) -> Document:
-    """The details as they are stored. Those of albums and films are checked; others may have any shape."""
+    """Returns the details as stored. Checks the fields of albums and films; other types can have any shape."""
     if not isinstance(details, Mapping):
         raise InvalidInput("Details must be an object.", "details")
     known = _DETAILS.get(product_type)
@@ -160,34 +160,34 @@ def details_of(product_type: str, details: Any) -> Document:
 
 def _texts(value: Any, key: str) -> list[str]:
     if not isinstance(value, list):
-        raise InvalidInput("A list of texts is wanted.", "details", key)
+        raise InvalidInput("Must be a list of strings.", "details", key)
     return [_text(item, "details", key, str(number)) for number, item in enumerate(_few(value, "details", key))]
 
 
 def _text(value: Any, *path: str) -> str:
     if not isinstance(value, str):
-        raise InvalidInput("A text is wanted.", *path)
+        raise InvalidInput("Must be a string.", *path)
     return require_text(value, *path, longest=MAX_TITLE)
 
 
 def _check_free(details: Any) -> None:
-    """Refuses what a document cannot hold, without recursion: the depth is the caller's."""
+    """Rejects details that a document cannot hold. Not recursive, because the caller controls the depth."""
     values = characters = 0
     pending: list[tuple[Any, int, tuple[str, ...]]] = [(details, 1, ())]
     while pending:
         value, depth, path = pending.pop()
         values += 1
         if depth > MAX_DETAILS_DEPTH:
-            raise InvalidInput(f"Details may be nested {MAX_DETAILS_DEPTH} deep.", "details")
+            raise InvalidInput(f"Details are nested too deeply; {MAX_DETAILS_DEPTH} levels are allowed.", "details")
         if values > MAX_DETAILS_VALUES:
-            raise InvalidInput(f"Details may hold {MAX_DETAILS_VALUES:,} values.", "details")
+            raise InvalidInput(f"Details have too many values; {MAX_DETAILS_VALUES:,} are allowed.", "details")
         characters += _length(value)
         if characters > MAX_DETAILS_CHARACTERS:
-            raise InvalidInput(f"Details may hold {MAX_DETAILS_CHARACTERS:,} characters.", "details")
+            raise InvalidInput(f"Details have too many characters; {MAX_DETAILS_CHARACTERS:,} are allowed.", "details")
         if isinstance(value, Mapping):
             for key, item in value.items():
                 if "\0" in key:
-                    raise InvalidInput("A name holds a NUL character.", "details", within=path)
+                    raise InvalidInput("A key holds a NUL character.", "details", within=path)
                 pending.append((item, depth + 1, (*path, key)))
         elif isinstance(value, list):
             pending += [(item, depth + 1, (*path, str(number))) for number, item in enumerate(value)]
@@ -196,17 +196,17 @@ def _check_free(details: Any) -> None:
 
 
 def _length(value: Any) -> int:
-    """The characters of a text, or of the names in an object."""
+    """Returns the number of characters of a string, or of the keys of an object."""
     if isinstance(value, str):
         return len(value)
     return sum(map(len, value)) if isinstance(value, Mapping) else 0
 
 
 def changed_product(product: Document, changes: Mapping[str, Any]) -> Document:
-    """The whole document with the changes made. Raises InvalidInput.
+    """Returns the whole document with the changes. Raises InvalidInput.
 
     Args:     changes: any of title, description, asin, pricing (list and retail Price), shipping (weight and
-              dimensions), category_ids, properties, issue_date, details; what is left out stays, None clears.
+              dimensions), category_ids, properties, issue_date, details. Omitted keys stay, None clears.
     """
     makers: dict[str, Callable[[Any], Any]] = {
         "title": lambda title: require_text(title, "title", longest=MAX_TITLE),

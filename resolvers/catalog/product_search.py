@@ -1,4 +1,4 @@
-"""Finding products: every filter and sort as one walk along an index, and the counts beside the results."""
+"""Product search: every filter and sort order as one index scan, and the facet counts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MAX_QUERY = 1000
 
 @dataclass(frozen=True)
 class ProductQuery:
-    """Conditions that all must hold; None or empty is no condition. Prices in minor units."""
+    """Conditions that must all hold; None or empty is no condition. Prices are in minor units."""
 
     type: str | None = None
     genres: Sequence[str] | None = None
@@ -56,7 +56,7 @@ class ProductQuery:
 
 @dataclass(frozen=True)
 class Within:
-    """In a category, and where `is_deep` also below it. `ids` are those of all these categories at present."""
+    """A restriction to a category and, if `is_deep`, its descendants. `ids` are the current ids of all of these."""
 
     category_id: ObjectId
     is_deep: bool
@@ -64,12 +64,12 @@ class Within:
 
 
 def listing_of(query: ProductQuery, sort: SortName, within: Within | None = None) -> Listing:
-    """The listing of the products that the query lets through.
+    """Returns the listing of the products that match the query.
 
-    Raises:   InvalidInput (a condition that cannot be met or is too long, RELEVANCE without a search).
+    Raises:   InvalidInput (a condition is impossible or too long, RELEVANCE without a search).
     """
     if sort == "RELEVANCE" and not query.search:
-        raise InvalidInput("RELEVANCE sorts the matches of a search; `filter.search` is missing.", "sort")
+        raise InvalidInput("The sort RELEVANCE needs `filter.search`.", "sort")
     conditions = _conditions(query)
     named: Document | None = None
     if within is not None:
@@ -94,7 +94,7 @@ def _conditions(query: ProductQuery) -> list[Document]:
 
 
 def _together(conditions: Sequence[Document]) -> Document:
-    """The filter document in which each of the conditions holds."""
+    """Returns the filter document that requires all of the conditions."""
     names = [name for condition in conditions for name in condition]
     if len(set(names)) < len(names):
         return {"$and": list(conditions)}
@@ -128,7 +128,7 @@ def _keywords(query: ProductQuery) -> list[str]:
     if query.title_word is not None:
         wanted = words(check_length(query.title_word, "filter", "title_word", longest=_MAX_QUERY))
         if not wanted:
-            raise InvalidInput("`filter.titleWord` holds no word.", "filter", "title_word")
+            raise InvalidInput("`filter.titleWord` must contain a word.", "filter", "title_word")
         found += [term("word", word) for word in wanted]
     if query.properties is not None:
         found += [property_term(name, value) for name, value in _few(query.properties, "properties")]
@@ -148,12 +148,12 @@ def _ranges(query: ProductQuery) -> Document:
 
 
 def prefix_range(prefix: str) -> Document:
-    """Strings that begin with the prefix, as a range: exact bounds in an index, and nothing to escape."""
+    """Returns the range of strings that begin with the prefix: exact index bounds, nothing to escape."""
     upper = prefix
     while upper:
         last = ord(upper[-1])
         if last < sys.maxunicode:
-            # The code points of surrogates belong to no text.
+            # Skip the surrogates, which no text contains.
             following = chr(0xE000 if last + 1 == 0xD800 else last + 1)  # noqa: PLR2004
             return {"$gte": prefix, "$lt": upper[:-1] + following}
         upper = upper[:-1]
@@ -161,14 +161,15 @@ def prefix_range(prefix: str) -> Document:
 
 
 async def find_facets(db: Database, listing: Listing, wanted: Sequence[str]) -> Document:
-    """Counts over everything in the listing, by one command.
+    """Counts all products of a listing by facet, by one command.
 
     Args:     wanted: which of `types`, `genres`, `categories`, `prices` to count.
-    Returns:  for each a list of {value, count}, most first, at most 100; prices as {min, max, count}, lowest first.
+    Returns:  for each facet a list of {value, count}, highest count first, at most 100; for prices {min, max, count},
+              lowest first.
     """
     stages: dict[str, list[Document]] = {
         "types": _count_by("$type"),
-        # By the terms, so that a count is that of the filter: each product once, however a genre is written.
+        # Counted by terms, like the filter: each product once, however the genre is spelled.
         "genres": [
             {"$set": {"terms": {"$filter": {"input": "$terms", "cond": _is_term("$$this", "genre")}}}},
             {"$unwind": "$terms"},

@@ -1,11 +1,11 @@
-"""What a product can be found by exactly: terms and keywords, each an array under one index for an order.
+"""Terms and keywords: the exact values by which products are found, as two indexed arrays.
 
-A term is a kind, a separator and a folded value, e.g. `genre␟jazz`. The source keeps free properties as name-value
-pairs under one index for the same reason ("index all the things"); here the other filters join them.
+A term is a kind, a separator and a folded value, e.g. `genre␟jazz`. The source stores free properties as name-value
+pairs under one index for the same reason ("index all the things"). Here the other filters use this, too.
 
-Terms are what many products share (type, genre, category): each is indexed in every order, so that a page is one walk
-along an index however many match. Keywords are what few share (words of the title, people, properties): indexed once,
-for an index entry costs as much to write as any, and a few matches are soon sorted.
+Many products share a term (type, genre, category). Terms are indexed in every sort order, so a page is one index scan,
+however many products match. Few products share a keyword (words of the title, people, properties). Keywords are indexed
+once, because every index entry costs a write, and a few matches are sorted quickly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def term(kind: str, *values: object) -> str:
 
 
 def type_term(product_type: str) -> str:
-    """One of the three types of the schema."""
+    """Returns the term of one of the three types of the schema."""
     return term("type", {ALBUM: "AUDIO_ALBUM", FILM: "FILM"}.get(product_type, "GENERAL"))
 
 
@@ -40,7 +40,7 @@ def stock_term(*, in_stock: bool) -> str:
 
 
 def search_keys(product: Document) -> Document:
-    """The terms and keywords of the product, each once.
+    """Returns the terms and keywords of the product, each once.
 
     Args:     product: with its type, title, details, properties and category_ids.
     """

@@ -1,9 +1,9 @@
-"""The product catalog: one collection for every type, the common fields first, `details` by type. Reads.
+"""The product catalog: one collection for all types, with common fields, and `details` by type. Its reads.
 
 A document:
 
     _id            ObjectId
-    sku            unique, and never changed: it is the key by which everything else names a product
+    sku            unique, and never changes: the key by which other documents refer to a product
     type           `Audio Album`, `Film`, or the merchant's own
     title, description, asin
     pricing        {currency, list, retail, savings, pct_savings}: minor units, and whole percent rounded down
@@ -11,17 +11,17 @@ A document:
     category_ids   [ObjectId]
     properties     [{name, value}], in the merchant's order
     issue_date     UTC
-    details        what is particular to the type
+    details        the fields of the type
     nonce          changed by every edit
-    terms          what many products share and it can be found by; see `product_terms`
-    keywords       what few products share and it can be found by
-    in_stock       whether some are available, as the stock of `stock_version` said
-    stock_version  the version of the stock that the product was told of last
-    deleting       {id, op, at}  a deletion that is under way
-    incoming       [{op, at, ids}]  edits that are about to put it into these categories
+    terms          search values that many products share; see `product_terms`
+    keywords       search values that few products share
+    in_stock       whether units are available, as of `stock_version`
+    stock_version  the version of the stock that `in_stock` reflects
+    deleting       {id, op, at}  a deletion in flight
+    incoming       [{op, at, ids}]  edits that are about to add it to these categories
     applied        ids of the latest repeatable operations on it
 
-`incoming` is a record of intent: `product_jobs.finish_changes` settles what a crash leaves of it.
+`incoming` and `deleting` record intents: `product_jobs.finish_changes` settles those that a crash leaves.
 
 Source: MongoDB Applied Design Patterns, ch. 5, "Product Catalog".
 """
@@ -40,7 +40,7 @@ from portico.resolvers.paging import Key, Listing, Page, count_listings, find_pa
 
 from .product_terms import search_keys, stock_term, term
 
-# The kind of what a product's global id stands for.
+# The kind in a product's global id.
 KIND = "Product"
 _TEXT_WEIGHTS = {
     "title": 10,
@@ -57,8 +57,10 @@ def _by_terms(path: str, direction: int) -> IndexModel:
 
 
 def upgrade_product(document: Document) -> Document:
-    """Version 1 is the source's own form: `details.genre`, `.director`, `.writer`, `.actor`, `.track` and
-    `.issue_date`, no currency, nonce or terms. The new nonce is derived, so that all who upgrade agree on it.
+    """Upgrades a document of version 1, the source's own form.
+
+    That form has `details.genre`, `.director`, `.writer`, `.actor`, `.track` and `.issue_date`, but no currency, nonce
+    or terms. The new nonce is derived from the `_id`, so that concurrent upgrades agree on it.
     """
     details = _object(document.get("details"))
     issue_date = document.get("issue_date", details.pop("issue_date", None))
@@ -93,28 +95,28 @@ PRODUCTS = CollectionSpec(
     "products",
     version=2,
     upgrade=upgrade_product,
-    # The source shards by type, genre and SKU. MongoDB takes no array (genre) into a shard key and keeps a SKU unique
-    # only where the key begins with it.
+    # The source shards by type, genre and SKU. MongoDB allows no array (genre) in a shard key, and a unique SKU only if
+    # the shard key begins with it.
     shard_key={"sku": 1},
     indexes=[
         IndexModel([("sku", ASCENDING)], unique=True),
-        # Filters are terms, so these four serve each of them in each order; `*` is a term of every product.
+        # Filters are terms, so these four serve every filter in every order. `*` is a term of every product.
         _by_terms("issue_date", DESCENDING),
         _by_terms("pricing.pct_savings", ASCENDING),
         _by_terms("pricing.retail", ASCENDING),
         _by_terms("title", ASCENDING),
-        # What few products share serves the default order; few are sorted quickly into another.
+        # Keywords are indexed in the default order only; few matches are sorted quickly into another.
         IndexModel([("keywords", ASCENDING), ("issue_date", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("incoming.ids", ASCENDING)], sparse=True),
         IndexModel([("incoming.at", ASCENDING)], sparse=True),
         IndexModel([("deleting.at", ASCENDING)], sparse=True),
-        # No language: a stop word of English is a title elsewhere (`It`, `The The`), and names have no stems.
+        # No language: English stop words can be titles (`It`, `The The`), and names have no stems.
         IndexModel(
             [(path, TEXT) for path in _TEXT_WEIGHTS],
             name="search",
             weights=_TEXT_WEIGHTS,
             default_language="none",
-            # No field can have this name: what merchants put into `details` must not choose a language.
+            # No field can have this name, so that a field in `details` never selects a language.
             language_override="no\0field",
         ),
         IndexModel([("schema_version", ASCENDING)]),
@@ -123,7 +125,7 @@ PRODUCTS = CollectionSpec(
 
 
 def priced(currency: str, list_price: int, retail: int) -> Document:
-    """The pricing of a product as it is stored, with what is derived from the two prices."""
+    """Returns the stored pricing of a product, with the savings that follow from the two prices."""
     savings = list_price - retail
     return {
         "currency": currency,
@@ -154,27 +156,27 @@ async def find_product_pages(
     return pages
 
 
-async def tell_in_stock(db: Database, sku: str, *, in_stock: bool, version: int) -> None:
-    """Notes whether some are available, as the stock of this version says. One that knows of a later version stays.
+async def set_in_stock(db: Database, sku: str, *, in_stock: bool, version: int) -> None:
+    """Stores whether units are available, as of this version of the stock. Ignores outdated versions.
 
     Writes:   products; one guarded update.
     """
     known = [stock_term(in_stock=known) for known in (True, False)]
     replaced = {"$cond": [{"$in": ["$$this", known]}, stock_term(in_stock=in_stock), "$$this"]}
-    told = {"in_stock": in_stock, "stock_version": version}
-    # An old document has no terms; they are made when it is upgraded.
+    noted = {"in_stock": in_stock, "stock_version": version}
+    # A document of version 1 has no terms; its upgrade computes them.
     terms = {"$cond": [{"$isArray": "$terms"}, {"$map": {"input": "$terms", "in": replaced}}, "$$REMOVE"]}
     earlier = {"$or": [{"stock_version": None}, {"stock_version": {"$lt": version}}]}
-    await db[PRODUCTS.name].update_one({"sku": sku, **earlier}, [{"$set": {**told, "terms": terms}}])
+    await db[PRODUCTS.name].update_one({"sku": sku, **earlier}, [{"$set": {**noted, "terms": terms}}])
 
 
 async def count_products(db: Database, listings: Sequence[Listing]) -> list[int]:
-    """How many products each listing has."""
+    """Returns the number of products in each listing."""
     return await count_listings(db[PRODUCTS.name], listings)
 
 
 async def is_in_use(db: Database, category_id: ObjectId) -> bool:
-    """Whether a product is in the category, or about to be."""
+    """Returns whether a product is in the category, or is about to be added."""
     query = {"$or": [{"terms": term("category", category_id)}, {"incoming.ids": category_id}]}
     return await db[PRODUCTS.name].find_one(query, {"_id": 1}) is not None
 

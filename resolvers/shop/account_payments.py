@@ -1,4 +1,4 @@
-"""Payment by account: a transfer from an account of the payer's to the shop's own account of that currency."""
+"""Payment by account: a transfer from the payer's account to the shop's account in the same currency."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _TRANSFER = "transfer-"
 
 
 class AccountPayments:
-    """Payments with {method: `account`, account_id}. The shop's account is opened by the first of its currency."""
+    """Payments with {method: `account`, account_id}. The first payment in a currency opens the shop's account."""
 
-    def takes(self, payment: Document) -> bool:
+    def accepts(self, payment: Document) -> bool:
         return bool(payment["method"] == ACCOUNT)
 
     async def charge(self, db: Database, charge: Charge, *, now: datetime) -> str:
-        """As `Payments.charge`. The transfer is the record of what it came to, also of a refusal.
+        """Collects the money by a transfer; see `Payments.charge`. The transfer records the outcome, also a refusal.
 
         Writes:   transfers, accounts; a two-phase transfer.
         """
@@ -46,12 +46,12 @@ class AccountPayments:
         except InvalidInput as error:
             raise PaymentDeclined(error.message) from None
         except (Conflict, NotFound):
-            # The money may be on its way, also where an account has gone; only the next call can tell.
+            # The transfer may be in flight, even if an account is missing. Only the next call can find out.
             raise PaymentUnknown from None
         return f"{_TRANSFER}{paid['_id']}"
 
 
 def transfer_of(payment_reference: str) -> ObjectId | None:
-    """The transfer that an order with this reference was paid by; None where it was not paid by account."""
+    """Returns the transfer that paid an order with this reference; None if it was not paid by account."""
     prefix, transfer = payment_reference[: len(_TRANSFER)], payment_reference[len(_TRANSFER) :]
     return ObjectId(transfer) if prefix == _TRANSFER and ObjectId.is_valid(transfer) else None

@@ -1,4 +1,4 @@
-"""Whether every cart is found by whoever is to go on with it, over the whole database, while it is in use."""
+"""Checks the carts of the whole database, while it is in use: whether the job that must continue a cart finds it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _SHOWN = dict.fromkeys(
 
 
 async def find_wrong_carts(db: Database) -> AsyncIterator[Document]:
-    """Carts that no job finds, carts that hold units and should not, or should and do not, and paid ones without order.
+    """Yields carts that no job finds, that wrongly hold or do not hold units, or that are paid but have no order.
 
-    What is looked at changes together, in one update of the cart; an order is written before its cart is complete. So
-    one look tells. Yields {_id, problem, guard, repair}; `repair` is what to set, besides that a job is to look at the
-    cart now, None where nobody can know.
+    One read is enough: the fields in question change in one update of the cart, and an order is written before its cart
+    is complete. Yields {_id, problem, guard, repair}. `repair` has the fields to set besides `due`, which leaves the
+    cart to a job; None if the correct state is unknown.
     """
     found = db[CARTS.name].find({"_id": {"$gte": ""}}, _SHOWN)
     async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
@@ -32,7 +32,7 @@ async def find_wrong_carts(db: Database) -> AsyncIterator[Document]:
 
 
 async def mend_cart(db: Database, wrong: Document, *, now: datetime) -> None:
-    """Leaves the cart to a job, unless it has changed since it was found."""
+    """Leaves the cart to a job, unless it has changed since the check."""
     await db[CARTS.name].update_one({"_id": wrong["_id"], **wrong["guard"]}, {"$set": {**wrong["repair"], "due": now}})
 
 
@@ -41,29 +41,29 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Docume
     orders = await find_by_ids(db, list(bought.values()), {"_id": 1}) if bought else {}
     for cart in batch:
         require(cart, _FIELDS)
-        for wrong in (_unfound(cart), _holding(cart), _miscounted(cart)):
+        for wrong in (_unreachable(cart), _wrongly_holding(cart), _miscounted(cart)):
             if wrong is not None:
                 yield {"_id": cart["_id"], **wrong}
         if cart["_id"] in bought and bought[cart["_id"]] not in orders:
-            yield {"_id": cart["_id"], **_wrong("it is paid for, and there is no order")}
+            yield {"_id": cart["_id"], **_wrong("it is paid for, but has no order")}
 
 
 def _wrong(problem: str, guard: Document | None = None, repair: Document | None = None) -> Document:
     return {"problem": problem, "guard": guard, "repair": repair}
 
 
-def _unfound(cart: Document) -> Document | None:
-    """Whether nobody would ever go on with the cart."""
+def _unreachable(cart: Document) -> Document | None:
+    """Returns the problem of a cart that no job will ever continue."""
     status, locked = cart["status"], cart.get("checkout", {})
     if status not in {ACTIVE, PENDING, COMPLETE, EXPIRING, EXPIRED}:
         return _wrong(f"its status is {status}")
     if status == ACTIVE and not _is_time(cart["expires_at"]):
-        return _wrong("it never lapses, for it does not say when")
+        return _wrong("it never expires, because it has no `expires_at`")
     if status == PENDING and not ("reference" in locked and "method" in locked.get("payment", {})):
-        return _wrong("it is locked for a payment, and does not say for which")
+        return _wrong("it is locked for a payment, but does not identify the payment")
     if status in {PENDING, EXPIRING} and not _is_time(cart.get("due")):
         guard = {"status": status, "due": cart.get("due")}
-        return _wrong(f"it is {status}, and no job looks for it", guard, {})
+        return _wrong(f"it is {status}, but no job finds it", guard, {})
     return None
 
 
@@ -76,15 +76,15 @@ def _miscounted(cart: Document) -> Document | None:
     return _wrong(f"it has {wrong[0]['quantity']} units of {wrong[0]['sku']}") if wrong else None
 
 
-def _holding(cart: Document) -> Document | None:
-    """Whether the stock counts its lines as reserved, and should not, or the other way round."""
+def _wrongly_holding(cart: Document) -> Document | None:
+    """Returns the problem of a cart whose lines are wrongly counted as reserved, or wrongly not counted."""
     status, holds = cart["status"], cart.get("holding") is True
     if status in {COMPLETE, EXPIRED} and holds:
-        # Nothing was given back yet, so it can lapse once more. What was sold nobody can know.
+        # Nothing was returned yet, so it can expire again. For a sale the correct state is unknown.
         again = {"status": EXPIRED, "holding": True, "settlement": None}
-        can_lapse = status == EXPIRED and "settlement" not in cart
-        problem = f"it is {status}, and still holds its units"
-        return _wrong(problem, again, {"status": EXPIRING} if can_lapse else None)
+        can_expire = status == EXPIRED and "settlement" not in cart
+        problem = f"it is {status}, but still holds its units"
+        return _wrong(problem, again, {"status": EXPIRING} if can_expire else None)
     if not holds and (status == ACTIVE or (status in {PENDING, EXPIRING} and "settlement" not in cart)):
-        return _wrong(f"it is {status}, and holds none of its units")
+        return _wrong(f"it is {status}, but does not hold its units")
     return None

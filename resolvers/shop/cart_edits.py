@@ -1,6 +1,6 @@
-"""What buyers do with their carts.
+"""Changes of carts by their buyers.
 
-Each change of a line is a hand-over (see `moves`): the stock prepares the units, the cart decides, the stock concludes.
+Each change of a line is a two-phase move (see `moves`): the stock prepares it, the cart decides, the stock concludes.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ MAX_LINES = 100
 MAX_QUANTITY = 1_000
 MAX_TOTAL = 2**53 - 1
 DEFAULT_CURRENCY = "USD"
-# Others change the same cart at the same time: windows of one buyer, or programs.
+# Windows of one buyer, or programs, can change the same cart concurrently.
 _ATTEMPTS = 200
 
 
 @dataclass(frozen=True)
 class Buyer:
-    """Who changes a cart: the viewer's subject, None for an anonymous one; when; and how long it then lasts if idle."""
+    """The caller of a change: the viewer's subject, None for an anonymous one, the time, and the idle time of carts."""
 
     viewer: str | None
     now: datetime
-    lasts: timedelta
+    cart_lifetime: timedelta
     operation_id: str
 
 
 @dataclass(frozen=True)
 class Change:
-    """The lines as they are to be, and how many units of the SKU more they hold; below zero for fewer."""
+    """The new lines of a cart, and how many more units of the SKU they hold; negative for fewer."""
 
     items: list[Document]
     currency: str
@@ -51,12 +51,12 @@ class Change:
     units: int
 
 
-# Makes a change of the cart as it is; None where there is nothing to change.
+# Returns the change for the current cart; None if there is nothing to change.
 Plan = Callable[[Document], Change | None]
 
 
 async def create_cart(db: Database, buyer: Buyer) -> Document:
-    """An empty cart, which is the viewer's where there is one.
+    """Creates an empty cart. A signed-in viewer owns it.
 
     Returns:  the cart.
     Writes:   carts; one insert.
@@ -67,7 +67,7 @@ async def create_cart(db: Database, buyer: Buyer) -> Document:
         "status": ACTIVE,
         "items": [],
         "currency": DEFAULT_CURRENCY,
-        **touched(buyer.now, buyer.lasts),
+        **touched(buyer.now, buyer.cart_lifetime),
         "version": 0,
         "holding": True,
     }
@@ -79,18 +79,18 @@ async def create_cart(db: Database, buyer: Buyer) -> Document:
 
 
 def _cart_id(operation_id: str) -> str:
-    """An operation id holds 122 random bits that no client sees, with an idempotency key, too."""
+    """Derives an unguessable id: every operation id has 122 random bits that no client sees."""
     return hashlib.blake2b(f"{operation_id}/cart".encode(), digest_size=16).hexdigest()
 
 
 async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quantity: int) -> Document:
-    """Puts so many more of the SKU into the cart, at the price and with the title of now, or does nothing.
+    """Adds units of the SKU to the cart, or does nothing. The whole line gets the current price and title.
 
-    Args:     quantity: whole units, 1 to 1,000 in a line.
+    Args:     quantity: whole units to add; a line holds 1 to 1,000.
     Returns:  the cart.
     Raises:   InvalidInput, NotFound (cart, product), CartInactive, InadequateInventory, Conflict (others kept changing
               the cart).
-    Writes:   stock, then carts; a hand-over.
+    Writes:   stock, then carts; a two-phase move.
     """
     if quantity < 1:
         raise InvalidInput("The quantity must be at least 1.", "quantity")
@@ -105,25 +105,25 @@ async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quanti
 async def update_item(
     db: Database, buyer: Buyer, *, cart_id: str, sku: str, old_quantity: int, new_quantity: int
 ) -> Document:
-    """Changes how many of the SKU are in the cart, if there are as many as the caller believes.
+    """Changes the quantity of a line, if it equals `old_quantity`.
 
-    The line keeps its price and title. One that is not there has a quantity of 0, and is made as by `add_item`.
+    The line keeps its price and title. A missing line has the quantity 0, and is added as by `add_item`.
 
     Args:     new_quantity: 0 to 1,000; 0 removes the line.
     Returns:  the cart.
-    Raises:   InvalidInput, NotFound (cart, product), CartInactive, InadequateInventory, Conflict (another quantity is
-              in the cart, or others kept changing it).
-    Writes:   stock, then carts; a hand-over.
+    Raises:   InvalidInput, NotFound (cart, product), CartInactive, InadequateInventory, Conflict (the cart has
+              another quantity, or others kept changing it).
+    Writes:   stock, then carts; a two-phase move.
     """
     for quantity, name in ((old_quantity, "old_quantity"), (new_quantity, "new_quantity")):
         if quantity < 0:
-            raise InvalidInput("A quantity is not below 0.", name)
+            raise InvalidInput("The quantity must not be negative.", name)
     new_line = await _line(db, sku) if old_quantity == 0 else {}
 
     def plan(cart: Document) -> Change | None:
         present = quantity_of(cart, sku)
         if present != old_quantity:
-            raise Conflict(f"There are {present} of {sku!r} in the cart.")
+            raise Conflict(f"The cart has {present} units of {sku!r}, not {old_quantity}.")
         line = next((line for line in cart["items"] if line["sku"] == sku), new_line)
         return _with_line(cart, {**line, "quantity": new_quantity}, "new_quantity")
 
@@ -131,7 +131,7 @@ async def update_item(
 
 
 async def claim_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
-    """Makes the viewer the owner of a cart that has none. One that is theirs already stays so.
+    """Makes the viewer the owner of a cart without an owner. Leaves a cart that is theirs unchanged.
 
     Returns:  the cart.
     Raises:   NotFound, CartInactive, Conflict (others kept changing the cart).
@@ -143,14 +143,14 @@ async def claim_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
             return cart
         require_active(cart)
         update: Document = {
-            "$set": {"owner": buyer.viewer, **touched(buyer.now, buyer.lasts)},
+            "$set": {"owner": buyer.viewer, **touched(buyer.now, buyer.cart_lifetime)},
             "$inc": {"version": 1},
         }
         claimed = await _update(db, cart, update)
         if claimed is not None:
             return claimed
         await pause()
-    raise Conflict("The cart is being changed by others.")
+    raise Conflict("Other callers are changing the cart. Try again.")
 
 
 def require_active(cart: Document) -> None:
@@ -163,7 +163,7 @@ def quantity_of(cart: Document, sku: str) -> int:
 
 
 async def _line(db: Database, sku: str) -> Document:
-    """A line without a quantity, as the product is now. Raises NotFound."""
+    """Returns a line for the current product, without a quantity. Raises NotFound."""
     product = await find_by_sku(db, sku, {"pricing": 1, "title": 1})
     if product is None:
         raise NotFound("Product", sku)
@@ -172,25 +172,25 @@ async def _line(db: Database, sku: str) -> Document:
 
 
 def _with_line(cart: Document, line: Document, path: str) -> Change | None:
-    """The change that gives the cart this line, or takes it out where its quantity is 0. Raises InvalidInput."""
+    """Returns the change that sets this line, or removes it if its quantity is 0. Raises InvalidInput."""
     units = line["quantity"] - quantity_of(cart, line["sku"])
     if not units:
         return None
     by_sku = {present["sku"]: present for present in cart["items"]} | {line["sku"]: line}
     items = [present for present in by_sku.values() if present["quantity"]]
     if line["quantity"] > MAX_QUANTITY:
-        raise InvalidInput(f"A line holds at most {MAX_QUANTITY:,} units.", path)
+        raise InvalidInput(f"A line can have at most {MAX_QUANTITY:,} units.", path)
     if len(items) > MAX_LINES:
-        raise InvalidInput(f"A cart holds at most {MAX_LINES} lines.", "sku")
+        raise InvalidInput(f"A cart can have at most {MAX_LINES} lines.", "sku")
     if len({present["currency"] for present in items}) > 1:
-        raise InvalidInput(f"The cart is in {cart['currency']}.", "sku")
+        raise InvalidInput(f"The product has another currency than the cart, which is in {cart['currency']}.", "sku")
     if total_of({"items": items}) > MAX_TOTAL:
-        raise InvalidInput("The total is beyond 2^53 - 1 minor units.", path)
+        raise InvalidInput("The total of the cart must not exceed 2^53 - 1 minor units.", path)
     return Change(items, items[0]["currency"] if items else cart["currency"], line["sku"], units)
 
 
 async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan) -> Document:
-    """Makes the planned change, once for an operation. The plan is made anew where somebody else changes the cart."""
+    """Applies the planned change, once for each operation. Plans again if the cart changes in the meantime."""
     move: Document | None = None
     for _ in range(_ATTEMPTS):
         try:
@@ -202,7 +202,7 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan) -> Docum
         if change is None:
             await _give_back(db, buyer, move)
             return cart
-        # The cart is read first: a refusal that it has forgotten has left the stock before.
+        # Read the cart before the stock: a refused move leaves the stock before the cart forgets the refusal.
         if move is None or not await _is_open(db, cart, move):
             kind: moves.Kind = "reserve" if change.units > 0 else "return"
             move = moves.new_move(
@@ -221,7 +221,7 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan) -> Docum
             return changed
         await pause()
     await _give_back(db, buyer, move)
-    raise Conflict("The cart is being changed by others.")
+    raise Conflict("Other callers are changing the cart. Try again.")
 
 
 def _planned(cart: Document, buyer: Buyer, plan: Plan) -> Change | None:
@@ -232,25 +232,25 @@ def _planned(cart: Document, buyer: Buyer, plan: Plan) -> Change | None:
 
 
 async def _is_open(db: Database, cart: Document, move: Document) -> bool:
-    """Whether the move can still be taken: nobody has refused it."""
+    """Returns whether the move can still be taken: it is prepared and not refused."""
     is_decided = any(decided["id"] == move["id"] for decided in cart.get("decided", ()))
     return not is_decided and await moves.is_prepared(db, move)
 
 
 async def _give_back(db: Database, buyer: Buyer, move: Document | None) -> None:
-    """Undoes what only this call could have taken."""
+    """Rolls back a prepared move that only this call could have taken."""
     if move is not None:
         await moves.conclude(db, move, is_taken=False, now=buyer.now)
 
 
 async def _decide(db: Database, buyer: Buyer, cart: Document, change: Change, move: Document) -> Document | None:
     pushes = {"decided": {**move, "is_taken": True}, **idempotency.mark_applied(buyer.operation_id).get("$push", {})}
-    values = {"items": change.items, "currency": change.currency, **touched(buyer.now, buyer.lasts)}
+    values = {"items": change.items, "currency": change.currency, **touched(buyer.now, buyer.cart_lifetime)}
     return await _update(db, cart, {"$set": values, "$inc": {"version": 1}, "$push": pushes})
 
 
 async def _update(db: Database, cart: Document, update: Document) -> Document | None:
-    """The cart after the update; None where it has changed since it was read."""
+    """Returns the cart after the update; None if it has changed since it was read."""
     same = {"_id": cart["_id"], "version": cart["version"]}
     return await db[CARTS.name].find_one_and_update(same, update, return_document=ReturnDocument.AFTER)
 

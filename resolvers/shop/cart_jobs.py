@@ -1,4 +1,4 @@
-"""Lets idle carts lapse, and goes on with what a crash has left of checkouts, expiries and moves."""
+"""Expires idle carts, and continues interrupted checkouts, expiries and moves."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .carts import ACTIVE, CARTS, EXPIRING, PENDING
 from .checkout import ASKED_AGAIN_AFTER, finish
 from .settlements import settle
 
-# What one turn does at most, so that whatever has come up meanwhile is looked for soon.
+# The most carts of one run, so that the next run soon finds what has become due since.
 BATCH = 500
 _CHARGES = 50
 _CHARGES_AT_ONCE = 10
 
 
 async def expire_idle(db: Database, *, now: datetime) -> int:
-    """Gives back what is in carts that nobody has changed for too long. Returns how many carts.
+    """Expires idle carts: returns their units to stock. Returns how many carts.
 
-    A cart is locked first, by an update that matches only where it is still idle; nothing can be put into it then.
+    It locks a cart first, by an update that matches only if the cart is still idle. A locked cart cannot be changed.
     """
     idle = {"status": ACTIVE, "expires_at": {"$lte": now}}
     lock = {
@@ -47,7 +47,7 @@ async def expire_idle(db: Database, *, now: datetime) -> int:
 
 
 async def finish_expiries(db: Database, *, now: datetime) -> int:
-    """Goes on with carts that somebody has begun to let lapse. Returns how many."""
+    """Continues interrupted expiries of carts. Returns how many."""
 
     async def go_on(cart: Document) -> int:
         await settle(db, cart, now=now)
@@ -57,11 +57,11 @@ async def finish_expiries(db: Database, *, now: datetime) -> int:
 
 
 async def finish_checkouts(db: Database, payments: Payments, *, now: datetime) -> int:
-    """Asks what came of payments that nobody waits for any more, and finishes or undoes their checkouts.
+    """Asks for the outcome of open payments that no call waits for, and finishes or rolls back their checkouts.
 
-    Several at once: whoever collects money may take long for each answer.
+    It asks for several at a time, because a payment provider can be slow.
 
-    Returns:  how many have come to an end. One whose outcome is still unknown is asked for again in half a minute.
+    Returns:  how many have ended. For a payment that is still open, it asks again after half a minute.
     """
     timer = Timer(now)
 

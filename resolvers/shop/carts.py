@@ -1,22 +1,22 @@
-"""Carts: who holds how many of what, and at which price. Reads.
+"""Carts: the collection and its reads.
 
 A document:
 
-    _id            128 bits in hexadecimal that nobody can guess: whoever knows them may use a cart without an owner
-    owner          the subject of the viewer who created or claimed it; null for nobody
+    _id            128 unguessable bits in hexadecimal: everyone who knows them may use a cart without an owner
+    owner          the subject of the viewer who created or claimed it; null for none
     status         `ACTIVE`, `PENDING`, `COMPLETE`, `EXPIRING` or `EXPIRED`
     items          [{sku, title, price (minor units), currency, quantity}], each SKU once, at most 100
-    currency       that of all lines
+    currency       the currency of all lines
     last_modified  when a buyer changed it last
-    expires_at     when it lapses if nobody changes it; null unless it is active
-    version        raised by every change of the above, and by every refusal of a move
-    decided        [move with is_taken]  what the stock has not concluded, or the cart not forgotten; see `moves`
+    expires_at     when it expires if nobody changes it; null unless it is active
+    version        incremented by every change of the above, and by every refusal of a move
+    decided        [move with is_taken]  decisions that the cart has not forgotten yet; see `moves`
     holding        true while the stock counts the lines as reserved; missing afterwards
-    settlement     [move]  how the stock lets go of all lines together; see `settlements`
+    settlement     [move]  the moves that settle all lines together; see `settlements`
     checkout       {op, reference, payer, payment, amount, currency, begun, lasts (seconds)}  the payment that it is
-                   locked for, or that it was paid by; without `payment` once it is paid
-    refused        [{op, type, facts}]  the refusals that have unlocked it, each for the call that it is the answer to
-    due            when a job is to look at it: while it is pending or expiring
+                   locked for, or was paid by; without `payment` once it is paid. `lasts` is its idle time if unlocked
+    refused        [{op, type, facts}]  the refusals that have unlocked it, each for the call that it answers
+    due            when a job must continue it; only while it is pending or expiring
     applied        ids of the latest repeatable operations on it
 
 Source: MongoDB Applied Design Patterns, ch. 5, "Inventory Management".
@@ -36,7 +36,7 @@ ACTIVE, PENDING, COMPLETE, EXPIRING, EXPIRED = "ACTIVE", "PENDING", "COMPLETE", 
 
 CARTS = CollectionSpec(
     "carts",
-    # The source's `_id`, which is random.
+    # `_id`, as in the source; it is random.
     shard_key={"_id": "hashed"},
     indexes=[
         IndexModel([("owner", ASCENDING), ("status", ASCENDING), ("last_modified", DESCENDING)]),
@@ -55,18 +55,18 @@ async def find_by_ids(db: Database, ids: Sequence[str], projection: Projection |
 
 
 async def find_of_owner(db: Database, owner: str, projection: Projection | None = None) -> Document | None:
-    """The cart of this viewer that was changed last, of those that are active or being paid for."""
+    """Returns the viewer's last modified cart that is active or being paid for."""
     query = {"owner": owner, "status": {"$in": [ACTIVE, PENDING]}}
     return await db[CARTS.name].find_one(query, projection, sort=[("last_modified", DESCENDING)])
 
 
 def is_visible_to(document: Document, viewer: str | None) -> bool:
-    """Whether the viewer, None for an anonymous one, may know of the cart or order."""
+    """Returns whether the viewer, None for an anonymous one, may see the cart or order."""
     return document["owner"] is None or document["owner"] == viewer
 
 
 async def require_cart(db: Database, cart_id: str, viewer: str | None) -> Document:
-    """The whole cart. Raises NotFound; also for another person's."""
+    """Returns the whole cart. Raises NotFound, also for a cart of another owner."""
     cart = await db[CARTS.name].find_one({"_id": cart_id})
     if cart is None or not is_visible_to(cart, viewer):
         raise NotFound("Cart", cart_id)
@@ -74,10 +74,10 @@ async def require_cart(db: Database, cart_id: str, viewer: str | None) -> Docume
 
 
 def total_of(cart: Document) -> int:
-    """Minor units of the cart's currency."""
+    """Returns the total in minor units of the cart's currency."""
     return sum(line["price"] * line["quantity"] for line in cart["items"])
 
 
 def touched(now: datetime, lasts: timedelta) -> Document:
-    """What every change by a buyer sets; the cart lapses so long after it."""
+    """Returns the fields that every change by a buyer sets. `lasts` is the idle time until the cart expires."""
     return {"last_modified": now, "expires_at": now + lasts}

@@ -1,19 +1,23 @@
-"""Checking out: a cart is locked, paid for, and becomes an order.
+"""The checkout: a cart is locked, paid for, and becomes an order.
 
-A saga, whose every step may be repeated by any process:
+It is a saga. Every step is idempotent, and any process can repeat it:
 
-1. lock the cart: `ACTIVE` → `PENDING`, with the reference of the charge, the amount and how it is paid. From here on
-   the lines do not change, and the cart does not lapse.
-2. collect the money under the reference, which gives the same outcome however often it is asked for
-3. paid: write the order, whose id follows from the reference, then settle the cart
-4. refused: unlock the cart, with everything in it, and note there what this call is to be told, in one update
+1. Lock the cart: `ACTIVE` → `PENDING`, with the reference of the charge, the amount and the payment. From now on the
+   lines don't change, and the cart doesn't expire.
+2. Collect the money under the reference. Every request with the reference has the same outcome.
+3. If the money was collected: write the order, whose id is derived from the reference, then settle the cart.
+4. If the payment was refused: unlock the cart with all its items, and store the refusal for this call, in one update.
 
-Each time that a cart is locked the reference is another. Whoever has slept with an older one changes nothing: the cart
-is unlocked only where it still has that reference, and a charge that was refused stays refused.
+      ACTIVE --1 lock--> PENDING --3 paid--> COMPLETE
+        ^                   |
+        +-----4 refused-----+
 
-A call locks a cart once. Who learns a refusal may be a job, or a call that is cut off then, and the buyer may go on to
-fill the cart. So the same call looks for its refusal before it locks, in the document that it locks, and by the version
-of it: it does not buy the other cart for another sum.
+Each lock has a new reference. A process that resumes with an outdated reference changes nothing: a cart is unlocked
+only if it still has that reference, and a refused charge stays refused.
+
+A call locks a cart at most once. A job, or a call whose connection is lost, can be the one that gets the refusal, and
+the buyer can then change the cart. So a repeated call looks for its refusal before it locks. It reads the refusal from
+the document that it locks, and the lock is guarded by the document's version. It never buys the changed cart.
 """
 
 from __future__ import annotations
@@ -34,10 +38,10 @@ from .carts import ACTIVE, CARTS, COMPLETE, PENDING, require_cart, total_of, tou
 from .orders import find_by_ids, order_id, place_order
 from .settlements import settle
 
-# The call that has begun a charge needs so long for it at most; then a job asks, and again after as long.
+# The call that requests a charge needs at most this long. Then a job asks for the outcome, again and again.
 ASKED_AGAIN_AFTER = timedelta(seconds=30)
 _LOCKING_ATTEMPTS = 20
-# Of its latest refusals a cart keeps so many at least; of older ones those that a call may still ask for.
+# A cart keeps at least this many of its latest refusals, and older ones that a call may still ask for.
 _REFUSALS_KEPT = 8
 
 
@@ -50,12 +54,12 @@ class CheckedOut:
 
 
 async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: str, payment: Document) -> CheckedOut:
-    """Sells what is in the cart.
+    """Sells the items of the cart.
 
     Args:     payment: as in `payments.Charge`.
-    Raises:   NotFound (cart, account), CartInactive, EmptyCart, PaymentDeclined, InsufficientFunds: the cart is as it
-              was. PaymentPending (the cart stays locked until the outcome is known), Conflict (others kept changing
-              the cart).
+    Raises:   NotFound (cart, account), CartInactive, EmptyCart, PaymentDeclined, InsufficientFunds: the items of the
+              cart are unchanged. PaymentPending (the cart stays locked until the outcome is known), Conflict (others
+              kept changing the cart).
     Writes:   carts, orders, stock; a saga.
     """
     for _ in range(_LOCKING_ATTEMPTS):
@@ -66,23 +70,23 @@ async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: s
         require_active(cart)
         if not cart["items"]:
             raise EmptyCart
-        if not payments.takes(payment):
-            raise PaymentDeclined(f"The shop does not take payments by {payment['method']}.")
+        if not payments.accepts(payment):
+            raise PaymentDeclined(f"The shop does not accept payments by {payment['method']}.")
         locked = await _lock(db, cart, buyer, payment)
         if locked is not None:
             return await finish(db, payments, locked, now=buyer.now)
         await pause()
-    raise Conflict("The cart is being changed by others.")
+    raise Conflict("Other callers are changing the cart. Try again.")
 
 
 def _is_mine(cart: Document, buyer: Buyer) -> bool:
-    """Whether the cart is locked for this operation, or was paid by it."""
+    """Returns whether the cart is locked for this operation, or was paid by it."""
     is_locked = cart["status"] in {PENDING, COMPLETE}
     return is_locked and bool(cart["checkout"]["op"] == buyer.operation_id)
 
 
 def _require_not_refused(cart: Document, buyer: Buyer) -> None:
-    """Raises what this operation was refused for, though nobody has heard it."""
+    """Raises the stored refusal of this operation, which its caller may not have received."""
     for refused in cart.get("refused", ()):
         if refused["op"] == buyer.operation_id:
             raise error_type(refused["type"]).from_record(refused["facts"])
@@ -97,7 +101,7 @@ async def _lock(db: Database, cart: Document, buyer: Buyer, payment: Document) -
         "amount": total_of(cart),
         "currency": cart["currency"],
         "begun": buyer.now,
-        "lasts": buyer.lasts.total_seconds(),
+        "lasts": buyer.cart_lifetime.total_seconds(),
     }
     values = {"status": PENDING, "checkout": locked, "expires_at": None, "due": buyer.now + ASKED_AGAIN_AFTER}
     update: Document = {"$set": {**values, "last_modified": buyer.now}, "$inc": {"version": 1}}
@@ -111,14 +115,14 @@ async def _lock(db: Database, cart: Document, buyer: Buyer, payment: Document) -
 
 
 async def finish(db: Database, payments: Payments, cart: Document, *, now: datetime) -> CheckedOut:
-    """Goes on from a locked cart to its end. May be repeated, by any process.
+    """Finishes the checkout of a locked cart. Idempotent, for any process.
 
     Raises:   PaymentDeclined, InsufficientFunds, NotFound (account): the cart is active again. PaymentPending.
     Writes:   orders, stock, carts; each guarded, or an insert under the id of the order.
     """
     if cart["status"] == COMPLETE:
         return await _checked_out(db, cart)
-    # An answer may take long, and what comes after it counts from then.
+    # The provider can be slow. Later deadlines count from its answer.
     timer = Timer(now)
     try:
         payment_reference = await payments.charge(db, _charge_of(cart["checkout"]), now=now)
@@ -137,7 +141,7 @@ def _charge_of(locked: Document) -> Charge:
 
 
 async def _unlock(db: Database, cart: Document, refusal: DomainError, *, now: datetime) -> None:
-    """Gives the cart back to its buyer, where nobody else has, with what the call that has locked it is to be told."""
+    """Unlocks the cart, unless another process has, and stores the refusal for the call that locked it."""
     locked = cart["checkout"]
     mine = {"_id": cart["_id"], "status": PENDING, "checkout.reference": locked["reference"]}
     values = {"status": ACTIVE, **touched(now, timedelta(seconds=locked["lasts"]))}

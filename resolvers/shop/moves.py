@@ -1,26 +1,34 @@
-"""Moves of units between the stock and a cart: a hand-over in two phases, with the cart to decide.
+"""Moves of units between the stock and a cart: a two-phase protocol in which the cart decides.
 
-A move: {id, op, sku, cart_id, kind, quantity, at}. `op` is the operation that prepared it. Its kind says what it does
-to the stock once it is concluded:
+A move is {id, op, sku, cart_id, kind, quantity, at}. `op` is the operation that prepared it. The kind says how it
+changes the stock:
 
-    reserve   available → reserved, as it is prepared already; the cart takes the units in
-    return    reserved → available; the cart has given the units up
-    sell      reserved → sold; the cart has been paid for
+    reserve   available → reserved, when it is prepared; the cart gets the units
+    return    reserved → available, when it is concluded; the cart has given the units back
+    sell      reserved → sold, when it is concluded; the cart is paid for
 
-1. The move is **prepared**: one guarded update of the stock lists it in `under_way`. Its id is new each time, so no
-   other process can prepare it, too.
-2. The cart **decides**: one update, guarded by the version of the cart that was read before the move was prepared,
-   changes the lines and lists the move in `decided` as taken. A move that is not taken can be refused: listed there as
-   not taken, by an update with the same two guards.
-3. The move is **concluded**: one update of the stock, guarded by the move's being there, changes the counters and takes
-   the move off the list, together. A refused one is undone in the same way.
-4. The decision is forgotten.
+The steps:
 
-Who finds an old move looks at the cart, refuses it where nothing is decided, and goes on with 3. A process that has
-slept since 1 cannot take the units in then, for a refusal raises the cart's version. Where it reads the cart anew it
-sees the refusal, or, after 4, does not find the move in the stock any more: it looks there after it has read the cart,
-and a move leaves the stock before its refusal is forgotten. Concluding twice has no effect, whenever it happens: the
-move is not there any more, and never comes back.
+1. **Prepare**: one guarded update of the stock adds the move to `under_way`. Its id is new, so no other process can
+   prepare the same move.
+2. **Decide**: one update of the cart changes the lines and adds the move to `decided` as taken. It is guarded by the
+   cart version that was read before step 1. A process that finds an undecided move can refuse it instead: if the cart
+   lists no decision on the move, it adds the move to `decided` as not taken, and increments the version.
+3. **Conclude**: one update of the stock changes the counters and removes the move from `under_way`. It is guarded by
+   the presence of the move. A refused move is rolled back in the same way.
+4. **Forget**: the cart removes the decision.
+
+      prepared --taken by the cart--> decided --> concluded -----> forgotten
+         |                                                             ^
+         +------refused-------------> decided --> rolled back ---------+
+
+A process that finds an old move looks at its cart, refuses the move if it is undecided, and continues with step 3.
+This is correct, because:
+
+* A process that was suspended after step 1 cannot take a refused move: the refusal has changed the cart's version.
+* If that process reads the cart again before step 4, it sees the refusal. After step 4, it does not find the move in
+  the stock: it looks there after it has read the cart, and a move leaves the stock before its refusal is forgotten.
+* To conclude a move twice has no effect: the move is no longer listed, and its id is never used again.
 """
 
 from __future__ import annotations
@@ -37,7 +45,7 @@ from portico.resolvers.errors import Conflict, InadequateInventory
 from portico.resolvers.writes.retries import attempts
 
 from .carts import CARTS
-from .stock import STOCK, change, changed_by, tell
+from .stock import STOCK, change, changed_by, notify_product
 
 Kind = Literal["reserve", "return", "sell"]
 
@@ -50,7 +58,7 @@ _CONCLUDED: dict[tuple[str, bool], dict[str, int]] = {
 
 
 def new_move(kind: Kind, *, sku: str, cart_id: str, quantity: int, now: datetime, operation_id: str) -> Document:
-    """A move that nobody knows of yet."""
+    """Returns a move with a new id. Writes nothing."""
     return {
         "id": uuid4().hex,
         "op": operation_id,
@@ -63,10 +71,10 @@ def new_move(kind: Kind, *, sku: str, cart_id: str, quantity: int, now: datetime
 
 
 async def prepare(db: Database, move: Document, *, now: datetime) -> None:
-    """Lists the move in the stock. Raises InadequateInventory where it is to reserve more than there is; Conflict where
-    others keep changing the stock.
+    """Prepares the move in the stock.
 
-    Writes:   stock; one guarded update, and one of the product where its last unit goes.
+    Raises:   InadequateInventory (it reserves more than is available), Conflict (others kept changing the stock).
+    Writes:   stock; one guarded update. If it takes the last unit, also an update of the product.
     """
     async for _ in attempts(steps=2):
         if await change(db, _free(move), _preparing(move, now)):
@@ -74,36 +82,36 @@ async def prepare(db: Database, move: Document, *, now: datetime) -> None:
         stock = await db[STOCK.name].find_one({"_id": move["sku"]})
         left = [] if stock is None else [other for other in stock["under_way"] if other["op"] == move["op"]]
         for other in left:
-            # An earlier call with the key has been cut off, and what it has reserved is what this one looks for.
+            # An interrupted call with the same key has reserved the units that this call needs.
             await settle(db, other, now=now)
         available = 0 if stock is None or "closed" in stock else stock["available"]
         if available < move["quantity"] and not left:
             raise InadequateInventory(move["sku"], available)
-    raise Conflict("The stock is being changed by others.")
+    raise Conflict("Other callers are changing the stock. Try again.")
 
 
 async def prepare_all(db: Database, moves: Sequence[Document], *, now: datetime) -> None:
-    """Lists moves that return or sell, in one command."""
+    """Prepares moves that return or sell, in one command."""
     updates = [UpdateOne(_free(move), _preparing(move, now)) for move in moves]
     if updates:
         await db[STOCK.name].bulk_write(updates, ordered=False)
 
 
 async def is_prepared(db: Database, move: Document) -> bool:
-    """Whether the move is listed in the stock."""
+    """Returns whether the move is listed in the stock."""
     return await db[STOCK.name].find_one(_listed(move), {"_id": 1}) is not None
 
 
 async def conclude(db: Database, move: Document, *, is_taken: bool, now: datetime) -> None:
-    """Does in the stock what the cart has decided. May be repeated.
+    """Applies the decision of the cart to the stock. Idempotent.
 
-    Writes:   stock; one guarded update, and one of the product where it has units again.
+    Writes:   stock; one guarded update. If units become available again, also an update of the product.
     """
     await change(db, _listed(move), _concluding(move, now, is_taken=is_taken))
 
 
 async def finish(db: Database, move: Document, *, is_taken: bool, now: datetime) -> None:
-    """Concludes the move as its cart has decided, and lets the cart forget it. May be repeated.
+    """Concludes the move as its cart has decided, and removes the decision from the cart. Idempotent.
 
     Writes:   stock, then carts; one guarded update each.
     """
@@ -112,7 +120,7 @@ async def finish(db: Database, move: Document, *, is_taken: bool, now: datetime)
 
 
 async def settle(db: Database, move: Document, *, now: datetime) -> None:
-    """Finishes a move that somebody has left in the stock. Refuses it where its cart has not decided.
+    """Finishes a move that was left in the stock. Refuses it if its cart has not decided.
 
     Writes:   carts, then stock, then carts; each guarded.
     """
@@ -127,22 +135,22 @@ async def settle(db: Database, move: Document, *, now: datetime) -> None:
 
 
 def decisions(cart: Document) -> dict[str, bool]:
-    """The moves that the cart has decided on, with whether it has taken them."""
+    """Returns the ids of the moves that the cart has decided on, with whether it has taken them."""
     settled = {move["id"]: True for move in cart.get("settlement", ())}
     return settled | {move["id"]: move["is_taken"] for move in cart.get("decided", ())}
 
 
 async def conclude_all(db: Database, moves: Sequence[Document], *, is_taken: bool, now: datetime) -> None:
-    """Does in the stock what the cart has decided of all these moves, in one command. May be repeated."""
+    """Applies the decision of the cart on all these moves to the stock, in one command. Idempotent."""
     updates = [UpdateOne(_listed(move), _concluding(move, now, is_taken=is_taken)) for move in moves]
     if updates:
         await db[STOCK.name].bulk_write(updates, ordered=False)
-    # A sale leaves what is available as it was.
+    # A sale does not change `available`.
     skus = [move["sku"] for move in moves if move["kind"] != "sell"]
     if not skus:
         return
     async for stock in db[STOCK.name].find({"_id": {"$in": skus}, "flipped_at": {"$exists": True}}, {"_id": 1}):
-        await tell(db, stock["_id"])
+        await notify_product(db, stock["_id"])
 
 
 def _free(move: Document) -> Document:

@@ -1,4 +1,4 @@
-"""Whether every order adds up, is of what there was, and is paid for, over the whole database, while it is in use."""
+"""Checks the orders of the whole database, while it is in use: their totals, their stock and their payments."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SHOWN = dict.fromkeys(("owner", "cart_id", "placed_at", "items", "total", "curr
 
 
 async def find_wrong_orders(db: Database) -> AsyncIterator[Document]:
-    """Orders whose total is not that of their lines, of SKUs without a stock, or whose payment by account is not there.
+    """Yields orders with a wrong total, with SKUs without stock, or without their payment by account.
 
-    What has paid is settled before the order is written, and a stock is there before any is sold; neither goes. So one
-    look tells. Whether a payment provider has been paid nobody here can know. Yields {_id, problem}.
+    One read is enough: the transfer is settled before the order is written, the stock exists before units are sold, and
+    neither is ever deleted. Payments by token are not checked. Yields {_id, problem}.
     """
     found = db[ORDERS.name].find({"_id": {"$gte": ""}}, _SHOWN)
     async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
@@ -38,10 +38,8 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Docume
     paid = await transfers.find_by_ids(db, by_account) if by_account else {}
     for order in batch:
         require(order, _SHOWN)
-        problems = [*_unlike(order)]
-        problems += [
-            f"it is of {line['sku']}, which has no stock" for line in order["items"] if line["sku"] not in stocks
-        ]
+        problems = [*_wrong_total(order)]
+        problems += [f"its SKU {line['sku']} has no stock" for line in order["items"] if line["sku"] not in stocks]
         payment = payments[order["_id"]]
         if payment is not None:
             problems += _unpaid(order, paid.get(payment))
@@ -49,16 +47,16 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Docume
             yield {"_id": order["_id"], "problem": problem}
 
 
-def _unlike(order: Document) -> list[str]:
+def _wrong_total(order: Document) -> list[str]:
     total = total_of(order)
-    return [] if order["total"] == total else [f"its total is {order['total']:,}, and its lines make {total:,}"]
+    return [] if order["total"] == total else [f"its total is {order['total']:,}, but its lines add up to {total:,}"]
 
 
 def _unpaid(order: Document, payment: Document | None) -> list[str]:
     if payment is None or payment["state"] != SETTLED:
-        return ["the transfer that it was paid by is not there, or was not made"]
+        return ["the transfer that paid it is missing or not settled"]
     if payment["destination"] != shop_account_id(order["currency"]):
-        return ["the transfer that it was paid by went to another account than the shop's"]
+        return ["the transfer that paid it went to another account than the shop's"]
     if payment["amount"] != order["total"]:
-        return [f"its total is {order['total']:,}, and {payment['amount']:,} were paid"]
+        return [f"its total is {order['total']:,}, but {payment['amount']:,} were paid"]
     return []

@@ -1,14 +1,14 @@
-"""Orders: a paid cart as one document, with its lines and its total. Reads, and the one write.
+"""Orders: a paid cart as one document, with its lines and its total. The collection, its reads and its write.
 
 A document:
 
     _id                128 bits in hexadecimal, derived from the reference of the charge
-    owner              the subject of who paid; null for an anonymous buyer
+    owner              the subject of the buyer; null for an anonymous one
     cart_id
     placed_at          when the checkout began
     items              [{sku, title, price (minor units), currency, quantity}]
     total, currency    minor units
-    payment_reference  what the payment is called by those who collected it
+    payment_reference  the id of the payment at the provider, or of the transfer
 
 Source: MongoDB Applied Design Patterns, ch. 3, "Modeling a Simple Order".
 """
@@ -40,9 +40,9 @@ def order_id(reference: str) -> str:
 
 
 async def place_order(db: Database, cart: Document, payment_reference: str) -> Document:
-    """Writes the order of a pending cart that is paid for. May be repeated.
+    """Writes the order of a pending cart that is paid for. Idempotent.
 
-    Returns:  the order; all who write it write the same.
+    Returns:  the order; every call writes the same.
     Writes:   orders; one insert.
     """
     checkout = cart["checkout"]
@@ -68,7 +68,7 @@ async def find_by_ids(db: Database, ids: Sequence[str], projection: Projection |
 
 
 def orders_of(owner: str) -> Listing:
-    """What this viewer has bought, latest first."""
+    """Returns the listing of the viewer's orders, latest first."""
     return Listing({"owner": owner}, Sort((("placed_at", -1),)))
 
 

@@ -1,4 +1,4 @@
-"""Whether every payment by account has bought an order."""
+"""Checks whether every payment by account has an order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = dict.fromkeys(("state", "reference"), 1)
 
 
 async def find_payments_without_order(db: Database) -> AsyncIterator[Document]:
-    """Transfers that have paid for a checkout that has no order. Yields {_id, problem}."""
+    """Yields transfers that have paid for a checkout without an order, as {_id, problem}."""
     found = db[TRANSFERS.name].find({}, _SHOWN, sort=[("_id", ASCENDING)])
     async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
         yield wrong
@@ -26,14 +26,14 @@ async def find_payments_without_order(db: Database) -> AsyncIterator[Document]:
 
 async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
     for transfer in await _without_order(db, batch):
-        yield {"_id": transfer["_id"], "problem": "it has paid for a checkout, and there is no order"}
+        yield {"_id": transfer["_id"], "problem": "it has paid for a checkout, but there is no order"}
 
 
 async def _without_order(db: Database, batch: list[Document]) -> list[Document]:
-    """Those that have paid for a checkout which nobody continues.
+    """Returns the transfers that have paid for a checkout that no process will continue.
 
-    The order is written before its cart ceases to be pending. So an order that was missing before the cart was read,
-    and is missing after it, does not come any more.
+    An order is written before its cart stops being pending. So if the order is missing before and after the carts are
+    read, and no pending cart has the reference, the order will never be written.
     """
     paid = [transfer for transfer in batch if transfer["state"] == SETTLED and transfer.get("reference") is not None]
     paid = await _not_ordered(db, paid)

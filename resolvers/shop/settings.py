@@ -18,5 +18,5 @@ class ShopSettings:
     payment_seconds: float = setting(10.0, "Seconds until a call to the payment provider times out, including retries.")
 
     @property
-    def cart_lasts(self) -> timedelta:
+    def cart_lifetime(self) -> timedelta:
         return timedelta(seconds=self.cart_seconds)

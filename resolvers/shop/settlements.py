@@ -1,13 +1,13 @@
-"""How the stock lets go of all the lines of a cart at once: they are sold, or they go back.
+"""Settlements: all lines of a cart are sold together, or returned to stock together.
 
-The cart is locked: pending and paid for, or expiring. Neither ends but by a settlement, so all who settle it do the
-same:
+The cart is locked: it is pending and paid for, or it is expiring. Both states end only by a settlement, so every
+process that settles the cart does the same:
 
-1. prepare a move for each line (see `moves`)
-2. list these moves in the cart as its settlement, guarded by the cart's version: one process succeeds
-3. conclude them, and give the cart its last status
+1. Prepare a move for each line (see `moves`).
+2. Store these moves in the cart as its settlement, guarded by the cart's version. One process succeeds.
+3. Conclude the moves, and give the cart its final status.
 
-The settlement stays in the cart, so that a process that wakes up late finds it and prepares nothing of its own.
+The settlement stays in the cart, so a process that resumes late finds it and prepares no moves.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from portico.resolvers.writes.retries import attempts
 from . import moves
 from .carts import CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
 
-# The last status of a locked cart, and what becomes of its lines.
+# The final status of a locked cart, and the kind of move for its lines.
 _ENDS: dict[str, tuple[str, moves.Kind]] = {PENDING: (COMPLETE, "sell"), EXPIRING: (EXPIRED, "return")}
 
 
 async def settle(db: Database, cart: Document, *, now: datetime) -> Document:
-    """Sells the lines of a pending cart that is paid for, or returns those of an expiring one. May be repeated.
+    """Sells the lines of a pending cart that is paid for, or returns those of an expiring one. Idempotent.
 
-    Args:     cart: as it was when it was locked, or later.
+    Args:     cart: as read when it was locked, or later.
     Returns:  the cart, settled.
     Raises:   Conflict (others kept changing the cart).
-    Writes:   stock, then carts, then stock, then carts; each guarded. One command each, however many lines there are.
+    Writes:   stock, then carts, then stock, then carts; each guarded. One command each, for any number of lines.
     """
     final, _ = _ENDS[cart["status"]]
     locked = {"_id": cart["_id"], "status": cart["status"]}
@@ -46,7 +46,7 @@ async def settle(db: Database, cart: Document, *, now: datetime) -> Document:
         is_decided = await _decide(db, present, prepared, now)
         present = {**present, "settlement": prepared} if is_decided else await db[CARTS.name].find_one(locked)
     else:
-        raise Conflict("The cart is being changed by others.")
+        raise Conflict("Other callers are changing the cart. Try again.")
     if present is not None:
         await moves.conclude_all(db, present["settlement"], is_taken=True, now=now)
         end: dict[str, Any] = {"$set": {"status": final}, "$unset": {"due": "", "checkout.payment": ""}}
@@ -71,7 +71,7 @@ def _move_of(cart: Document, line: Document, now: datetime) -> Document:
 
 
 async def _decide(db: Database, cart: Document, prepared: list[Document], now: datetime) -> bool:
-    """Prepares the moves and lists them in the cart. False, with all undone, where the cart has changed meanwhile."""
+    """Prepares the moves and stores them in the cart. If the cart has changed, rolls them back and returns False."""
     await moves.prepare_all(db, prepared, now=now)
     same = {"_id": cart["_id"], "status": cart["status"], "version": cart["version"]}
     settlement = {"$set": {"settlement": prepared}, "$unset": {"holding": ""}, "$inc": {"version": 1}}

@@ -1,23 +1,23 @@
-"""The stock: how many of each SKU are available, in carts, and sold. Reads, restocks, and moves between the counters.
+"""The stock: how many units of each SKU are available, in carts, and sold. Its reads and writes.
 
 A document:
 
     _id            the SKU
-    available      units free to be put into carts
-    reserved       units in carts that are active, being paid for, or giving them back
+    available      units that buyers can add to carts
+    reserved       units in carts that are active, being paid for, or expiring
     sold           units paid for
-    restocked      what all restocks have brought; always `available + reserved + sold`
-    under_way      [move]  what has been prepared and not concluded; see `moves`
-    version        raised by every change of the above
-    in_stock       whether the product was last told that some are available
-    flipped_at     since when it is to be told anew; missing while it knows
-    closed         {deletion, product_id, at, is_final}  the product with this `_id` is being deleted, or has been;
-                   nothing can be reserved or restocked
+    restocked      the sum of all restocks, less what deletions wrote off; always `available + reserved + sold`
+    under_way      [move]  moves that are prepared and not concluded; see `moves`
+    version        incremented by every change of the above
+    in_stock       the last known `in_stock` of the product
+    flipped_at     since when that value may be outdated; missing while it is current
+    closed         {deletion, product_id, at, is_final}  the product with this `_id` is being deleted, or was deleted;
+                   no unit can be reserved or restocked
     applied        ids of the latest restocks
 
-The source keeps a list `carted` with an entry for every cart that holds some. Each update would have to write the list
-again, and a product in ten thousand carts would be slow to sell. Here the carts are the record of who holds what, and
-the stock lists only what is on its way between the two.
+The source stores a list `carted` with an entry for every cart that holds units. Each update would write that list
+again, and a product in ten thousand carts would be slow to sell. Here the carts record who holds which units, and the
+stock lists only the moves in flight between the two.
 
 Source: MongoDB Applied Design Patterns, ch. 5, "Inventory Management".
 """
@@ -34,7 +34,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.attachments import Target
 from portico.resolvers.catalog.products import KIND as PRODUCT
-from portico.resolvers.catalog.products import find_by_sku, tell_in_stock
+from portico.resolvers.catalog.products import find_by_sku, set_in_stock
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import Conflict, InadequateInventory, InvalidInput, NotFound, ProductInUse
 from portico.resolvers.writes import idempotency
@@ -42,7 +42,7 @@ from portico.resolvers.writes.retries import attempts
 
 STOCK = CollectionSpec(
     "stock",
-    # The source's `_id`. Hashed, for SKUs are often numbered one after the other.
+    # `_id`, as in the source. Hashed, because SKUs are often consecutive numbers.
     shard_key={"_id": "hashed"},
     indexes=[
         IndexModel([("under_way.at", ASCENDING)], sparse=True),
@@ -51,26 +51,26 @@ STOCK = CollectionSpec(
     ],
 )
 
-# What GraphQL's Int holds.
+# The largest Int of GraphQL.
 MAX_UNITS = 2**31 - 1
-_TELLING_ATTEMPTS = 10
+_NOTIFY_ATTEMPTS = 10
 _EMPTY = {"available": 0, "reserved": 0, "sold": 0, "restocked": 0, "under_way": [], "version": 0, "in_stock": False}
 _SHOWN = {"available": 1, "reserved": 1, "sold": 1}
 _FLIP = {"flipped_at": 1}
 
 
 async def find_stocks(db: Database, skus: Sequence[str]) -> dict[str, Document]:
-    """The counters of each SKU that has been stocked."""
+    """Returns the counters of each SKU that has a stock."""
     query: Document = {"_id": skus[0]} if len(skus) == 1 else {"_id": {"$in": list(skus)}}
     found = await db[STOCK.name].find(query, _SHOWN, batch_size=len(skus) + 1).to_list()
     return {stock["_id"]: stock for stock in found}
 
 
 def changed_by(now: datetime, *, under_way: Document | None = None, **amounts: int) -> list[Document]:
-    """The update that adds these amounts to the counters; `under_way` is an expression for the list.
+    """Returns the update that adds these amounts to the counters; `under_way` is an expression for the list.
 
-    It notes when `in_stock` ceases to be true. `tell` alone takes the note off: the product may have been told what
-    `in_stock` does not say yet.
+    The update sets `flipped_at` when `in_stock` becomes outdated. Only `notify_product` removes it, because the product
+    may have been updated already while `in_stock` here was not.
     """
     changes: Document = {name: {"$add": [f"${name}", amount]} for name, amount in amounts.items() if amount}
     changes["version"] = {"$add": ["$version", 1]}
@@ -82,7 +82,7 @@ def changed_by(now: datetime, *, under_way: Document | None = None, **amounts: i
 
 
 async def change(db: Database, guard: Document, update: list[Document]) -> bool:
-    """Updates the one stock that the guard lets through, and tells its product where it has sold out or come back."""
+    """Updates the stock that matches the guard. Notifies its product if it sold out or has units again."""
     return await _changed(db, guard, update, _FLIP) is not None
 
 
@@ -91,22 +91,22 @@ async def _changed(db: Database, guard: Document, update: list[Document], projec
         guard, update, projection=projection, return_document=ReturnDocument.AFTER
     )
     if after is not None and "flipped_at" in after:
-        await tell(db, after["_id"])
+        await notify_product(db, after["_id"])
     return after
 
 
-async def tell(db: Database, sku: str) -> None:
-    """Tells the product whether some are available. May be repeated.
+async def notify_product(db: Database, sku: str) -> None:
+    """Stores in the product whether units are available. Idempotent.
 
-    The product keeps the version that it was told last, and hears of no older one. Where the stock changes faster than
-    it can be told, the note stays, and a job goes on.
+    The product stores the version of the stock, and ignores older versions. If the stock changes faster than the
+    product can be updated, `flipped_at` stays, and a job continues.
     """
-    async for _ in attempts(_TELLING_ATTEMPTS, steps=3):
+    async for _ in attempts(_NOTIFY_ATTEMPTS, steps=3):
         stock = await db[STOCK.name].find_one({"_id": sku}, {"available": 1, "version": 1, "flipped_at": 1})
         if stock is None or "flipped_at" not in stock:
             return
         in_stock = stock["available"] > 0
-        await tell_in_stock(db, sku, in_stock=in_stock, version=stock["version"])
+        await set_in_stock(db, sku, in_stock=in_stock, version=stock["version"])
         same = {"_id": sku, "version": stock["version"]}
         settled = {"$set": {"in_stock": in_stock}, "$unset": {"flipped_at": ""}}
         if (await db[STOCK.name].update_one(same, settled)).matched_count:
@@ -114,15 +114,15 @@ async def tell(db: Database, sku: str) -> None:
 
 
 async def restock(db: Database, *, sku: str, quantity: int, now: datetime, operation_id: str) -> Document:
-    """Adds units to what is available; takes them away where `quantity` is below zero.
+    """Adds units to `available`, or removes them if `quantity` is negative.
 
     Returns:  the product.
     Raises:   NotFound (product), InadequateInventory (fewer are available), InvalidInput (too many), Conflict (others
               kept changing the stock).
-    Writes:   stock; one guarded update, after an insert for the first units. Its marks are trimmed at times.
+    Writes:   stock; one guarded update, after an insert for the first units. At times an update that trims its marks.
     """
     if abs(quantity) > MAX_UNITS:
-        raise InvalidInput(f"A restock is of at most {MAX_UNITS:,} units.", "quantity")
+        raise InvalidInput(f"A restock can have at most {MAX_UNITS:,} units.", "quantity")
     product = await find_by_sku(db, sku)
     if product is None:
         raise NotFound("Product", sku)
@@ -144,20 +144,20 @@ async def restock(db: Database, *, sku: str, quantity: int, now: datetime, opera
         elif closed["product_id"] == product["_id"]:
             raise NotFound("Product", sku)
         else:
-            await _open_again(db, sku, closed, now)
-    raise Conflict("The stock is being changed by others.")
+            await _reopen_for_new_product(db, sku, closed, now)
+    raise Conflict("Other callers are changing the stock. Try again.")
 
 
 def _require_room(stock: Document, quantity: int) -> None:
-    """Raises where the guard of a restock cannot hold. Otherwise somebody has changed the stock since it failed."""
+    """Raises if the guard of a restock cannot match. Otherwise the stock has changed since the guard failed."""
     if stock["available"] < -quantity:
         raise InadequateInventory(stock["_id"], stock["available"])
     if stock["restocked"] > MAX_UNITS - quantity:
-        raise InvalidInput(f"There can be at most {MAX_UNITS:,} units of a SKU in all.", "quantity")
+        raise InvalidInput(f"A SKU can have at most {MAX_UNITS:,} units in total.", "quantity")
 
 
 async def _open(db: Database, sku: str) -> Document:
-    """A stock without any units, where the SKU has none yet."""
+    """Creates a stock without units, if the SKU has no stock yet."""
     stock = {"_id": sku, **_EMPTY}
     with contextlib.suppress(DuplicateKeyError):
         await db[STOCK.name].insert_one(stock)
@@ -165,7 +165,7 @@ async def _open(db: Database, sku: str) -> Document:
 
 
 async def close(db: Database, *, sku: str, product_id: ObjectId, deletion: str, now: datetime) -> bool:
-    """Keeps units of the SKU from being reserved from now on. False where another deletion has closed it.
+    """Blocks reservations and restocks of the SKU. Returns False if another deletion has closed the stock.
 
     Raises:   ProductInUse.
     Writes:   stock; one guarded upsert.
@@ -186,12 +186,12 @@ async def close(db: Database, *, sku: str, product_id: ObjectId, deletion: str, 
 
 
 async def reopen(db: Database, sku: str, deletion: str) -> None:
-    """Undoes `close`. May be repeated."""
+    """Rolls back `close`. Idempotent."""
     await db[STOCK.name].update_one({"_id": sku, "closed.deletion": deletion}, {"$unset": {"closed": ""}})
 
 
 async def write_off(db: Database, sku: str, deletion: str, *, now: datetime) -> None:
-    """Takes what is available out of the closed stock, for the product is gone. May be repeated."""
+    """Removes the available units from the closed stock of a deleted product. Idempotent."""
     update = changed_by(now)
     gone = {"restocked": {"$subtract": ["$restocked", "$available"]}, "available": 0, "closed.is_final": True}
     update[0]["$set"] |= gone
@@ -199,9 +199,9 @@ async def write_off(db: Database, sku: str, deletion: str, *, now: datetime) -> 
 
 
 async def settle_closed(db: Database, sku: str, deletion: str, *, product_id: ObjectId | None, now: datetime) -> None:
-    """Opens what the deletion has closed where its product is still there, else writes it off.
+    """Reopens the stock that the deletion has closed if its product still exists; otherwise writes it off.
 
-    Args:     product_id: of the product with the SKU, if there is one.
+    Args:     product_id: the id of the current product with the SKU, if there is one.
     """
     closed = (await db[STOCK.name].find_one({"_id": sku}, {"closed": 1}) or {}).get("closed")
     if closed is None or closed["deletion"] != deletion:
@@ -212,8 +212,8 @@ async def settle_closed(db: Database, sku: str, deletion: str, *, product_id: Ob
         await write_off(db, sku, deletion, now=now)
 
 
-async def _open_again(db: Database, sku: str, closed: Document, now: datetime) -> None:
-    """There is another product with the SKU, so the one that the stock was closed for is gone."""
+async def _reopen_for_new_product(db: Database, sku: str, closed: Document, now: datetime) -> None:
+    """Opens the stock for a new product with the SKU. The product that it was closed for is deleted."""
     await write_off(db, sku, closed["deletion"], now=now)
     await reopen(db, sku, closed["deletion"])
 
@@ -225,7 +225,7 @@ class StockAttachment:
         return kind == PRODUCT
 
     async def close(self, db: Database, target: Target, *, by: str, now: datetime) -> bool:
-        """Raises ProductInUse."""
+        """Closes the stock. Raises ProductInUse."""
         assert target.of is not None
         return await close(db, sku=target.key, product_id=target.of, deletion=by, now=now)
 

@@ -1,4 +1,4 @@
-"""Whether the stock and the carts agree, over the whole database, in bounded memory, while it is in use."""
+"""Checks whether stock, carts and orders agree, over the whole database while it is in use, in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from .moves import decisions
 from .orders import ORDERS, order_id
 from .stock import STOCK, change, changed_by
 
-# How often a SKU is looked at before it counts as wrong, or as too busy to be judged.
+# The most reads of a SKU that looks wrong. If it changes every time, it is too busy to judge.
 _LOOKS = 50
 _PAUSE = 0.02
-RESTLESS = "it changed whenever it was looked at"
+TOO_BUSY = "it changed during every check"
 _COUNTERS = ("available", "reserved", "sold")
 _CHECKED = dict.fromkeys((*_COUNTERS, "restocked", "under_way", "version"), 1)
 
 
 async def find_wrong_stocks(db: Database) -> AsyncIterator[Document]:
-    """Stocks whose counters do not add up to what was restocked, or are not what carts hold and orders have sold.
+    """Yields stocks whose counters do not add up to what was restocked, or differ from carts and orders.
 
-    A SKU that looks wrong is looked at again: it is judged by what was read between two equal versions of its stock.
-    Every change of a line lists a move in the stock first and takes it off last, so nothing has changed in between but
-    what is listed.
+    A SKU that looks wrong is read again, and judged by what was read between two equal versions of its stock. Every
+    change of a line first adds a move to the stock and finally removes it, so in between only the listed moves can have
+    changed something.
 
-    Yields {_id, problem, version, repair}; `repair` holds the counters that mend it, None where nobody can know. The
-    problem is `RESTLESS` where the stock never stood still for so long: nobody can tell then.
+    Yields {_id, problem, version, repair}; `repair` has the correct counters, None if they are unknown. The problem is
+    `TOO_BUSY` if the stock changed during every check, so that it cannot be judged.
     """
     async for wrong in wrong_in_batches(db[STOCK.name].find({"_id": {"$gte": ""}}, _CHECKED), partial(_wrong_in, db)):
         yield wrong
@@ -49,7 +49,7 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Docume
 
 
 async def find_lines_without_stock(db: Database) -> AsyncIterator[Document]:
-    """Carts that hold units of a SKU that has no stock. Yields {_id, problem}."""
+    """Yields carts that hold units of a SKU without a stock, as {_id, problem}."""
     holding = {"holding": True, "items.sku": {"$gte": ""}}
     async for wrong in wrong_in_batches(db[CARTS.name].find(holding, {"items.sku": 1}), partial(_unstocked, db)):
         yield wrong
@@ -65,19 +65,19 @@ async def _unstocked(db: Database, carts: list[Document]) -> AsyncIterator[Docum
 
 
 async def mend_stock(db: Database, wrong: Document, *, now: datetime) -> None:
-    """Writes the counters that `find_wrong_stocks` found to be right, unless the stock has changed meanwhile."""
+    """Writes the correct counters that `find_wrong_stocks` found, unless the stock has changed in the meantime."""
     update = changed_by(now)
     update[0]["$set"] |= wrong["repair"]
     await change(db, {"_id": wrong["_id"], "version": wrong["version"]}, update)
 
 
 async def _held(db: Database, stocks: Sequence[Document], without: Sequence[str]) -> dict[str, int]:
-    """Units in the lines of carts that the stock counts as reserved, but for the carts with these ids."""
+    """Returns the units in carts that the stock counts as reserved, except carts with the ids `without`."""
     return await _sum(db, CARTS.name, [stock["_id"] for stock in stocks], {"holding": True, **_not_among(without)})
 
 
 async def _sold(db: Database, stocks: Sequence[Document], without: Sequence[str]) -> dict[str, int]:
-    """Units in the lines of orders, but for those with these ids."""
+    """Returns the units in orders, except orders with the ids `without`."""
     return await _sum(db, ORDERS.name, [stock["_id"] for stock in stocks], _not_among(without))
 
 
@@ -102,14 +102,14 @@ def _problem(stock: Document, held: int, sold: int) -> str | None:
     if sum(stock[name] for name in _COUNTERS) != stock["restocked"]:
         return f"its counters do not add up to the {stock['restocked']:,} that were restocked"
     if stock["reserved"] != held:
-        return f"{stock['reserved']:,} are reserved, and {held:,} in carts"
+        return f"{stock['reserved']:,} units are reserved, but {held:,} are in carts"
     if stock["sold"] != sold:
-        return f"{stock['sold']:,} are sold, and {sold:,} in orders"
+        return f"{stock['sold']:,} units are sold, but {sold:,} are in orders"
     return None
 
 
 async def _look_again(db: Database, sku: str) -> Document | None:
-    """What is wrong with the stock of the SKU at one moment, or that it never stood still; None where nothing is."""
+    """Returns what is wrong with the stock of the SKU, or that it is too busy; None if nothing is wrong."""
     for _ in range(_LOOKS):
         stock = await db[STOCK.name].find_one({"_id": sku}, _CHECKED)
         if stock is None:
@@ -118,14 +118,14 @@ async def _look_again(db: Database, sku: str) -> Document | None:
         if found is not None:
             return found if found["problem"] is not None else None
         await asyncio.sleep(_PAUSE)
-    return {"_id": sku, "problem": RESTLESS, "version": None, "repair": None}
+    return {"_id": sku, "problem": TOO_BUSY, "version": None, "repair": None}
 
 
 async def _look(db: Database, stock: Document) -> Document | None:
-    """One look at a stock as it was read; None where it has changed since.
+    """Judges a stock as it was read; returns None if it has changed since.
 
-    While its version stays, only carts with a move listed in it change their lines of the SKU or decide. Each of them
-    is read once, so that it counts as it was before its decision, or as it was after it.
+    While its version stays the same, only carts with a listed move can change their lines of the SKU or decide. Each of
+    these carts is judged by one read, so it counts either before its decision or after it.
     """
     sku, moves = stock["_id"], stock["under_way"]
     ids = list({move["cart_id"] for move in moves})
@@ -133,7 +133,7 @@ async def _look(db: Database, stock: Document) -> Document | None:
     sold = (await _sold(db, [stock], list(unsettled))).get(sku, 0)
     held = (await _held(db, [stock], ids)).get(sku, 0)
     carts = await _carts(db, ids)
-    # The order of a cart that was locked meanwhile was not left out.
+    # If a cart was locked in the meantime, the sum of orders may include its order.
     is_same = await _unsettled(db, sku, moves, carts) <= unsettled
     after = await db[STOCK.name].find_one({"_id": sku}, {"version": 1})
     if not is_same or after is None or after["version"] != stock["version"]:
@@ -149,7 +149,7 @@ async def _carts(db: Database, ids: Sequence[str]) -> dict[str, Document]:
 
 
 async def _unsettled(db: Database, sku: str, moves: Sequence[Document], carts: dict[str, Document]) -> set[str]:
-    """The ids of orders for the SKU that may be written already while the stock still counts them as reserved."""
+    """Returns the ids of orders that may be written already while the stock still counts their units as reserved."""
     paying = {"holding": True, "items.sku": sku, "status": PENDING}
     found = db[CARTS.name].find(paying, {"checkout.reference": 1})
     references = [cart["checkout"]["reference"] async for cart in found]
@@ -161,17 +161,17 @@ async def _unsettled(db: Database, sku: str, moves: Sequence[Document], carts: d
 
 
 def _reserved_for(carts: dict[str, Document], sku: str, moves: Sequence[Document]) -> int:
-    """Units that the stock counts as reserved for the carts of these moves: in their lines, or on their way."""
+    """Returns the units that the stock counts as reserved for the carts of these moves: in lines or in flight."""
     holding = [cart for cart in carts.values() if cart.get("holding")]
     held = sum(line["quantity"] for cart in holding for line in cart["items"] if line["sku"] == sku)
     taken = {move: is_taken for cart in carts.values() for move, is_taken in decisions(cart).items()}
-    # The cart has the units of a reservation once it has taken it, and of the others until then.
-    on_their_way = [move for move in moves if taken.get(move["id"], False) == (move["kind"] != "reserve")]
-    return int(held + sum(move["quantity"] for move in on_their_way))
+    # A cart has the units of a reservation after it took the move, and those of other moves until then.
+    in_flight = [move for move in moves if taken.get(move["id"], False) == (move["kind"] != "reserve")]
+    return int(held + sum(move["quantity"] for move in in_flight))
 
 
 def _judged(stock: Document, held: int, sold: int) -> Document:
-    """Carts and orders are the record; what is left of what was restocked is available, unless that is below zero."""
+    """Computes the correct counters: carts and orders are the truth, and the rest of `restocked` is available."""
     available = stock["restocked"] - held - sold
     can_mend = available >= 0 and not stock["under_way"]
     return {

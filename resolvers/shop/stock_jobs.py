@@ -1,4 +1,4 @@
-"""Finishes what a crash has left in the stock."""
+"""Finishes interrupted changes of the stock."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import each, in_turn, sweep
 
 from . import moves
-from .stock import STOCK, tell
+from .stock import STOCK, notify_product
 
 
 async def finish_changes(db: Database, *, now: datetime) -> int:
-    """Settles every move that has been under way for more than five seconds, tells products what they have not heard,
-    and finishes or undoes deletions. Returns how many.
+    """Settles old moves, updates `in_stock` of products, and finishes or rolls back deletions. Returns how many.
+
+    It processes what is older than five seconds.
     """
     before = now - STALE_AFTER
 
@@ -29,8 +30,8 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     async def settle_moves(stock: Document) -> int:
         return await each(stock["under_way"], settle_move)
 
-    async def tell_product(stock: Document) -> int:
-        await tell(db, stock["_id"])
+    async def notify(stock: Document) -> int:
+        await notify_product(db, stock["_id"])
         return 1
 
     async def settle_deletion(stock: Document) -> int:
@@ -41,6 +42,6 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     closed = {"closed.is_final": False, "closed.at": {"$lte": before}}
     return await in_turn(
         partial(sweep, db, STOCK, stale, settle_moves, fields=("under_way",)),
-        partial(sweep, db, STOCK, {"flipped_at": {"$lte": before}}, tell_product, fields=()),
+        partial(sweep, db, STOCK, {"flipped_at": {"$lte": before}}, notify, fields=()),
         partial(sweep, db, STOCK, closed, settle_deletion, fields=("closed",)),
     )

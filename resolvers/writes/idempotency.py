@@ -1,9 +1,11 @@
-"""Operation ids, and the record that gives a repeated mutation one effect and one answer.
+"""Operation ids and operation records, which give a repeated mutation one effect and one answer.
 
-Every mutation has an operation id. Where the caller gave an idempotency key, a record of the operation is kept for a
-day under an id derived from the caller and the key. A crash leaves the record `running`; the next call with the key
-takes it over when its lease has run out, and repeats the steps under the same operation id. Each step is written so
-that the same id has no second effect. Once the record is gone, the key makes an operation with another id.
+1. Every mutation has an operation id. If the caller sends an idempotency key, a record of the operation is stored for a
+   day. The id of the record is derived from the caller and the key.
+2. A crash leaves the record `running`. When its lease has expired, the next call with the key takes the operation over
+   and repeats its steps with the same operation id.
+3. Every step is idempotent for its operation id.
+4. After the record has expired, the same key starts an operation with another id.
 """
 
 from __future__ import annotations
@@ -34,53 +36,53 @@ OPERATIONS = CollectionSpec(
 
 KEPT = timedelta(days=1)
 LEASE = timedelta(seconds=30)
-# A caller waits for a twin at most so long; the twin's lease has run out by then.
-_PATIENCE = 40.0
+# A call waits this long for a concurrent call with its key, whose lease has expired by then.
+_MAX_WAIT = 40.0
 _KEYED = "k-"
-# A document keeps the marks of so many of its latest repeatable writes at least, whatever has become of them.
+# A document keeps at least the marks of this many latest repeatable writes, finished or not.
 _MARKS_KEPT = 64
 
 
 def random_operation_id() -> str:
-    """The id of an operation that nobody can repeat."""
+    """Returns the id of an operation that cannot be repeated."""
     return f"r-{uuid4().hex}"
 
 
 def record_id_of(subject: str | None, key: str) -> str:
-    """The id of the record of what this caller calls by this key."""
+    """Returns the id of the operation record for this caller and key."""
     caller = "anonymous" if subject is None else f"subject:{subject}"
     return _KEYED + hashlib.blake2b(f"{caller}\0{key}".encode(), digest_size=20).hexdigest()
 
 
 def is_repeatable(operation_id: str) -> bool:
-    """Whether a later call can repeat the operation: whether it has an idempotency key."""
+    """Returns whether a later call can repeat the operation: whether it has an idempotency key."""
     return operation_id.startswith(_KEYED)
 
 
 def derived_id(operation_id: str, purpose: str) -> ObjectId:
-    """The `_id` that this operation gives to what it creates: the same, however often it is repeated."""
+    """Returns the `_id` of what this operation creates: the same for every repetition."""
     return ObjectId(hashlib.blake2b(f"{operation_id}/{purpose}".encode(), digest_size=12).digest())
 
 
 def derived_nonce(operation_id: str, *parts: str) -> str:
-    """The nonce that this operation gives to what it writes: the same, however often it is repeated."""
+    """Returns the nonce of what this operation writes: the same for every repetition."""
     return hashlib.blake2b("\0".join((operation_id, *parts)).encode(), digest_size=12).hexdigest()
 
 
 def not_applied(operation_id: str) -> Document:
-    """A guard: the document does not carry the mark of this operation. Only repeatable operations leave one."""
+    """Returns a guard: the document has no mark of this operation. Only repeatable operations leave marks."""
     return {"applied": {"$ne": operation_id}} if is_repeatable(operation_id) else {}
 
 
 def mark_applied(operation_id: str) -> Document:
-    """The update that goes with `not_applied`."""
+    """Returns the update that goes with the guard `not_applied`: it adds the mark."""
     if not is_repeatable(operation_id):
         return {}
     return {"$push": {"applied": operation_id}}
 
 
 def applied_with(operation_id: str) -> Document:
-    """As `mark_applied`, for an update that is a pipeline: an expression for the list."""
+    """Returns the marks as an expression, for pipeline updates. See `mark_applied`."""
     marks: Document = {"$ifNull": ["$applied", []]}
     if not is_repeatable(operation_id):
         return marks
@@ -88,15 +90,15 @@ def applied_with(operation_id: str) -> Document:
 
 
 def was_applied(document: Document, operation_id: str) -> bool:
-    """Whether the document carries the mark of this operation."""
+    """Returns whether the document has the mark of this operation."""
     return operation_id in document.get("applied", ())
 
 
 async def trim_marks(db: Database, spec: CollectionSpec, document: Document) -> None:
-    """Takes the oldest marks off a document that has been marked, where no call can ask for them any more.
+    """Removes the oldest marks that no call can need any more from a marked document.
 
-    Args:     document: as it is after the write, or was before it, with its key and its marks.
-    Writes:   the document; one update, once in so many writes. Where it is left out, the list is longer until then.
+    Args:     document: with its key and its marks, as read before or after the write.
+    Writes:   the document; one update, once in 64 writes. Until then the list grows.
     """
     forgotten = await forgettable(db, document.get("applied", ()), kept=_MARKS_KEPT)
     if forgotten:
@@ -105,10 +107,12 @@ async def trim_marks(db: Database, spec: CollectionSpec, document: Document) -> 
 
 
 async def forgettable(db: Database, marks: Sequence[str], *, kept: int) -> list[str]:
-    """Which of a document's marks, the oldest first, it need not keep beside the last ones. Looks once in so many.
+    """Returns the marks that a document no longer needs. Checks only when the number of marks is a multiple of `kept`.
 
-    A mark outlasts the record of its operation: while that is under way, a call may come that repeats it. The last ones
-    are kept for a call that has slept while another one has finished its operation.
+    A mark stays while its operation is running, because a call can still repeat it. The last `kept` marks always stay,
+    for a call that was suspended while another call finished its operation.
+
+    Args:     marks: oldest first.
     """
     if len(marks) < 2 * kept or len(marks) % kept:
         return []
@@ -116,8 +120,8 @@ async def forgettable(db: Database, marks: Sequence[str], *, kept: int) -> list[
 
 
 async def _concluded(db: Database, operation_ids: Sequence[str]) -> list[str]:
-    """Those of the operations that no call repeats any more: their records are finished, or gone."""
-    records = [_mine(operation_id)["_id"] for operation_id in operation_ids]
+    """Returns the operations that no call will repeat: their records are done or have expired."""
+    records = [_record_key(operation_id)["_id"] for operation_id in operation_ids]
     query = {"_id": {"$in": records}, "state": "running"}
     found = await db[OPERATIONS.name].find(query, {"operation": 1}, batch_size=len(records) + 1).to_list()
     running = {record["operation"] for record in found}
@@ -125,10 +129,10 @@ async def _concluded(db: Database, operation_ids: Sequence[str]) -> list[str]:
 
 
 async def begin(db: Database, record_id: str, *, field: str, fingerprint: str, now: datetime, owner: str) -> Document:
-    """Takes the operation on, or waits for the call that has it.
+    """Claims the operation, or waits for the call that has claimed it.
 
-    Returns:  the record; its state is `done` where the operation has been carried out, else the caller is to carry it
-              out under the id that the record has in `operation`.
+    Returns:  the record. If its state is `done`, the operation has finished. Otherwise the caller must carry it out
+              under the id in `operation`.
     Raises:   OperationKeyReused (the key was used with another field or input), OperationUnderWay.
     Writes:   operations; one insert or one guarded update.
     """
@@ -140,7 +144,7 @@ async def begin(db: Database, record_id: str, *, field: str, fingerprint: str, n
             raise OperationKeyReused
         if record["state"] == "done" or record["owner"] == owner:
             return record
-        if timer.seconds > _PATIENCE:
+        if timer.seconds > _MAX_WAIT:
             raise OperationUnderWay
         pause = delay * random.uniform(0.5, 1.5)  # noqa: S311 - spreads callers, guards nothing
         await asyncio.sleep(pause)
@@ -148,7 +152,7 @@ async def begin(db: Database, record_id: str, *, field: str, fingerprint: str, n
 
 
 async def _claim(db: Database, record_id: str, *, field: str, fingerprint: str, at: datetime, owner: str) -> Document:
-    """The record as it stands, which is the owner's now where nobody else has it."""
+    """Returns the current record. Claims it for the owner if no other call holds it."""
     operations = db[OPERATIONS.name]
     lease = {"owner": owner, "lease_until": at + LEASE}
     record = await operations.find_one({"_id": record_id})
@@ -175,24 +179,24 @@ async def _claim(db: Database, record_id: str, *, field: str, fingerprint: str, 
     return record
 
 
-def _mine(operation_id: str) -> Document:
-    """The record of an operation that the caller is carrying out."""
+def _record_key(operation_id: str) -> Document:
+    """Returns the filter for the record of this operation."""
     return {"_id": operation_id.partition(".")[0], "operation": operation_id}
 
 
 async def finish(db: Database, operation_id: str, *, outcome: Document, owner: str | None = None) -> Document:
-    """Keeps the outcome. Where another call with the id finished first, its outcome stands and is returned.
+    """Stores the outcome. If another call with the id finished first, returns that call's outcome instead.
 
-    Args:     owner: of a call that was refused. If another call has taken the operation over, it may carry out what
-              this one was refused, so a refusal is kept only while the lease is the caller's.
+    Args:     owner: of a call that was refused. A call that has taken the operation over may succeed where this one was
+              refused, so a refusal is stored only while the caller owns the lease.
     Raises:   OperationUnderWay (another call has taken the operation over).
     """
     operations = db[OPERATIONS.name]
-    guard = {**_mine(operation_id), "state": "running", **({} if owner is None else {"owner": owner})}
+    guard = {**_record_key(operation_id), "state": "running", **({} if owner is None else {"owner": owner})}
     kept = await operations.update_one(guard, {"$set": {"state": "done", "outcome": outcome}})
     if kept.matched_count:
         return outcome
-    record = await operations.find_one(_mine(operation_id))
+    record = await operations.find_one(_record_key(operation_id))
     if record is None:
         return outcome
     if record["state"] != "done":
@@ -201,38 +205,38 @@ async def finish(db: Database, operation_id: str, *, outcome: Document, owner: s
 
 
 async def renew(db: Database, operation_id: str, *, now: datetime) -> None:
-    """Keeps others from taking the operation over. For one that may take longer than a lease."""
+    """Extends the lease of an operation that can take longer than one lease."""
     if is_repeatable(operation_id):
-        running = {**_mine(operation_id), "state": "running"}
+        running = {**_record_key(operation_id), "state": "running"}
         await db[OPERATIONS.name].update_one(running, {"$max": {"lease_until": now + LEASE}})
 
 
 async def release(db: Database, operation_id: str, *, owner: str, now: datetime) -> None:
-    """Lets the next call with the key begin at once. For a call that failed and can be repeated.
+    """Ends the lease, so that the next call with the key can begin immediately. For a failed call that can be retried.
 
-    A database that cannot be reached does not hide why the call failed: the lease expires by itself.
+    Database errors are suppressed, so that they don't hide why the call failed. The lease then expires by itself.
     """
-    guard = {**_mine(operation_id), "state": "running", "owner": owner}
+    guard = {**_record_key(operation_id), "state": "running", "owner": owner}
     with contextlib.suppress(PyMongoError):
         await db[OPERATIONS.name].update_one(guard, {"$set": {"lease_until": now}})
 
 
 async def note(db: Database, operation_id: str, **facts: Any) -> None:
-    """Notes in the record what a repeated call could not see any more, e.g. that it is about to delete something."""
+    """Stores facts that a repeated call can no longer read, e.g. that the operation is about to delete something."""
     if is_repeatable(operation_id):
         changes = {f"notes.{name}": value for name, value in facts.items()}
-        await db[OPERATIONS.name].update_one(_mine(operation_id), {"$set": changes})
+        await db[OPERATIONS.name].update_one(_record_key(operation_id), {"$set": changes})
 
 
 async def require_not_done(db: Database, operation_id: str, gone: DomainError) -> None:
-    """Raises `gone` where an earlier call with this id created what is not there any more: somebody has deleted it."""
+    """Raises `gone` if an earlier call with this id has created the object: it has been deleted since."""
     if (await notes(db, operation_id)).get("done"):
         raise gone
 
 
 async def notes(db: Database, operation_id: str) -> Document:
-    """What an earlier call with this id noted."""
+    """Returns the facts that earlier calls with this id have stored."""
     if not is_repeatable(operation_id):
         return {}
-    record = await db[OPERATIONS.name].find_one(_mine(operation_id), {"notes": 1})
+    record = await db[OPERATIONS.name].find_one(_record_key(operation_id), {"notes": 1})
     return {} if record is None else dict(record.get("notes", {}))

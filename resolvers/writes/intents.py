@@ -1,8 +1,8 @@
-"""Records of intent: what a write is about to do, kept apart from the documents that it concerns.
+"""Intents: records of what a write is about to do, stored apart from the documents that it changes.
 
-A write announces before its first step and withdraws after its last. What a crash leaves is found by age, and a job
-finishes or undoes it. A mark on the document itself does the same where the mark must also keep others away
-(`category_edits`); here it would only cost the document's indexes.
+A write announces its intent before its first step and withdraws it after its last step. If a crash leaves an intent, a
+job finds it by its age, and finishes or rolls back the write. A mark on the document does the same and also blocks
+other writers (see `category_edits`). Intents are for writes that need no such block, and save the document an index.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ INTENTS = CollectionSpec(
 
 
 async def announce(db: Database, operation_id: str, *, kind: str, keys: Sequence[str], now: datetime) -> None:
-    """Notes that the operation is going to write the documents with these keys. May be repeated."""
+    """Records that the operation is about to write the documents with these keys. Idempotent."""
     intent = {"kind": kind, "keys": list(keys), "at": now}
     await db[INTENTS.name].update_one({"_id": operation_id}, {"$set": intent}, upsert=True)
 
 
 async def withdraw(db: Database, operation_id: str) -> None:
-    """The operation has finished, one way or the other. May be repeated."""
+    """Removes the intent of an operation that has finished or was rolled back. Idempotent."""
     await db[INTENTS.name].delete_one({"_id": operation_id})
 
 
 async def announced(db: Database, *, kind: str) -> set[str]:
-    """The keys of all documents that somebody is about to write in this way."""
+    """Returns the keys of all documents in intents of this kind."""
     found = await db[INTENTS.name].find({"kind": kind}, {"keys": 1}).to_list()
     return {key for intent in found for key in intent["keys"]}
 
@@ -43,8 +43,8 @@ async def announced(db: Database, *, kind: str) -> set[str]:
 async def sweep_left_behind(
     db: Database, do: Callable[[Document], Awaitable[int]], *, kind: str, before: datetime
 ) -> int:
-    """Does it with every intent of this kind that was announced at this time or earlier. Returns and raises as `sweep`.
+    """Calls `do` for every intent of this kind announced at this time or earlier. Returns and raises like `sweep`.
 
-    An intent is {_id: the operation's, keys, at}.
+    An intent is {_id: the operation id, keys, at}.
     """
     return await sweep(db, INTENTS, {"kind": kind, "at": {"$lte": before}}, do)

@@ -1,4 +1,4 @@
-"""Leases: at most one holder at a time does a named piece of work, on any number of machines."""
+"""Leases: at most one process at a time holds the lease of a named piece of work, across machines."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ LEASES = CollectionSpec("leases")
 
 
 async def acquire(db: Database, name: str, *, owner: str, now: datetime, duration: timedelta) -> bool:
-    """Takes or renews the lease, for `duration` from `now`. False while somebody else has it.
+    """Acquires or renews the lease, for `duration` from `now`. Returns False while another owner holds it.
 
-    A lease keeps workers from doing the same work twice in vain; it guards nothing. What they do is safe to be done
-    by two at once, for a holder may sleep past the end of its lease.
+    A lease only avoids duplicate work. It does not exclude concurrent work, because a holder can be suspended past the
+    end of its lease. The work itself must be safe to run twice concurrently.
 
     Writes:   leases; one guarded upsert.
     """
@@ -29,5 +29,5 @@ async def acquire(db: Database, name: str, *, owner: str, now: datetime, duratio
 
 
 async def release(db: Database, names: Sequence[str], *, owner: str) -> None:
-    """Gives back those of the leases that this owner has."""
+    """Releases those of the leases that this owner holds."""
     await db[LEASES.name].delete_many({"_id": {"$in": list(names)}, "owner": owner})

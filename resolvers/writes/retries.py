@@ -1,26 +1,25 @@
-"""Bounded retries: a write that meets other writers tries again, each time after a longer, random pause."""
+"""Bounded retries with exponential backoff and jitter, for writes that collide with other writers."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 
-# Together with their pauses these take about three seconds.
+# Including the pauses, these take about three seconds.
 ATTEMPTS = 20
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.005, 0.3, 1.6
 
 
 async def pause(seconds: float) -> None:
-    """Sleeps for about so long. The random part keeps writers that met once from meeting again."""
+    """Sleeps for about this long. The jitter keeps writers that collided once from colliding again."""
     await asyncio.sleep(seconds * random.uniform(0.5, 1.5))  # noqa: S311 - spreads writers, guards nothing
 
 
 class attempts:  # noqa: N801 - reads as a function: `async for _ in attempts():`
-    """Counts attempts from 0, with a growing pause between them. The caller raises behind the loop.
+    """Yields the number of each attempt, from 0, with a growing pause between attempts. Raise an error after the loop.
 
-    Args:     most: how many there are.
-              steps: how many of them follow each other without a pause, because they are steps that a write takes
-              even where nobody is in its way.
+    Args:     most: the number of attempts.
+              steps: how many attempts run without a pause, because a write needs them even without a collision.
     """
 
     def __init__(self, most: int = ATTEMPTS, *, steps: int = 1) -> None:

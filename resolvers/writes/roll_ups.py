@@ -1,12 +1,12 @@
-"""Roll-ups: documents that are computed from others, and stay right whatever crashes and however many write at once.
+"""Roll-ups: documents that are computed from others, correct under concurrency and after crashes.
 
-1. A write changes a document below and marks it `dirty`, by one update.
-2. It computes the roll-up, and stores it if it still has the revision that it had before the documents were read.
-   Otherwise another one was stored meanwhile, and it computes again. So the last roll-up that is stored has seen every
-   write that an earlier one saw.
-3. It takes its mark off, unless a later write has left another.
+1. A write changes a source document and marks it `dirty`, in one update.
+2. It reads the revision of the roll-up, computes the roll-up, and stores it if the revision is still the same.
+   Otherwise another process has stored one in between, and it computes again. So each stored roll-up includes every
+   write that an earlier one included.
+3. It removes its mark, unless a later write has set another.
 
-Each step may be repeated. A job does steps 2 and 3 where a crash has left a mark.
+Each step is idempotent. If a crash leaves a mark, a job does steps 2 and 3.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from .retries import attempts
 from .sweeps import sweep
 
 REVISION, DIRTY = "revision", "dirty"
-# Every collection that is rolled up needs it.
+# Every source collection needs this index.
 DIRTY_INDEX = IndexModel([(f"{DIRTY}.at", ASCENDING)], sparse=True)
-# What a write has left behind for so long is the job's.
-LEFT_BEHIND = timedelta(seconds=5)
+# A job settles marks that are older than this.
+STALE_AFTER = timedelta(seconds=5)
 
 
 async def _nothing(_db: Database, _document: Document) -> None:
-    """No further step."""
+    """Does nothing."""
 
 
 @dataclass(frozen=True)
 class RollUp:
-    """Documents of `into`, each computed from those of `below` that hold its `_id` at `path`.
+    """Documents of `into`, each computed from the documents of `below` that store its `_id` at `path`.
 
-    `compute` takes the database and that `_id`, and returns the fields of the roll-up; None where nothing is below it.
-    `then` is done with the document below before its mark is taken off. Both may be repeated.
+    `compute` takes the database and that `_id`, and returns the fields of the roll-up; None if it has no sources.
+    `then` runs with the source document before its mark is removed. Both must be idempotent.
     """
 
     below: CollectionSpec
@@ -54,13 +54,13 @@ class RollUp:
     then: Callable[[Database, Document], Awaitable[Any]] = _nothing
 
     def mark(self, operation_id: str, now: datetime) -> Document:
-        """The fields that a write sets on a document below, beside what it changes."""
+        """Returns the fields that a write sets on a source document besides its changes."""
         return {DIRTY: {"by": operation_id, "at": now}}
 
     async def settle(self, db: Database, document: Document) -> None:
-        """Brings the roll-up of a document below up to date, and takes its mark off. Raises Conflict.
+        """Updates the roll-up of a source document and removes the document's mark. Raises Conflict.
 
-        Args:     document: as it was read after the write.
+        Args:     document: as read after the write.
         """
         await self.refresh(db, document[self.path])
         await self.then(db, document)
@@ -69,7 +69,7 @@ class RollUp:
             await db[self.below.name].update_one(mark, {"$unset": {DIRTY: ""}})
 
     async def refresh(self, db: Database, key: Any) -> None:
-        """Computes one roll-up. Raises Conflict where others keep storing theirs."""
+        """Computes and stores one roll-up. Raises Conflict if concurrent writers keep replacing it."""
         stored = db[self.into.name]
         async for _ in attempts():
             present = await stored.find_one({"_id": key}, {REVISION: 1}) or {}
@@ -82,25 +82,25 @@ class RollUp:
             try:
                 await stored.update_one(guard, {"$set": {**fields, REVISION: ObjectId()}}, upsert=True)
             except DuplicateKeyError:
-                # It has another revision by now.
+                # Another process has stored a new revision.
                 continue
             return
-        raise Conflict("Too many are writing the same at once.")
+        raise Conflict("Too many concurrent writes change the same data. Try again.")
 
     def job(self, name: str) -> Job:
-        """The job that settles what crashes have left."""
+        """Returns the job that settles the marks that crashes have left."""
 
         async def settle_all(turn: Turn) -> int:
             async def settle(document: Document) -> int:
                 await self.settle(turn.db, document)
                 return 1
 
-            return await sweep(turn.db, self.below, {f"{DIRTY}.at": {"$lte": turn.now - LEFT_BEHIND}}, settle)
+            return await sweep(turn.db, self.below, {f"{DIRTY}.at": {"$lte": turn.now - STALE_AFTER}}, settle)
 
         return Job(name, settle_all)
 
     def invariant(self, name: str) -> Invariant:
-        """What must hold: every roll-up is as `compute` says. `name` says so for people."""
+        """Returns the invariant that every roll-up equals the result of `compute`. `name` is its readable name."""
         return Invariant(name, self._problems)
 
     async def _problems(self, db: Database) -> AsyncIterator[Problem]:
@@ -113,5 +113,5 @@ class RollUp:
             if not is_right:
                 under_way = {self.path: key, DIRTY: {"$exists": True}}
                 is_open = await db[self.below.name].find_one(under_way, {"_id": 1}) is not None
-                text = "it is not what follows from the documents below it"
+                text = "it does not match its source documents"
                 yield Problem(f"{self.into.name} {key}", text, partial(self.refresh, db, key), is_open)

@@ -1,4 +1,4 @@
-"""One pass over many documents, in which a damaged document never keeps the healthy ones from their turn."""
+"""Passes over many documents, in which a damaged document does not stop the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from portico.resolvers.documents import CollectionSpec, Database, Document, in_b
 
 Item = TypeVar("Item")
 
-# What is raised where a document lacks a field, or has something else in it than it should.
+# The errors that a document with a missing or invalid field causes.
 DAMAGED = (
     ArithmeticError,
     AssertionError,
@@ -25,14 +25,14 @@ DAMAGED = (
     ValueError,
     WriteError,
 )
-# Of what has failed in one pass, the log shows so many.
+# The most failures of one pass in the log.
 _KEPT_FAILURES = 20
 
 
 class SweepFailed(ExceptionGroup[Exception]):
-    """Some items of a pass failed, after all others had their turn.
+    """Some items of a pass failed. All others have been processed.
 
-    `count` is how many failed, of which `exceptions` shows the first. `done` is how much was done nevertheless.
+    `count` is how many failed; `exceptions` has the first of them. `done` is how much was done nevertheless.
     """
 
     count: int = 0
@@ -53,13 +53,12 @@ async def each(
     at_once: int = 1,
     most: int | None = None,
 ) -> int:
-    """Does it with every item, `at_once` at the same time.
+    """Calls `do` for every item, `at_once` concurrently.
 
-    Args:     most: stop after about this many items. An item that fails does not count, so that failing items never
-              keep the others from their turn.
+    Args:     most: stop after about this many items. Failed items don't count, so that they never crowd out the others.
     Returns:  how much was done: the sum of what `do` returns.
-    Raises:   SweepFailed, once all others have had their turn; the error itself of a single item, and where the
-              database cannot be reached or does not answer in time, so that nothing goes on.
+    Raises:   SweepFailed after all items, if some have failed; an item's own error if it was the only item. If the
+              database is unreachable or times out, it stops with that error.
     """
     work = _Sweep(do, at_once)
     stream = aiter(items) if isinstance(items, AsyncIterable) else _stream(items)
@@ -71,7 +70,7 @@ async def each(
                     break
                 work.begun += 1
                 group.create_task(work.one(item))
-        except Exception as error:  # noqa: BLE001 - it is raised below, when nothing is under way any more
+        except Exception as error:  # noqa: BLE001 - it is raised below, once all tasks have ended
             work.ended = error
         finally:
             if isinstance(stream, AsyncGenerator):
@@ -86,7 +85,7 @@ async def each(
 
 
 class _Sweep(Generic[Item]):
-    """What has come of the items of one pass so far. `ended` is why it does not go on."""
+    """The progress of one pass. `ended` is the error that stops it."""
 
     def __init__(self, do: Callable[[Item], Awaitable[int]], at_once: int) -> None:
         self.line = asyncio.Semaphore(at_once)
@@ -103,7 +102,7 @@ class _Sweep(Generic[Item]):
         except SweepFailed as failed:
             self.done += failed.done
             self._keep(failed.count, *failed.exceptions)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
+        except Exception as error:  # noqa: BLE001 - any error counts as a failure of this item
             if _is_outage(error):
                 self.ended = error
             else:
@@ -112,15 +111,15 @@ class _Sweep(Generic[Item]):
             self.line.release()
 
     def _keep(self, count: int, *errors: Exception) -> None:
-        """The log shows the first failures only, and how many there are."""
+        """Counts failures, and keeps the first of them for the log."""
         self.failed += count
         self.failures += errors[: _KEPT_FAILURES - len(self.failures)]
 
 
 def _is_outage(error: Exception) -> bool:
-    """Whether the database could not be reached, or did not answer in time: the next item would fail, too.
+    """Returns whether the database was unreachable or timed out, so that the next item would fail, too.
 
-    Other errors of the server may be one item's, e.g. where an update finds a text instead of a number.
+    Other server errors can be the item's own, e.g. an update that finds a string instead of a number.
     """
     is_late = isinstance(error, PyMongoError) and error.timeout
     return is_late or isinstance(error, ConnectionFailure | WriteConcernError)
@@ -132,7 +131,7 @@ async def _stream(items: Iterable[Item]) -> AsyncIterator[Item]:
 
 
 async def in_turn(*parts: Callable[[], Awaitable[int]]) -> int:
-    """Does one part after the other, as `each` does: a part that fails does not keep the next ones from their turn."""
+    """Runs one part after the other, like `each`: a part that fails does not stop the next ones."""
     return await each(parts, lambda part: part())
 
 
@@ -146,11 +145,11 @@ async def sweep(
     at_once: int = 1,
     most: int | None = None,
 ) -> int:
-    """Does it with every document of the collection that matches, as `each` does.
+    """Calls `do` for every matching document of the collection, like `each`.
 
-    The keys are read together, and each document by itself: one that the driver cannot decode fails alone.
+    It reads the keys together and each document by itself, so a document that the driver cannot decode fails alone.
 
-    Args:     fields: what `do` reads beside the key, `_id` and the shard key; None for the whole document.
+    Args:     fields: what `do` reads besides the key, `_id` and the shard key; None for the whole document.
     """
     key = key_of(spec)
 
@@ -164,7 +163,7 @@ async def sweep(
             return 0 if document is None else await do(document)
         except Exception as error:
             if not _is_outage(error):
-                # Of a group only what is in it is kept.
+                # The group itself is dropped later, so annotate its members.
                 for inner in error.exceptions if isinstance(error, SweepFailed) else (error,):
                     inner.add_note(f"In {spec.name}: {found['_id']!r}")
             raise
@@ -175,9 +174,9 @@ async def sweep(
 async def wrong_in_batches(
     documents: AsyncIterable[Document], find: Callable[[list[Document]], AsyncIterator[Document]], size: int = 500
 ) -> AsyncIterator[Document]:
-    """What `find` finds wrong in the documents of a cursor, which it is given so many at a time.
+    """Yields what `find` finds wrong in the documents of a cursor, in batches of this size.
 
-    One that it cannot make sense of is wrong itself, as {_id, problem}, and keeps it from no other.
+    A document that makes `find` fail is itself wrong, as {_id, problem}, and does not stop the check of the others.
     """
     async for batch in in_batches(documents, size):
         for wrong in await _wrong_in(batch, find):
@@ -190,12 +189,12 @@ async def _wrong_in(batch: list[Document], find: Callable[[list[Document]], Asyn
     except DAMAGED as error:
         if len(batch) == 1:
             return [_damaged(batch[0], error)]
-    # Only one by one can tell which of them it is.
+    # Check one by one to find the damaged document.
     return [wrong for document in batch for wrong in await _wrong_in([document], find)]
 
 
 def wrong_with(document: Document, find: Callable[[Document], Iterable[Document]]) -> list[Document]:
-    """As `wrong_in_batches`, of one document."""
+    """Returns what `find` finds wrong in one document, like `wrong_in_batches`."""
     try:
         return list(find(document))
     except DAMAGED as error:
@@ -203,15 +202,15 @@ def wrong_with(document: Document, find: Callable[[Document], Iterable[Document]
 
 
 def require(document: Document, names: Iterable[str]) -> None:
-    """Raises KeyError where the document lacks one of these fields."""
+    """Raises KeyError if the document lacks one of these fields."""
     for name in names:
         document[name]
 
 
 def _damaged(document: Document, error: Exception) -> Document:
-    return {"_id": document["_id"], "problem": told(error)}
+    return {"_id": document["_id"], "problem": describe_damage(error)}
 
 
-def told(error: Exception) -> str:
-    """What is wrong with a document that has led to an error of `DAMAGED`."""
-    return f"a field is missing, or is not what it should be ({type(error).__name__}: {error})"
+def describe_damage(error: Exception) -> str:
+    """Returns a readable reason for an error of `DAMAGED`."""
+    return f"a field is missing or invalid ({type(error).__name__}: {error})"

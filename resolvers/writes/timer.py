@@ -1,4 +1,4 @@
-"""The current time while an operation goes on. A resolver gets the time from its caller, and never reads the clock."""
+"""The current time during an operation. A resolver gets the time from its caller and never reads the clock."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from datetime import datetime, timedelta
 
 
 def seconds_since_boot() -> float:
-    """Includes the time for which the machine sleeps, where the system counts it."""
+    """Returns the seconds since boot, including the time that the machine was suspended, if the system counts it."""
     boot_time: int | None = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
 
 
 class Timer:
-    """Counts on from the time at which an operation began.
+    """A clock that starts with the `now` of an operation and measures elapsed time.
 
-    What an operation stores as its own time is the `now` that it began with. Deadlines count from the current time: a
-    lock that counts from a time before a wait has expired when it is written.
+    An operation stores its `now` as its own time. Deadlines must count from the current time: a lock whose deadline
+    counts from before a wait may have expired when it is written.
     """
 
     def __init__(self, now: datetime) -> None:
@@ -25,9 +25,9 @@ class Timer:
 
     @property
     def seconds(self) -> float:
-        """How long the operation has been going on."""
+        """The seconds since the operation began."""
         return seconds_since_boot() - self._started
 
     def now(self) -> datetime:
-        """The current time, to the millisecond."""
+        """Returns the current time, in whole milliseconds."""
         return self._begun + timedelta(milliseconds=int(self.seconds * 1000))

@@ -51,36 +51,36 @@ TRANSFER = Kind(
 )
 
 
-@strawberry.enum(description="How far a transfer has come.")
+@strawberry.enum(description="The state of a transfer.")
 class TransferState(Enum):
-    NEW = strawberry.enum_value("NEW", description="Prepared, may still be rolled back.")
-    COMMITTED = strawberry.enum_value("COMMITTED", description="Will be settled, whatever crashes.")
-    ROLLBACK = strawberry.enum_value("ROLLBACK", description="Being undone.")
-    SETTLED = strawberry.enum_value("SETTLED", description="Settled: both accounts have let go of it.")
-    CANCELLED = strawberry.enum_value("CANCELLED", description="Undone.")
+    NEW = strawberry.enum_value("NEW", description="Prepared; can still be rolled back.")
+    COMMITTED = strawberry.enum_value("COMMITTED", description="Decided; will be settled, even after a crash.")
+    ROLLBACK = strawberry.enum_value("ROLLBACK", description="Being rolled back.")
+    SETTLED = strawberry.enum_value("SETTLED", description="Finished: the destination has the money.")
+    CANCELLED = strawberry.enum_value("CANCELLED", description="Rolled back, or refused.")
 
 
 @strawberry.type(
-    description="Money held for somebody. The balance is never negative. Whoever has paid the account, or was paid by "
-    "it, sees its id and its name."
+    description="Money that is held for its owner. The balance is never negative. The other owner of a transfer sees "
+    "the account's id and name."
 )
 class Account(Node):
     id: strawberry.ID = node_id("Account", "_id")
-    name: str = stored(description="What its owner calls it.")
+    name: str = stored(description="The owner's name for it.")
 
-    @reads("owner", "balance", "currency", description="What can be spent. For the owner, and for a SERVICE.")
+    @reads("owner", "balance", "currency", description="The money that can be spent. For the owner and for a SERVICE.")
     @staticmethod
     def balance(root: strawberry.Parent[Source], info: Info) -> Money:
         caller = info.context.caller
         if caller is None or not (_owns(root, caller.subject) or caller.has(Role.SERVICE)):
-            raise GraphQLError("The balance is its owner's business.", extensions={"code": "FORBIDDEN"})
+            raise GraphQLError("Only the owner and a SERVICE can read the balance.", extensions={"code": "FORBIDDEN"})
         return cast("Money", {"amount": root["balance"], "currency": root["currency"]})
 
     @reads(
         "pending.id",
         length=10,
-        description="Transfers that have touched the balance and are not yet settled. Of another person's account "
-        "those that the viewer takes part in.",
+        description="Unfinished transfers that the account has recorded. For an account of another owner, only those "
+        "that the viewer takes part in.",
     )
     @staticmethod
     async def pending_transfers(root: strawberry.Parent[Source], info: Info) -> list[Transfer]:
@@ -88,7 +88,7 @@ class Account(Node):
         return [cast("Transfer", document) for answer in answers if (document := await answer) is not None]
 
 
-@strawberry.type(description="Money on its way from one account to another. Both owners see it.")
+@strawberry.type(description="A transfer of money between two accounts. Both owners can see it.")
 class Transfer(Node):
     id: strawberry.ID = node_id("Transfer", "_id")
     source: Account = related("Account", "source", discloses=True, description="The account that pays.")
@@ -97,9 +97,9 @@ class Transfer(Node):
         lambda transfer: {"amount": transfer["amount"], "currency": transfer["currency"]},
         "amount",
         "currency",
-        description="How much.",
+        description="The amount.",
     )
-    state: TransferState = stored(description="How far it has come.")
+    state: TransferState = stored(description="The state of the transfer.")
     created_at: datetime = stored(description="When it began.")
 
 
@@ -114,55 +114,55 @@ class AccountViewer:
         return cast("list[Account]", found)
 
 
-@strawberry.input(description="A new account of the viewer's, empty at first.")
+@strawberry.input(description="A new, empty account of the viewer.")
 class OpenAccountInput:
-    name: str = strawberry.field(description="What its owner calls it.")
-    currency: str = strawberry.field(default="USD", description="ISO 4217 code. It never changes.")
+    name: str = strawberry.field(description="The owner's name for it.")
+    currency: str = strawberry.field(default="USD", description="An ISO 4217 code. It never changes.")
     idempotency_key: str | None = idempotency_key()
 
 
 @strawberry.input(description="Money from outside, for the SERVICE role.")
 class DepositInput:
-    account_id: strawberry.ID = strawberry.field(description="The account, whosever it is.")
-    amount: MoneyInput = strawberry.field(description="How much, in the account's currency.")
+    account_id: strawberry.ID = strawberry.field(description="Any account.")
+    amount: MoneyInput = strawberry.field(description="The amount, in the account's currency.")
     idempotency_key: str = idempotency_key(is_required=True)
 
 
-@strawberry.input(description="Money to be moved between two accounts of one currency.")
+@strawberry.input(description="Money to move between two accounts of the same currency.")
 class TransferInput:
-    source_id: strawberry.ID = strawberry.field(description="The account that pays, one of the viewer's.")
-    destination_id: strawberry.ID = strawberry.field(description="The account that is paid, whosever it is.")
-    amount: MoneyInput = strawberry.field(description="How much, in the currency of both accounts.")
+    source_id: strawberry.ID = strawberry.field(description="The account that pays; one of the viewer's accounts.")
+    destination_id: strawberry.ID = strawberry.field(description="The account that is paid; any account.")
+    amount: MoneyInput = strawberry.field(description="The amount, in the currency of both accounts.")
     idempotency_key: str = idempotency_key(is_required=True)
 
 
 @strawberry.type(description="The account after the write.")
 class AccountPayload:
-    account: Account = strawberry.field(description="As it is now.")
+    account: Account = strawberry.field(description="The current account.")
 
 
 @strawberry.type(description="The transfer after the write.")
 class TransferPayload:
-    transfer: Transfer = strawberry.field(description="As it is now.")
+    transfer: Transfer = strawberry.field(description="The current transfer.")
 
 
 @member(errors.InsufficientFunds)
-@strawberry.type(description="The account does not hold so much.")
+@strawberry.type(description="The account does not hold enough money.")
 class InsufficientFunds(UserError):
     pass
 
 
 OpenAccountResult = Annotated[
     AccountPayload | InvalidInput,
-    strawberry.union("OpenAccountResult", description="What came of opening an account."),
+    strawberry.union("OpenAccountResult", description="The result of opening an account."),
 ]
 DepositResult = Annotated[
     AccountPayload | NotFound | InvalidInput,
-    strawberry.union("DepositResult", description="What came of a deposit."),
+    strawberry.union("DepositResult", description="The result of a deposit."),
 ]
 TransferResult = Annotated[
     TransferPayload | InsufficientFunds | NotFound | InvalidInput,
-    strawberry.union("TransferResult", description="What came of a transfer."),
+    strawberry.union("TransferResult", description="The result of a transfer."),
 ]
 
 
@@ -184,7 +184,7 @@ class AccountMutation:
         )
         return AccountPayload(account=cast("Account", opened))
 
-    @mutation(role=Role.SERVICE, description="Puts money from outside into an account. For a SERVICE.")
+    @mutation(role=Role.SERVICE, description="Adds money from outside to an account. For a SERVICE.")
     async def deposit(self, info: Info, input: DepositInput) -> DepositResult | None:
         paid = await transfers.deposit(
             info.context.db,
@@ -195,7 +195,9 @@ class AccountMutation:
         )
         return AccountPayload(account=cast("Account", paid))
 
-    @mutation(description="Moves money from an account of the viewer's to any other. It happens wholly or not at all.")
+    @mutation(
+        description="Moves money from one of the viewer's accounts to any other account: the whole amount or nothing."
+    )
     async def transfer(self, info: Info, input: TransferInput) -> TransferResult | None:
         settled = await transfers.transfer(
             info.context.db,

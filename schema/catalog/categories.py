@@ -37,29 +37,27 @@ CATEGORY = Kind(
 _PAGED = Paged("Category", loaders.pages)
 
 
-@strawberry.type(
-    description="An ancestor as it is stored in the category's document: reading it costs no further query."
-)
+@strawberry.type(description="An ancestor, stored in the category's document: reading it needs no additional query.")
 class Breadcrumb:
     category_id: strawberry.ID = node_id("Category", "_id", description="The `id` of the category.")
     slug: str = stored(description="The ancestor's slug.")
     name: str = stored(description="The ancestor's name.")
 
 
-@strawberry.type(description="A place in the product hierarchy. Its ancestors are stored in its own document.")
+@strawberry.type(description="A category of the product hierarchy. Its ancestors are stored in its own document.")
 class Category(Node):
     id: strawberry.ID = node_id("Category", "_id")
-    slug: str = stored(description="Unique over the whole hierarchy, for use in URLs.")
+    slug: str = stored(description="Unique in the whole hierarchy, for use in URLs.")
     name: str = stored(description="For display.")
     breadcrumbs: list[Breadcrumb] = stored(
         "ancestors",
         default=(),
         length=8,
-        description="The way from the root down to, and without, this category.",
+        description="The ancestors from the root down to the parent.",
     )
-    parent: Category | None = related("Category", "parent", description="The category above; null for a root.")
+    parent: Category | None = related("Category", "parent", description="The parent category; null for a root.")
 
-    @reads("_id", description="The categories right below this one, by name.")
+    @reads("_id", description="The direct children of this category, by name.")
     @staticmethod
     async def children(
         root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
@@ -73,14 +71,14 @@ class Category(Node):
     ) -> Connection[Category]:
         return await _category_page(info, categories.descendants_of(root["_id"]), first, after)
 
-    @reads("_id", description="Products in this category or, unless told otherwise, anywhere below it.")
+    @reads("_id", description="Products in this category and, unless you turn it off, anywhere below it.")
     @staticmethod
     async def products(
         root: strawberry.Parent[Source],
         info: Info,
         filter: Filter = None,
         sort: Order = ProductSort.NEWEST,
-        include_descendants: Annotated[bool, described("Whether products anywhere below count, too.")] = True,
+        include_descendants: Annotated[bool, described("Whether to include products of all categories below.")] = True,
         first: First = DEFAULT_PRODUCTS,
         after: After = None,
     ) -> ProductConnection:
@@ -116,22 +114,26 @@ class CategoryQuery:
 class CreateCategoryInput:
     name: str = strawberry.field(description="For display.")
     slug: str = strawberry.field(description="Lower-case letters, digits, and single `-`, `_` or `.` between them.")
-    parent_id: strawberry.ID | None = strawberry.field(default=None, description="Left out for a new root.")
+    parent_id: strawberry.ID | None = strawberry.field(
+        default=None, description="The parent. Omit it to create a root."
+    )
     idempotency_key: str | None = idempotency_key()
 
 
-@strawberry.input(description="Another name, another slug, or both.")
+@strawberry.input(description="A new name, a new slug, or both.")
 class RenameCategoryInput:
     id: strawberry.ID = strawberry.field(description="The category.")
-    name: str | None = strawberry.field(default=None, description="Left out or null to keep it.")
-    slug: str | None = strawberry.field(default=None, description="Left out or null to keep it.")
+    name: str | None = strawberry.field(default=None, description="Omit it or pass null to keep it.")
+    slug: str | None = strawberry.field(default=None, description="Omit it or pass null to keep it.")
     idempotency_key: str | None = idempotency_key()
 
 
-@strawberry.input(description="Another place in the hierarchy, with everything below.")
+@strawberry.input(description="A new parent for a category. Everything below moves with it.")
 class MoveCategoryInput:
     id: strawberry.ID = strawberry.field(description="The category.")
-    new_parent_id: strawberry.ID | None = strawberry.field(default=None, description="Null makes it a root.")
+    new_parent_id: strawberry.ID | None = strawberry.field(
+        default=None, description="The new parent. Null makes the category a root."
+    )
     idempotency_key: str | None = idempotency_key()
 
 
@@ -143,11 +145,11 @@ class DeleteCategoryInput:
 
 @strawberry.type(description="The category after the write.")
 class CategoryPayload:
-    category: Category = strawberry.field(description="As it is now.")
+    category: Category = strawberry.field(description="The current category.")
 
 
 @member(errors.CategoryCycle)
-@strawberry.type(description="The new parent is the category itself or stands below it.")
+@strawberry.type(description="The new parent is the category itself or is below it.")
 class CategoryCycle(UserError):
     pass
 
@@ -160,19 +162,19 @@ class CategoryNotEmpty(UserError):
 
 CreateCategoryResult = Annotated[
     CategoryPayload | SlugTaken | NotFound | InvalidInput,
-    strawberry.union("CreateCategoryResult", description="What came of creating a category."),
+    strawberry.union("CreateCategoryResult", description="The result of creating a category."),
 ]
 RenameCategoryResult = Annotated[
     CategoryPayload | SlugTaken | NotFound | InvalidInput,
-    strawberry.union("RenameCategoryResult", description="What came of renaming a category."),
+    strawberry.union("RenameCategoryResult", description="The result of renaming a category."),
 ]
 MoveCategoryResult = Annotated[
     CategoryPayload | CategoryCycle | NotFound | Conflict,
-    strawberry.union("MoveCategoryResult", description="What came of moving a category."),
+    strawberry.union("MoveCategoryResult", description="The result of moving a category."),
 ]
 DeleteCategoryResult = Annotated[
     DeletedPayload | CategoryNotEmpty | NotFound | Conflict,
-    strawberry.union("DeleteCategoryResult", description="What came of deleting a category."),
+    strawberry.union("DeleteCategoryResult", description="The result of deleting a category."),
 ]
 
 
@@ -182,7 +184,7 @@ def _parent_key(global_id: str | None) -> DocumentId | None:
 
 @strawberry.type
 class CategoryMutation:
-    @mutation(role=Role.MERCHANT, description="Puts a new category into the hierarchy. For a MERCHANT.")
+    @mutation(role=Role.MERCHANT, description="Creates a category. For a MERCHANT.")
     async def create_category(self, info: Info, input: CreateCategoryInput) -> CreateCategoryResult | None:
         created = await category_edits.create_category(
             info.context.db,
@@ -194,7 +196,7 @@ class CategoryMutation:
         )
         return CategoryPayload(category=cast("Category", created))
 
-    @mutation(role=Role.MERCHANT, description="Renames a category, also in what stands below it. For a MERCHANT.")
+    @mutation(role=Role.MERCHANT, description="Renames a category, also in the breadcrumbs below it. For a MERCHANT.")
     async def rename_category(self, info: Info, input: RenameCategoryInput) -> RenameCategoryResult | None:
         renamed = await category_edits.rename_category(
             info.context.db,

@@ -1,4 +1,4 @@
-"""The product catalog: what merchants write."""
+"""The mutations of the product catalog, for merchants."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from portico.schema.scalars import JSON
 from .products import Product, PropertyInput
 
 
-@strawberry.input(description="Both in one currency; retail is not above list.")
+@strawberry.input(description="Both prices in the same currency; `retail` is at most `list`.")
 class PricingInput:
-    list: MoneyInput = strawberry.field(description="What it usually costs.")
-    retail: MoneyInput = strawberry.field(description="What it costs now.")
+    list: MoneyInput = strawberry.field(description="The usual price.")
+    retail: MoneyInput = strawberry.field(description="The current price.")
 
     def prices(self) -> tuple[Price, Price]:
         return (
@@ -43,7 +43,7 @@ class DimensionsInput:
     depth: float = strawberry.field(description="Inches.")
 
 
-@strawberry.input(description="What a carrier needs to know.")
+@strawberry.input(description="Weight and size, for carriers.")
 class ShippingInput:
     weight: float | None = strawberry.field(default=None, description="Ounces.")
     dimensions: DimensionsInput | None = strawberry.field(default=None, description="Inches.")
@@ -64,10 +64,10 @@ class CreateProductInput:
     shipping: ShippingInput | None = strawberry.field(default=None, description="Weight and size.")
     category_ids: list[strawberry.ID] = strawberry.field(default_factory=list, description="The categories it is in.")
     properties: list[PropertyInput] = strawberry.field(default_factory=list, description="Free properties.")
-    issue_date: datetime | None = strawberry.field(default=None, description="When it came out.")
+    issue_date: datetime | None = strawberry.field(default=None, description="When it was released.")
     details: JSON | None = strawberry.field(
         default=None,
-        description="What is particular to the type, checked against it: artist, genres, tracks, directors, …",
+        description="The fields of the type, e.g. artist, genres, tracks or directors. They are validated.",
     )
     idempotency_key: str | None = idempotency_key()
 
@@ -91,29 +91,29 @@ class CreateProductInput:
         )
 
 
-@strawberry.input(description="Only what is given changes.")
+@strawberry.input(description="An edit of a product. Omitted fields keep their values.")
 class UpdateProductInput:
     id: strawberry.ID = strawberry.field(description="The product.")
-    nonce: strawberry.ID = strawberry.field(description="The nonce that the edit is based on.")
-    title: strawberry.Maybe[str | None] = strawberry.field(description="For display; it cannot be cleared.")
-    description: strawberry.Maybe[str | None] = strawberry.field(description="In plain text; null clears it.")
+    nonce: strawberry.ID = strawberry.field(description="The nonce of the version that the edit is based on.")
+    title: strawberry.Maybe[str | None] = strawberry.field(description="For display. It cannot be cleared.")
+    description: strawberry.Maybe[str | None] = strawberry.field(description="In plain text. Null clears it.")
     asin: strawberry.Maybe[str | None] = strawberry.field(description="Amazon's number for it; null clears it.")
     pricing: strawberry.Maybe[PricingInput | None] = strawberry.field(
         description="What it costs; it cannot be cleared."
     )
     shipping: strawberry.Maybe[ShippingInput | None] = strawberry.field(description="Null clears it.")
     category_ids: strawberry.Maybe[list[strawberry.ID] | None] = strawberry.field(
-        description="All it is in from now on; null for none."
+        description="The new list of categories; null for none."
     )
     properties: strawberry.Maybe[list[PropertyInput] | None] = strawberry.field(
-        description="All it has from now on; null for none."
+        description="The new list of properties; null for none."
     )
     issue_date: strawberry.Maybe[datetime | None] = strawberry.field(description="Null clears it.")
-    details: strawberry.Maybe[JSON | None] = strawberry.field(description="All of them from now on; null for none.")
+    details: strawberry.Maybe[JSON | None] = strawberry.field(description="The new details, as a whole; null for none.")
     idempotency_key: str | None = idempotency_key()
 
     def changes(self) -> dict[str, Any]:
-        """What is given, in the words of `changed_product`."""
+        """Returns the given fields as the changes of `changed_product`."""
         makers: dict[str, Callable[[Any], Any]] = {
             "pricing": lambda pricing: pricing.prices(),
             "shipping": lambda shipping: shipping.measures(),
@@ -138,13 +138,13 @@ def _pairs(properties: Sequence[PropertyInput]) -> list[tuple[str, str]]:
 @strawberry.input(description="The product to remove.")
 class DeleteProductInput:
     id: strawberry.ID = strawberry.field(description="The product.")
-    nonce: strawberry.ID = strawberry.field(description="The nonce that it was read under.")
+    nonce: strawberry.ID = strawberry.field(description="The nonce from your last read of the product.")
     idempotency_key: str | None = idempotency_key()
 
 
 @strawberry.type(description="The product after the write.")
 class ProductPayload:
-    product: Product = strawberry.field(description="As it is now.")
+    product: Product = strawberry.field(description="The current product.")
 
 
 @member(errors.SkuTaken)
@@ -160,35 +160,35 @@ class ProductEditConflict(UserError):
 
 
 @member(errors.ProductInUse)
-@strawberry.type(description="Carts still hold some of it.")
+@strawberry.type(description="Carts still hold units of the product.")
 class ProductInUse(UserError):
     pass
 
 
 CreateProductResult = Annotated[
     ProductPayload | SkuTaken | NotFound | InvalidInput,
-    strawberry.union("CreateProductResult", description="What came of creating a product."),
+    strawberry.union("CreateProductResult", description="The result of creating a product."),
 ]
 UpdateProductResult = Annotated[
     ProductPayload | ProductEditConflict | NotFound | InvalidInput,
-    strawberry.union("UpdateProductResult", description="What came of editing a product."),
+    strawberry.union("UpdateProductResult", description="The result of editing a product."),
 ]
 DeleteProductResult = Annotated[
     DeletedPayload | ProductEditConflict | ProductInUse | NotFound,
-    strawberry.union("DeleteProductResult", description="What came of deleting a product."),
+    strawberry.union("DeleteProductResult", description="The result of deleting a product."),
 ]
 
 
 @strawberry.type
 class ProductMutation:
-    @mutation(role=Role.MERCHANT, description="Puts a new product into the catalog. For a MERCHANT.")
+    @mutation(role=Role.MERCHANT, description="Creates a product. For a MERCHANT.")
     async def create_product(self, info: Info, input: CreateProductInput) -> CreateProductResult | None:
         created = await product_edits.create_product(
             info.context.db, fields=input.fields(), now=info.context.now, operation_id=info.context.operation_id
         )
         return ProductPayload(product=cast("Product", created))
 
-    @mutation(role=Role.MERCHANT, description="Edits a product that was read under a nonce. For a MERCHANT.")
+    @mutation(role=Role.MERCHANT, description="Edits a product, if its nonce is still the same. For a MERCHANT.")
     async def update_product(self, info: Info, input: UpdateProductInput) -> UpdateProductResult | None:
         changes = input.changes()
         updated = await product_edits.update_product(
@@ -201,7 +201,7 @@ class ProductMutation:
         )
         return ProductPayload(product=cast("Product", updated))
 
-    @mutation(role=Role.MERCHANT, description="Removes a product that was read under a nonce. For a MERCHANT.")
+    @mutation(role=Role.MERCHANT, description="Deletes a product, if its nonce is still the same. For a MERCHANT.")
     async def delete_product(self, info: Info, input: DeleteProductInput) -> DeleteProductResult | None:
         await product_edits.delete_product(
             info.context.db,

@@ -1,4 +1,4 @@
-"""The product catalog: what clients read. The writes are in `product_mutations`."""
+"""The types and queries of the product catalog. The mutations are in `product_mutations`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _PAGED = Paged("Product", loaders.pages)
 
 
 def _money(name: str, description: str) -> Any:
-    """An amount of a pricing document, with the currency that all of them share."""
+    """Declares a field for one amount of a pricing document, with the currency of the document."""
     return computed(
         lambda pricing: {"amount": pricing[name], "currency": pricing["currency"]},
         name,
@@ -63,12 +63,12 @@ def _money(name: str, description: str) -> Any:
     )
 
 
-@strawberry.type(description="A price against the list price.")
+@strawberry.type(description="The price and the list price, and the savings between them.")
 class Pricing:
-    list: Money = _money("list", "What it usually costs.")
-    retail: Money = _money("retail", "What it costs now.")
-    savings: Money = _money("savings", "The difference.")
-    pct_savings: int = stored(description="Whole percent of the list price, rounded down.")
+    list: Money = _money("list", "The usual price.")
+    retail: Money = _money("retail", "The current price.")
+    savings: Money = _money("savings", "The difference between both.")
+    pct_savings: int = stored(description="The savings in whole percent of the list price, rounded down.")
 
 
 @strawberry.type(description="Inches.")
@@ -78,7 +78,7 @@ class Dimensions:
     depth: float = stored(description="Inches.")
 
 
-@strawberry.type(description="What a carrier needs to know.")
+@strawberry.type(description="Weight and size, for carriers.")
 class Shipping:
     weight: float | None = stored(description="Ounces.")
     dimensions: Dimensions | None = stored(description="Inches.")
@@ -90,14 +90,14 @@ class Property:
     value: str = stored(description="Any text.")
 
 
-@strawberry.interface(description="What every product has, whatever its type. Prices are in minor units.")
+@strawberry.interface(description="The fields of every product. Prices are in minor units.")
 class Product(Node):
     id: strawberry.ID = node_id("Product", "sku")
     sku: str = stored(description="The merchant's own key; it never changes.")
     title: str = stored(description="For display.")
     description: str | None = stored(description="In plain text.")
     asin: str | None = stored(description="Amazon's number for it.")
-    pricing: Pricing = stored(description="The price of the product now, against its list price.")
+    pricing: Pricing = stored(description="The current price and the list price.")
     shipping: Shipping | None = stored(description="Weight and size.")
     categories: list[Annotated[Category, strawberry.lazy(".categories")]] = related(
         "Category",
@@ -106,35 +106,33 @@ class Product(Node):
         length=10,
         description="The categories it is in, in the merchant's order.",
     )
-    properties: list[Property] = stored(
-        default=(), length=20, description="Free properties, in the order the merchant gave them."
-    )
-    issue_date: datetime | None = stored(description="When the work came out or the product was introduced.")
+    properties: list[Property] = stored(default=(), length=20, description="Free properties, in the merchant's order.")
+    issue_date: datetime | None = stored(description="When the work or the product was released.")
     nonce: strawberry.ID = stored(
-        description="Changes with every edit; an edit must name the nonce that it was based on."
+        description="Changes with every edit. An edit must pass the nonce of the version that it is based on."
     )
 
 
 @strawberry.type(description="A record.")
 class AudioAlbum(Product):
-    artist: str | None = stored("details.artist", description="Who made it.")
+    artist: str | None = stored("details.artist", description="The artist.")
     genres: list[str] = stored("details.genres", default=(), length=10, description="As the merchant wrote them.")
     tracks: list[str] = stored("details.tracks", default=(), length=20, description="Titles, in order.")
 
 
 @strawberry.type(description="A film.")
 class Film(Product):
-    directors: list[str] = stored("details.directors", default=(), length=10, description="Who directed it.")
-    writers: list[str] = stored("details.writers", default=(), length=10, description="Who wrote it.")
+    directors: list[str] = stored("details.directors", default=(), length=10, description="The directors.")
+    writers: list[str] = stored("details.writers", default=(), length=10, description="The writers.")
     actors: list[str] = stored("details.actors", default=(), length=20, description="Starring actors.")
     genres: list[str] = stored("details.genres", default=(), length=10, description="As the merchant wrote them.")
     aspect_ratio: str | None = stored("details.aspect_ratio", description="Width to height, e.g. `1.85:1`.")
 
 
-@strawberry.type(description="A product of any other type: what is particular to it is in `properties` and `details`.")
+@strawberry.type(description="A product of any other type. Its own fields are in `properties` and `details`.")
 class GeneralProduct(Product):
     type: str = stored(description="The merchant's own name for the type, e.g. `Disk Drive`.")
-    details: JSON = stored(default=None, description="What is particular to the type, in the merchant's own shape.")
+    details: JSON = stored(default=None, description="The fields of the type, in the merchant's own structure.")
 
 
 @strawberry.enum(description="The types of the schema.")
@@ -146,12 +144,12 @@ class ProductType(Enum):
 
 @strawberry.enum(description="The order of a list of products.")
 class ProductSort(Enum):
-    NEWEST = strawberry.enum_value("NEWEST", description="Latest issue date first; those without one last.")
-    DISCOUNT_DESC = strawberry.enum_value("DISCOUNT_DESC", description="Most percent off first.")
+    NEWEST = strawberry.enum_value("NEWEST", description="Latest issue date first; products without a date last.")
+    DISCOUNT_DESC = strawberry.enum_value("DISCOUNT_DESC", description="Highest percentage off first.")
     PRICE_ASC = strawberry.enum_value("PRICE_ASC", description="Cheapest first, by retail price.")
-    PRICE_DESC = strawberry.enum_value("PRICE_DESC", description="Dearest first, by retail price.")
-    TITLE_ASC = strawberry.enum_value("TITLE_ASC", description="By title, capitals before small letters.")
-    RELEVANCE = strawberry.enum_value("RELEVANCE", description="Best match first; only with `search`.")
+    PRICE_DESC = strawberry.enum_value("PRICE_DESC", description="Most expensive first, by retail price.")
+    TITLE_ASC = strawberry.enum_value("TITLE_ASC", description="By title; capital letters before lower-case letters.")
+    RELEVANCE = strawberry.enum_value("RELEVANCE", description="Best match first. Requires `search`.")
 
 
 @strawberry.input(description="A free property of a product.")
@@ -160,7 +158,7 @@ class PropertyInput:
     value: str = strawberry.field(description="Any text.")
 
 
-@strawberry.input(description="Conditions that all must hold.")
+@strawberry.input(description="Conditions that must all hold.")
 class ProductFilter:
     type: ProductType | None = strawberry.field(default=None, description="Of this type.")
     genres: list[str] | None = strawberry.field(
@@ -169,7 +167,7 @@ class ProductFilter:
     actor: str | None = strawberry.field(default=None, description="A starring actor's whole name (films).")
     artist: str | None = strawberry.field(default=None, description="The artist's whole name (albums).")
     title_prefix: str | None = strawberry.field(
-        default=None, description="The title begins with these characters; case counts, and an index serves it."
+        default=None, description="The title begins with these characters, case-sensitive. Uses an index."
     )
     title_word: str | None = strawberry.field(default=None, description="The title has this word, in any case.")
     search: str | None = strawberry.field(
@@ -180,13 +178,13 @@ class ProductFilter:
         "`totalCount` or `facets` of the same list is free.",
         metadata=costs(costly=True),
     )
-    min_pct_savings: int | None = strawberry.field(default=None, description="More than so many percent off.")
+    min_pct_savings: int | None = strawberry.field(default=None, description="More than this many percent off.")
     min_price: BigInt | None = strawberry.field(default=None, description="Retail price, minor units, inclusive.")
     max_price: BigInt | None = strawberry.field(default=None, description="Retail price, minor units, inclusive.")
     properties: list[PropertyInput] | None = strawberry.field(
-        default=None, description="Each of these properties, in any case."
+        default=None, description="Has each of these properties, in any case."
     )
-    in_stock: bool | None = strawberry.field(default=None, description="Whether some are available.")
+    in_stock: bool | None = strawberry.field(default=None, description="Whether units are available.")
 
     def query(self) -> product_search.ProductQuery:
         plain = {name: value for name, value in vars(self).items() if name not in {"type", "properties"}}
@@ -197,24 +195,24 @@ class ProductFilter:
         )
 
 
-Filter = Annotated[ProductFilter | None, described("Only products that meet it.")]
+Filter = Annotated[ProductFilter | None, described("Only products that match these conditions.")]
 Order = Annotated[ProductSort | None, described("The order of the list.")]
 
 
 @strawberry.type(description="How many products have a value.")
 class FacetCount:
-    value: str = stored(description="The value; of a category its slug.")
+    value: str = stored(description="The value; for a category its slug.")
     count: int = stored(description="Products with it.")
 
 
-@strawberry.type(description="How many products cost so much.")
+@strawberry.type(description="The number of products in a price range.")
 class PriceBand:
     min: BigInt = stored(description="Minor units, inclusive.")
     max: BigInt | None = stored(description="Minor units, exclusive; null for the last band.")
     count: int = stored(description="Products in it.")
 
 
-@strawberry.type(description="Counts over a whole list of products, most first, at most 100 of each kind.")
+@strawberry.type(description="Counts over a whole list of products, highest count first, at most 100 for each facet.")
 class ProductFacets:
     types: list[FacetCount] = stored(length=_FACETS, description="By the merchant's own type.")
     genres: list[FacetCount] = stored(length=_FACETS, description="By genre (albums and films).")
@@ -254,7 +252,7 @@ async def product_page(
     after: str | None,
     within: product_search.Within | None = None,
 ) -> ProductConnection:
-    """A page of products."""
+    """Returns a page of products."""
     query = product_search.ProductQuery() if given is None else given.query()
     name = cast("product_search.SortName", (sort or ProductSort.NEWEST).name)
     listing = product_search.listing_of(query, name, within)
@@ -269,7 +267,7 @@ class ProductQuery:
         found: Mapping[str, Any] | None = await load_one(core(info), PRODUCT, sku)
         return cast("Product | None", found)
 
-    @strawberry.field(description="Every product, or those that a filter lets through.")
+    @strawberry.field(description="All products, or those that match a filter.")
     async def products(
         self,
         info: Info,

@@ -28,7 +28,7 @@ _CART_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def random_key(text: str) -> str:
-    """The key of a cart or an order. Raises ValueError."""
+    """Parses the key of a cart or an order. Raises ValueError."""
     if not _CART_ID.fullmatch(text):
         raise ValueError(text)
     return text
@@ -46,17 +46,19 @@ CART = Kind(
 )
 
 
-@strawberry.enum(description="How far a cart has come.")
+@strawberry.enum(description="The state of a cart.")
 class CartStatus(Enum):
-    ACTIVE = strawberry.enum_value("ACTIVE", description="Items may be added and removed.")
+    ACTIVE = strawberry.enum_value("ACTIVE", description="Items can be added and removed.")
     PENDING = strawberry.enum_value("PENDING", description="Locked while the payment is collected.")
     COMPLETE = strawberry.enum_value("COMPLETE", description="Paid for.")
-    EXPIRING = strawberry.enum_value("EXPIRING", description="Idle too long: locked while its items return to stock.")
-    EXPIRED = strawberry.enum_value("EXPIRED", description="Idle too long; its items are in stock again.")
+    EXPIRING = strawberry.enum_value(
+        "EXPIRING", description="Idle for too long: locked while its items return to stock."
+    )
+    EXPIRED = strawberry.enum_value("EXPIRED", description="Idle for too long: its items are in stock again.")
 
 
 def line_money(description: str, *, of_all: bool = False) -> Any:
-    """The price of one unit of a line, or of all of them."""
+    """Declares a field for the price of one unit of a line, or of all units."""
 
     def amount(line: Source) -> dict[str, Any]:
         units = line["quantity"] if of_all else 1
@@ -72,16 +74,16 @@ class CartItem:
     unit_price: Money = line_money("The retail price when the item was added last.")
     line_total: Money = line_money("The price of all units of the line.", of_all=True)
     title: str = stored(description="The title when the item was added last.")
-    product: Product | None = related("Product", "sku", description="Null once the product is gone.")
+    product: Product | None = related("Product", "sku", description="Null after the product is deleted.")
 
 
 @strawberry.type(
-    description="A shopping cart. Its id is unguessable, and whoever has it may use the cart until a signed-in viewer "
-    "creates or claims it; from then on only that viewer may."
+    description="A shopping cart. Its id is unguessable. Every caller with the id can use a cart without an owner. The "
+    "signed-in viewer who creates or claims a cart is its owner; only the owner can use it."
 )
 class Cart(Node):
     id: strawberry.ID = node_id("Cart", "_id")
-    status: CartStatus = stored(description="How far it has come.")
+    status: CartStatus = stored(description="The state of the cart.")
     items: list[CartItem] = stored(
         length=cart_edits.MAX_LINES, description="Its lines, in the order in which they were added."
     )
@@ -89,17 +91,17 @@ class Cart(Node):
         lambda cart: {"amount": carts.total_of(dict(cart)), "currency": cart["currency"]},
         "items",
         "currency",
-        description="What is paid at checkout: prices as they were when the items were added.",
+        description="The amount to pay at checkout, at the prices when the items were added.",
     )
     last_modified: datetime = stored(description="When a buyer changed it last.")
     expires_at: datetime | None = stored(
-        description="When an idle cart gives its items back. Null unless the cart is active."
+        description="When an idle cart expires and its items return to stock. Null unless the cart is active."
     )
 
 
 @strawberry.type
 class CartQuery:
-    @strawberry.field(description="The cart with this id, where the caller may use it.")
+    @strawberry.field(description="The cart with this id, if the caller can use it.")
     async def cart(self, info: Info, id: Annotated[strawberry.ID, described("The cart's id.")]) -> Cart | None:
         try:
             key = key_in("Cart", id)
@@ -116,42 +118,40 @@ class CartQuery:
 class CartViewer:
     caller: strawberry.Private[Caller]
 
-    @strawberry.field(
-        description="The viewer's cart that was changed last, of those that are active or being paid for."
-    )
+    @strawberry.field(description="The viewer's last changed cart that is active or being paid for.")
     async def cart(self, info: Info) -> Cart | None:
         projection = projection_of(core(info), CART)
         return cast("Cart | None", await carts.find_of_owner(info.context.db, self.caller.subject, projection))
 
 
 @strawberry.input(
-    description="A new cart, empty at first. The idempotency key of a caller without a token should be random: whoever "
-    "repeats it is given the same cart, until it belongs to somebody."
+    description="A new, empty cart. Without a token, choose a random idempotency key: every caller without a token who "
+    "repeats the key gets the same cart, until the cart has an owner."
 )
 class CreateCartInput:
     idempotency_key: str | None = idempotency_key()
 
 
-@strawberry.input(description="Units of a product for a cart.")
+@strawberry.input(description="Units of a product to add to a cart.")
 class AddItemToCartInput:
     cart_id: strawberry.ID = strawberry.field(description="The cart.")
     sku: str = strawberry.field(description="The product.")
-    quantity: int = strawberry.field(default=1, description="Units to be added; a line holds at most 1,000.")
+    quantity: int = strawberry.field(default=1, description="Units to add; a line can have at most 1,000.")
     idempotency_key: str | None = idempotency_key()
 
 
-@strawberry.input(description="Another quantity for a line of a cart.")
+@strawberry.input(description="A new quantity for a line of a cart.")
 class UpdateCartItemInput:
     cart_id: strawberry.ID = strawberry.field(description="The cart.")
     sku: str = strawberry.field(description="The product.")
     old_quantity: int = strawberry.field(
-        description="What the caller believes is in the cart now; anything else is a Conflict."
+        description="The quantity that you last saw. If the line has another quantity, you get a Conflict."
     )
-    new_quantity: int = strawberry.field(description="0 removes the line.")
+    new_quantity: int = strawberry.field(description="The new quantity; 0 removes the line.")
     idempotency_key: str | None = idempotency_key()
 
 
-@strawberry.input(description="A cart to be the viewer's own.")
+@strawberry.input(description="A cart to claim.")
 class ClaimCartInput:
     cart_id: strawberry.ID = strawberry.field(description="A cart that has no owner.")
     idempotency_key: str | None = idempotency_key()
@@ -159,54 +159,55 @@ class ClaimCartInput:
 
 @strawberry.type(description="The cart after the write.")
 class CartPayload:
-    cart: Cart = strawberry.field(description="As it is now.")
+    cart: Cart = strawberry.field(description="The current cart.")
 
 
 @member(errors.CartInactive)
-@strawberry.type(description="The cart is being paid for, paid, or expired.")
+@strawberry.type(description="The cart is being paid for, is paid for, or has expired.")
 class CartInactive(UserError):
     status: CartStatus = strawberry.field(description="The cart's status.")
 
 
 @member(errors.InadequateInventory)
-@strawberry.type(description="There are not so many.")
+@strawberry.type(description="Stock does not have that many units.")
 class InadequateInventory(UserError):
     sku: str = strawberry.field(description="The SKU in question.")
-    available: int = strawberry.field(description="How many there are.")
+    available: int = strawberry.field(description="How many units are available.")
 
 
 CreateCartResult = Annotated[
-    CartPayload | NotFound, strawberry.union("CreateCartResult", description="What came of creating a cart.")
+    CartPayload | NotFound, strawberry.union("CreateCartResult", description="The result of creating a cart.")
 ]
 AddItemToCartResult = Annotated[
     CartPayload | CartInactive | InadequateInventory | NotFound | InvalidInput,
-    strawberry.union("AddItemToCartResult", description="What came of adding to a cart."),
+    strawberry.union("AddItemToCartResult", description="The result of adding to a cart."),
 ]
 UpdateCartItemResult = Annotated[
     CartPayload | CartInactive | InadequateInventory | NotFound | Conflict | InvalidInput,
-    strawberry.union("UpdateCartItemResult", description="What came of changing a line of a cart."),
+    strawberry.union("UpdateCartItemResult", description="The result of changing a line of a cart."),
 ]
 ClaimCartResult = Annotated[
     CartPayload | CartInactive | NotFound | Conflict,
-    strawberry.union("ClaimCartResult", description="What came of claiming a cart."),
+    strawberry.union("ClaimCartResult", description="The result of claiming a cart."),
 ]
 
 
 def buyer_of(info: Info) -> Buyer:
     context = info.context
-    return Buyer(context.subject, context.now, context.resources.of(ShopSettings).cart_lasts, context.operation_id)
+    lifetime = context.resources.of(ShopSettings).cart_lifetime
+    return Buyer(context.subject, context.now, lifetime, context.operation_id)
 
 
 @strawberry.type
 class CartMutation:
-    @mutation(description="Makes an empty cart, which is the viewer's own where there is one.")
+    @mutation(description="Creates an empty cart. A signed-in viewer is its owner.")
     async def create_cart(self, info: Info, input: CreateCartInput | None = None) -> CreateCartResult | None:  # noqa: ARG002
         created = await cart_edits.create_cart(info.context.db, buyer_of(info))
         return CartPayload(cart=cast("Cart", created))
 
     @mutation(
-        description="Puts so many more of the SKU into the cart and takes them from stock, or does neither. The whole "
-        "line then has the price and the title of now."
+        description="Adds units to the cart and takes them from stock, or does neither. The whole line gets the "
+        "current price and title."
     )
     async def add_item_to_cart(self, info: Info, input: AddItemToCartInput) -> AddItemToCartResult | None:
         changed = await cart_edits.add_item(
@@ -218,7 +219,7 @@ class CartMutation:
         )
         return CartPayload(cart=cast("Cart", changed))
 
-    @mutation(description="Changes the quantity of a line, and takes the difference from stock or gives it back.")
+    @mutation(description="Changes the quantity of a line, and takes the difference from stock or returns it.")
     async def update_cart_item(self, info: Info, input: UpdateCartItemInput) -> UpdateCartItemResult | None:
         changed = await cart_edits.update_item(
             info.context.db,
@@ -230,7 +231,7 @@ class CartMutation:
         )
         return CartPayload(cart=cast("Cart", changed))
 
-    @mutation(description="Makes a cart that has no owner the viewer's own. For a signed-in viewer.")
+    @mutation(description="Makes the viewer the owner of a cart without an owner. For a signed-in viewer.")
     async def claim_cart(self, info: Info, input: ClaimCartInput) -> ClaimCartResult | None:
         require_caller(info.context)
         claimed = await cart_edits.claim_cart(info.context.db, buyer_of(info), cart_id=key_in("Cart", input.cart_id))

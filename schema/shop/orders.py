@@ -1,4 +1,4 @@
-"""Orders, and how a cart becomes one."""
+"""Orders, and the checkout of carts."""
 
 from __future__ import annotations
 
@@ -43,80 +43,81 @@ _PAGED = Paged("Order", loaders.pages)
 @strawberry.type(description="A line of an order.")
 class OrderItem:
     sku: str = stored(description="The merchant's own key of the product.")
-    title: str = stored(description="The title when the item was put into the cart.")
+    title: str = stored(description="The title when the item was added to the cart.")
     quantity: int = stored(description="Whole units, at least 1.")
-    unit_price: Money = line_money("What one unit cost.")
-    line_total: Money = line_money("What all units of the line cost.", of_all=True)
+    unit_price: Money = line_money("The price of one unit.")
+    line_total: Money = line_money("The price of all units of the line.", of_all=True)
 
 
-@strawberry.type(description="A paid cart: its lines and its total are one document.")
+@strawberry.type(description="A paid cart, with its lines and its total.")
 class Order(Node):
     id: strawberry.ID = node_id("Order", "_id")
     placed_at: datetime = stored(description="When the checkout began.")
-    items: list[OrderItem] = stored(length=20, description="What was bought.")
+    items: list[OrderItem] = stored(length=20, description="The items of the order.")
     total: Money = computed(
         lambda order: {"amount": order["total"], "currency": order["currency"]},
         "total",
         "currency",
-        description="What was paid.",
+        description="The amount paid.",
     )
-    payment_reference: str = stored(description="What the payment is called by those who collected it.")
+    payment_reference: str = stored(description="The reference of the payment: of the provider, or of the transfer.")
 
 
 @strawberry.type
 class OrderViewer:
     caller: strawberry.Private[Caller]
 
-    @strawberry.field(description="What the viewer has bought, latest first.")
+    @strawberry.field(description="The viewer's orders, latest first.")
     async def orders(self, info: Info, first: First = DEFAULT_ORDERS, after: After = None) -> Connection[Order]:
         listing = orders.orders_of(self.caller.subject)
         return Connection(page=await _PAGED.page(info, listing, first=first, default=DEFAULT_ORDERS, after=after))
 
 
-@strawberry.input(one_of=True, description="Exactly one way to pay.")
+@strawberry.input(one_of=True, description="Exactly one payment method.")
 class PaymentInput:
     account_id: strawberry.ID | None = strawberry.field(
-        default=strawberry.UNSET, description="An account of the viewer's, debited by a transfer."
+        default=strawberry.UNSET, description="One of the viewer's accounts, debited by a transfer."
     )
     token: str | None = strawberry.field(
         default=strawberry.UNSET, description="A token for the payment provider that the gateway is configured with."
     )
 
     def document(self) -> Document:
-        """Raises NotFound."""
+        """Returns the payment as stored with the cart. Raises NotFound."""
         if isinstance(self.account_id, str):
             return {"method": ACCOUNT, "account_id": key_in("Account", self.account_id)}
         return {"method": TOKEN, "token": self.token}
 
 
-@strawberry.input(description="A cart to be paid for.")
+@strawberry.input(description="A cart to pay for.")
 class CheckoutInput:
     cart_id: strawberry.ID = strawberry.field(description="The cart.")
-    payment: PaymentInput = strawberry.field(description="How it is paid.")
+    payment: PaymentInput = strawberry.field(description="The payment method.")
     idempotency_key: str = idempotency_key(is_required=True)
 
 
-@strawberry.type(description="The cart, which is complete, and its order.")
+@strawberry.type(description="The complete cart, and its order.")
 class CheckoutPayload:
-    cart: Cart = strawberry.field(description="As it is now.")
-    order: Order = strawberry.field(description="What was bought.")
+    cart: Cart = strawberry.field(description="The current cart.")
+    order: Order = strawberry.field(description="The new order.")
 
 
 @member(errors.EmptyCart)
-@strawberry.type(description="There is nothing in the cart.")
+@strawberry.type(description="The cart is empty.")
 class EmptyCart(UserError):
     pass
 
 
 @member(errors.PaymentDeclined)
-@strawberry.type(description="The payment was refused. The cart is active again, with everything in it.")
+@strawberry.type(description="The payment was refused. The cart is active again, with all its items.")
 class PaymentDeclined(UserError):
     pass
 
 
 @member(errors.PaymentPending)
 @strawberry.type(
-    description="The provider has not answered. The cart stays pending; the same idempotency key asks again."
+    description="The outcome of the payment is not known yet. The cart stays pending. Repeat the call with the same "
+    "idempotency key."
 )
 class PaymentPending(UserError):
     cart: Cart = strawberry.field(description="The cart, which stays locked.")
@@ -124,13 +125,13 @@ class PaymentPending(UserError):
 
 CheckoutResult = Annotated[
     CheckoutPayload | CartInactive | EmptyCart | PaymentDeclined | PaymentPending | InsufficientFunds | NotFound,
-    strawberry.union("CheckoutResult", description="What came of a checkout."),
+    strawberry.union("CheckoutResult", description="The result of a checkout."),
 ]
 
 
 @strawberry.type
 class OrderMutation:
-    @mutation(description="Pays for what is in the cart, and makes an order of it.")
+    @mutation(description="Pays for the items of the cart and creates an order.")
     async def checkout(self, info: Info, input: CheckoutInput) -> CheckoutResult | None:
         done = await check_out(
             info.context.db,

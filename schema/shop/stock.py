@@ -1,4 +1,4 @@
-"""The stock, as merchants fill it."""
+"""The stock of products, and restocks by merchants."""
 
 from __future__ import annotations
 
@@ -19,45 +19,50 @@ from portico.schema.roles import Role
 from .carts import InadequateInventory
 
 
-@strawberry.type(description="How many of a SKU there are. `available + reserved + sold` changes only by a restock.")
+@strawberry.type(
+    description="The units of a SKU. Reservations and sales move units between the counts. The sum of the counts "
+    "changes only when the product is restocked or deleted."
+)
 class Stock:
-    available: int = stored(default=0, description="Free to be put into a cart.")
-    reserved: int = stored(default=0, description="In carts that are active or being paid for.")
-    sold: int = stored(default=0, description="Paid for.")
+    available: int = stored(default=0, description="Units that can be added to carts.")
+    reserved: int = stored(default=0, description="Units in carts that are active, being paid for, or expiring.")
+    sold: int = stored(default=0, description="Units in orders.")
 
 
 @strawberry.type
 class ProductStock:
     """The fields that the shop adds to a product."""
 
-    @reads("sku", description="How many there are.")
+    @reads("sku", description="The units of the product.")
     @staticmethod
     async def stock(root: strawberry.Parent[Source], info: Info) -> Stock:
         stocks = info.context.loader("stock", lambda: loaders.by_sku(info.context.reading))
         return cast("Stock", await stocks.load(root["sku"]) or {})
 
 
-@strawberry.input(description="Units for the stock.")
+@strawberry.input(description="Units to add to the stock.")
 class RestockInput:
     sku: str = strawberry.field(description="The product.")
-    quantity: int = strawberry.field(description="Added to what is available; may be negative, down to none available.")
+    quantity: int = strawberry.field(
+        description="Added to the available units. Can be negative, down to zero available units."
+    )
     idempotency_key: str = idempotency_key(is_required=True)
 
 
 @strawberry.type(description="The product after a change of its stock.")
 class StockPayload:
-    product: Product = strawberry.field(description="As it is now.")
+    product: Product = strawberry.field(description="The current product.")
 
 
 RestockResult = Annotated[
     StockPayload | InadequateInventory | NotFound | InvalidInput,
-    strawberry.union("RestockResult", description="What came of a restock."),
+    strawberry.union("RestockResult", description="The result of a restock."),
 ]
 
 
 @strawberry.type
 class StockMutation:
-    @mutation(role=Role.MERCHANT, description="Changes how many of a SKU are available. For a MERCHANT.")
+    @mutation(role=Role.MERCHANT, description="Changes how many units of a SKU are available. For a MERCHANT.")
     async def restock(self, info: Info, input: RestockInput) -> RestockResult | None:
         product = await stock.restock(
             info.context.db,

@@ -306,7 +306,7 @@ async def test_an_unexplained_balance_is_reported_and_not_repaired(scene: Scene)
     await scene.set("a transfer")
     await scene.gateway.db["accounts"].update_many({"owner": "another"}, {"$inc": {"balance": 5}})
 
-    wrong = "its balance is 5, and what came and went makes 0"
+    wrong = "its balance is 5, but its transfers add up to 0"
     assert await problems(scene.gateway) == [wrong]
     assert await problems(scene.gateway) == [wrong]
 
@@ -317,7 +317,7 @@ async def test_a_negative_balance_is_reported(scene: Scene) -> None:
 
     assert await problems(scene.gateway) == [
         "its balance is -5",
-        "its balance is -5, and what came and went makes 0",
+        "its balance is -5, but its transfers add up to 0",
     ]
 
 
@@ -331,7 +331,7 @@ async def test_a_pending_entry_of_a_cancelled_transfer_is_reported_and_removed(s
     note = {"id": record["_id"], "amount": -30}
     await db["accounts"].update_many({"owner": {"$ne": "another"}}, {"$push": {"pending": note}})
 
-    assert await problems(scene.gateway) == ["it notes a transfer that was called off"]
+    assert await problems(scene.gateway) == ["it has a note of a transfer that was rolled back"]
     assert await problems(scene.gateway) == []
     await scene.assert_settled(BEFORE)
 
@@ -343,4 +343,4 @@ async def test_a_pending_entry_of_a_finished_transfer_is_reported(scene: Scene) 
     note = {"id": record["_id"], "amount": -30}
     await scene.gateway.db["accounts"].update_many({"owner": {"$ne": "another"}}, {"$push": {"pending": note}})
 
-    assert await problems(scene.gateway) == ["it notes a transfer that is over"]
+    assert await problems(scene.gateway) == ["it has a note of a transfer that is settled or missing"]

@@ -270,10 +270,10 @@ RULES: list[tuple[dict[str, Any], str, list[str]]] = [
         "Properties value has 501 characters; 500 are allowed.",
         ["properties", "0", "value"],
     ),
-    ({"properties": [{"name": "a", "value": "b"}] * 501}, "There are 501; 500 are allowed.", ["properties"]),
+    ({"properties": [{"name": "a", "value": "b"}] * 501}, "Has 501 entries; 500 are allowed.", ["properties"]),
     (
         {"categoryIds": [encode_id("Category", ObjectId()) for _ in range(501)]},
-        "There are 501; 500 are allowed.",
+        "Has 501 entries; 500 are allowed.",
         ["categoryIds"],
     ),
     ({"details": []}, "Details must be an object.", ["details"]),
@@ -282,24 +282,24 @@ RULES: list[tuple[dict[str, Any], str, list[str]]] = [
 ALBUM_RULES: list[tuple[dict[str, Any], str, list[str]]] = [
     ({"actors": ["x"]}, "A product of type 'Audio Album' has no 'actors'.", ["details", "actors"]),
     ({"my_own.$x": 1}, "A product of type 'Audio Album' has no 'my_own.$x'.", ["details", "my_own.$x"]),
-    ({"artist": ["x"]}, "A text is wanted.", ["details", "artist"]),
+    ({"artist": ["x"]}, "Must be a string.", ["details", "artist"]),
     ({"artist": ""}, "Details artist must not be empty.", ["details", "artist"]),
     ({"artist": "a\0"}, "Details artist holds a NUL character.", ["details", "artist"]),
-    ({"genres": "Jazz"}, "A list of texts is wanted.", ["details", "genres"]),
-    ({"genres": ["Jazz", 5]}, "A text is wanted.", ["details", "genres", "1"]),
-    ({"tracks": ["t"] * 501}, "There are 501; 500 are allowed.", ["details", "tracks"]),
+    ({"genres": "Jazz"}, "Must be a list of strings.", ["details", "genres"]),
+    ({"genres": ["Jazz", 5]}, "Must be a string.", ["details", "genres", "1"]),
+    ({"tracks": ["t"] * 501}, "Has 501 entries; 500 are allowed.", ["details", "tracks"]),
     ({"tracks": ["t" * 501]}, "Details tracks has 501 characters; 500 are allowed.", ["details", "tracks", "0"]),
 ]
 FILM_RULES: list[tuple[dict[str, Any], str, list[str]]] = [
     ({"artist": "x"}, "A product of type 'Film' has no 'artist'.", ["details", "artist"]),
     ({"aspect_ratio": "1:1"}, "A product of type 'Film' has no 'aspect_ratio'.", ["details", "aspect_ratio"]),
-    ({"aspectRatio": 1.85}, "A text is wanted.", ["details", "aspectRatio"]),
-    ({"actors": {"name": "x"}}, "A list of texts is wanted.", ["details", "actors"]),
+    ({"aspectRatio": 1.85}, "Must be a string.", ["details", "aspectRatio"]),
+    ({"actors": {"name": "x"}}, "Must be a list of strings.", ["details", "actors"]),
 ]
 FREE_RULES: list[tuple[dict[str, Any], str, list[str]]] = [
-    (deep(21), "Details may be nested 20 deep.", ["details"]),
-    ({"values": [0] * 5_000}, "Details may hold 5,000 values.", ["details"]),
-    ({"a_b": {"c\0d": 1}}, "A name holds a NUL character.", ["details", "a_b"]),
+    (deep(21), "Details are nested too deeply; 20 levels are allowed.", ["details"]),
+    ({"values": [0] * 5_000}, "Details have too many values; 5,000 are allowed.", ["details"]),
+    ({"a_b": {"c\0d": 1}}, "A key holds a NUL character.", ["details", "a_b"]),
     ({"a_b": [{"c_d": 2**63}]}, "A whole number must fit into 64 bits.", ["details", "a_b", "0", "c_d"]),
 ]
 

@@ -116,7 +116,7 @@ async def test_a_conflict_includes_the_current_state_the_diff_and_the_merged_tex
     told = await edit(gateway, page, "One.\n\nTwo.\n\nTHREE.\n")
 
     assert told["__typename"] == "EditConflict"
-    assert told["message"] == "Somebody else has saved since it was read."
+    assert told["message"] == "Somebody else has saved the node since you read it."
     assert told["current"] == {"title": "About", "nonce": first["nonce"]}
     assert told["baseText"] == "One.\n\nTwo.\n\nThree.\n"
     assert patched("ONE.\n\nTwo.\n\nThree.\n", told["diff"]) == "One.\n\nTwo.\n\nTHREE.\n"

@@ -11,7 +11,7 @@ from portico.resolvers.catalog.products import HOST
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.domains import Resources, Turn
 from portico.resolvers.owned import Owned, OwnedDocuments
-from portico.resolvers.writes.roll_ups import LEFT_BEHIND, RollUp
+from portico.resolvers.writes.roll_ups import STALE_AFTER, RollUp
 from tests.support.catalog import add_products, product
 from tests.support.harness import SettableClock
 from tests.support.interruptions import interrupted
@@ -61,7 +61,7 @@ async def test_the_job_settles_what_a_crash_has_left(db: Database, clock: Settab
             # The document has been counted, or the check says that this may still come.
             assert await problems(db) in ([], [(f"vote_sums subject {stop}", True)])
 
-        assert await job.run(Turn(db, clock.now() + LEFT_BEHIND + timedelta(seconds=1), Resources())) == 1
+        assert await job.run(Turn(db, clock.now() + STALE_AFTER + timedelta(seconds=1), Resources())) == 1
         assert await problems(db) == []
 
 

@@ -198,8 +198,8 @@ async def test_a_product_that_no_document_could_hold_is_named_alone(gateway: Gat
     done = await put(gateway.db, "products", file, [product(sku="a"), large, names, product(sku="b")])
 
     assert done.reasons == [
-        (2, "details: Details may hold 1,000,000 characters."),
-        (3, "details: Details may hold 1,000,000 characters."),
+        (2, "details: Details have too many characters; 1,000,000 are allowed."),
+        (3, "details: Details have too many characters; 1,000,000 are allowed."),
     ]
     assert done.counts == {"created": 2, "failed": 2}
 

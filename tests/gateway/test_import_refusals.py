@@ -110,7 +110,7 @@ async def test_what_the_database_does_not_take_is_named_and_the_others_go_in(
 
     assert counts == {"created": 2, "failed": 1}
     assert list(reasons) == [2]
-    assert reasons[2].startswith("the database does not take it: ")
+    assert reasons[2].startswith("the database rejected it: ")
     assert again == {"created": 1, "unchanged": 2}
 
 
@@ -158,7 +158,7 @@ async def test_of_many_documents_the_one_that_the_server_refuses_is_named(
         await gateway.db.command("collMod", subject, validator={})
 
     assert done.counts == {"created": 2, "failed": 1}
-    assert done.reasons == [(2, "the database does not take it: Document failed validation")]
+    assert done.reasons == [(2, "the database rejected it: Document failed validation")]
 
 
 async def test_a_product_that_others_keep_changing_is_tried_again(
@@ -184,7 +184,7 @@ async def test_a_product_that_others_keep_changing_is_tried_again(
 
 
 FAILURES = {
-    "damaged": ([KeyError("name"), TypeError()], "something that is stored is damaged: "),
+    "damaged": ([KeyError("name"), TypeError()], "stored data is damaged: "),
     "others are faster": ([Conflict("Others are faster."), KeyError("name")], "Others are faster."),
     "too late": ([KeyError("name"), OperationFailure("Interrupted", 11601)], None),
 }

@@ -73,7 +73,7 @@ async def test_the_largest_integers_of_a_type_are_taken(gateway: GatewayClient) 
     assert (await gateway.ask(BIG_INTS[0].format(-9_007_199_254_740_991))).data
     for number in (2_147_483_647, -2_147_483_648):
         refused = (await gateway.ask(INTS[0].format(number))).body["errors"][0]["message"]
-        assert refused == f"`first` is {number}: it must be from 1 to 100."
+        assert refused == f"`first` must be between 1 and 100; got {number}."
     assert (await gateway.ask(OTHERS[1].format("9" * 309))).codes == ["BAD_USER_INPUT"]
 
 

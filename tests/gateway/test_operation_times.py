@@ -209,7 +209,7 @@ async def test_a_payment_that_is_declined_late_leaves_the_cart_its_whole_time(ga
     assert declined["__typename"] == "PaymentDeclined"
     found = await gateway.db["carts"].find_one({})
     assert found is not None
-    lasts = gateway.state.resources.of(ShopSettings).cart_lasts
+    lasts = gateway.state.resources.of(ShopSettings).cart_lifetime
     assert found["expires_at"] - before >= lasts + timedelta(seconds=SLOW)
 
 

@@ -41,7 +41,7 @@ async def test_a_page_has_from_1_to_100_rows(gateway: GatewayClient, first: floa
 async def test_a_page_of_another_size_is_refused(gateway: GatewayClient, first: int) -> None:
     answer = await gateway.ask("query ($n: Int) { products(first: $n) { nodes { sku } } }", {"n": first})
 
-    assert answer.body["errors"][0]["message"] == f"`first` is {first}: it must be from 1 to 100."
+    assert answer.body["errors"][0]["message"] == f"`first` must be between 1 and 100; got {first}."
     assert answer.body["errors"][0]["extensions"] == {"code": "BAD_USER_INPUT", "argument": ["first"]}
 
 

@@ -279,7 +279,7 @@ async def test_without_a_provider_tokens_are_declined(gateway: GatewayClient) ->
 
     refused = await gateway.result("checkout", checkout_input(cart, "accept"))
 
-    assert refused == {"__typename": "PaymentDeclined", "message": "The shop does not take payments by token."}
+    assert refused == {"__typename": "PaymentDeclined", "message": "The shop does not accept payments by token."}
     await assert_unsold(gateway, cart, sku)
 
 

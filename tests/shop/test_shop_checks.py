@@ -53,7 +53,7 @@ async def ids(gateway: GatewayClient) -> dict[str, Any]:
 
 # The damage: a collection, a document, and an update, or None to delete it. Then the expected problems, and whether
 # they can be repaired.
-_GONE = "the transfer that it was paid by is not there, or was not made"
+_GONE = "the transfer that paid it is missing or not settled"
 DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
     "an account with money was deleted": (
         "accounts",
@@ -66,7 +66,7 @@ DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
         "orders",
         "order",
         {"$set": {"total": 1}},
-        {"order {order}": "its total is 1, and its lines make 200"},
+        {"order {order}": "its total is 1, but its lines add up to 200"},
         False,
     ),
     "an order was paid by nothing": (
@@ -81,7 +81,7 @@ DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
         "transfers",
         "transfer",
         {"$set": {"amount": 7}},
-        {"order {order}": "its total is 200, and 7 were paid"},
+        {"order {order}": "its total is 200, but 7 were paid"},
         False,
     ),
     "an order is gone": (
@@ -89,8 +89,8 @@ DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
         "order",
         None,
         {
-            "cart {bought}": "it is paid for, and there is no order",
-            "transfer {transfer}": "it has paid for a checkout, and there is no order",
+            "cart {bought}": "it is paid for, but has no order",
+            "transfer {transfer}": "it has paid for a checkout, but there is no order",
         },
         False,
     ),
@@ -101,42 +101,42 @@ DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
             "$set": {"status": "PENDING", "checkout": {"reference": "r", "payment": {"method": "token"}}},
             "$unset": {"due": ""},
         },
-        {"cart {cart}": "it is PENDING, and no job looks for it"},
+        {"cart {cart}": "it is PENDING, but no job finds it"},
         True,
     ),
     "a pending cart has no payment": (
         "carts",
         "cart",
         {"$set": {"status": "PENDING"}},
-        {"cart {cart}": "it is locked for a payment, and does not say for which"},
+        {"cart {cart}": "it is locked for a payment, but does not identify the payment"},
         False,
     ),
     "an expired cart holds units": (
         "carts",
         "cart",
         {"$set": {"status": "EXPIRED"}},
-        {"cart {cart}": "it is EXPIRED, and still holds its units"},
+        {"cart {cart}": "it is EXPIRED, but still holds its units"},
         True,
     ),
     "a complete cart holds units": (
         "carts",
         "bought",
         {"$set": {"holding": True}},
-        {"cart {bought}": "it is COMPLETE, and still holds its units"},
+        {"cart {bought}": "it is COMPLETE, but still holds its units"},
         False,
     ),
     "a cart holds nothing": (
         "carts",
         "cart",
         {"$unset": {"holding": ""}},
-        {"cart {cart}": "it is ACTIVE, and holds none of its units"},
+        {"cart {cart}": "it is ACTIVE, but does not hold its units"},
         False,
     ),
     "a cart never lapses": (
         "carts",
         "cart",
         {"$set": {"expires_at": "soon"}},
-        {"cart {cart}": "it never lapses, for it does not say when"},
+        {"cart {cart}": "it never expires, because it has no `expires_at`"},
         False,
     ),
     "a status is unknown": (
@@ -181,7 +181,7 @@ async def test_a_missing_stock_is_reported_for_its_orders_and_carts(
 
     assert found == [
         f"cart {ids['cart']}: it holds units of held, which has no stock",
-        f"order {ids['order']}: it is of sold, which has no stock",
+        f"order {ids['order']}: its SKU sold has no stock",
     ]
     assert left == 2
 
@@ -252,7 +252,7 @@ async def test_a_damaged_document_neither_ends_a_run_nor_hides_others(
 
     found, left = await examined(gateway, repair=True)
 
-    damaged = {line.partition(":")[0] for line in found if "a field is missing, or is not what it should be" in line}
+    damaged = {line.partition(":")[0] for line in found if "a field is missing or invalid" in line}
     odd = await gateway.db["products"].find_one({"sku": "odd"})
     assert odd is not None
     assert damaged == {
@@ -284,7 +284,7 @@ async def test_an_unexpected_error_in_a_check_is_reported_as_a_problem(gateway: 
     assert left == 2
     assert printed.getvalue().splitlines() == [
         "  one: it cannot be mended",
-        "  the check: it could not go on: a field is missing, or is not what it should be (KeyError: 'other')",
+        "  the check: it stopped: a field is missing or invalid (KeyError: 'other')",
         "FAIL All is well. 2 wrong, 0 mended.",
     ]
 
@@ -304,7 +304,7 @@ async def test_a_name_cannot_forge_a_line(gateway: GatewayClient) -> None:
     (line,), _ = await examined(gateway)
 
     assert line.endswith(
-        r"(\x1b[2Kx)\nok   Every balance is fine.\u2028\u202e): its balance is 1, and what came and went makes 0"
+        r"(\x1b[2Kx)\nok   Every balance is fine.\u2028\u202e): its balance is 1, but its transfers add up to 0"
     )
 
 

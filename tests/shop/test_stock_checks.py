@@ -51,9 +51,9 @@ async def repair_all(gateway: GatewayClient) -> None:
 @pytest.mark.parametrize(
     ("damage", "text"),
     [
-        ({"reserved": 2, "available": -2}, "4 are reserved, and 2 in carts"),
-        ({"reserved": -2, "available": 2}, "0 are reserved, and 2 in carts"),
-        ({"sold": 1, "available": -1}, "4 are sold, and 3 in orders"),
+        ({"reserved": 2, "available": -2}, "4 units are reserved, but 2 are in carts"),
+        ({"reserved": -2, "available": 2}, "0 units are reserved, but 2 are in carts"),
+        ({"sold": 1, "available": -1}, "4 units are sold, but 3 are in orders"),
         ({"available": 7}, "its counters do not add up to the 10 that were restocked"),
         ({"available": -6, "sold": 6}, "a counter is below zero"),
     ],
@@ -99,7 +99,7 @@ async def test_problems_without_a_certain_repair_are_not_repaired(gateway: Gatew
     found = await problems(gateway)
 
     assert [problem.text for problem in found] == [
-        "1 are reserved, and 9 in carts",
+        "1 units are reserved, but 9 are in carts",
         "it holds units of lost, which has no stock",
     ]
     assert [problem.repair for problem in found] == [None, None]
@@ -142,7 +142,7 @@ async def test_remains_of_a_crash_are_not_reported_but_problems_beside_them_are(
     found = await problems(gateway)
 
     assert before == []
-    assert [(problem.text, problem.repair) for problem in found] == [("1 are sold, and 0 in orders", None)]
+    assert [(problem.text, problem.repair) for problem in found] == [("1 units are sold, but 0 are in orders", None)]
     clock.advance(seconds=6)
     await run_jobs(gateway, clock)
     await repair_all(gateway)
@@ -204,7 +204,7 @@ async def test_a_stock_that_changes_constantly_is_reported_as_open(
 
     assert (told.subject, told.repair, told.is_open) == (f"stock of {sku}", None, True)
     assert sum(lefts) == 0
-    assert f"stock of {sku}: it changed whenever it was looked at\n" in printed.getvalue()
+    assert f"stock of {sku}: it changed during every check\n" in printed.getvalue()
     assert "1 could not be judged: check again at a quieter hour.\n" in printed.getvalue()
     assert {line[:4] for line in printed.getvalue().splitlines() if line[:1] != " "} == {"ok  "}
 

@@ -35,7 +35,7 @@ class Provider:
         self.taken: dict[str, int] = {}
         self.asked = 0
 
-    def takes(self, payment: Document) -> bool:
+    def accepts(self, payment: Document) -> bool:
         return bool(payment["method"] == TOKEN)
 
     async def charge(self, db: Database, charge: Charge, *, now: datetime) -> str:  # noqa: ARG002 - the protocol's

@@ -1,4 +1,4 @@
-"""Accounts: money that members hold, deposit and transfer."""
+"""The accounts: balances, deposits and transfers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ async def _finish_transfers(turn: Turn) -> int:
 
 async def _accounts(db: Database) -> AsyncIterator[Problem]:
     async for wrong in transfer_jobs.find_wrong_accounts(db):
-        called_off = wrong.get("transfer")
-        repair = None if called_off is None else partial(transfers.let_go, db, called_off, wrong["_id"])
+        rolled_back = wrong.get("transfer")
+        repair = None if rolled_back is None else partial(transfers.remove_note, db, rolled_back, wrong["_id"])
         yield Problem(f"account {wrong['_id']} ({wrong['name']})", wrong["problem"], repair)
 
 
@@ -37,7 +37,7 @@ DOMAIN = Domain(
     collections=(ACCOUNTS, TRANSFERS),
     jobs=(Job("finish-transfers", _finish_transfers),),
     invariants=(
-        Invariant("Every balance is what was deposited and what came and went, and none is negative.", _accounts),
+        Invariant("Every balance equals the deposits and transfers of the account, and none is negative.", _accounts),
         Invariant("Every transfer is between accounts that exist.", _transfers),
     ),
     kinds=(schema.ACCOUNT, schema.TRANSFER),

@@ -9,7 +9,7 @@ from portico.gateway.demo.loading import OPERATION, Demo
 from portico.resolvers.accounts import accounts, transfers
 from portico.resolvers.documents import Database
 
-# The demo's viewer pays from these; minor units of US dollars.
+# The accounts of the demo's viewer, with their balances in minor units of US dollars.
 ACCOUNTS = {"Everyday": 50_000, "Savings": 250_000}
 
 
@@ -18,7 +18,7 @@ async def load(demo: Demo) -> None:
 
 
 async def open_accounts(db: Database, *, now: datetime) -> int:
-    """Opens accounts with money in them for the demo's viewer. Returns how many. May be repeated."""
+    """Opens accounts for the demo's viewer and deposits money. Returns how many. Idempotent."""
     for name, amount in ACCOUNTS.items():
         operation_id = f"{OPERATION}{name}"
         opened = await accounts.open_account(

@@ -51,9 +51,11 @@ DOMAIN = Domain(
     jobs=(Job("finish-categories", _finish_categories), Job("finish-products", _finish_products)),
     invariants=(
         Invariant(
-            "Every stored ancestor list equals the chain of parents, with their present names and slugs.", _categories
+            "Every stored ancestor list equals the chain of parents, with their current names and slugs.", _categories
         ),
-        Invariant("Every product's terms and savings follow from its fields, and its categories exist.", _products),
+        Invariant(
+            "Every product's terms, keywords and savings follow from its fields, and its categories exist.", _products
+        ),
     ),
     kinds=(category_schema.CATEGORY, product_schema.PRODUCT),
     types=(product_schema.AudioAlbum, product_schema.Film, product_schema.GeneralProduct),

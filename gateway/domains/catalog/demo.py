@@ -1,4 +1,4 @@
-"""The demo's catalog: a small record and film shop, which can be multiplied for load."""
+"""The demo's catalog: a small record and film shop, which can be multiplied for load tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def load(demo: Demo) -> None:
 
 
 def multiplied(times: int, folder: Path) -> list[Path]:
-    """The product files of a demo so many times as large. Copies have SKUs, titles and prices of their own."""
+    """Returns the product files of a demo of this size. Copies have their own SKUs, titles and prices."""
     if times == 1:
         return [PRODUCTS]
     path = folder / "demo-products.jsonl.gz"
@@ -34,7 +34,7 @@ def multiplied(times: int, folder: Path) -> list[Path]:
 
 
 def products() -> Iterator[dict[str, Any]]:
-    """The products of the demo as they are in its file."""
+    """Yields the products in the demo's file."""
     with PRODUCTS.open("rb") as lines:
         yield from (orjson.loads(line) for line in lines)
 

@@ -1,4 +1,4 @@
-"""The form of imported categories and products: the fields of `Create…Input`, with slugs for ids."""
+"""The format of imported categories and products: the fields of `Create…Input`, with slugs instead of ids."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PRODUCT = {
 
 
 def category_record(given: Any) -> CategoryRecord:
-    """{"slug", "name", "parent"?: a slug}. Raises InvalidInput."""
+    """Parses {"slug", "name", "parent"?: a slug}. Raises InvalidInput."""
     record = object_of(given, {"slug", "name", "parent"})
     return CategoryRecord(
         slug=key_at(record, "slug"), name=text_at(record, "name"), parent=optional(record, "parent", as_key)
@@ -49,7 +49,7 @@ def category_record(given: Any) -> CategoryRecord:
 
 
 def product_record(given: Any) -> ProductRecord:
-    """The fields of `CreateProductInput`, with `categories`: slugs, for `categoryIds`. Raises InvalidInput."""
+    """Parses the fields of `CreateProductInput`, with `categories` (slugs) for `categoryIds`. Raises InvalidInput."""
     record = object_of(given, _PRODUCT)
     pricing = object_of(record.get("pricing"), {"list", "retail"}, "pricing")
     shipping = optional(record, "shipping", _shipping)

@@ -49,7 +49,7 @@ async def _finish_checkouts(turn: Turn) -> int:
 async def _stock(db: Database) -> AsyncIterator[Problem]:
     async for wrong in stock_checks.find_wrong_stocks(db):
         mend = partial(mend_now, stock_checks.mend_stock, db, wrong)
-        is_open = wrong["problem"] == stock_checks.RESTLESS
+        is_open = wrong["problem"] == stock_checks.TOO_BUSY
         yield Problem(f"stock of {wrong['_id']}", wrong["problem"], mend if wrong.get("repair") else None, is_open)
 
 
@@ -89,16 +89,17 @@ DOMAIN = Domain(
     ),
     invariants=(
         Invariant(
-            "Every SKU's available, reserved and sold units are what was restocked; reserved is what live carts hold, "
-            "and sold what orders say.",
+            "Every SKU's available, reserved and sold units add up to what was restocked; reserved units are in live "
+            "carts, and sold units in orders.",
             _stock,
         ),
-        Invariant("Every unit in a live cart is one of a stock.", _lines),
+        Invariant("Every unit in a live cart belongs to a stock.", _lines),
         Invariant(
-            "Every cart holds its units while it is live, is found by its job, and has its order once paid.", _carts
+            "Every live cart holds its units, every cart is found by its job, and every paid cart has its order.",
+            _carts,
         ),
         Invariant(
-            "Every order's total is that of its lines, which are of a stock, and what its account has paid.", _orders
+            "Every order's total equals its lines and its payment by account, and its lines belong to a stock.", _orders
         ),
         Invariant("Every transfer that has paid for a checkout has its order.", _payments),
     ),

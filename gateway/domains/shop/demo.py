@@ -18,7 +18,7 @@ async def load(demo: Demo) -> None:
 
 
 async def stock_up(db: Database, *, now: datetime) -> int:
-    """Restocks the shop's own products, of which a few are sold out. Returns how many have units. May be repeated."""
+    """Stocks the demo's products, except a few that are sold out. Returns how many it stocked. Idempotent."""
     units = [(product["sku"], _units(number)) for number, product in enumerate(products())]
     stocked = [(sku, count) for sku, count in units if count]
     for start in range(0, len(stocked), _AT_ONCE):
@@ -33,5 +33,5 @@ async def stock_up(db: Database, *, now: datetime) -> int:
 
 
 def _units(number: int) -> int:
-    """Every twelfth product is sold out."""
+    """Returns the units of a product; every twelfth is sold out."""
     return 0 if (number + 1) % 12 == 0 else 10 + number * 7 % 20
