@@ -59,7 +59,7 @@ class Subscription:
 
 
 def create_schema(domains: Domains) -> strawberry.Schema:
-    """The schema of these domains, its document-backed fields ready to read documents.
+    """Returns the schema of these domains, its document-backed fields ready to read documents.
 
     Raises:   InvalidDomains (e.g. a kind has no rule of visibility), NotKeepable (a mutation has an answer that cannot
               be kept for its idempotency key).

@@ -9,7 +9,7 @@ from .roles import Role
 
 
 def require_caller(context: Context) -> Caller:
-    """The caller. Raises UNAUTHENTICATED for an anonymous one."""
+    """Returns the caller. Raises UNAUTHENTICATED for an anonymous one."""
     if context.caller is None:
         raise GraphQLError("This needs a bearer token.", extensions={"code": "UNAUTHENTICATED"})
     return context.caller

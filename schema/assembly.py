@@ -35,7 +35,7 @@ class AssembledSchema(strawberry.Schema):
             raise
 
     def get_fields(self, type_definition: StrawberryObjectDefinition) -> list[StrawberryField]:
-        """The fields of the type, and those that domains add. Raises InvalidDomains for one that the type has."""
+        """Returns the fields of the type, and those that domains add. Raises InvalidDomains for one that the type has."""
         names = (type_definition.name, *(interface.name for interface in type_definition.interfaces))
         added = {one.name: one for name in names for one in self._additions.get(name, ())}
         for name in map(_name_of, type_definition.fields):
@@ -67,7 +67,7 @@ def require_rules(domains: Domains) -> None:
 
 
 def additions_of(domains: Domains) -> dict[str, list[Addition]]:
-    """The fields that domains add, by the name of the type. Raises InvalidDomains where two add the same one."""
+    """Returns the fields that domains add, by the name of the type. Raises InvalidDomains where two add the same one."""
     found: dict[str, list[Addition]] = {}
     owners: dict[tuple[str, str], str] = {}
     for domain, type_name, mixin in _mixins(domains):
@@ -84,7 +84,7 @@ def additions_of(domains: Domains) -> dict[str, list[Addition]]:
 
 
 def _name_of(field: StrawberryField) -> str:
-    """What clients call the field."""
+    """Returns what clients call the field."""
     return field.graphql_name or camel_case(field.python_name)
 
 
@@ -94,7 +94,7 @@ def _shown(mixin: type) -> Iterator[StrawberryField]:
 
 
 def _mixins(domains: Domains) -> Iterator[tuple[str, str, type]]:
-    """The types whose fields are added: with the domain that adds them, and the type that gets them."""
+    """Yields the types whose fields are added: with the domain that adds them, and the type that gets them."""
     kinds: list[Kind] = [kind for domain in domains.all for kind in domain.kinds]
     for domain in domains.all:
         for root, declared in _ROOTS.items():

@@ -96,7 +96,7 @@ class Paged:
         PAGED[f"{self.name or self.kind}Connection"] = self
 
     def projection(self, info: Any) -> Projection | None:
-        """What `nodes` and `edges { node }` select below the present field. Takes graphql-core's info."""
+        """Returns what `nodes` and `edges { node }` select below the present field. Takes graphql-core's info."""
         return kept(  # type: ignore[no-any-return]
             info,
             ("page", self.name or self.kind),
@@ -104,7 +104,7 @@ class Paged:
         )
 
     def row_projection(self, selection: Selection) -> Projection | None:
-        """What the selection on a connection needs of each row: below `nodes` and below `edges { node }`."""
+        """Returns what the selection on a connection needs of each row: below `nodes` and below `edges { node }`."""
         kind, name = KINDS[self.kind], self.name or self.kind
         connection, edge = (_object_type(selection, f"{name}{part}") for part in ("Connection", "Edge"))
         fields = selection.fields(connection)
@@ -113,7 +113,7 @@ class Paged:
         return rows.projection(types_of(selection.schema, kind), kind.discriminator)
 
     async def page(self, info: Info, listing: Listing, *, first: int | None, default: int, after: str | None) -> Page:
-        """The page, read together with those that sibling fields ask for. Raises InvalidInput."""
+        """Returns the page, read together with those that sibling fields ask for. Raises InvalidInput."""
         context: Context = info.context
         size = page_size(first, default)
         key: Key | None = decode_cursor(listing, after)
@@ -156,7 +156,7 @@ class _Visible:
         return found
 
     async def _filled(self, listing: Listing, page: Page, shown: list[Document]) -> Page | Exception:
-        """The page with these rows, and with rows from behind it for those that are hidden."""
+        """Returns the page with these rows, and with rows from behind it for those that are hidden."""
         behind = page
         while behind.has_next and len(shown) <= self.size:
             after = listing.sort.key_of(behind.documents[-1])
@@ -176,7 +176,7 @@ def _object_type(selection: Selection, name: str) -> GraphQLObjectType:
 
 
 def selected_below(info: Info, type_name: str) -> Sequence[str]:
-    """The names of the fields that are selected on this type below the present field."""
+    """Returns the names of the fields that are selected on this type below the present field."""
     raw = core(info)
     object_type = raw.schema.type_map[type_name]
     assert isinstance(object_type, GraphQLObjectType)

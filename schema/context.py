@@ -52,7 +52,7 @@ class Live(Protocol):
     """Where to hear of what happens."""
 
     async def listen(self, topic: Hashable) -> Events:
-        """The events of a topic from now on: what happens once this has returned is among them."""
+        """Returns the events of a topic from now on: what happens once this has returned is among them."""
         ...
 
 
@@ -91,7 +91,7 @@ class Context:
         self.seen = set()
 
     def has_role(self, role: Role) -> bool:
-        """Whether the caller has this role, or ADMIN."""
+        """Returns whether the caller has this role, or ADMIN."""
         return self.caller is not None and self.caller.has(role)
 
     @property
@@ -117,5 +117,5 @@ Info = strawberry.Info[Context, None]
 
 
 def core(info: Info) -> GraphQLResolveInfo[Context]:
-    """What graphql-core tells of the field: its nodes, the fragments, the schema."""
+    """Returns what graphql-core tells of the field: its nodes, the fragments, the schema."""
     return info._raw_info  # noqa: SLF001 - strawberry has no public way to it

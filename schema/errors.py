@@ -76,7 +76,7 @@ class _ToMember:
 
 
 def _facts(error: errors.DomainError) -> dict[str, Any]:
-    """The public facts as the schema shows them: ids global, paths in the words of the input."""
+    """Returns the public facts as the schema shows them: ids global, paths in the words of the input."""
     if isinstance(error, errors.NotFound):
         return {"missing_id": None if error.key is None else encode_id(error.kind, error.key)}
     if isinstance(error, errors.InvalidInput):

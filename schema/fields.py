@@ -102,25 +102,25 @@ class Cost:
 def costs(
     *, length: Length | None = None, extra: int = 0, costly: bool = False, each: str | None = None
 ) -> dict[str, Any]:
-    """The metadata of a field with this cost."""
+    """Returns the metadata of a field with this cost."""
     return {_COST: Cost(length, extra, costly, each)}
 
 
 def cost_of(field: GraphQLField | GraphQLInputField) -> Cost:
-    """The declared cost of a field of the schema; one without `length` or `extra` where none is declared."""
+    """Returns the declared cost of a field of the schema; one without `length` or `extra` where none is declared."""
     definition = field.extensions.get(_BACKREF)
     declared: Cost | None = None if definition is None else definition.metadata.get(_COST)
     return declared or Cost()
 
 
 def stored(path: str = "", *, default: Any = None, length: Length | None = None, description: str | None = None) -> Any:
-    """A field at a path of the document. Where its type is an object type, that type's paths stand below this one."""
+    """Returns a field at a path of the document. Where its type is an object type, that type's paths stand below this one."""
     metadata = {_SOURCE: Stored(path, default), **costs(length=length)}
     return strawberry.field(metadata=metadata, description=description)
 
 
 def computed(function: Getter, *needs: str, length: Length | None = None, description: str | None = None) -> Any:
-    """A field that a function works out of the document, which it reads at the paths of `needs`."""
+    """Returns a field that a function works out of the document, which it reads at the paths of `needs`."""
     metadata = {_SOURCE: Computed(function, needs), **costs(length=length)}
     field: Any = strawberry.field(metadata=metadata, description=description)
     # Where its type has instances, they are made without it.
@@ -137,18 +137,18 @@ def related(
     length: Length | None = None,
     description: str | None = None,
 ) -> Any:
-    """A field of other documents of a kind, by the key, or with `many` by the keys, at a path of the document."""
+    """Returns a field of other documents of a kind, by the key, or with `many` by the keys, at a path of the document."""
     metadata = {_SOURCE: Related(kind, path, many, discloses), **costs(length=length)}
     return strawberry.field(metadata=metadata, description=description)
 
 
 def reads(*needs: str, length: Length | None = None, description: str | None = None) -> Any:
-    """A field with a resolver method, which reads the document at the paths of `needs`."""
+    """Returns a field with a resolver method, which reads the document at the paths of `needs`."""
     return strawberry.field(metadata={_SOURCE: Method(needs), **costs(length=length)}, description=description)
 
 
 def declaration_of(field: StrawberryField) -> Declaration | None:
-    """How the field was declared, with its path settled; None for a plain strawberry field."""
+    """Returns how the field was declared, with its path settled; None for a plain strawberry field."""
     declared: Declaration | None = field.metadata.get(_SOURCE)
     if isinstance(declared, Stored) and not declared.path:
         return Stored(str(field.python_name), declared.default)
@@ -156,7 +156,7 @@ def declaration_of(field: StrawberryField) -> Declaration | None:
 
 
 def getter(path: str, default: Any = None) -> Getter:
-    """A function that reads the value at a dotted path, and answers `default` where there is none, or null."""
+    """Returns a function that reads the value at a dotted path, and answers `default` where there is none, or null."""
     names = path.split(".")
     if len(names) == 1:
 

@@ -17,7 +17,7 @@ class Upload(ABC):
 
     @abstractmethod
     def read(self) -> AsyncIterator[bytes]:
-        """The bytes, in pieces of any size. Raises a GraphQLError with a code where they do not come to their end."""
+        """Returns the bytes, in pieces of any size. Raises a GraphQLError with a code where they do not come to their end."""
 
 
 def parse_upload(value: object) -> Upload:
@@ -35,7 +35,7 @@ def serialize_upload(_value: object) -> object:
 
 
 def uploads_in(value: Any) -> Iterator[Upload]:
-    """The files that stand anywhere in an input."""
+    """Yields the files that stand anywhere in an input."""
     if isinstance(value, Upload):
         yield value
     elif isinstance(value, dict):

@@ -11,12 +11,12 @@ After = Annotated[str | None, strawberry.argument(description="A cursor: the pag
 
 
 def described(description: str) -> Any:
-    """An argument, for `Annotated`."""
+    """Returns an argument, for `Annotated`."""
     return strawberry.argument(description=description)
 
 
 def idempotency_key(*, is_required: bool = False) -> Any:
-    """The field of an input that takes the idempotency key."""
+    """Returns the field of an input that takes the idempotency key."""
     description = "A repeated call with the same key has one effect and one answer."
     if is_required:
         return strawberry.field(description=description)

@@ -111,7 +111,7 @@ async def _required(answer: Awaitable[Any], kind: str) -> Any:
 
 
 def _install_interface(interface: GraphQLInterfaceType) -> None:
-    """A document's type follows from its kind; which kind, from the interface or from the document itself."""
+    """Returns a document's type follows from its kind; which kind, from the interface or from the document itself."""
     kinds = [kind for kind in KINDS.values() if interface.name == kind.name]
     if interface.name == "Node":
         interface.resolve_type = _node_type

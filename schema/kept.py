@@ -88,12 +88,12 @@ def _require_fields(schema: GraphQLSchema, shown_as: GraphQLObjectType, seen: se
 
 
 def _given_fields(origin: Any) -> list[dataclasses.Field[Any]]:
-    """The fields that an instance is made with; the others are worked out of them."""
+    """Returns the fields that an instance is made with; the others are worked out of them."""
     return [field for field in dataclasses.fields(origin) if field.init]
 
 
 def _fields_of(graphql_type: GraphQLObjectType) -> dict[str, GraphQLNamedType]:
-    """What the fields show, by their Python names."""
+    """Returns what the fields show, by their Python names."""
     return {
         field.extensions[_BACKREF].python_name: get_named_type(field.type)
         for field in graphql_type.fields.values()
@@ -102,7 +102,7 @@ def _fields_of(graphql_type: GraphQLObjectType) -> dict[str, GraphQLNamedType]:
 
 
 def record_of(schema: GraphQLSchema, payload: Any) -> Document:
-    """A payload, or another instance of a strawberry type, as it is kept."""
+    """Returns a payload, or another instance of a strawberry type, as it is kept."""
     if payload is None:
         return {"payload": None, "fields": {}}
     name = get_object_definition(payload, strict=True).name
@@ -111,7 +111,7 @@ def record_of(schema: GraphQLSchema, payload: Any) -> Document:
 
 
 def record_values(schema: GraphQLSchema, type_name: str, values: Mapping[str, Any]) -> Document:
-    """The values of an object of this type, by the Python names of its fields, as they are kept."""
+    """Returns the values of an object of this type, by the Python names of its fields, as they are kept."""
     graphql_type = schema.type_map[type_name]
     assert isinstance(graphql_type, GraphQLObjectType)
     types = _fields_of(graphql_type)
@@ -142,13 +142,13 @@ def _reference(kind: Kind, document: Mapping[str, Any]) -> Document:
 
 
 def _kind_of(shown_as: GraphQLNamedType | None) -> Kind | None:
-    """The kind whose documents have this type."""
+    """Returns the kind whose documents have this type."""
     names = (kind for kind in KINDS.values() if shown_as is not None and shown_as.name in {kind.name, *kind.types})
     return next(names, None)
 
 
 def references_in(record: Any) -> Iterator[tuple[str, str]]:
-    """The kinds and keys of the objects that a kept answer refers to."""
+    """Yields the kinds and keys of the objects that a kept answer refers to."""
     if isinstance(record, list):
         for item in record:
             yield from references_in(item)
@@ -194,6 +194,6 @@ class Restoring:
         return is_reference and (record["kind"], record["key"]) not in self._documents
 
     def _origin(self, name: str) -> Any:
-        """The Python class of a type."""
+        """Returns the Python class of a type."""
         definition: Any = self._schema.get_type_by_name(name)
         return definition.origin

@@ -56,7 +56,7 @@ _NUMBERS = {"colspan", "height", "rowspan", "span", "start", "width"}
 
 
 def page_html(text: str, base: str | None = None) -> str:
-    """The text of an editor, whose HTML is kept as far as the allow list goes.
+    """Returns the text of an editor, whose HTML is kept as far as the allow list goes.
 
     With `base`, the URL of the page, its links lead to the same places from anywhere else.
     """
@@ -65,7 +65,7 @@ def page_html(text: str, base: str | None = None) -> str:
 
 
 def comment_html(text: str) -> str:
-    """The text of anybody, whose HTML is shown and not obeyed: `List<String>` stays what it is.
+    """Returns the text of anybody, whose HTML is shown and not obeyed: `List<String>` stays what it is.
 
     A text that comes to hold what no comment may, by references to characters or by markup between marks, is shown as
     it was written.

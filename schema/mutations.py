@@ -120,7 +120,7 @@ class Write(FieldExtension):
         return restoring.value(outcome)
 
     async def _documents_of(self, context: Context, record: list[Any]) -> dict[tuple[str, str], Document]:
-        """The objects that a kept answer refers to, as they are now, without those that the caller may not see."""
+        """Returns the objects that a kept answer refers to, as they are now, without those that the caller may not see."""
         keys: dict[str, dict[str, Any]] = {}
         for name, text in references_in(record):
             keys.setdefault(name, {})[text] = KINDS[name].parse(text)
@@ -139,7 +139,7 @@ class Write(FieldExtension):
 
 
 def mutation(*, role: Role | None = None, description: str) -> Any:
-    """A mutation field for callers with this role; with None for anybody."""
+    """Returns a mutation field for callers with this role; with None for anybody."""
     return strawberry.mutation(description=description, extensions=[Write(role)])
 
 

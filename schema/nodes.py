@@ -34,7 +34,7 @@ Holder = tuple[str, str]
 
 
 def everybody(_document: Source, _context: Context) -> bool:
-    """The rule of a kind whose documents every caller may see."""
+    """Returns the rule of a kind whose documents every caller may see."""
     return True
 
 
@@ -100,7 +100,7 @@ def encode_id(kind: str, key: object) -> str:
 
 
 def decode_id(global_id: str) -> tuple[Kind, Any]:
-    """The kind and key that an id stands for. Raises ValueError."""
+    """Returns the kind and key that an id stands for. Raises ValueError."""
     try:
         name, _, text = urlsafe_b64decode(global_id.encode() + b"=" * (-len(global_id) % 4)).decode().partition(":")
         kind = KINDS[name]
@@ -113,7 +113,7 @@ def decode_id(global_id: str) -> tuple[Kind, Any]:
 
 
 def key_in(kind: str, global_id: str) -> Any:
-    """The key in an id that must be of this kind. Raises NotFound for any other text: no such object can exist."""
+    """Returns the key in an id that must be of this kind. Raises NotFound for any other text: no such object can exist."""
     try:
         found, key = decode_id(global_id)
     except ValueError:
@@ -124,7 +124,7 @@ def key_in(kind: str, global_id: str) -> Any:
 
 
 def node_id(kind: str, path: str, *, description: str = "Globally unique and opaque.") -> Any:
-    """The `id` of a document-backed type, or, in a snapshot, that of the object which it shows."""
+    """Returns the `id` of a document-backed type, or, in a snapshot, that of the object which it shows."""
     return computed(lambda source: encode_id(kind, source[path]), path, description=description)
 
 
@@ -134,7 +134,7 @@ def types_of(schema: GraphQLSchema, kind: Kind) -> list[GraphQLObjectType]:
 
 
 def projection_of(info: Any, kind: Kind) -> Projection | None:
-    """What the selection below the present field needs of documents of this kind. Takes graphql-core's info."""
+    """Returns what the selection below the present field needs of documents of this kind. Takes graphql-core's info."""
     return kept(  # type: ignore[no-any-return]
         info,
         kind.name,
@@ -143,7 +143,7 @@ def projection_of(info: Any, kind: Kind) -> Projection | None:
 
 
 def load(info: Any, kind: Kind, key: Any) -> Awaitable[Document | None]:
-    """The document with this key, with what the selection needs; batched with its siblings.
+    """Returns the document with this key, with what the selection needs; batched with its siblings.
 
     None where there is none that the caller may see. Where its rule fails on the document, that error is the value,
     which an executor raises.
@@ -168,7 +168,7 @@ async def require(info: Any, kind: Kind, key: Any) -> Document:
 def loader_of(
     kind: Kind, projection: Projection | None, *, discloses: bool = False
 ) -> Callable[[Context], Loader[Any, Document]]:
-    """A function that finds a request's loader of these documents, without those that the caller may not see.
+    """Returns a function that finds a request's loader of these documents, without those that the caller may not see.
 
     With `discloses` the loader reads all of them.
     """
@@ -192,7 +192,7 @@ def _visible_read(context: Context, kind: Kind, projection: Projection | None) -
 
 
 async def find_node(info: Any, global_id: str) -> KindDocument | None:
-    """The object with this id; None where there is none that the caller may see. Raises a GraphQLError where it is no
+    """Returns the object with this id; None where there is none that the caller may see. Raises a GraphQLError where it is no
     id.
     """
     try:
@@ -205,7 +205,7 @@ async def find_node(info: Any, global_id: str) -> KindDocument | None:
 
 
 async def is_visible(context: Context, kind: Kind, document: Source) -> bool:
-    """Whether the caller may see the document, and everything that it belongs to.
+    """Returns whether the caller may see the document, and everything that it belongs to.
 
     The context remembers an object that they may see. What belongs to it then needs no read to be checked.
     """
@@ -242,7 +242,7 @@ async def visible_of(context: Context, kind: Kind, documents: Mapping[Any, Any])
 
 
 async def _visible_holders(context: Context, holders: Iterable[Holder]) -> dict[Holder, Exception | None]:
-    """The holders that the caller may see, with None, and those whose rule fails, with the error."""
+    """Returns the holders that the caller may see, with None, and those whose rule fails, with the error."""
     found: dict[Holder, Exception | None] = {}
     by_kind: dict[str, dict[Any, Holder]] = {}
     for holder in holders:
@@ -268,7 +268,7 @@ async def _visible_holders(context: Context, holders: Iterable[Holder]) -> dict[
 
 
 def _without_error(found: Any) -> Document | None:
-    """The document, or None. Raises the error that its rule failed with."""
+    """Returns the document, or None. Raises the error that its rule failed with."""
     if isinstance(found, Exception):
         raise found
     document: Document | None = found

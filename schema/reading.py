@@ -26,7 +26,7 @@ def document_kind(
     visible_to: Callable[[Source, Context], bool] = lambda _document, _context: True,
     within: Callable[[Source], tuple[str, str]] | None = None,
 ) -> Kind:
-    """A kind whose objects are the documents of one collection, and all of the GraphQL type `name`.
+    """Returns a kind whose objects are the documents of one collection, and all of the GraphQL type `name`.
 
     Args:     path: where documents hold the key.  parse: makes a key of its text, and raises ValueError.
               reads: the paths that `visible_to` and `within` read.
@@ -46,7 +46,7 @@ def document_kind(
 
 
 def document_pages(kind: Kind, spec: CollectionSpec, *, name: str = "") -> Paged:
-    """How the documents of a kind are listed in pages.
+    """Returns how the documents of a kind are listed in pages.
 
     Args:     name: what the name of the connection begins with, where that is not the name of the kind.
     """
@@ -54,12 +54,12 @@ def document_pages(kind: Kind, spec: CollectionSpec, *, name: str = "") -> Paged
 
 
 def global_id(kind: str, key: object) -> str:
-    """The `id` of the object of a kind that has this key."""
+    """Returns the `id` of the object of a kind that has this key."""
     return nodes.encode_id(kind, key)
 
 
 async def load_one(info: Info, kind: Kind, key: Any) -> Document | None:
-    """The document with this key, with what the selection of the present field needs; batched with its siblings.
+    """Returns the document with this key, with what the selection of the present field needs; batched with its siblings.
 
     It may be one that the caller may not see.
     """
@@ -67,14 +67,14 @@ async def load_one(info: Info, kind: Kind, key: Any) -> Document | None:
 
 
 async def load_related(info: Info, spec: CollectionSpec, key: Any, *, path: str = "_id") -> Document | None:
-    """The document of a collection that has this key at the path, whole; batched with its siblings."""
+    """Returns the document of a collection that has this key at the path, whole; batched with its siblings."""
     context = info.context
     loader = context.loader((spec.name, path), lambda: keyed.by_key(spec, path)(context.reading, None))
     return (await loader.load_all((key,))).get(key)
 
 
 async def find_visible(context: Context, kind: str, global_id: str) -> Document:
-    """The whole object with this id, of this kind. Raises NotFound where there is none that the caller may see."""
+    """Returns the whole object with this id, of this kind. Raises NotFound where there is none that the caller may see."""
     key = nodes.key_in(kind, global_id)
     found = KINDS[kind]
     document = (await found.read(context.db, None)([key])).get(key)

@@ -39,7 +39,7 @@ def format_instant(value: object) -> str:
 
 
 def parse_instant(value: object) -> datetime:
-    """The instant in UTC, to the millisecond as it is stored, without a zone as the driver gives it."""
+    """Returns the instant in UTC, to the millisecond as it is stored, without a zone as the driver gives it."""
     if not isinstance(value, str) or _RFC3339.fullmatch(value) is None:
         raise GraphQLError("DateTime must be an RFC 3339 text with a zone, e.g. 2012-03-09T20:55:36.000Z.")
     try:
@@ -63,7 +63,7 @@ def check_big_int(value: object) -> int:
 
 
 def too_large(digits: str, bound: str) -> str:
-    """The message about an integer that is too large. The middle of a long one is left out."""
+    """Returns the message about an integer that is too large. The middle of a long one is left out."""
     sign = "-" if digits.startswith("-") else ""
     count = len(digits) - len(sign)
     shown = digits if count <= _SHOWN_DIGITS else f"{digits[: 20 + len(sign)]}… ({count:,} digits)"
@@ -76,7 +76,7 @@ def _short(value: object) -> str:
 
 
 def _parse_json_literal(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
-    """The literal as a value. A field whose variable was left out is left out, as in any input object."""
+    """Returns the literal as a value. A field whose variable was left out is left out, as in any input object."""
     if isinstance(node, ObjectValueNode):
         fields = {field.name.value: _parse_json_literal(field.value, variables) for field in node.fields}
         return {name: value for name, value in fields.items() if value is not Undefined}

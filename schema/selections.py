@@ -53,14 +53,14 @@ class Selection:
         self._sets = sets
 
     def fields(self, object_type: GraphQLObjectType) -> dict[str, list[FieldNode]]:
-        """The field nodes selected on this type, by the name of the field."""
+        """Returns the field nodes selected on this type, by the name of the field."""
         found: dict[str, list[FieldNode]] = {}
         for node in self._nodes(object_type):
             found.setdefault(node.name.value, []).append(node)
         return found
 
     def responses(self, object_type: GraphQLObjectType) -> dict[str, list[FieldNode]]:
-        """The field nodes selected on this type, by the name in the answer, in the order of the answer."""
+        """Returns the field nodes selected on this type, by the name in the answer, in the order of the answer."""
         found: dict[str, list[FieldNode]] = {}
         for node in self._nodes(object_type):
             found.setdefault((node.alias or node.name).value, []).append(node)
@@ -76,7 +76,7 @@ class Selection:
         return Selection(self.schema, self._fragments, self._variables, sets)
 
     def projection(self, types: Sequence[GraphQLObjectType], always: Sequence[str] = ()) -> Projection | None:
-        """The paths that the selection needs of a document of any of these types; None for the whole document."""
+        """Returns the paths that the selection needs of a document of any of these types; None for the whole document."""
         paths: set[str] = set(always)
         try:
             for object_type in types:
@@ -154,13 +154,13 @@ def _is_document(object_type: GraphQLObjectType) -> bool:
 
 
 def selection_of(info: Any) -> Selection:
-    """The selection below the field that is being resolved. Takes graphql-core's info."""
+    """Returns the selection below the field that is being resolved. Takes graphql-core's info."""
     sets = [node.selection_set for node in info.field_nodes if node.selection_set is not None]
     return Selection(info.schema, info.fragments, info.variable_values, sets)
 
 
 def kept(info: Any, purpose: Hashable, work_out: Any) -> Any:
-    """The result of `work_out()`, kept with the operation for this field, this purpose and these conditions."""
+    """Returns the result of `work_out()`, kept with the operation for this field, this purpose and these conditions."""
     conditions = tuple(item for item in info.variable_values.items() if isinstance(item[1], bool))
     key = (*map(id, info.field_nodes), purpose, conditions)
     selections = info.context.selections

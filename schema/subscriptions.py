@@ -26,7 +26,7 @@ class Occurrence:
         self._show = show
 
     async def root(self, context: Context) -> Any:
-        """The object of the subscription's field; None where there is nothing to show."""
+        """Returns the object of the subscription's field; None where there is nothing to show."""
         return await self._show(context, self._event)
 
 
@@ -48,12 +48,12 @@ class Occurrences:
 
 
 async def occurrences(context: Context, topic: Hashable, show: Show) -> Any:
-    """The events of a topic from now on, as they are shown to each caller."""
+    """Returns the events of a topic from now on, as they are shown to each caller."""
     return Occurrences(await context.live.listen(topic), show)
 
 
 async def read_shared(context: Context, event: Event, kind: Kind, key: Any) -> tuple[Document | None, bool]:
-    """The object that an event is about, whole, and whether the caller may see it.
+    """Returns the object that an event is about, whole, and whether the caller may see it.
 
     What this reads is read once for all who are told of the event.
     """

@@ -12,7 +12,7 @@ from portico.schema.scalars import format_instant
 
 
 def encode(payload: Any) -> bytes:
-    """The payload as JSON. Values of BSON that JSON has no form for become texts: they can stand in `JSON` fields of
+    """Returns the payload as JSON. Values of BSON that JSON has no form for become texts: they can stand in `JSON` fields of
     documents that something else has written.
     """
     return orjson.dumps(payload, default=_text_of, option=orjson.OPT_PASSTHROUGH_DATETIME)

@@ -84,7 +84,7 @@ class MultipartBody:
             raise MultipartError("The boundary is too long.") from None
 
     async def next_part(self) -> Part | None:
-        """The next part; None where there is none left. Raises MultipartError, BodyCut, BodyStalled."""
+        """Returns the next part; None where there is none left. Raises MultipartError, BodyCut, BodyStalled."""
         while self._in_part:
             await self.read()
         event = await self._next()

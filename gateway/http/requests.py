@@ -46,7 +46,7 @@ class Accepted(NamedTuple):
 
 
 def negotiate(accept: str) -> Accepted:
-    """What is accepted, by an `Accept` header. Raises Refused (406) where nothing of ours will do."""
+    """Returns what is accepted, by an `Accept` header. Raises Refused (406) where nothing of ours will do."""
     if not accept or accept == JSON_TYPE:
         return Accepted(JSON_TYPE)
     if accept == RESPONSE_TYPE:
@@ -66,7 +66,7 @@ def negotiate(accept: str) -> Accepted:
 
 
 def _media_range(part: str) -> tuple[str, float]:
-    """A media range with its weight; a weight that cannot be read counts as none."""
+    """Returns a media range with its weight; a weight that cannot be read counts as none."""
     media_range, *parameters = (piece.strip().lower() for piece in part.split(";"))
     for parameter in parameters:
         name, _, value = parameter.partition("=")
@@ -80,7 +80,7 @@ def _media_range(part: str) -> tuple[str, float]:
 
 
 def _preference(ranges: Sequence[tuple[str, float]], offered: str) -> tuple[float, int]:
-    """The weight of the most specific range that the media type falls under, and how specific that is.
+    """Returns the weight of the most specific range that the media type falls under, and how specific that is.
 
     Source:   RFC 9110, section 12.5.1.
     """
@@ -91,7 +91,7 @@ def _preference(ranges: Sequence[tuple[str, float]], offered: str) -> tuple[floa
 
 
 async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
-    """The whole body. Raises Refused (413) as soon as it is known to be larger than the limit."""
+    """Returns the whole body. Raises Refused (413) as soon as it is known to be larger than the limit."""
     # The connection is closed, for the rest of the body is not going to be read.
     too_large = Refused(413, "BODY_TOO_LARGE", f"The body has more than {limit:,} bytes.", {"Connection": "close"})
     declared = headers.get("content-length", "")
@@ -113,7 +113,7 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
 
 
 def parse_body(headers: Headers, body: bytes) -> Request:
-    """The request in a body. Raises Refused."""
+    """Returns the request in a body. Raises Refused."""
     require_plain(headers)
     media_type, *parameters = (part.strip().lower() for part in headers.get("content-type", "").split(";"))
     charsets = {part.removeprefix("charset=").strip('"') for part in parameters if part.startswith("charset=")}
@@ -135,7 +135,7 @@ def require_plain(headers: Headers) -> None:
 
 
 def parse_query(query_string: bytes) -> Request:
-    """The request in the parameters of a URL. Raises Refused."""
+    """Returns the request in the parameters of a URL. Raises Refused."""
     try:
         pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=20)
         given: dict[str, Any] = dict(pairs)
@@ -152,7 +152,7 @@ def parse_query(query_string: bytes) -> Request:
 
 
 def checked(given: Mapping[str, Any]) -> Request:
-    """The request in what a client has sent. Raises Refused."""
+    """Returns the request in what a client has sent. Raises Refused."""
     query = given.get("query")
     variables, name, extensions = (given.get(key) for key in ("variables", "operationName", "extensions"))
     if not isinstance(query, str) or not query.strip():

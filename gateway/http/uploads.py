@@ -60,7 +60,7 @@ class Files:
         self._limit = body.received + _OVERHEAD + len(names) * max_bytes
 
     async def read(self, name: str) -> AsyncIterator[bytes]:
-        """The bytes of a file. Raises a GraphQLError with a code where they do not come to their end."""
+        """Yields the bytes of a file. Raises a GraphQLError with a code where they do not come to their end."""
         try:
             await self._find(name)
             size = 0
@@ -114,7 +114,7 @@ def is_multipart(headers: Headers) -> bool:
 
 
 async def read_request(receive: Receive, headers: Headers, settings: Settings) -> tuple[Request, Files]:
-    """The request, once the parts before its files have come. Raises Refused."""
+    """Returns the request, once the parts before its files have come. Raises Refused."""
     require_plain(headers)
     if not any(headers.get(name) for name in PREFLIGHT_HEADERS):
         raise Refused(400, "PREFLIGHT_REQUIRED", "A body in parts needs a header GraphQL-Require-Preflight: true.")
@@ -165,7 +165,7 @@ def _object(text: bytes, name: str) -> dict[str, Any]:
 
 
 def _places(given: Mapping[str, Any]) -> dict[str, str]:
-    """The name of the file that belongs to each place."""
+    """Returns the name of the file that belongs to each place."""
     if len(given) > MAX_FILES:
         raise MultipartError(f"There are {len(given)} files; {MAX_FILES} are allowed.")
     places: dict[str, str] = {}

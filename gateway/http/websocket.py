@@ -83,12 +83,12 @@ class SocketEndpoint:
 
 
 def origins_of(settings: Settings) -> list[str]:
-    """The origins of web pages that may ask the gateway beside its own."""
+    """Returns the origins of web pages that may ask the gateway beside its own."""
     return [origin.strip() for origin in (settings.cors_origins or "").split(",") if origin.strip()]
 
 
 def may_connect(headers: Headers, settings: Settings) -> bool:
-    """Whether the page that opens a socket may: browsers let any page do so, and say which it is.
+    """Returns whether the page that opens a socket may: browsers let any page do so, and say which it is.
 
     A page of the gateway's own has its host. Behind a proxy that speaks TLS the gateway does not know its own scheme.
     """
@@ -140,7 +140,7 @@ class Connection:
             await asyncio.wait(self._tasks)
 
     def close(self, why: Close) -> None:
-        """The first reason is the one that counts."""
+        """Returns the first reason is the one that counts."""
         if not self._closing.done():
             self._closing.set_result(why)
 
@@ -184,7 +184,7 @@ class Connection:
             self._timer.cancel()
 
     async def _take(self, event: Mapping[str, Any]) -> None:
-        """What one message asks for. Raises Close."""
+        """Returns what one message asks for. Raises Close."""
         message = _message_of(event.get("text"), self.state.settings.max_body_bytes)
         match message.get("type"):
             case "connection_init":
@@ -319,7 +319,7 @@ def _error(key: str, errors: Sequence[Any]) -> dict[str, Any]:
 
 
 def _message_of(text: str | None, limit: int) -> Mapping[str, Any]:
-    """The message in a frame. Raises Close."""
+    """Returns the message in a frame. Raises Close."""
     if text is None:
         raise Close(INVALID, "Invalid message: it must be a text")
     # A server that has a bound of its own has closed the socket already.
@@ -349,7 +349,7 @@ def _id_of(message: Mapping[str, Any]) -> str:
 
 
 def _authorization(payload: Mapping[str, Any], headers: Headers) -> str | None:
-    """What stands for the `Authorization` header: in the first message, where a browser can put it, or the header.
+    """Returns what stands for the `Authorization` header: in the first message, where a browser can put it, or the header.
 
     Raises Close.
     """
@@ -357,5 +357,5 @@ def _authorization(payload: Mapping[str, Any], headers: Headers) -> str | None:
     if given is None:
         return headers.get("authorization")
     if not isinstance(given, str):
-        raise Close(FORBIDDEN, "`Authorization` must be `Bearer` and a token.")
+        raise Close(FORBIDDEN, "`Authorization` must be `Bearer`, then a space and a token.")
     return given

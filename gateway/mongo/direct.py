@@ -98,7 +98,7 @@ class Reader:
         }
 
     async def read(self, command: Document) -> list[Document] | None:
-        """The documents of a read command; None where the driver has to be asked.
+        """Returns the documents of a read command; None where the driver has to be asked.
 
         Raises ExecutionTimeout and NetworkTimeout, and what `bson.encode` raises.
         """

@@ -51,7 +51,7 @@ class Embedded:
 
 
 def find_mongod(settings: Settings) -> str:
-    """The path of a `mongod`. Raises EmbeddedError where there is none."""
+    """Returns the path of a `mongod`. Raises EmbeddedError where there is none."""
     if settings.mongod is not None:
         found = shutil.which(settings.mongod)
         if found is None:
@@ -99,7 +99,7 @@ def _client(port: int, timeout_ms: int = 2_000) -> MongoClient[dict[str, Any]]:
 
 
 def _running_port(folder: Path) -> int | None:
-    """The port of the folder's `mongod`; None where it does not run, or another program has its port."""
+    """Returns the port of the folder's `mongod`; None where it does not run, or another program has its port."""
     try:
         port = int(json.loads((folder / "mongod.json").read_text())["port"])
         with _client(port, 500) as client:
@@ -112,7 +112,7 @@ def _running_port(folder: Path) -> int | None:
 
 
 def _is_kept(folder: Path) -> bool:
-    """Whether a keeper lives: it holds this lock for as long."""
+    """Returns whether a keeper lives: it holds this lock for as long."""
     with (folder / "mongod.keeper").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -184,7 +184,7 @@ def _start_at(folder: Path, mongod: str, port: int) -> None:
 
 
 def _free_port(folder: Path) -> int:
-    """The port of the last time where it is free, so that the replica set keeps its address."""
+    """Returns the port of the last time where it is free, so that the replica set keeps its address."""
     with contextlib.suppress(OSError, ValueError, KeyError):
         last = int(json.loads((folder / "mongod.json").read_text())["port"])
         with socket.socket() as probe:
@@ -221,7 +221,7 @@ def _is_primary(client: MongoClient[dict[str, Any]]) -> bool:
 
 
 def _last_words(folder: Path) -> str:
-    """The last error in the log of `mongod`, which writes JSON lines, or else what it printed before it had a log."""
+    """Returns the last error in the log of `mongod`, which writes JSON lines, or else what it printed before it had a log."""
     for line in reversed(_lines(folder / "mongod.log")):
         with contextlib.suppress(ValueError):
             entry = json.loads(line)

@@ -45,7 +45,7 @@ class FaultyDatabase:
 
     @classmethod
     def around(cls, database: Database, stop_before: int | None = None) -> tuple[FaultyDatabase, Database]:
-        """The faulty database, twice: as itself, and as what resolvers take."""
+        """Returns the faulty database, twice: as itself, and as what resolvers take."""
         faulty = cls(database, stop_before)
         return faulty, cast("Database", faulty)
 

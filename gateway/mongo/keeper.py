@@ -64,7 +64,7 @@ def keep(folder: Path, mongod: str, port: int) -> int:
 
 
 def _is_unused(lock: IO[str]) -> bool:
-    """Whether nobody else holds the lock. If so it is held from here on: who comes now waits until this one ends."""
+    """Returns whether nobody else holds the lock. If so it is held from here on: who comes now waits until this one ends."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -81,7 +81,7 @@ class Link(asyncio.Protocol):
         return not self._transport.is_closing()
 
     async def ask(self, message: bytes) -> bytes:
-        """The reply to a message. Raises Lost and NetworkTimeout. Without a reply the connection is closed."""
+        """Returns the reply to a message. Raises Lost and NetworkTimeout. Without a reply the connection is closed."""
         if not self.is_open:
             # `connection_lost` may have been called already, so nothing else would end the wait.
             raise Lost
@@ -150,7 +150,7 @@ class Links:
         return len(self._idle) + len(self._busy)
 
     def take(self) -> Link | None:
-        """A link for one command; it is given back. Where none is free another is opened, for those that come later."""
+        """Returns a link for one command; it is given back. Where none is free another is opened, for those that come later."""
         primary = self._current()
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -171,7 +171,7 @@ class Links:
         return None
 
     def is_current(self, link: Link) -> bool:
-        """Whether the link's primary is still the primary, by the same election."""
+        """Returns whether the link's primary is still the primary, by the same election."""
         return self._current() is link.primary
 
     def give_back(self, link: Link) -> None:
@@ -194,7 +194,7 @@ class Links:
             link.close()
 
     def _current(self) -> Primary | None:
-        """The primary in the driver's current topology. Every read calls this twice."""
+        """Returns the primary in the driver's current topology. Every read calls this twice."""
         topology = self._client.topology_description
         if topology is not self._topology:
             self._topology = topology

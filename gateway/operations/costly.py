@@ -56,7 +56,7 @@ class CostlyFields:
     def count(
         self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]
     ) -> Counter[str]:
-        """How often each costly field is answered, by its name. The operation must be valid."""
+        """Returns how often each costly field is answered, by its name. The operation must be valid."""
         root = self._schema.get_root_type(operation.operation)
         assert root is not None
         fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
@@ -64,7 +64,7 @@ class CostlyFields:
         return count.reads([(operation.selection_set, root)]).own
 
     def is_costly(self, node: FieldNode, field: Any) -> bool:
-        """Whether the field can be costly by itself, with some variables."""
+        """Returns whether the field can be costly by itself, with some variables."""
         return cost_of(field).costly or any(
             self._inputs.get(get_named_type(field.args[given.name.value].type).name) for given in node.arguments or ()
         )
@@ -86,7 +86,7 @@ class _Count:
         self._sizes = sizes
 
     def reads(self, selected: Iterable[Selected]) -> _Reads:
-        """What the selections on one object cost together. Types that exclude each other count as one."""
+        """Returns what the selections on one object cost together. Types that exclude each other count as one."""
         merged: dict[tuple[str, str, str], list[tuple[FieldNode, Any]]] = {}
         for node, field in self._fields(selected):
             key = ((node.alias or node.name).value, node.name.value, str(field.type))
@@ -117,7 +117,7 @@ class _Count:
                     waiting.append((fragment.selection_set, self._schema.type_map[fragment.type_condition.name.value]))
 
     def _field(self, name: str, nodes: list[tuple[FieldNode, Any]]) -> tuple[Counter[str], bool]:
-        """How often the field and what is below it are answered; whether that is for each row of a page."""
+        """Returns how often the field and what is below it are answered; whether that is for each row of a page."""
         field = nodes[0][1]
         cost = cost_of(field)
         below = self.reads(
@@ -140,7 +140,7 @@ class _Count:
         return found, False
 
     def _costly_inputs(self, node: FieldNode, field: Any) -> list[str]:
-        """The costly input fields that the arguments hold."""
+        """Returns the costly input fields that the arguments hold."""
         found: list[str] = []
         for given in node.arguments or ():
             names = self._inputs.get(get_named_type(field.args[given.name.value].type).name)

@@ -61,7 +61,7 @@ class Operation:
     accepted: set[Hashable] = field(default_factory=set)
 
     def definition(self, name: str | None) -> OperationDefinitionNode:
-        """The operation of this name. Raises InvalidOperation where there is none, or more than one and no name."""
+        """Returns the operation of this name. Raises InvalidOperation where there is none, or more than one and no name."""
         found = get_operation_ast(self.document, name)
         if found is None:
             wanted = "The document has several operations; name one." if name is None else f"No operation {name!r}."
@@ -84,7 +84,7 @@ class Operations:
         return len(self._kept)
 
     def get(self, text: str) -> Operation:
-        """The operation with this text. Raises InvalidOperation."""
+        """Returns the operation with this text. Raises InvalidOperation."""
         operation = self._kept.get(text)
         if operation is not None:
             self._kept.move_to_end(text)
@@ -140,7 +140,7 @@ class Operations:
         return validate(self._schema, document, _RULES, max_errors=MAX_ERRORS)
 
     def check(self, operation: Operation, name: str | None, variables: Mapping[str, Any]) -> OperationDefinitionNode:
-        """The definition to run. Raises InvalidOperation where it is missing, or over a limit with these variables."""
+        """Returns the definition to run. Raises InvalidOperation where it is missing, or over a limit with these variables."""
         definition = operation.definition(name)
         key = (name, self._limits.facts(variables))
         if key in operation.accepted:
@@ -155,7 +155,7 @@ class Operations:
 
 
 def _shown(error: GraphQLError) -> GraphQLError:
-    """What a client is shown of the error: without its syntax tree, and the frames of the request that met it."""
+    """Returns what a client is shown of the error: without its syntax tree, and the frames of the request that met it."""
     shown = GraphQLError(error.message, extensions=error.extensions)
     shown.locations = error.locations
     return shown

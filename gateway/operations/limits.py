@@ -86,7 +86,7 @@ class Limits:
             raise too_complex(_too_costly(costly))
 
     def facts(self, variables: Mapping[str, Any]) -> Hashable:
-        """What `check` depends on beside the operation: the same facts have the same outcome."""
+        """Returns what `check` depends on beside the operation: the same facts have the same outcome."""
         return facts_of(variables, self._costly.input_names)
 
     def _weigh(
@@ -189,7 +189,7 @@ class _Scale:
         return found._replace(cost=cost + below.cost * length + below.paged * rows)
 
     def _length(self, node: FieldNode, parent: GraphQLNamedType | None, length: float) -> float:
-        """How many values the field answers; of introspection, as many as the schema has on average."""
+        """Returns how many values the field answers; of introspection, as many as the schema has on average."""
         if parent is not None and parent.name.startswith("__"):
             return self._introspection.get(node.name.value, 1)
         return length
@@ -201,7 +201,7 @@ def _whole_introspection() -> DocumentNode:
 
 
 def _introspection_sizes(schema: GraphQLSchema) -> dict[str, float]:
-    """How long the lists of introspection are: of one object, on average over the schema."""
+    """Returns how long the lists of introspection are: of one object, on average over the schema."""
     types = schema.type_map.values()
     fields = [
         field

@@ -28,7 +28,7 @@ _BITS_32 = 10
 
 
 def facts_of(variables: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
-    """What sizes depend on: numbers, conditions, lengths, and which of the input fields of these names are given."""
+    """Returns what sizes depend on: numbers, conditions, lengths, and which of the input fields of these names are given."""
     facts: list[Any] = []
     for variable, value in variables.items():
         if value is None or isinstance(value, bool | int | float):
@@ -50,20 +50,20 @@ class Sizes:
         self._defaults = {node.variable.name.value: node.default_value for node in operation.variable_definitions or ()}
 
     def page(self, node: FieldNode, field: GraphQLField) -> float:
-        """How many rows a connection can have."""
+        """Returns how many rows a connection can have."""
         if "first" not in field.args:
             return MAX_FIRST
         default = int(field.args["first"].default_value or 1)
         return min(max(self._number(argument(node, "first"), default), 1), MAX_FIRST)
 
     def length(self, node: FieldNode, field: GraphQLField) -> int:
-        """How many values the field counts as, beside the rows of a page."""
+        """Returns how many values the field counts as, beside the rows of a page."""
         cost = cost_of(field)
         most = length_of(field, cost)
         return most if cost.each is None else min(self._values(argument(node, cost.each), most), most)
 
     def _values(self, given: ValueNode | None, default: int) -> int:
-        """How many values a list argument has. GraphQL takes a single value for a list of one."""
+        """Returns how many values a list argument has. GraphQL takes a single value for a list of one."""
         if isinstance(given, ListValueNode):
             return len(given.values)
         if not isinstance(given, VariableNode):
@@ -75,7 +75,7 @@ class Sizes:
         return len(value) if isinstance(value, list) else 1
 
     def _number(self, value: Any, default: int) -> float:
-        """The number that a value stands for; the default of the argument where it is null or omitted."""
+        """Returns the number that a value stands for; the default of the argument where it is null or omitted."""
         if isinstance(value, IntValueNode):
             return int(value.value) if len(value.value) < _BITS_32 else MAX_FIRST
         if not isinstance(value, VariableNode):
@@ -88,7 +88,7 @@ class Sizes:
         return number if isinstance(number, int | float) else default
 
     def is_given(self, given: ValueNode, name: str) -> bool:
-        """Whether an input object has a value other than null and "" in this field."""
+        """Returns whether an input object has a value other than null and "" in this field."""
         if isinstance(given, VariableNode):
             variable = given.name.value
             if variable in self._variables:
@@ -100,7 +100,7 @@ class Sizes:
         return any(field.name.value == name and self._is_true(field.value) for field in fields)
 
     def _is_true(self, node: ValueNode) -> bool:
-        """Whether a value is anything but null, false and ""."""
+        """Returns whether a value is anything but null, false and ""."""
         if isinstance(node, VariableNode):
             name = node.name.value
             if name in self._variables:
@@ -110,7 +110,7 @@ class Sizes:
         return not isinstance(node, NullValueNode) and bool(getattr(node, "value", True))
 
     def is_included(self, node: Any) -> bool:
-        """Whether `@skip` and `@include` let the selection through. A null condition is an error when it runs."""
+        """Returns whether `@skip` and `@include` let the selection through. A null condition is an error when it runs."""
         for directive in node.directives or ():
             if directive.name.value in {"skip", "include"}:
                 condition = self._is_true(directive.arguments[0].value)
@@ -124,7 +124,7 @@ def argument(node: FieldNode, name: str) -> ValueNode | None:
 
 
 def length_of(field: GraphQLField, cost: Cost | None = None) -> int:
-    """How many values the field counts as at most, beside the rows of a page."""
+    """Returns how many values the field counts as at most, beside the rows of a page."""
     declared = (cost or cost_of(field)).length
     if isinstance(declared, int):
         return declared

@@ -115,8 +115,8 @@ async def test_without_a_token_the_caller_is_anonymous(socket: Socket) -> None:
 async def test_a_token_that_is_not_good_closes_it(port: int) -> None:
     for given, reason in (
         ("Bearer nonsense", "The token cannot be read."),
-        ("nonsense", "The Authorization header must be `Bearer` and a token."),
-        (17, "`Authorization` must be `Bearer` and a token."),
+        ("nonsense", "The Authorization header must be `Bearer`, then a space and a token."),
+        (17, "`Authorization` must be `Bearer`, then a space and a token."),
     ):
         async with opened(port) as socket:
             await socket.send({**INIT, "payload": {"Authorization": given}})
@@ -243,4 +243,4 @@ async def test_a_gateway_that_stops_says_so(gateway: GatewayClient, socket: Sock
 
     gateway.app.state.gateway.stop_streams()
 
-    assert await socket.closed() == (1012, "The gateway stops")
+    assert await socket.closed() == (1012, "The gateway is stopping")

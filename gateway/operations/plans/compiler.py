@@ -42,7 +42,7 @@ _INTROSPECTION = {"__schema", "__type"}
 
 
 def conditions_of(document: DocumentNode, definition: OperationDefinitionNode) -> tuple[str, ...]:
-    """The variables that the `@include` and `@skip` of one operation ask: a plan is for some values of them.
+    """Returns the variables that the `@include` and `@skip` of one operation ask: a plan is for some values of them.
 
     Another operation of the document may have variables of the same names for something else.
     """
@@ -78,7 +78,7 @@ def _fragments(document: DocumentNode) -> dict[str, FragmentDefinitionNode]:
 def compile_operation(
     schema: GraphQLSchema, document: DocumentNode, definition: OperationDefinitionNode, conditions: Mapping[str, Any]
 ) -> Plan:
-    """The plan of a valid operation, for these values of its conditions. Raises NotCompiled."""
+    """Returns the plan of a valid operation, for these values of its conditions. Raises NotCompiled."""
     fragments = _fragments(document)
     if any(fragment.variable_definitions for fragment in fragments.values()):
         raise NotCompiled("fragment variables")

@@ -15,7 +15,7 @@ from .plan import Abstract, FieldPlan, Leaf, Object, ObjectPlan, Plan, named_sha
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """The tree: {operation, fields: [field, …]}, each field {field, type, from, reads?, fields?, on?}.
+    """Returns the tree: {operation, fields: [field, …]}, each field {field, type, from, reads?, fields?, on?}.
 
     `from` says where the value comes from: `stored`, `computed`, `resolver`, or the keys of a relation. `reads` is
     what is fetched of each document, null for all of it. `on` has the fields of each type that the value may be of.
@@ -85,7 +85,7 @@ def _kind_of(named: GraphQLNamedType) -> Kind | None:
 
 
 def tree(described: dict[str, Any]) -> Tree:
-    """The same, for a terminal."""
+    """Returns the same, for a terminal."""
     root = Tree(_line(described["operation"], described["order"], "bold"), guide_style="dim")
     _add(root, described["fields"])
     return root

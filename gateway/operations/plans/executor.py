@@ -84,7 +84,7 @@ class PlanExecutor:
         context: Any,
         root_value: Any = None,
     ) -> Result:
-        """The result of one of the operations of a valid document, or an awaitable of it."""
+        """Returns the result of one of the operations of a valid document, or an awaitable of it."""
         coerced = self._coerced(definition.variable_definitions, variables)
         if isinstance(coerced, list):
             return ExecutionResult(None, coerced)
@@ -99,7 +99,7 @@ class PlanExecutor:
     def plan_of(
         self, operation: Planned, definition: OperationDefinitionNode, variables: Mapping[str, Any]
     ) -> Plan | NotCompiled:
-        """The plan for these variables; NotCompiled, which says why, where there can be none.
+        """Returns the plan for these variables; NotCompiled, which says why, where there can be none.
 
         Variables that no condition asks may be left out, as a plan is for any values of them. Raises InvalidVariables.
         """

@@ -76,7 +76,7 @@ class _Source:
 
 
 def completer(plan: ObjectPlan) -> Complete:
-    """The function that makes the answer of a document; what is not flat is null in it, in its place."""
+    """Returns the function that makes the answer of a document; what is not flat is null in it, in its place."""
     if plan.complete is None:
         source = _Source()
         plan.complete = source.function(_object_function(source, plan))
@@ -84,7 +84,7 @@ def completer(plan: ObjectPlan) -> Complete:
 
 
 def compile_related(shape: Shape, kind: Kind, schema: GraphQLSchema) -> Complete | None:
-    """A function that makes the answer of one related document; None where it needs more than the document."""
+    """Returns a function that makes the answer of one related document; None where it needs more than the document."""
     named = named_shape(shape)
     if isinstance(named, Object):
         return completer(named.plan) if is_flat(named) else None
@@ -108,7 +108,7 @@ def _object_function(source: _Source, plan: ObjectPlan) -> str:
 
 
 def _answer(source: _Source, plan: ObjectPlan, document: str, body: list[str] | None) -> str:
-    """The expression of an answer. `body` takes statements before it; None where there is no place for any."""
+    """Returns the expression of an answer. `body` takes statements before it; None where there is no place for any."""
     embedded: dict[str, str] = {}
     items = []
     for field in plan.fields:
@@ -120,7 +120,7 @@ def _answer(source: _Source, plan: ObjectPlan, document: str, body: list[str] | 
 
 
 def _read(source: _Source, field: FieldPlan, document: str, body: list[str] | None, embedded: dict[str, str]) -> str:
-    """The expression of a field's value as it is stored."""
+    """Returns the expression of a field's value as it is stored."""
     if field.name == "__typename":
         return repr(field.parent.name)
     parts = () if field.path is None else tuple(field.path.split("."))
@@ -137,7 +137,7 @@ def _read(source: _Source, field: FieldPlan, document: str, body: list[str] | No
 
 
 def _embedded(source: _Source, name: str, document: str, body: list[str], embedded: dict[str, str]) -> str:
-    """A name for an embedded document, which several fields read; an empty one where there is none."""
+    """Returns a name for an embedded document, which several fields read; an empty one where there is none."""
     if name not in embedded:
         made = embedded[name] = source.new("e")
         body.append(f"{made} = {document}.get({name!r})")
@@ -146,7 +146,7 @@ def _embedded(source: _Source, name: str, document: str, body: list[str], embedd
 
 
 def _value(source: _Source, shape: Shape, read: str) -> str:
-    """The expression of a completed value."""
+    """Returns the expression of a completed value."""
     is_required = isinstance(shape, NonNull)
     inner = shape.inner if isinstance(shape, NonNull) else shape
     match inner:
@@ -197,7 +197,7 @@ def _coercion(leaf: GraphQLLeafType, *, is_required: bool) -> Getter:
 
 
 def _list(item: Shape, *, is_required: bool) -> Getter:
-    """A function that completes a list. It stands by itself, for an expression in a loop cannot name its values."""
+    """Returns a function that completes a list. It stands by itself, for an expression in a loop cannot name its values."""
     required_text = isinstance(item, NonNull) and isinstance(item.inner, Leaf) and item.inner.type in _TEXTS
     complete = None if required_text else _item(item)
 

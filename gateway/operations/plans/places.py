@@ -33,13 +33,13 @@ class Errors:
         self._nulled: set[tuple[str | int, ...]] = set()
 
     def add(self, error: GraphQLError, path: tuple[str | int, ...]) -> None:
-        """An error that has made the place at this path null."""
+        """Returns an error that has made the place at this path null."""
         if not self._is_null(path):
             self._nulled.add(path)
             self.found.append(error)
 
     def covers(self, place: Place | None) -> bool:
-        """Whether the place is null, or in something that is."""
+        """Returns whether the place is null, or in something that is."""
         return self._is_null(tuple(path_of(place)))
 
     def _is_null(self, path: tuple[str | int, ...]) -> bool:

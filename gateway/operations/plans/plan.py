@@ -157,7 +157,7 @@ class Plan:
 
 
 def is_flat(shape: Shape) -> bool:
-    """Whether values of this shape are answered without another read, a resolver, or a question about their type."""
+    """Returns whether values of this shape are answered without another read, a resolver, or a question about their type."""
     match shape:
         case NonNull(inner=inner) | ListOf(item=inner):
             return is_flat(inner)
@@ -170,7 +170,7 @@ def is_flat(shape: Shape) -> bool:
 
 
 def named_shape(shape: Shape) -> Leaf | Object | Abstract:
-    """The shape without its lists and non-nulls."""
+    """Returns the shape without its lists and non-nulls."""
     while isinstance(shape, NonNull | ListOf):
         shape = shape.inner if isinstance(shape, NonNull) else shape.item
     return shape

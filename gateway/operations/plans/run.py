@@ -62,7 +62,7 @@ class Run:
         self._fault: BaseException | None = None
 
     def start(self) -> ExecutionResult | Run:
-        """The result; the run itself, to be awaited for it, where anything must be waited for."""
+        """Returns the result; the run itself, to be awaited for it, where anything must be waited for."""
         try:
             for field in self._fields:
                 assert self._data is not None
@@ -79,7 +79,7 @@ class Run:
         return self._finished().__await__()
 
     async def _finished(self) -> ExecutionResult:
-        """The fields of a mutation are left for here: each has ended before the next begins."""
+        """Returns the fields of a mutation are left for here: each has ended before the next begins."""
         try:
             await self._drive()
             for field in self._fields:
@@ -93,7 +93,7 @@ class Run:
         return self._result()
 
     def given_up(self, error: Exception) -> ExecutionResult:
-        """The result so far, once waiting for it was cancelled: what had not ended has the error."""
+        """Returns the result so far, once waiting for it was cancelled: what had not ended has the error."""
         for field, here in list(self._missing()):
             self._null_out(here, located_error(error, field.nodes, path_of(here)))
         self._drop_all()
@@ -130,7 +130,7 @@ class Run:
                 await self._running.stop()
 
     def _jobs(self) -> list[Job]:
-        """What can begin now."""
+        """Returns what can begin now."""
         read = levels(self._relations, self.errors, self.context)
         self._relations = []
         jobs = [Job(self._read_related(loader, found), references=found) for loader, found in read.items()]
@@ -221,7 +221,7 @@ class Run:
     # Values
 
     def _complete(self, field: FieldPlan, shape: Shape, value: Any, here: Place) -> Any:
-        """The completed value; null for now where something in it is waited for. Raises what is wrong with it."""
+        """Returns the completed value; null for now where something in it is waited for. Raises what is wrong with it."""
         if isinstance(value, Exception):
             raise value
         if isinstance(shape, NonNull):
@@ -351,7 +351,7 @@ class Run:
                 answer[field.response_name] = done[found]
 
     def _unrelated(self, entry: RelationEntry, error: Exception) -> None:
-        """An error in place of what is related."""
+        """Returns an error in place of what is related."""
         field, _, answer, place = entry
         here = (place, answer, field.response_name, field.is_nullable, field.parent.name)
         self._null_out(here, located_error(error, field.nodes, path_of(here)))
@@ -369,7 +369,7 @@ class Run:
     # Errors
 
     def _failed(self, field: FieldPlan, error: Exception, here: Place) -> None:
-        """An error at once: recorded where the place may be null, else raised with its location."""
+        """Returns an error at once: recorded where the place may be null, else raised with its location."""
         located = located_error(error, field.nodes, path_of(here))
         if not here[3]:
             raise located
@@ -377,7 +377,7 @@ class Run:
         self.errors.add(located, tuple(path_of(here)))
 
     def _null_out(self, here: Place | None, error: GraphQLError) -> None:
-        """An error later: the nearest place that may be null becomes null, and nothing is done for it any more."""
+        """Returns an error later: the nearest place that may be null becomes null, and nothing is done for it any more."""
         failed = here
         while here is not None:
             above, holder, key, is_nullable, _ = here

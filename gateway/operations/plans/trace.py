@@ -77,7 +77,7 @@ def _count(reply: Any) -> int:
 
 
 async def examined(trace: Trace, db: Database) -> list[dict[str, Any]]:
-    """The commands as they are shown. Reads are run once more, for the server to say what they examine."""
+    """Returns the commands as they are shown. Reads are run once more, for the server to say what they examine."""
     shown = []
     for entry in trace.commands:
         command = entry["command"]
@@ -96,7 +96,7 @@ async def examined(trace: Trace, db: Database) -> list[dict[str, Any]]:
 
 
 def _sum(explained: Any, name: str) -> int:
-    """What all parts of a plan, and of the plans in it, examined together."""
+    """Returns what all parts of a plan, and of the plans in it, examined together."""
     if isinstance(explained, list):
         return sum(_sum(part, name) for part in explained)
     if not isinstance(explained, dict):

@@ -30,7 +30,7 @@ class Job(NamedTuple):
             close(self.awaited)
 
     def missing(self) -> Missing:
-        """The fields whose values it is to bring, with their places."""
+        """Yields the fields whose values it is to bring, with their places."""
         if self.field is not None and self.here is not None:
             yield self.field, self.here
         yield from referring(self.references)
@@ -82,7 +82,7 @@ def referring(references: Iterable[RelationEntry]) -> Missing:
 def levels(
     references: Iterable[RelationEntry], errors: Errors, context: Any
 ) -> dict[Loader[Any, Any], list[RelationEntry]]:
-    """The references that are still wanted, by what reads their documents."""
+    """Returns the references that are still wanted, by what reads their documents."""
     related: dict[Any, list[RelationEntry]] = {}
     for reference in references:
         if not (errors.found and errors.covers(reference[3])):

@@ -40,7 +40,7 @@ def keys_of(
 
 
 def complete_flat(relation: Relation, documents: Mapping[Any, Any], keys: Iterable[Any]) -> dict[Any, Any] | None:
-    """The answers of these related documents by the compiled function, for all that refer to them to share.
+    """Returns the answers of these related documents by the compiled function, for all that refer to them to share.
 
     None where that does not do: where a document needs more, or is not what its type wants.
     """
@@ -56,7 +56,7 @@ def complete_flat(relation: Relation, documents: Mapping[Any, Any], keys: Iterab
 
 
 def related_value(field: FieldPlan, relation: Relation, keys: Any, documents: Any) -> Any:
-    """What a relation leads to. Raises NotFound where that is gone and the field cannot be null."""
+    """Returns what a relation leads to. Raises NotFound where that is gone and the field cannot be null."""
     if relation.many:
         return [document for key in keys if (document := documents.get(key)) is not None]
     document = documents.get(keys)
@@ -66,7 +66,7 @@ def related_value(field: FieldPlan, relation: Relation, keys: Any, documents: An
 
 
 def plan_finder(shape: Shape, plan: Plan) -> Callable[[Any], ObjectPlan] | None:
-    """What tells the plan of a document of this shape by the document alone; None where that takes more."""
+    """Returns what tells the plan of a document of this shape by the document alone; None where that takes more."""
     named = shape.inner if isinstance(shape, NonNull) else shape
     if isinstance(named, Object) and named.plan.type.is_type_of is None:
         of_type = named.plan
