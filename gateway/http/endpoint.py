@@ -129,7 +129,7 @@ class GraphQLEndpoint:
             challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
             raise Refused(401, "UNAUTHENTICATED", str(error), challenge) from None
         except KeysUnavailable:
-            raise Refused(503, "UNAVAILABLE", "The keys that check tokens cannot be read just now.") from None
+            raise Refused(503, "UNAVAILABLE", "The keys that check tokens cannot be read. Try again later.") from None
         return session
 
     def _is_streamed(self, request: Request, accepted: Accepted, method: str) -> bool:

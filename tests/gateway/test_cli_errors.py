@@ -152,7 +152,8 @@ def test_a_token_cannot_be_made_where_another_issues_them(tmp_path: Path) -> Non
 
     assert_one_line(
         portico("token", "--sub", "a", env=env),
-        "Tokens come from the issuer of PORTICO_JWKS_URL; there is no secret to sign one with.",
+        "There is no secret to sign a token with. Get tokens from the issuer of PORTICO_JWKS_URL, "
+        "or set PORTICO_JWT_SECRET.",
     )
 
 
