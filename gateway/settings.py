@@ -35,7 +35,7 @@ LogFormat = Literal["console", "json"]
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings. The variable of a field is `PORTICO_` and its name in capitals; docs/configuration.md lists them."""
+    """The settings. The variable of each is `PORTICO_` and its name in capitals; docs/configuration.md lists them."""
 
     mongodb_uri: Secret | None = setting(
         None, "The MongoDB connection string. Unset: the gateway starts its own MongoDB."

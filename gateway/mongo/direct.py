@@ -1,4 +1,4 @@
-"""Direct reads: read commands sent over the wire without the driver, whose overhead is most of the cost of a small read.
+"""Sends read commands over the wire without the driver, whose overhead is most of the cost of a small read.
 
 PyMongo connects, authenticates, encrypts, and monitors the replica set. The gateway takes over a connection of PyMongo
 (`links`). `find`, `find_one` and `aggregate` send their command on it (OP_MSG, one at a time) and await the reply,
@@ -32,7 +32,7 @@ from .links import Link, Links, Lost
 _OP_MSG = 2013
 _HEAD = struct.Struct("<iiiiIB")
 _MAX_TIME_EXPIRED = 50
-# Errors after which the connection is closed: the server is no longer primary, is stopping, or wants a reauthentication.
+# Errors that close the connection: the server is no longer primary, is stopping, or requires a new authentication.
 _CLOSING_CODES = {91, 189, 391, 10058, 10107, 11600, 11602, 13435, 13436}
 # A larger batch than any: the server ends a batch at 16 MiB in any case.
 _ALL = 2**31 - 1

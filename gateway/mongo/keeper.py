@@ -19,8 +19,8 @@ from typing import IO
 _POLL_SECONDS = 0.25
 _STOP_SECONDS = 30
 _PR_SET_PDEATHSIG = 1
-# The cache gets a quarter of the memory, up to this. With a small cache the server writes out the same pages repeatedly,
-# and an import takes twice as long.
+# The cache gets a quarter of the memory, up to this. With a small cache, the server writes out the same pages again and
+# again, and an import takes twice as long.
 _MAX_CACHE_GB = 4.0
 
 
@@ -46,7 +46,7 @@ def keep(folder: Path, mongod: str, port: int) -> int:
         *("--bind_ip", "127.0.0.1"),
         *("--replSet", "portico"),
         *("--wiredTigerCacheSizeGB", _cache_gb()),
-        # No snapshot of the past is read. Keeping five minutes of snapshots and dropped files costs time and open files.
+        # Nothing reads old snapshots. Keeping five minutes of them, and of dropped files, costs time and open files.
         *("--setParameter", "minSnapshotHistoryWindowInSeconds=0"),
         *("--logpath", str(folder / "mongod.log")),
     ]

@@ -56,7 +56,7 @@ class Executor:
     """Runs the operations of one schema, and caches the parsed ones."""
 
     def __init__(self, schema: strawberry.Schema, settings: Settings) -> None:
-        self._schema = schema._schema  # noqa: SLF001 - strawberry has no public way to it
+        self._schema = schema._schema  # noqa: SLF001 - strawberry has no public name for it
         self.name = settings.executor
         self._seconds = settings.operation_seconds
         self._shows_plans = settings.show_plans
