@@ -28,7 +28,7 @@ _LONGEST_NAME = 200
 # The longest time that a token is cached, so that a token of a withdrawn key does not stay valid until it expires.
 _KEPT_SECONDS = 300.0
 _JWKS_SECONDS = 300.0
-# An unknown key ID triggers a new read of the keys, at most this often; while there are no keys, more often.
+# An unknown key id triggers a new read of the keys, at most this often; while there are no keys, more often.
 _JWKS_PAUSE = 10.0
 _JWKS_RETRY = 1.0
 
@@ -161,7 +161,7 @@ _REASONS: dict[type[jwt.PyJWTError], str] = {
 
 
 class _Jwks:
-    """The public keys of an issuer, by key ID."""
+    """The public keys of an issuer, by key id."""
 
     def __init__(self, url: str, transport: httpx.AsyncBaseTransport | None) -> None:
         self._url = url

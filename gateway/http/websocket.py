@@ -111,7 +111,7 @@ class Connection:
 
     def __init__(self, state: State, headers: Headers, receive: Receive, send: Send) -> None:
         self.state = state
-        # By ID, without operations that the client has completed, even if such a mutation still runs.
+        # By id, without operations that the client has completed, even if such a mutation still runs.
         self.operations: dict[str, Operation] = {}
         self._headers = headers
         self._receive = receive
@@ -310,7 +310,7 @@ class Operation:
             extensions = {"code": "INTERNAL", "requestId": request_id}
             last = _error(self._key, [{"message": FAULTS["INTERNAL"], "extensions": extensions}])
         if self._is_wanted:
-            # The client may reuse the ID as soon as it has read this message.
+            # The client may reuse the id as soon as it has read this message.
             del self._connection.operations[self._key]
             await self._connection.send(last)
 

@@ -261,7 +261,7 @@ _CODES: dict[type[errors.DomainError], str] = {
     errors.Conflict: "CONFLICT",
 }
 FAULTS = {
-    "INTERNAL": "Internal error in the gateway. To find it in the log, search for the request ID.",
+    "INTERNAL": "Internal error in the gateway. To find it in the log, search for the request id.",
     "TIMEOUT": "The operation timed out.",
     "UNAVAILABLE": "The gateway cannot reach the database. Try again later.",
 }

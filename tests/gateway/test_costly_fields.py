@@ -28,7 +28,7 @@ def assert_refused(answer: Answer, counted: str) -> None:
     message = answer.body["errors"][0]["message"]
     assert message.startswith(f"The operation makes the database read whole lists: {counted}. "), message
     assert f"at most {MAX_COSTLY} " in message
-    assert "Remove some of them" in message
+    assert "Remove some of these fields" in message
 
 
 @pytest.mark.parametrize(("selection", "name"), [(TOTAL, "totalCount"), (FACETS, "facets"), (SEARCH, "search")])

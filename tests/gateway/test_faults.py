@@ -16,7 +16,7 @@ from portico.gateway.settings import Settings
 from tests.support.harness import Answer, GatewayClient, category_input, create_category, create_product, running
 from tests.support.wire import by_wire
 
-INTERNAL = "Internal error in the gateway. To find it in the log, search for the request ID."
+INTERNAL = "Internal error in the gateway. To find it in the log, search for the request id."
 TITLES = (
     '{ bad: product(sku: "bad") { title pricing { retail { amount } } issueDate } '
     'good: product(sku: "good") { title } }'
