@@ -16,7 +16,7 @@ from portico.resolvers.paging import Key, Listing, Page, decode_cursor, page_siz
 from .context import Context, Info, core
 from .fields import computed
 from .nodes import KINDS, Kind, types_of, visible_of
-from .selections import Selection, kept, selection_of
+from .selections import Selection, cached, selection_of
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ class Paged:
 
     def projection(self, info: Any) -> Projection | None:
         """Returns the projection of the rows for the current field's selection. Takes graphql-core's info."""
-        return kept(  # type: ignore[no-any-return]
+        return cached(  # type: ignore[no-any-return]
             info,
             ("page", self.name or self.kind),
             lambda: self.row_projection(selection_of(info)),

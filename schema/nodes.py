@@ -17,7 +17,7 @@ from portico.resolvers.errors import NotFound, words_of
 
 from .context import Context
 from .fields import Source, computed
-from .selections import kept, selection_of
+from .selections import cached, selection_of
 
 MAX_NODES = 100
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
@@ -135,7 +135,7 @@ def types_of(schema: GraphQLSchema, kind: Kind) -> list[GraphQLObjectType]:
 
 def projection_of(info: Any, kind: Kind) -> Projection | None:
     """Returns the projection of documents of this kind for the current field's selection. Takes graphql-core's info."""
-    return kept(  # type: ignore[no-any-return]
+    return cached(  # type: ignore[no-any-return]
         info,
         kind.name,
         lambda: selection_of(info).projection(types_of(info.schema, kind), kind.discriminator),

@@ -159,13 +159,13 @@ def selection_of(info: Any) -> Selection:
     return Selection(info.schema, info.fragments, info.variable_values, sets)
 
 
-def kept(info: Any, purpose: Hashable, work_out: Any) -> Any:
-    """Returns `work_out()`, cached with the operation for this field, purpose and these conditions."""
+def cached(info: Any, purpose: Hashable, compute: Any) -> Any:
+    """Returns `compute()`, cached with the operation by field, purpose and the values of Boolean variables."""
     conditions = tuple(item for item in info.variable_values.items() if isinstance(item[1], bool))
     key = (*map(id, info.field_nodes), purpose, conditions)
     selections = info.context.selections
     if key not in selections:
         if len(selections) >= _MAX_KEPT:
             selections.clear()
-        selections[key] = work_out()
+        selections[key] = compute()
     return selections[key]

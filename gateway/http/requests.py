@@ -114,7 +114,7 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
 
 def parse_body(headers: Headers, body: bytes) -> Request:
     """Returns the request in a body. Raises Refused."""
-    require_plain(headers)
+    require_uncompressed(headers)
     media_type, *parameters = (part.strip().lower() for part in headers.get("content-type", "").split(";"))
     charsets = {part.removeprefix("charset=").strip('"') for part in parameters if part.startswith("charset=")}
     if media_type != JSON_TYPE or not charsets <= {"utf-8", "utf8"}:
@@ -125,10 +125,10 @@ def parse_body(headers: Headers, body: bytes) -> Request:
         raise Refused(400, "BAD_REQUEST", "The body is not JSON in UTF-8.") from None
     if not isinstance(given, dict):
         raise Refused(400, "BAD_REQUEST", "The body must be a JSON object with a `query`.")
-    return checked(given)
+    return parse_request(given)
 
 
-def require_plain(headers: Headers) -> None:
+def require_uncompressed(headers: Headers) -> None:
     """Raises Refused (415) for a compressed body."""
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(415, "UNSUPPORTED_ENCODING", "Bodies must not be compressed.", {"Accept-Encoding": "identity"})
@@ -150,10 +150,10 @@ def parse_query(query_string: bytes) -> Request:
         ) from None
     if given.get("operationName") == "":
         del given["operationName"]
-    return checked(given)
+    return parse_request(given)
 
 
-def checked(given: Mapping[str, Any]) -> Request:
+def parse_request(given: Mapping[str, Any]) -> Request:
     """Returns the request in the object that a client sent. Raises Refused."""
     query = given.get("query")
     variables, name, extensions = (given.get(key) for key in ("variables", "operationName", "extensions"))

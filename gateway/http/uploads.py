@@ -21,7 +21,7 @@ from portico.gateway.settings import Settings
 from portico.schema.files import Upload
 
 from .multipart import BodyCut, BodyStalled, MultipartBody, MultipartError, Part
-from .requests import Refused, Request, checked, require_plain
+from .requests import Refused, Request, parse_request, require_uncompressed
 
 MULTIPART_TYPE = "multipart/form-data"
 # Browsers send a multipart form to another origin without a preflight request, but not with one of these headers.
@@ -115,7 +115,7 @@ def is_multipart(headers: Headers) -> bool:
 
 async def read_request(receive: Receive, headers: Headers, settings: Settings) -> tuple[Request, Files]:
     """Returns the request and its files, after the parts before the files have arrived. Raises Refused."""
-    require_plain(headers)
+    require_uncompressed(headers)
     if not any(headers.get(name) for name in PREFLIGHT_HEADERS):
         raise Refused(
             400, "PREFLIGHT_REQUIRED", "Send a multipart body with the header `GraphQL-Require-Preflight: true`."
@@ -139,7 +139,7 @@ async def read_request(receive: Receive, headers: Headers, settings: Settings) -
     files = Files(body, set(places.values()), settings.max_upload_bytes)
     for path, name in places.items():
         _put(operations, path, File(files, name))
-    return checked(operations), files
+    return parse_request(operations), files
 
 
 async def _field(body: MultipartBody, name: str, limit: int) -> bytes:

@@ -27,7 +27,7 @@ from portico.gateway.state import State
 from portico.schema.context import Context
 
 from .encoding import encode
-from .requests import Refused, Request, checked
+from .requests import Refused, Request, parse_request
 from .sse import LAST_SECONDS
 from .streaming import Session, responses
 
@@ -230,7 +230,7 @@ class Connection:
             raise Close(ID_TAKEN, f"Subscriber for {key} already exists")
         payload = _payload_of(message)
         try:
-            request = checked(payload or {})
+            request = parse_request(payload or {})
         except Refused as refused:
             raise Close(INVALID, f"Invalid message: {refused.message}") from None
         most = self.state.settings.max_operations

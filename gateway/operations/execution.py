@@ -23,7 +23,7 @@ from portico.gateway.operations.plans.describe import describe
 from portico.gateway.operations.plans.executor import PlanExecutor, ReferenceExecutor, run_reference
 from portico.gateway.operations.plans.plan import Plan
 from portico.gateway.operations.plans.run import Run
-from portico.gateway.operations.plans.trace import examined, tracing
+from portico.gateway.operations.plans.trace import explain_commands, tracing
 from portico.gateway.settings import Settings
 from portico.resolvers import errors
 from portico.schema.context import Context
@@ -161,7 +161,7 @@ class Executor:
             # Nothing ran, so there is nothing to show. There may be no plan for these variables.
             return response
         plan = self.plans.plan_of(call.operation, call.definition, call.variables)
-        shown: dict[str, Any] = {"executor": self.name, "commands": await examined(trace, call.context.db)}
+        shown: dict[str, Any] = {"executor": self.name, "commands": await explain_commands(trace, call.context.db)}
         if isinstance(plan, Plan):
             shown |= describe(plan)
         else:

@@ -76,7 +76,7 @@ def _count(reply: Any) -> int:
     return len(cursor.get("firstBatch", cursor.get("nextBatch", ())))
 
 
-async def examined(trace: Trace, db: Database) -> list[dict[str, Any]]:
+async def explain_commands(trace: Trace, db: Database) -> list[dict[str, Any]]:
     """Returns the commands for display. The server runs each read again to count the documents that it examines."""
     shown = []
     for entry in trace.commands:
