@@ -32,7 +32,7 @@ from portico.gateway.domains import base_resources, schema_of, use
 from portico.gateway.http.encoding import encode
 from portico.gateway.live import Counts, Hub
 from portico.gateway.mongo.driver import connect
-from portico.gateway.operations.execution import Executor
+from portico.gateway.operations.execution import Executor, Response
 from portico.gateway.settings import ExecutorName, Settings
 from portico.resolvers.configuration import Secret
 from portico.schema.context import Caller, Context
@@ -94,9 +94,10 @@ class Bench:
             request_id="bench",
             selections={},
             resources=self._resources,
-            live=Hub(db, (), Counts(), most_waiting=1),
+            live=Hub(db, (), Counts(), max_waiting=1),
         )
         response = await self._executors[name].execute(text, variables=variables, name=None, context=context)
+        assert isinstance(response, Response), text
         if "errors" in response.payload:
             raise RuntimeError(response.payload["errors"])
         return encode(response.payload)

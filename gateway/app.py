@@ -39,18 +39,18 @@ from .metrics import Metrics
 from .settings import Settings
 from .state import State
 
-# How long a database that does not answer may hold a gateway that stops.
+# How long a gateway that stops waits for the requests in flight, and for the database connections to close.
 CLOSE_SECONDS = 2.0
 
 
 def create_app(
     settings: Settings | None = None, *, clock: Clock | None = None, listeners: Sequence[CommandListener] = ()
 ) -> Starlette:
-    """The gateway. It connects, creates its indexes and begins its jobs when it is started.
+    """Returns the gateway. When it starts, it connects, creates its indexes and starts its jobs.
 
-    The running gateway is `app.state.gateway`. `listeners` are told of every command that is sent to MongoDB. Without a
-    `clock` it goes by that of the database server.
+    The running gateway is `app.state.gateway`.
 
+    Args:     clock: by default, the clock of the database server.  listeners: receive every command sent to MongoDB.
     Raises:   SettingsError (at once); EmbeddedError or a driver's error (at start).
     """
     settings = settings or Settings.from_env()
@@ -77,7 +77,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
 
 
 class Gateway:
-    """One process's worth of Portico."""
+    """Portico in one process."""
 
     def __init__(self, settings: Settings, clock: Clock | None, listeners: Sequence[CommandListener]) -> None:
         self._settings = settings
@@ -90,11 +90,11 @@ class Gateway:
         self._executor = Executor(domains.schema_of(self._domains), settings)
         self._counts = Counts()
         self._metrics = Metrics(self._executor, self._counts)
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._in_flight: set[asyncio.Task[Any]] = set()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Connected, indexed, and with its jobs under way."""
+        """Connects, creates the indexes and runs the jobs, until the context ends."""
         with contextlib.ExitStack() as held:
             uri: str | None = self._settings.mongodb_uri
             if uri is None:
@@ -120,31 +120,31 @@ class Gateway:
 
     @contextlib.contextmanager
     def request(self) -> Iterator[None]:
-        """As long as it lasts, what requests use stays open for a moment when the gateway stops."""
+        """Counts the current task as a request in flight. A gateway that stops waits a moment for these requests."""
         task = asyncio.current_task()
         assert task is not None
-        self._under_way.add(task)
+        self._in_flight.add(task)
         try:
             yield
         finally:
-            self._under_way.discard(task)
+            self._in_flight.discard(task)
 
     @contextlib.asynccontextmanager
     async def _until_requests_end(self) -> AsyncIterator[None]:
-        """Waits at its end for requests that the server has cancelled: an upload takes back what it has written.
+        """Waits at its end for requests that the server has cancelled: an upload rolls back its writes.
 
-        They need the database, and the services of the domains.
+        For that, the requests need the database and the services of the domains.
         """
         try:
             yield
         finally:
-            others = self._under_way - {asyncio.current_task()}
+            others = self._in_flight - {asyncio.current_task()}
             if others:
                 await asyncio.wait(others, timeout=CLOSE_SECONDS)
 
     @contextlib.asynccontextmanager
     async def _serving(self, connection: Connection, resources: Resources, clock: Clock) -> AsyncIterator[None]:
-        most_waiting = self._settings.max_waiting_events
+        max_waiting = self._settings.max_waiting_events
         self._state = State(
             settings=self._settings,
             clock=clock,
@@ -153,7 +153,7 @@ class Gateway:
             database=connection.database,
             reading=connection.reading,
             resources=resources,
-            live=Hub(connection.database, self._domains.events, self._counts, most_waiting=most_waiting),
+            live=Hub(connection.database, self._domains.events, self._counts, max_waiting=max_waiting),
         )
         worker = Worker(connection.database, clock, self._settings.job_seconds, resources, self._domains.jobs)
         jobs = [asyncio.create_task(worker.run())] if self._settings.jobs else []
@@ -161,7 +161,7 @@ class Gateway:
         try:
             yield
         finally:
-            await self._state.live.stopped()
+            await self._state.live.aclose()
             for job in jobs:
                 job.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -180,13 +180,13 @@ class Gateway:
         ]
 
     def stop_streams(self) -> None:
-        """Ends what would go on for ever, so that a server need not wait for it: subscriptions and WebSockets."""
+        """Ends subscriptions and WebSockets, so that a server that stops need not wait for them."""
         if self._state is not None:
             self._state.live.stop()
 
     @property
     def state(self) -> State:
-        assert self._state is not None, "the gateway has not been started"
+        assert self._state is not None, "the gateway has not started"
         return self._state
 
     async def _show_metrics(self, _request: Request) -> Response:
@@ -205,7 +205,7 @@ class Gateway:
 
 
 class _Graphql:
-    """`/graphql`: GraphiQL for a browser that looks at it, GraphQL for everything else."""
+    """`/graphql`: GraphiQL for a browser that opens it, GraphQL for everything else."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway

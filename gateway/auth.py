@@ -1,4 +1,4 @@
-"""Who calls: bearer tokens, checked by rules that are the settings' and never the token's."""
+"""Authenticates callers by bearer tokens. The settings, never the token, decide how a token is checked."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _ASYMMETRIC = ["RS256", "ES256"]
 _LEEWAY_SECONDS = 10
 _KEPT_TOKENS = 1_000
 _LONGEST_NAME = 200
-# A token is remembered for so long at most: one whose key was withdrawn is not good until it expires.
+# The longest time that a token is cached, so that a token of a withdrawn key does not stay valid until it expires.
 _KEPT_SECONDS = 300.0
 _JWKS_SECONDS = 300.0
-# An unknown key id makes the keys be read again, but not more often than this; while there are none at all, sooner.
+# An unknown key id triggers a new read of the keys, at most this often; while there are no keys, more often.
 _JWKS_PAUSE = 10.0
 _JWKS_RETRY = 1.0
 
 
 class InvalidToken(Exception):
-    """The token proves nothing. The text says why, in words for its sender."""
+    """The token is not valid. The text says why, for its sender."""
 
 
 class KeysUnavailable(Exception):
-    """The public keys cannot be read, so no token can be checked just now."""
+    """The public keys cannot be read, so the gateway cannot check a token at the moment."""
 
 
 class Authenticator:
-    """Checks tokens: signature, expiry, audience and issuer. Tokens found good are remembered for a while."""
+    """Checks the signature, expiry, audience and issuer of tokens. Caches valid tokens for a while."""
 
     def __init__(self, settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._settings = settings
@@ -51,14 +51,14 @@ class Authenticator:
         self._good: OrderedDict[str, tuple[float, Caller, float]] = OrderedDict()
 
     async def authenticate(self, authorization: str | None) -> Caller | None:
-        """The caller of a request with this `Authorization` header; None where there is none.
+        """Returns the caller of a request with this `Authorization` header; None without a header.
 
         Raises:   InvalidToken, KeysUnavailable.
         """
         return (await self.identify(authorization))[0]
 
     async def identify(self, authorization: str | None) -> tuple[Caller | None, float]:
-        """As `authenticate`, with the time until which the token is good, in seconds since 1970; without one, for ever.
+        """Returns the caller and when the token expires, in seconds since 1970; without a header, None and infinity.
 
         Raises:   InvalidToken, KeysUnavailable.
         """
@@ -67,7 +67,7 @@ class Authenticator:
         scheme, _, token = authorization.strip().partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
-            raise InvalidToken("The Authorization header must be `Bearer` and a token.")
+            raise InvalidToken("The Authorization header must be `Bearer`, then a space and a token.")
         known = self._good.get(token)
         if known is not None and known[0] > time.time():
             return known[1], known[2]
@@ -78,7 +78,7 @@ class Authenticator:
         return caller, expires + _LEEWAY_SECONDS
 
     def check_own(self, token: str) -> Caller:
-        """The caller of a token signed with the secret. Raises InvalidToken."""
+        """Returns the caller of a token signed with the secret. Raises InvalidToken."""
         return self._decode(token, self._secret, ["HS256"])[0]
 
     async def _check(self, token: str) -> tuple[Caller, float]:
@@ -110,7 +110,7 @@ class Authenticator:
         return Caller(claims["sub"], known, shown), float(claims["exp"])
 
     async def _key_for(self, token: str) -> tuple[Any, list[str]]:
-        """The key for a token, with the algorithms that this key is for."""
+        """Returns the key that checks a token, with the algorithms of this key."""
         header = jwt.get_unverified_header(token)
         if self._jwks is not None and (self._secret is None or header.get("kid")):
             return await self._jwks.key(header.get("kid")), _ASYMMETRIC
@@ -119,10 +119,13 @@ class Authenticator:
     def issue(
         self, subject: str, roles: list[Role], *, now: datetime, lasts: timedelta, name: str | None = None
     ) -> str:
-        """A token for development, signed with the secret. Raises InvalidToken where there is no secret."""
+        """Returns a token for development, signed with the secret. Raises InvalidToken if there is no secret."""
         if self._secret is None:
-            raise InvalidToken("Tokens come from the issuer of PORTICO_JWKS_URL; there is no secret to sign one with.")
-        issued = int((now - datetime(1970, 1, 1)).total_seconds())  # noqa: DTZ001 - UTC, as all times here
+            raise InvalidToken(
+                "There is no secret to sign a token with. Get tokens from the issuer of PORTICO_JWKS_URL, "
+                "or set PORTICO_JWT_SECRET."
+            )
+        issued = int((now - datetime(1970, 1, 1)).total_seconds())  # noqa: DTZ001 - all times here are in UTC
         claims: dict[str, Any] = {
             "sub": subject,
             "roles": [role.value for role in roles],
@@ -170,7 +173,7 @@ class _Jwks:
     async def key(self, key_id: str | None) -> jwt.PyJWK:
         if self._is_due(key_id):
             async with self._reading:
-                # Who had to wait finds what another has read.
+                # Another task may have read the keys in the meantime.
                 if self._is_due(key_id):
                     await self._read()
         if not self._keys:
@@ -185,12 +188,12 @@ class _Jwks:
         return now > self._tried_at + pause and (key_id not in self._keys or now > self._fresh_until)
 
     async def _read(self) -> None:
-        """Reads the keys. Where that fails, those of the last time go on to be used."""
+        """Reads the keys. If that fails, the keys of the last read stay in use."""
         try:
             async with httpx.AsyncClient(transport=self._transport, timeout=5.0) as client:
                 answer = await client.get(self._url)
             keys = jwt.PyJWKSet.from_dict(answer.raise_for_status().json()).keys
-        # The library takes the form of the answer for granted.
+        # The library does not check the shape of the response.
         except (httpx.HTTPError, ValueError, TypeError, AttributeError, jwt.PyJWTError) as error:
             logger().warning("the public keys cannot be read", url=self._url, error=str(error) or type(error).__name__)
         else:

@@ -1,6 +1,6 @@
-"""Clocks. Times are UTC, to the millisecond as MongoDB keeps them, without a zone as the driver gives them.
+"""Clocks. Times are UTC with milliseconds, as MongoDB stores them, and naive, as the driver returns them.
 
-All processes go by the clock of the database server (`database_clock`); this module imports nothing of weight.
+All processes use the clock of the database server (`database_clock`). This module imports nothing large.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of this machine, for what only this machine compares, e.g. tokens."""
+    """The clock of this machine, for times that only this machine compares, for example of tokens."""
 
     def now(self) -> datetime:
         return to_the_millisecond(machine_time())
 
 
 def machine_time() -> datetime:
-    """What the clock of this machine shows, whoever has set it."""
+    """Returns the time of this machine's clock, in UTC."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 

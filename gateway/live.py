@@ -1,7 +1,7 @@
-"""What clients are told of as it happens: one change stream a process, however many listen.
+"""Publishes changes in the database to subscriptions. Each process has one change stream for all its listeners.
 
-The stream is opened for the first listener and closed after the last. Each listener has a queue with a bound; the
-stream never waits for one. Whoever lets their queue run full has lost something, so their listening ends there.
+The stream opens for the first listener and closes after the last. Each listener has a bounded queue, and the stream
+never waits for a listener. If a queue is full, the listener has lost events, so the gateway ends its subscription.
 """
 
 from __future__ import annotations
@@ -19,44 +19,47 @@ from portico.resolvers.documents import Database
 
 from .logs import logger
 
-# What those who are told of an event have in common is kept of so many of the latest.
+# How many of the latest events keep the reads that their listeners share.
 _SHARED = 100
 _AGAIN_SECONDS = 0.1
 
 
 class Ended(GraphQLError):
-    """A subscription goes on no more. The code says what its client can do about it."""
+    """A subscription has ended. The code says what its client can do."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message, extensions={"code": code})
 
 
 class TooSlow(Ended):
-    """The client takes its events more slowly than they come."""
+    """The client reads its events more slowly than they arrive."""
 
     def __init__(self) -> None:
-        super().__init__("TOO_SLOW", "Events came faster than they were taken. Subscribe again, then read what is new.")
+        super().__init__(
+            "TOO_SLOW",
+            "The client did not keep up with the events, so some are lost. Subscribe again, then read what is new.",
+        )
 
 
 class EventsLost(Ended):
-    """The database cannot tell any more what has happened meanwhile."""
+    """The change stream cannot resume, because the database no longer has the changes since the interruption."""
 
     def __init__(self) -> None:
         super().__init__("EVENTS_LOST", "Some events are lost. Subscribe again, then read what is new.")
 
 
 class Stopping(Ended):
-    """The gateway stops. Another one, or the next one, goes on."""
+    """The gateway is stopping. The client can subscribe again at another gateway, or after the restart."""
 
     def __init__(self) -> None:
-        super().__init__("UNAVAILABLE", "The gateway stops. Subscribe again.")
+        super().__init__("UNAVAILABLE", "The gateway is stopping. Subscribe again.")
 
 
 @dataclass
 class Counts:
-    """What `/metrics` shows of it. `streams` counts how often one was opened, `ended` is by code.
+    """The counts that `/metrics` shows. `streams` counts opened change streams; `ended` counts by error code.
 
-    `unread` are connections that were given up because their clients did not read.
+    `unread` counts connections that the gateway dropped because their clients did not read.
     """
 
     sockets: int = 0
@@ -70,40 +73,40 @@ class Counts:
 
 
 class Hub:
-    """Hands on what the database says has happened to those who listen to its topic."""
+    """Publishes each event of the change stream to the listeners of its topic."""
 
-    def __init__(self, database: Database, sources: Sequence[Source], counts: Counts, *, most_waiting: int) -> None:
+    def __init__(self, database: Database, sources: Sequence[Source], counts: Counts, *, max_waiting: int) -> None:
         self.counts = counts
-        # Whoever holds a connection open waits for this, too.
+        # Open WebSockets wait for this event, too.
         self.stopping = asyncio.Event()
         self._sources = sources
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._database = database
         self._topics: dict[Hashable, set[Listener]] = {}
         self._reader: _Reader | None = None
 
     async def listen(self, topic: Hashable) -> Listener:
-        """What happens from now on: when this returns the stream is open, and nothing later is missed.
+        """Returns the events from now on. When this returns, the stream is open and misses no later event.
 
-        Raises Stopping, and a driver's error where the stream cannot be opened.
+        Raises:   Stopping; a driver's error if the stream cannot be opened.
         """
         if self.stopping.is_set():
             raise Stopping
-        listener = Listener(self, topic, self._most_waiting)
+        listener = Listener(self, topic, self._max_waiting)
         self._topics.setdefault(topic, set()).add(listener)
         self.counts.listeners += 1
         try:
             if self._reader is None:
                 self._reader = _Reader(self, self._database, self._sources)
-            # Who stops waiting must not end it for the others.
+            # If one waiter is cancelled, the others still wait.
             await asyncio.shield(self._reader.opened)
         except BaseException:
             await listener.aclose()
             raise
         return listener
 
-    def forget(self, listener: Listener) -> None:
-        """It is told of nothing more; after the last one the stream is closed."""
+    def remove(self, listener: Listener) -> None:
+        """Publishes no more events to the listener. Closes the stream after the last listener."""
         listeners = self._topics.get(listener.topic, set())
         if listener not in listeners:
             return
@@ -115,46 +118,46 @@ class Hub:
             self._reader.close()
             self._reader = None
 
-    def tell(self, event: Event) -> None:
+    def publish(self, event: Event) -> None:
         self.counts.events += 1
         for listener in tuple(self._topics.get(event.topic, ())):
             listener.put(event)
 
     def end_all(self, error: Callable[[], Ended]) -> None:
-        """Ends every listening by an error of its own: one for all would gather the frames of all that raise it."""
+        """Ends every listener with a new error: a shared one would collect the frames of every task that raises it."""
         for listener in [listener for listeners in self._topics.values() for listener in listeners]:
             listener.end(error())
 
     def stop(self) -> None:
-        """Ends every listening, at once and for good."""
+        """Ends every listener, and refuses new ones."""
         self.stopping.set()
         self.end_all(Stopping)
 
-    async def stopped(self) -> None:
-        """As `stop`, until nothing of it is under way."""
+    async def aclose(self) -> None:
+        """Stops, and waits until the stream is closed."""
         reader = self._reader
         self.stop()
         if reader is not None:
-            await reader.closed()
+            await reader.aclose()
 
 
 class Listener:
-    """The events of one topic, one after the other, as an iterator that is closed when nobody wants more.
+    """An iterator over the events of one topic. Close it when you need no more events.
 
-    Raises an `Ended` once what was there before it is taken; after TooSlow nothing of it is.
+    Raises an `Ended` after the events that arrived before it. TooSlow discards those events and is raised at once.
     """
 
-    def __init__(self, hub: Hub, topic: Hashable, most_waiting: int) -> None:
+    def __init__(self, hub: Hub, topic: Hashable, max_waiting: int) -> None:
         self.topic = topic
         self._hub = hub
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._waiting: deque[Event] = deque()
         self._arrived = asyncio.Event()
         self._error: Ended | None = None
         self._is_closed = False
 
     def put(self, event: Event) -> None:
-        if len(self._waiting) >= self._most_waiting:
+        if len(self._waiting) >= self._max_waiting:
             self._waiting.clear()
             self.end(TooSlow())
             return
@@ -162,11 +165,11 @@ class Listener:
         self._arrived.set()
 
     def end(self, error: Ended) -> None:
-        """Nothing more comes."""
+        """Ends the iteration with this error, after the events that wait."""
         self._error = error
         self._hub.counts.ended[str((error.extensions or {})["code"])] += 1
         self._arrived.set()
-        self._hub.forget(self)
+        self._hub.remove(self)
 
     def __aiter__(self) -> Listener:
         return self
@@ -186,7 +189,7 @@ class Listener:
         self._is_closed = True
         self._waiting.clear()
         self._arrived.set()
-        self._hub.forget(self)
+        self._hub.remove(self)
 
 
 class _Reader:
@@ -194,7 +197,7 @@ class _Reader:
 
     def __init__(self, hub: Hub, database: Database, sources: Sequence[Source]) -> None:
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Nobody may be waiting for it any more.
+        # Retrieves an error that nobody waits for, so that asyncio does not log it.
         self.opened.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._hub = hub
         self._latest: deque[Event] = deque()
@@ -211,29 +214,29 @@ class _Reader:
                         self._hub.counts.streams += 1
                         self.opened.set_result(None)
                     for event in events:
-                        self._tell(event)
+                        self._publish(event)
         except ChangesLost:
             logger().warning("changes lost")
             self._hub.end_all(EventsLost)
-        except Exception as error:  # noqa: BLE001 - whatever it was, it belongs to those who wait, and into the log
+        except Exception as error:  # noqa: BLE001 - any error goes to the listeners and to the log
             if not self.opened.done():
                 self.opened.set_exception(error)
                 return
-            logger().error("the stream of changes has failed", exc_info=error)
+            logger().error("change stream failed", exc_info=error)
             self._hub.end_all(EventsLost)
 
-    def _tell(self, event: Event) -> None:
+    def _publish(self, event: Event) -> None:
         self._latest.append(event)
         if len(self._latest) > _SHARED:
             self._latest.popleft().shared = None
-        self._hub.tell(event)
+        self._hub.publish(event)
 
     def _interrupted(self, error: Exception) -> None:
-        # The driver may turn a cancellation into a failed command of its own, or try the command again.
+        # The driver may report a cancellation as a failed command, or retry the command.
         if self._is_closing:
             raise asyncio.CancelledError
         self._hub.counts.interruptions += 1
-        logger().warning("the stream of changes is interrupted", error=type(error).__name__)
+        logger().warning("change stream interrupted", error=type(error).__name__)
 
     def close(self) -> None:
         self._is_closing = True
@@ -241,8 +244,8 @@ class _Reader:
             self.opened.set_exception(Stopping())
         self._task.cancel()
 
-    async def closed(self) -> None:
-        """Until it has ended. The driver may swallow a cancellation, so one may not be enough."""
+    async def aclose(self) -> None:
+        """Closes, and waits until the task has ended. Cancels it repeatedly: the driver may swallow a cancellation."""
         while not self._task.done():
             self.close()
             await asyncio.wait({self._task}, timeout=_AGAIN_SECONDS)

@@ -1,4 +1,4 @@
-"""Structured logs: for people on a terminal, or a JSON object a line."""
+"""Structured logs: readable text for a terminal, or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .settings import Settings
 
 
 def configure(settings: Settings) -> None:
-    """Sets the form and level of the logs. They go to standard error; standard output is for answers."""
+    """Sets the format and level of the logs. They go to standard error; standard output is for results."""
     level = logging.getLevelNamesMapping().get(settings.log_level.upper(), logging.INFO)
     renderer: Any = (
         structlog.processors.JSONRenderer()

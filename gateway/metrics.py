@@ -1,4 +1,4 @@
-"""`/metrics`, in the text format of Prometheus. With several workers each answers for itself."""
+"""`/metrics`, in the text format of Prometheus. Each worker reports its own numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .live import Counts
 
 
 class _Operations(Collector):
-    """How many operations ran, and how; read when they are asked for, so that counting costs nothing."""
+    """Counts of the operations that ran, read only when `/metrics` is requested."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -36,7 +36,7 @@ class _Operations(Collector):
 
 
 class _Live(Collector):
-    """Who listens, what they were told, and why it ended."""
+    """Counts of subscriptions, their events, and why they ended."""
 
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
@@ -44,20 +44,20 @@ class _Live(Collector):
     def collect(self) -> Iterator[Metric]:
         counts = self._counts
         for name, text, number in (
-            ("portico_sockets", "WebSockets that are open.", counts.sockets),
-            ("portico_subscriptions", "Subscriptions that go on.", counts.listeners),
+            ("portico_sockets", "Open WebSockets.", counts.sockets),
+            ("portico_subscriptions", "Active subscriptions.", counts.listeners),
         ):
             yield GaugeMetricFamily(name, text, number)
         for name, text, number in (
             ("portico_change_streams", "Change streams that were opened.", counts.streams),
             ("portico_change_stream_interruptions", "Interruptions of a change stream.", counts.interruptions),
-            ("portico_events", "Events that the change streams have had.", counts.events),
-            ("portico_events_delivered", "Events that subscriptions have taken.", counts.deliveries),
-            ("portico_connections_unread", "Connections given up because their clients did not read.", counts.unread),
+            ("portico_events", "Events that the change streams received.", counts.events),
+            ("portico_events_delivered", "Events delivered to subscriptions.", counts.deliveries),
+            ("portico_connections_unread", "Connections dropped because their clients did not read.", counts.unread),
         ):
             yield CounterMetricFamily(name, text, number)
         ended = CounterMetricFamily(
-            "portico_subscriptions_ended", "Subscriptions that the gateway has ended, by code.", labels=["code"]
+            "portico_subscriptions_ended", "Subscriptions that the gateway ended, by error code.", labels=["code"]
         )
         for code, number in counts.ended.items():
             ended.add_metric([code], number)

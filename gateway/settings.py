@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class SettingsError(Exception):
-    """A setting has a value that cannot be used. The text names the variable."""
+    """A setting has an invalid value. The text names the variable."""
 
 
 Driver = Literal["pymongo", "motor"]
@@ -35,7 +35,7 @@ LogFormat = Literal["console", "json"]
 
 @dataclass(frozen=True)
 class Settings:
-    """The variable of a field is its name in capitals after `PORTICO_`. `docs/configuration.md` lists them."""
+    """The settings. The variable of each is `PORTICO_` and its name in capitals; docs/configuration.md lists them."""
 
     mongodb_uri: Secret | None = setting(
         None, "The MongoDB connection string. Unset: the gateway starts its own MongoDB."
@@ -111,18 +111,18 @@ class Settings:
         15.0, "Seconds between keep-alive messages: pings on a WebSocket, comments in server-sent events."
     )
 
-    # Where the settings of domains are read from, and those that were read.
+    # The variables that the settings of domains are read from, and the settings already read.
     environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     slices: Mapping[type, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Settings:
-        """The settings in the environment. Raises SettingsError, which names the variable."""
+        """Returns the settings in the environment. Raises SettingsError, which names the variable."""
         ours = {name: text for name, text in environ.items() if name.startswith(PREFIX)}
         return cls(**_values(cls, ours), environ=ours)
 
     def of(self, kind: type[T]) -> T:
-        """The settings of a domain, by their type, or these. Raises SettingsError, which names the variable."""
+        """Returns the settings of this type: those of a domain, or these. Raises SettingsError for a wrong value."""
         if isinstance(self, kind):
             return self
         found: T = self.slices[kind] if kind in self.slices else kind(**_values(kind, self.environ))
@@ -130,9 +130,9 @@ class Settings:
 
     @classmethod
     def misspelt(cls, kinds: Sequence[type] = (), environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Variables that look like a setting and are none, each with the one that was probably meant.
+        """Returns the variables that look like a misspelt setting, each with the setting that was probably meant.
 
-        Others after the prefix are none of the gateway's business: a cluster names its services by such variables.
+        Other unknown variables with the prefix are ignored: Kubernetes sets such variables for its services.
 
         Args:     kinds: the types of the settings of domains.
         """
@@ -143,18 +143,18 @@ class Settings:
 
     @property
     def domain_names(self) -> Sequence[str] | None:
-        """The names in `domains`; None for all domains. Raises SettingsError where there is none."""
+        """The names in `domains`; None for all domains. Raises SettingsError if the setting names none."""
         if self.domains is None:
             return None
         names = tuple(name.strip() for name in self.domains.split(",") if name.strip())
         if not names:
-            raise SettingsError(f"{PREFIX}DOMAINS names no domain.")
+            raise SettingsError(f"{PREFIX}DOMAINS names no domain. Name one or more, separated by commas, or unset it.")
         return names
 
     def signing_secret(self) -> Secret | None:
-        """The HS256 key; in development one that is made once and kept. None where only a JWKS is used.
+        """Returns the HS256 key, or a generated one that is kept in the data folder. None if only a JWKS is set.
 
-        Raises SettingsError for a key that is too short to be safe (RFC 7518, section 3.2).
+        Raises SettingsError for a key that is too short to be secure (RFC 7518, section 3.2).
         """
         if self.jwt_secret is None and self.jwks_url is not None:
             return None
@@ -167,7 +167,7 @@ class Settings:
 
 
 def declared(kind: type) -> Iterator[tuple[str, Any]]:
-    """The settings that a dataclass declares: each variable with its dataclass field."""
+    """Yields each setting that a dataclass declares: its variable and its dataclass field."""
     for setting_field in dataclasses.fields(kind):
         if "doc" in setting_field.metadata:
             yield PREFIX + setting_field.name.upper(), setting_field
@@ -183,7 +183,7 @@ def _values(kind: type, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def kept_secret(path: Path) -> Secret:
-    """The secret in the file, which is made where there is none. Safe to call from several processes at once."""
+    """Returns the secret in the file, and creates a missing one. Several processes can call this concurrently."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         made = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
@@ -191,7 +191,7 @@ def kept_secret(path: Path) -> Secret:
             made.touch(mode=0o600)
             made.write_text(secrets.token_urlsafe(48))
             try:
-                # A link is made whole or not at all, and never over another's.
+                # Creating a link is atomic, and fails if another process has created the file.
                 os.link(made, path)
             except FileExistsError:
                 pass
@@ -199,7 +199,7 @@ def kept_secret(path: Path) -> Secret:
                 made.unlink()
         return Secret(path.read_text().strip())
     except OSError as error:
-        raise SettingsError(f"{PREFIX}DATA_DIR: the secret cannot be kept in {path}: {error.strerror}.") from None
+        raise SettingsError(f"{PREFIX}DATA_DIR: cannot read or write the secret in {path}: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise SettingsError(f"{PREFIX}DATA_DIR: the secret in {path} is not UTF-8.") from None
 
@@ -208,7 +208,7 @@ _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 
 def _without_none(kind: Any) -> Any:
-    """The type of a setting's values, for one that may be unset."""
+    """Returns the type of a setting without None."""
     given = [one for one in get_args(kind) if one is not NoneType]
     return given[0] if NoneType in get_args(kind) else kind
 
@@ -220,26 +220,26 @@ def _parse(name: str, text: str, kind: Any) -> Any:
         try:
             return _positive(kind(text))
         except ValueError:
-            raise SettingsError(f"{name} must be a number above zero, and is {text!r}.") from None
+            raise SettingsError(f"{name} must be a number above zero; got {text!r}.") from None
     if kind is bool:
         if text.lower() not in _TRUTH:
-            raise SettingsError(f"{name} must be true or false, and is {text!r}.")
+            raise SettingsError(f"{name} must be true or false; got {text!r}.")
         return _TRUTH[text.lower()]
     if get_origin(kind) is Literal:
         if text not in get_args(kind):
-            raise SettingsError(f"{name} must be one of {', '.join(get_args(kind))}, and is {text!r}.")
+            raise SettingsError(f"{name} must be one of {', '.join(get_args(kind))}; got {text!r}.")
         return text
     if kind == HttpUrl:
         if not re.match(r"https?://[^/]", text):
-            raise SettingsError(f"{name} must be a URL with http or https, and is {text!r}.")
+            raise SettingsError(f"{name} must be a URL with http or https; got {text!r}.")
         return text
-    # The rest take any text; a type that would not is to be dealt with above.
+    # The remaining types accept any text. Handle a type that does not above.
     assert kind in {str, Secret, Path}, kind
     return kind(text)
 
 
 def _is_utf8(text: str) -> bool:
-    """Whether the variable was UTF-8. What was not cannot be sent anywhere; only the name of a file may be such."""
+    """Returns whether the variable was UTF-8. Other bytes are allowed in file names only."""
     try:
         text.encode()
     except UnicodeEncodeError:

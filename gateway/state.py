@@ -1,4 +1,4 @@
-"""What a running gateway has."""
+"""The parts of a running gateway that its requests use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .settings import Settings
 
 @dataclass
 class State:
-    """One a process. `database` and `reading` are there once the gateway has started."""
+    """The state of a started gateway, one per process. `reading` is the database for reads of anonymous callers."""
 
     settings: Settings
     clock: Clock
@@ -29,7 +29,7 @@ class State:
     live: Hub
 
     def context(self, caller: Caller | None, request_id: str) -> Context:
-        """What the fields of one operation of this caller share."""
+        """Returns the context that the fields of one operation of this caller share."""
         return Context(
             db=self.database,
             reading=self.reading if caller is None else self.database,

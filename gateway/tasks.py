@@ -1,4 +1,4 @@
-"""Ending tasks, though the driver may turn a cancellation into a failed command, or try the command again."""
+"""Ends tasks reliably: the driver may report a cancellation as a failed command, or retry the command."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _CANCEL_AGAIN = 1.0
 
 async def end(*tasks: asyncio.Task[Any]) -> None:
     """Cancels the tasks until they have ended."""
-    while under_way := [task for task in tasks if not task.done()]:
-        for task in under_way:
+    while running := [task for task in tasks if not task.done()]:
+        for task in running:
             task.cancel()
-        await asyncio.wait(under_way, timeout=_CANCEL_AGAIN)
+        await asyncio.wait(running, timeout=_CANCEL_AGAIN)
     for task in tasks:
         if not task.cancelled():
-            # Whoever waited for it has been told; of one that was cancelled nobody asks.
+            # Retrieves an error that nobody waits for, so that asyncio does not log it.
             task.exception()
 
 
 def end_if_cancelled() -> None:
-    """Raises CancelledError where the driver has swallowed the cancellation of this task."""
+    """Raises CancelledError if the driver has swallowed the cancellation of this task."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError

@@ -1,4 +1,4 @@
-"""What clients see."""
+"""Creates the GraphQL schema."""
 
 from __future__ import annotations
 
@@ -22,47 +22,45 @@ from .scalars import SCALARS
 from .viewer import ViewerQuery
 
 
-@strawberry.type(description="Reading.")
+@strawberry.type(description="The queries.")
 class Query(ViewerQuery):
-    @strawberry.field(description="The object with this id, of whatever type.")
-    async def node(
-        self, info: Info, id: Annotated[strawberry.ID, described("What the object has for `id`.")]
-    ) -> Node | None:
+    @strawberry.field(description="The object with this id, of any type; null if there is none.")
+    async def node(self, info: Info, id: Annotated[strawberry.ID, described("The `id` of the object.")]) -> Node | None:
         return await find_node(core(info), id)  # type: ignore[return-value]
 
     @strawberry.field(
-        description="At most 100 ids; the answers stand in the order of the ids, null where there is none.",
+        description="The objects with these ids, in the order of `ids`. An item is null if there is no such object.",
         metadata=costs(length=MAX_NODES, each="ids"),
     )
     async def nodes(
-        self, info: Info, ids: Annotated[list[strawberry.ID], described("At most 100.")]
+        self, info: Info, ids: Annotated[list[strawberry.ID], described("At most 100 ids.")]
     ) -> list[Node | None]:
         if len(ids) > MAX_NODES:
             raise GraphQLError(
-                f"There are {len(ids)} ids; {MAX_NODES} are allowed.", extensions={"code": "BAD_USER_INPUT"}
+                f"`ids` can have at most {MAX_NODES} items; got {len(ids)}.", extensions={"code": "BAD_USER_INPUT"}
             )
-        # graphql-core awaits the items side by side, so that their loaders batch them.
+        # graphql-core awaits the items concurrently, so that their loaders batch them.
         return [find_node(core(info), global_id) for global_id in ids]  # type: ignore[misc]
 
 
 @strawberry.type(
-    description="Writing. A field is null only after a fault, which is in `errors`; "
-    "other fields of the same request stand."
+    description="The mutations. If a field is null, a fault occurred, which `errors` describes. "
+    "The other fields of the same request keep their effect."
 )
 class Mutation:
     pass
 
 
-@strawberry.type(description="What happens, as it happens. An operation has one field, and an answer for each event.")
+@strawberry.type(description="The subscriptions. An operation has one field, and one response for each event.")
 class Subscription:
     pass
 
 
 def create_schema(domains: Domains) -> strawberry.Schema:
-    """The schema of these domains, its document-backed fields ready to read documents.
+    """Creates the schema of these domains, and installs the resolvers of its document-backed fields.
 
-    Raises:   InvalidDomains (e.g. a kind has no rule of visibility), NotKeepable (a mutation has an answer that cannot
-              be kept for its idempotency key).
+    Raises:   InvalidDomains (for example, a kind has no visibility rule), NotKeepable (a mutation has an answer that
+              cannot be stored for its idempotency key).
     """
     require_rules(domains)
     additions = additions_of(domains)

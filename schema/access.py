@@ -1,4 +1,4 @@
-"""Whether the caller may do it."""
+"""Checks what a caller may do."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .roles import Role
 
 
 def require_caller(context: Context) -> Caller:
-    """The caller. Raises UNAUTHENTICATED for an anonymous one."""
+    """Returns the caller. Raises UNAUTHENTICATED for an anonymous one."""
     if context.caller is None:
-        raise GraphQLError("This needs a bearer token.", extensions={"code": "UNAUTHENTICATED"})
+        raise GraphQLError("This field requires a bearer token.", extensions={"code": "UNAUTHENTICATED"})
     return context.caller
 
 
 def require_role(context: Context, role: Role) -> None:
-    """Raises UNAUTHENTICATED for an anonymous caller, and FORBIDDEN for one without the role."""
+    """Raises UNAUTHENTICATED for an anonymous caller, and FORBIDDEN for a caller without the role."""
     if not require_caller(context).has(role):
-        raise GraphQLError(f"This needs the role {role.name}.", extensions={"code": "FORBIDDEN"})
+        raise GraphQLError(f"This field requires the role {role.name}.", extensions={"code": "FORBIDDEN"})

@@ -1,4 +1,4 @@
-"""Makes one schema of what the served domains declare."""
+"""Assembles the schema from the declarations of the served domains."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ from portico.resolvers.domains import Domains, InvalidDomains
 from .errors import camel_case
 from .nodes import Kind
 
-# The types that domains add root fields to, by the name of the declaration.
+# The root types, with the attribute of a domain that declares their fields.
 _ROOTS = {"Query": "queries", "Mutation": "mutations", "Subscription": "subscriptions"}
 
 
 class AssembledSchema(strawberry.Schema):
-    """A schema in which domains add fields to types of others."""
+    """A schema in which domains add fields to types of other domains."""
 
     def __init__(self, *, additions: Mapping[str, Sequence[Addition]], **options: Any) -> None:
-        # Strawberry asks for fields while it is built.
+        # Strawberry calls `get_fields` while it builds the schema.
         self._additions = additions
         try:
             super().__init__(**options)
         except TypeError as error:
-            # graphql-core wraps what is raised while it asks for fields.
+            # graphql-core wraps exceptions of `get_fields` in a TypeError.
             if isinstance(error.__cause__, InvalidDomains):
                 raise error.__cause__ from None
             raise
 
     def get_fields(self, type_definition: StrawberryObjectDefinition) -> list[StrawberryField]:
-        """The fields of the type, and those that domains add. Raises InvalidDomains for one that the type has."""
+        """Returns the fields of the type and the added ones. Raises InvalidDomains if both have the same name."""
         names = (type_definition.name, *(interface.name for interface in type_definition.interfaces))
         added = {one.name: one for name in names for one in self._additions.get(name, ())}
         for name in map(_name_of, type_definition.fields):
             if name in added:
                 raise InvalidDomains(
-                    f"{added[name].source} adds the field {name} to {type_definition.name}, which has one already."
+                    f"{added[name].source} adds the field {name} to {type_definition.name}, which already has one. "
+                    "Rename the added field."
                 )
         return [*type_definition.fields, *(one.field for one in added.values())]
 
 
 @dataclass(frozen=True)
 class Addition:
-    """A field that a domain adds to a type. `source` is what to call the domain in a message."""
+    """A field that a domain adds to a type. `source` names the domain in messages."""
 
     name: str
     field: StrawberryField
@@ -56,18 +57,18 @@ class Addition:
 
 
 def require_rules(domains: Domains) -> None:
-    """Raises InvalidDomains for a kind that does not say who may see its objects."""
+    """Raises InvalidDomains for a kind without a visibility rule."""
     for domain in domains.all:
         for kind in domain.kinds:
             if not kind.has_rule:
                 raise InvalidDomains(
-                    f"{domains.source_of(domain.name)} declares the kind {kind.name} without a rule of visibility. "
+                    f"{domains.source_of(domain.name)} declares the kind {kind.name} without a visibility rule. "
                     "Give it `visible_to` (`everybody`, if all callers may see its objects) or `within`."
                 )
 
 
 def additions_of(domains: Domains) -> dict[str, list[Addition]]:
-    """The fields that domains add, by the name of the type. Raises InvalidDomains where two add the same one."""
+    """Returns the fields that domains add, by type name. Raises InvalidDomains if two domains add the same field."""
     found: dict[str, list[Addition]] = {}
     owners: dict[tuple[str, str], str] = {}
     for domain, type_name, mixin in _mixins(domains):
@@ -77,14 +78,14 @@ def additions_of(domains: Domains) -> dict[str, list[Addition]]:
             if owner != domain:
                 raise InvalidDomains(
                     f"{domains.source_of(domain)} adds the field {name} to {type_name}, "
-                    f"which {domains.source_of(owner)} has added."
+                    f"but {domains.source_of(owner)} already adds it. Rename one of the fields."
                 )
             found.setdefault(type_name, []).append(Addition(name, field, domains.source_of(domain)))
     return found
 
 
 def _name_of(field: StrawberryField) -> str:
-    """What clients call the field."""
+    """Returns the name of the field in the schema."""
     return field.graphql_name or camel_case(field.python_name)
 
 
@@ -94,7 +95,7 @@ def _shown(mixin: type) -> Iterator[StrawberryField]:
 
 
 def _mixins(domains: Domains) -> Iterator[tuple[str, str, type]]:
-    """The types whose fields are added: with the domain that adds them, and the type that gets them."""
+    """Yields each class with fields to add: (the name of its domain, the type that gets the fields, the class)."""
     kinds: list[Kind] = [kind for domain in domains.all for kind in domain.kinds]
     for domain in domains.all:
         for root, declared in _ROOTS.items():

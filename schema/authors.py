@@ -1,4 +1,4 @@
-"""Who wrote something."""
+"""Authors of stored texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import strawberry
 from .fields import stored
 
 
-@strawberry.type(description="Who wrote something, as stored with it.")
+@strawberry.type(description="The author of an object, as stored with the object.")
 class Author:
-    user_id: strawberry.ID = stored("id", description="The subject of their token.")
-    name: str = stored(description="The name in their token, as it was then; the subject where it had none.")
+    user_id: strawberry.ID = stored("id", description="The subject of the author's token.")
+    name: str = stored(
+        description="The name in the author's token at the time of writing; the subject if the token had no name."
+    )

@@ -1,4 +1,4 @@
-"""Connections: lists that can grow, in pages by key."""
+"""Connections: lists that clients read page by page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from portico.resolvers.paging import Key, Listing, Page, decode_cursor, page_siz
 from .context import Context, Info, core
 from .fields import computed
 from .nodes import KINDS, Kind, types_of, visible_of
-from .selections import Selection, kept, selection_of
+from .selections import Selection, cached, selection_of
 
 T = TypeVar("T")
 
@@ -32,18 +32,20 @@ def _cursor(index: int) -> Callable[[Any], str | None]:
 
 
 @strawberry.type(
-    description="Where a page of a connection stands in the whole. "
-    "Cursors are opaque and stay valid while rows come and go."
+    description="The position of a page in the list of a connection. "
+    "Cursors are opaque, and stay valid when rows are added or removed."
 )
 class PageInfo:
     page: strawberry.Private[Page]
-    has_next_page: bool = computed(lambda info: info.page.has_next, description="Whether rows follow the page.")
+    has_next_page: bool = computed(
+        lambda info: info.page.has_next, description="Whether there are rows after the page."
+    )
     start_cursor: str | None = computed(_cursor(0), description="The cursor of the first row; null for an empty page.")
     end_cursor: str | None = computed(
-        _cursor(-1), description="The cursor of the last row, to go on from as `after`; null for an empty page."
+        _cursor(-1), description="The cursor of the last row, for `after` of the next page; null for an empty page."
     )
 
-    @strawberry.field(description="Whether rows stand before the page.")
+    @strawberry.field(description="Whether there are rows before the page.")
     async def has_previous_page(self) -> bool:
         return await self.page.has_previous()
 
@@ -54,12 +56,12 @@ class Edge(Generic[T]):
     document: strawberry.Private[Document]
     cursor: str = computed(
         lambda edge: edge.page.cursor(edge.document),
-        description="Where the row stands; a later page can go on from it.",
+        description="The position of the row. Use it as `after` to get the rows after this one.",
     )
     node: T = computed(lambda edge: edge.document, description="The row itself.")
 
 
-@strawberry.type(description="A page of a list that can grow.")
+@strawberry.type(description="A page of a list.")
 class Connection(Generic[T]):
     page: strawberry.Private[Page]
     edges: list[Edge[T]] = computed(
@@ -69,23 +71,23 @@ class Connection(Generic[T]):
     )
     nodes: list[T] = computed(lambda connection: connection.page.documents, length="page", description="The rows.")
     page_info: PageInfo = computed(
-        lambda connection: PageInfo(page=connection.page), description="Where the page stands in the whole."
+        lambda connection: PageInfo(page=connection.page), description="The position of the page in the list."
     )
 
 
-# How each connection is read, by its name.
+# The page definition of each connection, by the name of the connection.
 PAGED: dict[str, Paged] = {}
 
 
 @dataclass(frozen=True)
 class Paged:
-    """A kind of object that is listed in pages: `pages` makes the batched read of them.
+    """A kind of object that is listed in pages. `pages` makes the batched read of pages.
 
-    `name` is what the names of its connection and its edge begin with, where that is not the kind's.
+    The names of the connection and the edge begin with `name`, or with the kind's name if `name` is empty.
 
-    A listing filters in its query what the caller may not see. The rule of the kind is checked nevertheless: rows that
-    it hides are left out, and those behind them fill up the page. So a listing that does not filter shows no hidden
-    row, but it reads them, and `hasNextPage` is true where only hidden rows follow a full page.
+    The query of a listing filters out the rows that the caller may not see. The rule of the kind is checked
+    nevertheless: hidden rows are left out, and the rows after them fill up the page. So a listing without such a filter
+    shows no hidden row either, but reads them, and `hasNextPage` is true even if only hidden rows follow a full page.
     """
 
     kind: str
@@ -96,15 +98,15 @@ class Paged:
         PAGED[f"{self.name or self.kind}Connection"] = self
 
     def projection(self, info: Any) -> Projection | None:
-        """What `nodes` and `edges { node }` select below the present field. Takes graphql-core's info."""
-        return kept(  # type: ignore[no-any-return]
+        """Returns the projection of the rows for the current field's selection. Takes graphql-core's info."""
+        return cached(  # type: ignore[no-any-return]
             info,
             ("page", self.name or self.kind),
             lambda: self.row_projection(selection_of(info)),
         )
 
     def row_projection(self, selection: Selection) -> Projection | None:
-        """What the selection on a connection needs of each row: below `nodes` and below `edges { node }`."""
+        """Returns the projection of each row for a selection on a connection, for `nodes` and `edges { node }`."""
         kind, name = KINDS[self.kind], self.name or self.kind
         connection, edge = (_object_type(selection, f"{name}{part}") for part in ("Connection", "Edge"))
         fields = selection.fields(connection)
@@ -113,7 +115,7 @@ class Paged:
         return rows.projection(types_of(selection.schema, kind), kind.discriminator)
 
     async def page(self, info: Info, listing: Listing, *, first: int | None, default: int, after: str | None) -> Page:
-        """The page, read together with those that sibling fields ask for. Raises InvalidInput."""
+        """Returns the page, read in one batch with the pages of sibling fields. Raises InvalidInput."""
         context: Context = info.context
         size = page_size(first, default)
         key: Key | None = decode_cursor(listing, after)
@@ -135,7 +137,7 @@ class Paged:
 
 @dataclass(frozen=True)
 class _Visible:
-    """A batched read of pages that leaves out rows that the caller may not see. `read` makes the read after a key."""
+    """A batched read of pages, without the rows that the caller may not see. `read` makes the read after a key."""
 
     context: Context
     kind: Kind
@@ -156,12 +158,12 @@ class _Visible:
         return found
 
     async def _filled(self, listing: Listing, page: Page, shown: list[Document]) -> Page | Exception:
-        """The page with these rows, and with rows from behind it for those that are hidden."""
-        behind = page
-        while behind.has_next and len(shown) <= self.size:
-            after = listing.sort.key_of(behind.documents[-1])
-            behind = (await self.read(after)([listing]))[listing]
-            visible = await visible_of(self.context, self.kind, dict(enumerate(behind.documents)))
+        """Returns the page with these rows, filled up with the visible rows after the page."""
+        following = page
+        while following.has_next and len(shown) <= self.size:
+            after = listing.sort.key_of(following.documents[-1])
+            following = (await self.read(after)([listing]))[listing]
+            visible = await visible_of(self.context, self.kind, dict(enumerate(following.documents)))
             for row in visible.values():
                 if isinstance(row, Exception):
                     return row
@@ -176,7 +178,7 @@ def _object_type(selection: Selection, name: str) -> GraphQLObjectType:
 
 
 def selected_below(info: Info, type_name: str) -> Sequence[str]:
-    """The names of the fields that are selected on this type below the present field."""
+    """Returns the names of the fields that are selected on this type below the current field."""
     raw = core(info)
     object_type = raw.schema.type_map[type_name]
     assert isinstance(object_type, GraphQLObjectType)

@@ -1,4 +1,4 @@
-"""What the fields of one request share."""
+"""The context that the fields of one operation share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Caller:
-    """Who calls, as their bearer token says."""
+    """The caller, as described by the bearer token."""
 
     subject: str
     roles: frozenset[Role]
@@ -31,7 +31,7 @@ class Caller:
 
     @property
     def author(self) -> Document:
-        """Who the caller is, as it is stored with what they write."""
+        """The caller as the author of a document, as it is stored."""
         return {"id": self.subject, "name": self.name or self.subject}
 
     def has(self, role: Role) -> bool:
@@ -39,7 +39,7 @@ class Caller:
 
 
 class Events(Protocol):
-    """What happens, one event after the other, until it is closed."""
+    """An iterator over events, until it is closed."""
 
     def __aiter__(self) -> AsyncIterator[Event]: ...
 
@@ -49,23 +49,23 @@ class Events(Protocol):
 
 
 class Live(Protocol):
-    """Where to hear of what happens."""
+    """The source of live events."""
 
     async def listen(self, topic: Hashable) -> Events:
-        """The events of a topic from now on: what happens once this has returned is among them."""
+        """Returns the events of a topic from now on. No event after the return is missed."""
         ...
 
 
 @dataclass(slots=True)
 class Context:
-    """One operation: its database, its caller, its one point in time.
+    """The context of one operation: its database, its caller and its time.
 
-    `now` is when the operation began. A mutation takes it from `clock` again when its turn comes: after the fields
-    before it, and after the wait for another call with its key.
+    `now` is the time at which the operation started. A mutation sets it again from `clock` when it starts: after the
+    mutations before it, and after waiting for another call with the same idempotency key.
 
-    `db` reads from the primary; `reading` may read from secondaries, for what anybody may see.
-    `selections` is kept with the parsed operation, for all its requests. `resources` are the settings and services of
-    the domains. `seen` names objects that the caller may see, by their kinds and their keys as text.
+    `db` reads from the primary. `reading` may read from secondaries; it is for data that everybody may see.
+    `selections` is cached with the parsed operation, for all its requests. `resources` has the settings and services of
+    the domains. `seen` has the objects that the caller may see, by kind and key as text.
     """
 
     db: Database
@@ -83,30 +83,27 @@ class Context:
     is_write: bool = False
 
     def take_turn(self) -> None:
-        """Makes the current time the operation's. A mutation calls it when its turn comes.
-
-        What the caller could see before is checked again.
-        """
+        """Sets `now` to the current time and forgets what the caller may see. A mutation calls this when it starts."""
         self.now = self.clock()
         self.seen = set()
 
     def has_role(self, role: Role) -> bool:
-        """Whether the caller has this role, or ADMIN."""
+        """Returns whether the caller has this role, or ADMIN."""
         return self.caller is not None and self.caller.has(role)
 
     @property
     def operation(self) -> dict[str, Any]:
-        """What every write takes: the time of the operation, `now`, and its id, `operation_id`."""
+        """The arguments of every write: the time of the operation, `now`, and its id, `operation_id`."""
         return {"now": self.now, "operation_id": self.operation_id}
 
     @property
     def sees_until(self) -> datetime | None:
-        """Content is seen that is visible by then; None where the caller sees all of it."""
+        """The caller sees content that is visible by this time; None if the caller sees all content."""
         return None if self.has_role(Role.EDITOR) else self.now
 
     @property
     def subject(self) -> str | None:
-        """Who calls; None for an anonymous caller."""
+        """The subject of the caller's token; None for an anonymous caller."""
         return None if self.caller is None else self.caller.subject
 
     def loader(self, name: Hashable, read: Any) -> Loader[Any, Any]:
@@ -117,5 +114,5 @@ Info = strawberry.Info[Context, None]
 
 
 def core(info: Info) -> GraphQLResolveInfo[Context]:
-    """What graphql-core tells of the field: its nodes, the fragments, the schema."""
-    return info._raw_info  # noqa: SLF001 - strawberry has no public way to it
+    """Returns graphql-core's info of the field: its nodes, the fragments, the schema."""
+    return info._raw_info  # noqa: SLF001 - strawberry has no public name for it

@@ -1,4 +1,4 @@
-"""Failures as data: every domain error becomes the member of the same name in a mutation's union."""
+"""Errors as data: each domain error becomes the member of the same name in a mutation's union."""
 
 from __future__ import annotations
 
@@ -16,36 +16,34 @@ from .nodes import encode_id
 
 
 @strawberry.interface(
-    description="A failure that the caller can act on. "
-    "Every mutation returns a union of its payload and the errors it can meet."
+    description="An error that the caller can handle. "
+    "Every mutation returns a union of its payload and its possible errors."
 )
 class UserError:
-    message: str = strawberry.field(description="What went wrong, for people.")
+    message: str = strawberry.field(description="A description of the error for people.")
 
 
-@strawberry.type(description="The object does not exist, or the viewer may not know that it does.")
+@strawberry.type(description="The object does not exist, or the viewer may not see it.")
 class NotFound(UserError):
-    missing_id: strawberry.ID | None = strawberry.field(default=None, description="The `id` that was looked for.")
+    missing_id: strawberry.ID | None = strawberry.field(default=None, description="The `id` of the missing object.")
 
 
-@strawberry.type(description="A value that no retry will make acceptable.")
+@strawberry.type(description="A value of the input is not valid. Change it before you retry.")
 class InvalidInput(UserError):
     path: list[str] = strawberry.field(
         metadata=costs(length=10),
-        description='The way to the offending value below `input`, e.g. `["pricing", "retail"]`.',
+        description='The path of the invalid value below `input`, for example `["pricing", "retail"]`.',
     )
 
 
-@strawberry.type(
-    description="Somebody else changed the object first, and there is nothing to merge: read it again, then retry."
-)
+@strawberry.type(description="Another call changed the object first. Read the object again, then retry.")
 class Conflict(UserError):
     pass
 
 
-@strawberry.type(description="Another category has the slug, or another node below the same section.")
+@strawberry.type(description="Another category, or another node in the same section, already has the slug.")
 class SlugTaken(UserError):
-    slug: str = strawberry.field(description="The slug in question.")
+    slug: str = strawberry.field(description="The slug that is already in use.")
 
 
 def camel_case(name: str) -> str:
@@ -56,7 +54,7 @@ HANDLERS: list[ExceptionHandler[Any, Any]] = []
 
 
 def member(error: type[errors.DomainError]) -> Any:
-    """Marks the strawberry type that stands for a domain error. Its fields are the error's facts, by name."""
+    """Marks the strawberry type that represents a domain error. Its fields are the error's facts, by name."""
 
     def mark(error_type: type) -> type:
         handler = _ToMember(error, error_type)
@@ -76,7 +74,7 @@ class _ToMember:
 
 
 def _facts(error: errors.DomainError) -> dict[str, Any]:
-    """The public facts as the schema shows them: ids global, paths in the words of the input."""
+    """Returns the facts of an error as the schema shows them: with global ids, and with paths in camel case."""
     if isinstance(error, errors.NotFound):
         return {"missing_id": None if error.key is None else encode_id(error.kind, error.key)}
     if isinstance(error, errors.InvalidInput):

@@ -1,20 +1,20 @@
-"""How a field comes out of its document: declared once, for the value, the projection and the batching.
+"""Declares how fields read their documents. The value, the projection and the batching follow from the declaration.
 
     title: str = stored()                                       at the path of its own name
     artist: str | None = stored("details.artist")               at another path
-    savings: Money = computed(savings_of, "savings", "currency")  worked out from the values at these paths
+    savings: Money = computed(savings_of, "savings", "currency")  computed from the values at these paths
     categories: list[Category] = related("Category", "category_ids", many=True)
 
-    @reads("_id")                                               a resolver method, and what it reads of the document
+    @reads("_id")                                               a resolver method, and the paths that it reads
     async def children(...)
 
-What a field adds to the cost of its operation is declared beside it, as `length` or by `costs`:
+The cost of a field is part of its declaration, as `length` or with `costs`:
 
     tracks: list[str] = stored("details.tracks", default=(), length=20)
     @strawberry.field(metadata=costs(extra=500, costly=True))
 
-A document is a mapping, and is itself the object of its GraphQL type; nothing is copied. A plain `@strawberry.field`
-method works too; as nobody knows what it reads, the whole document is fetched for it.
+A document is a mapping, and is itself the object of its GraphQL type, so nothing is copied. A plain `@strawberry.field`
+method works too. Because it can read anything, the whole document is fetched for it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from strawberry.schema.schema_converter import GraphQLCoreConverter
 from strawberry.types.field import StrawberryField
 
 Source = Mapping[str, Any]
-# Most read documents; the source of a connection's fields is the connection.
+# Most getters read documents. The source of a connection's fields is the connection.
 Getter = Callable[[Any], Any]
 
-# How many values a list has: a number, or one for each row of the page that its connection holds.
+# How many values a list has: a number, or "page" for one value per row of its connection.
 Length = int | Literal["page"]
 
 # The most costly fields of one operation: each makes the database read a whole list.
@@ -44,7 +44,7 @@ _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 
 @dataclass(frozen=True)
 class Stored:
-    """A value at a path; `default` where there is none, or null."""
+    """A value at a path; `default` if it is missing or null."""
 
     path: str
     default: Any = None
@@ -52,7 +52,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Computed:
-    """A function of the document, which reads it at `needs`."""
+    """A function of the document that reads the paths `needs`."""
 
     function: Getter
     needs: tuple[str, ...]
@@ -60,10 +60,10 @@ class Computed:
 
 @dataclass(frozen=True)
 class Related:
-    """Other documents, by the keys at a path; with `many` a list of them, without those that are gone.
+    """Other documents, by the keys at a path. With `many`, a list that leaves out missing documents.
 
-    A document that the caller may not see by the rule of its kind counts as gone. With `discloses` the relation shows
-    it nevertheless: a caller who sees the object with the keys may see what they lead to.
+    A document that the caller may not see by the rule of its kind counts as missing. With `discloses`, the relation
+    shows it nevertheless: a caller who may see the object with the keys may see the documents with these keys.
     """
 
     kind: str
@@ -74,7 +74,7 @@ class Related:
 
 @dataclass(frozen=True)
 class Method:
-    """A resolver method, which reads the document at `needs`."""
+    """A resolver method that reads the paths `needs` of the document."""
 
     needs: tuple[str, ...]
 
@@ -84,12 +84,12 @@ Declaration = Stored | Computed | Related | Method
 
 @dataclass(frozen=True)
 class Cost:
-    """What a field adds to the cost of its operation.
+    """The cost of a field.
 
-    `length` is how many values a list is counted as: the bound that the write rules enforce where callers of any role
-    can fill the list, otherwise a generous estimate. `extra` is added once for each time that the field is answered.
-    A field that answers each value of a list argument names the argument in `each`: the costly fields below it count
-    once for each value that is given, up to `length`.
+    `length` is the number of values that a list counts as: the bound that the write rules enforce if all callers can
+    fill the list, otherwise a generous estimate. `extra` is added each time that the field is returned.
+    If a field has one result for each value of a list argument, `each` names the argument: the costly fields below it
+    count once for each given value, up to `length`.
     A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`.
     """
 
@@ -102,28 +102,28 @@ class Cost:
 def costs(
     *, length: Length | None = None, extra: int = 0, costly: bool = False, each: str | None = None
 ) -> dict[str, Any]:
-    """The metadata of a field with this cost."""
+    """Returns the metadata of a field with this cost."""
     return {_COST: Cost(length, extra, costly, each)}
 
 
 def cost_of(field: GraphQLField | GraphQLInputField) -> Cost:
-    """The declared cost of a field of the schema; one without `length` or `extra` where none is declared."""
+    """Returns the declared cost of a field of the schema, or the default cost."""
     definition = field.extensions.get(_BACKREF)
     declared: Cost | None = None if definition is None else definition.metadata.get(_COST)
     return declared or Cost()
 
 
 def stored(path: str = "", *, default: Any = None, length: Length | None = None, description: str | None = None) -> Any:
-    """A field at a path of the document. Where its type is an object type, that type's paths stand below this one."""
+    """Returns a field at a path of the document. If its type is an object type, that type's paths are below this."""
     metadata = {_SOURCE: Stored(path, default), **costs(length=length)}
     return strawberry.field(metadata=metadata, description=description)
 
 
 def computed(function: Getter, *needs: str, length: Length | None = None, description: str | None = None) -> Any:
-    """A field that a function works out of the document, which it reads at the paths of `needs`."""
+    """Returns a field that a function computes from the paths `needs` of the document."""
     metadata = {_SOURCE: Computed(function, needs), **costs(length=length)}
     field: Any = strawberry.field(metadata=metadata, description=description)
-    # Where its type has instances, they are made without it.
+    # Instances of the type, if there are any, are made without this field.
     field.init = False
     return field
 
@@ -137,18 +137,18 @@ def related(
     length: Length | None = None,
     description: str | None = None,
 ) -> Any:
-    """A field of other documents of a kind, by the key, or with `many` by the keys, at a path of the document."""
+    """Returns a field of related documents, by the key at a path of the document; with `many`, by a list of keys."""
     metadata = {_SOURCE: Related(kind, path, many, discloses), **costs(length=length)}
     return strawberry.field(metadata=metadata, description=description)
 
 
 def reads(*needs: str, length: Length | None = None, description: str | None = None) -> Any:
-    """A field with a resolver method, which reads the document at the paths of `needs`."""
+    """Returns a field with a resolver method that reads the paths `needs` of the document."""
     return strawberry.field(metadata={_SOURCE: Method(needs), **costs(length=length)}, description=description)
 
 
 def declaration_of(field: StrawberryField) -> Declaration | None:
-    """How the field was declared, with its path settled; None for a plain strawberry field."""
+    """Returns the declaration of a field with its path; None for a plain strawberry field."""
     declared: Declaration | None = field.metadata.get(_SOURCE)
     if isinstance(declared, Stored) and not declared.path:
         return Stored(str(field.python_name), declared.default)
@@ -156,7 +156,7 @@ def declaration_of(field: StrawberryField) -> Declaration | None:
 
 
 def getter(path: str, default: Any = None) -> Getter:
-    """A function that reads the value at a dotted path, and answers `default` where there is none, or null."""
+    """Returns a function that reads the value at a dotted path, or `default` if it is missing or null."""
     names = path.split(".")
     if len(names) == 1:
 

@@ -1,4 +1,4 @@
-"""Files that come with a request."""
+"""Files in a request."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from typing import Any
 
 from graphql import GraphQLError, ValueNode
 
-_HOW = "A file comes by the GraphQL multipart request specification: null in its place, and a part of the body."
+_HOW = (
+    "Send a file as the GraphQL multipart request specification describes: null as the value of the argument, and the "
+    "file as a part of the body."
+)
 
 
 class Upload(ABC):
-    """A file on its way: its bytes can be read once, in order, as they come."""
+    """A file that is still arriving. Its bytes can be read once, in order."""
 
     @abstractmethod
     def read(self) -> AsyncIterator[bytes]:
-        """The bytes, in pieces of any size. Raises a GraphQLError with a code where they do not come to their end."""
+        """Returns the bytes, in pieces of any size. Raises a GraphQLError with a code if the file is incomplete."""
 
 
 def parse_upload(value: object) -> Upload:
@@ -31,11 +34,11 @@ def parse_upload_literal(node: ValueNode, _variables: Any = None) -> Upload:
 
 
 def serialize_upload(_value: object) -> object:
-    raise GraphQLError("A file is never part of an answer.")
+    raise GraphQLError("A file cannot be part of a response.")
 
 
 def uploads_in(value: Any) -> Iterator[Upload]:
-    """The files that stand anywhere in an input."""
+    """Yields all files in an input."""
     if isinstance(value, Upload):
         yield value
     elif isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What inputs have in common."""
+"""Arguments and input fields that several types share."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Annotated, Any
 import strawberry
 
 First = Annotated[int | None, strawberry.argument(description="The size of the page, 1 to 100.")]
-After = Annotated[str | None, strawberry.argument(description="A cursor: the page begins behind its row.")]
+After = Annotated[str | None, strawberry.argument(description="A cursor. The page starts after its row.")]
 
 
 def described(description: str) -> Any:
-    """An argument, for `Annotated`."""
+    """Returns an argument with this description, for `Annotated`."""
     return strawberry.argument(description=description)
 
 
 def idempotency_key(*, is_required: bool = False) -> Any:
-    """The field of an input that takes the idempotency key."""
-    description = "A repeated call with the same key has one effect and one answer."
+    """Returns the input field of the idempotency key."""
+    description = "Repeated calls with the same key take effect once, and return the same answer."
     if is_required:
         return strawberry.field(description=description)
     return strawberry.field(default=None, description=description)

@@ -1,4 +1,4 @@
-"""Teaches a schema to take documents for objects: how their fields are read, and which type a document is of."""
+"""Installs resolvers that read fields from documents, and functions that find the type of a document."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from .fields import Computed, Related, Source, Stored, declaration_of, getter
 from .nodes import KINDS, KindDocument, loader_of, projection_of
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
-# The extension of an interface whose documents tell their type by themselves: the function that reads it.
+# The extension of an interface with the function that reads the type name from a document.
 TYPE_NAME = "portico.type_name"
 
 
 def install(schema: strawberry.Schema) -> None:
-    """Gives every declared field a resolver that reads its document, without the steps of a strawberry resolver."""
+    """Gives each declared field a resolver that reads its document, without the overhead of a strawberry resolver."""
     document_types = {name for kind in KINDS.values() for name in kind.types}
-    for graphql_type in schema._schema.type_map.values():  # noqa: SLF001 - strawberry has no public way to it
+    for graphql_type in schema._schema.type_map.values():  # noqa: SLF001 - strawberry has no public name for it
         if isinstance(graphql_type, GraphQLObjectType | GraphQLInterfaceType):
             for field in graphql_type.fields.values():
                 _install_field(field)
                 for argument in field.args.values():
                     _install_default(argument)
         if isinstance(graphql_type, GraphQLInputObjectType):
-            # Strawberry keeps this to itself; graphql-core prints and checks it.
+            # Strawberry does not pass this on to graphql-core, which prints and checks it.
             graphql_type.is_one_of = graphql_type.extensions[_BACKREF].is_one_of
             for input_field in graphql_type.fields.values():
                 _install_default(input_field)
         if isinstance(graphql_type, GraphQLObjectType) and graphql_type.name in document_types:
-            # A document is of the type it was asked as; there is no instance to check.
+            # A document always has the type of its field. There is no instance to check.
             graphql_type.is_type_of = None
         if isinstance(graphql_type, GraphQLInterfaceType):
             _install_interface(graphql_type)
@@ -66,8 +66,8 @@ def _install_field(field: GraphQLField) -> None:
 
 
 def _install_default(given: GraphQLArgument | GraphQLInputField) -> None:
-    """Strawberry takes a Python default of None for a default of null; the schema has none there. An empty object
-    is a default that graphql-core can only print from a literal.
+    """Corrects a default. Strawberry makes a Python default of None a default of null, where the schema has none.
+    graphql-core can print an empty object as a default only from a literal.
     """
     if given.default_value is None:
         given.default_value = Undefined
@@ -111,7 +111,7 @@ async def _required(answer: Awaitable[Any], kind: str) -> Any:
 
 
 def _install_interface(interface: GraphQLInterfaceType) -> None:
-    """A document's type follows from its kind; which kind, from the interface or from the document itself."""
+    """Sets how the type of a document is found: by its kind, which the interface or the document determines."""
     kinds = [kind for kind in KINDS.values() if interface.name == kind.name]
     if interface.name == "Node":
         interface.resolve_type = _node_type

@@ -1,16 +1,16 @@
-"""How the answer of a mutation is kept for its idempotency key, and made again for a repeated call.
+"""Stores the answer of a mutation for its idempotency key, and restores it for a repeated call.
 
-What is kept follows from the value and from the type of its field:
+The stored form depends on the value and the type of its field:
 
-    an object of a kind        {kind, key}: a reference, which is read again for each call; {says_kind} for a `Node`
-    a payload, an instance     {payload: the type's name, fields}
-    any other document         {document}: as it was, for it has no key to read it by
-    an enum's member           {enum: the enum's name, member}
+    an object of a kind        {kind, key}: a reference, which each call reads again; with {says_kind} for a `Node`
+    a payload, an instance     {payload: the name of the type, fields}
+    any other document         {document}: a copy, because it has no key to read it by
+    an enum member             {enum: the name of the enum, member}
     JSON                       {json}
-    a list                     each of its items
-    any other scalar           as it is
+    a list                     a list of the stored items
+    any other scalar           the value itself
 
-`require_keepable` refuses a schema with a mutation whose answer is something else, before anything is written.
+`require_keepable` refuses a schema if a mutation has any other answer, before anything is written.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ from .nodes import KINDS, Kind, KindDocument
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 _ANY_KIND = "Node"
-# The database stores values of these as they are.
+# The database stores values of these scalars unchanged.
 _SCALARS = {"String", "ID", "Int", "Float", "Boolean", "DateTime", "BigInt", "JSON"}
 
 
 class NotKeepable(Exception):
-    """A mutation has an answer that cannot be kept for a repeated call. The text says where, and why."""
+    """A mutation has an answer that cannot be stored for a repeated call. The text says where and why."""
 
 
 def require_keepable(served: strawberry.Schema) -> None:
-    """Raises NotKeepable where a mutation may answer something that cannot be kept."""
-    schema = served._schema  # noqa: SLF001 - strawberry has no public way to it
+    """Raises NotKeepable if a mutation can have an answer that cannot be stored."""
+    schema = served._schema  # noqa: SLF001 - strawberry has no public name for it
     mutations = {} if schema.mutation_type is None else schema.mutation_type.fields
     for name, field in mutations.items():
         answer = get_nullable_type(field.type)
         is_payload = isinstance(answer, GraphQLObjectType | GraphQLUnionType) and _kind_of(answer) is None
         if not is_payload:
-            raise NotKeepable(f"`{name}` must answer a payload type, or a union of them; it answers `{answer}`.")
+            raise NotKeepable(f"`{name}` must return a payload type, or a union of payload types; got `{answer}`.")
         _require(schema, get_named_type(answer), f"Mutation.{name}", set())
 
 
@@ -65,12 +65,15 @@ def _require(schema: GraphQLSchema, shown_as: GraphQLNamedType, place: str, seen
         return
     seen.add(shown_as.name)
     if isinstance(shown_as, GraphQLScalarType) and shown_as.name not in _SCALARS:
-        raise NotKeepable(f"`{place}` is of the scalar `{shown_as.name}`, whose values the database cannot store.")
+        raise NotKeepable(
+            f"`{place}` has the scalar type `{shown_as.name}`, whose values the database cannot store. "
+            f"Use one of {', '.join(sorted(_SCALARS))}."
+        )
     if isinstance(shown_as, GraphQLUnionType | GraphQLInterfaceType):
         for possible in schema.get_possible_types(shown_as):
             if _kind_of(possible) is not None:
                 raise NotKeepable(
-                    f"`{place}` may be an object of a kind, `{possible.name}`, or something else. "
+                    f"`{place}` can be an object of a kind, `{possible.name}`, or another value. "
                     f"Use the type of the kind, or `{_ANY_KIND}`."
                 )
             _require(schema, possible, place, seen)
@@ -83,17 +86,17 @@ def _require_fields(schema: GraphQLSchema, shown_as: GraphQLObjectType, seen: se
     for given in _given_fields(shown_as.extensions[_BACKREF].origin):
         place = f"{shown_as.name}.{given.name}"
         if given.name not in fields:
-            raise NotKeepable(f"`{place}` is private, so a repeated call could not make it again.")
+            raise NotKeepable(f"`{place}` is private, so a repeated call cannot restore it. Make it a public field.")
         _require(schema, fields[given.name], place, seen)
 
 
 def _given_fields(origin: Any) -> list[dataclasses.Field[Any]]:
-    """The fields that an instance is made with; the others are worked out of them."""
+    """Returns the fields that an instance is made with. The other fields are computed from these."""
     return [field for field in dataclasses.fields(origin) if field.init]
 
 
 def _fields_of(graphql_type: GraphQLObjectType) -> dict[str, GraphQLNamedType]:
-    """What the fields show, by their Python names."""
+    """Returns the named types of the fields, by their Python names."""
     return {
         field.extensions[_BACKREF].python_name: get_named_type(field.type)
         for field in graphql_type.fields.values()
@@ -102,7 +105,7 @@ def _fields_of(graphql_type: GraphQLObjectType) -> dict[str, GraphQLNamedType]:
 
 
 def record_of(schema: GraphQLSchema, payload: Any) -> Document:
-    """A payload, or another instance of a strawberry type, as it is kept."""
+    """Returns the stored form of a payload or another instance of a strawberry type."""
     if payload is None:
         return {"payload": None, "fields": {}}
     name = get_object_definition(payload, strict=True).name
@@ -111,7 +114,7 @@ def record_of(schema: GraphQLSchema, payload: Any) -> Document:
 
 
 def record_values(schema: GraphQLSchema, type_name: str, values: Mapping[str, Any]) -> Document:
-    """The values of an object of this type, by the Python names of its fields, as they are kept."""
+    """Returns the stored form of the values of an object of this type, by the Python names of its fields."""
     graphql_type = schema.type_map[type_name]
     assert isinstance(graphql_type, GraphQLObjectType)
     types = _fields_of(graphql_type)
@@ -142,13 +145,13 @@ def _reference(kind: Kind, document: Mapping[str, Any]) -> Document:
 
 
 def _kind_of(shown_as: GraphQLNamedType | None) -> Kind | None:
-    """The kind whose documents have this type."""
+    """Returns the kind whose documents have this type; None if there is none."""
     names = (kind for kind in KINDS.values() if shown_as is not None and shown_as.name in {kind.name, *kind.types})
     return next(names, None)
 
 
 def references_in(record: Any) -> Iterator[tuple[str, str]]:
-    """The kinds and keys of the objects that a kept answer refers to."""
+    """Yields the kinds and keys of the objects that a stored answer references."""
     if isinstance(record, list):
         for item in record:
             yield from references_in(item)
@@ -160,9 +163,9 @@ def references_in(record: Any) -> Iterator[tuple[str, str]]:
 
 
 class Restoring:
-    """Makes kept answers again. `documents` are the objects that they refer to, as they are now.
+    """Restores stored answers. `documents` are the current objects that the answers reference.
 
-    An object that is not there any more is left out of a list. Elsewhere `missing` makes the error that says so.
+    A list leaves out a missing object. Elsewhere, a missing object raises the error that `missing` makes.
     """
 
     def __init__(self, schema: strawberry.Schema, documents: Mapping[tuple[str, str], Document], missing: Any) -> None:
@@ -194,6 +197,6 @@ class Restoring:
         return is_reference and (record["kind"], record["key"]) not in self._documents
 
     def _origin(self, name: str) -> Any:
-        """The Python class of a type."""
+        """Returns the Python class of a GraphQL type."""
         definition: Any = self._schema.get_type_by_name(name)
         return definition.origin

@@ -1,7 +1,7 @@
-"""Markdown made into HTML that is safe to put into a page: CommonMark, then an allow list of tags and attributes.
+"""Renders Markdown to HTML that is safe in a page: CommonMark, then an allow list of tags and attributes.
 
-What a text holds cannot run, load or frame anything but pictures, and cannot make a link that vouches for its target.
-The work is bounded: a text that is too long, or a paragraph that only a bomb would hold, is shown as it was written.
+The HTML cannot run scripts, and can load nothing but pictures. Its links are `nofollow`. The work is bounded: a text
+that is too long, or a paragraph that is made to be slow to parse, is shown as plain text.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from portico.resolvers.text import has_tower, has_unwanted
 if TYPE_CHECKING:
     from markdown_it.rules_core import StateCore
 
-# Characters. Beyond, the text is shown as it was written.
+# In characters. A longer text is shown as plain text.
 LONGEST = 500_000
-# What a parser of inline markup takes for a paragraph grows with the square of its brackets; no text needs so many.
+# Parsing the inline markup of a paragraph takes time quadratic in its brackets. No normal text has so many.
 MAX_PARAGRAPH = 20_000
 MAX_BRACKETS = 500
-# Lists and quotes within each other. What is deeper stands in the deepest as plain text.
+# The most levels of nested lists and quotes. Deeper levels are plain text in the deepest.
 MAX_NESTING = 20
-
-# What takes HTML apart grows with the square of the tags that are open. A page with more has its HTML shown.
+# Parsing HTML takes time quadratic in the open tags. The HTML of a page with more tags is shown as text.
 MAX_TAGS = 5_000
 
 _BLOCKS = "blockquote br dd details div dl dt figcaption figure h1 h2 h3 h4 h5 h6 hr li ol p pre summary ul"
@@ -49,35 +48,35 @@ _ATTRIBUTES = {
 _SCHEMES = {"http", "https", "mailto"}
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _TAG = re.compile(r'<(?:[^>"]|"[^"]*")*>')
-# A fence names its language so; no other class reaches the page.
+# The class with the language of a code fence. No other class is allowed.
 _LANGUAGE = re.compile(r"language-[\w+#.-]{1,40}")
 _NUMBER = re.compile(r"\d{1,5}")
 _NUMBERS = {"colspan", "height", "rowspan", "span", "start", "width"}
 
 
 def page_html(text: str, base: str | None = None) -> str:
-    """The text of an editor, whose HTML is kept as far as the allow list goes.
+    """Renders the text of an editor, with the HTML that the allow list permits.
 
-    With `base`, the URL of the page, its links lead to the same places from anywhere else.
+    With `base`, the URL of the page, relative links become absolute.
     """
     parser = _PAGES if text.count("<") <= MAX_TAGS else _COMMENTS
     return _rendered(parser, text, _CLEANER if base is None else _cleaner(partial(_absolute, base)))
 
 
 def comment_html(text: str) -> str:
-    """The text of anybody, whose HTML is shown and not obeyed: `List<String>` stays what it is.
+    """Renders the text of any caller. HTML in it is escaped, so `List<String>` is shown as written.
 
-    A text that comes to hold what no comment may, by references to characters or by markup between marks, is shown as
-    it was written.
+    Character references, or markup between combining marks, can produce characters that a comment must not have. Such a
+    text is shown as plain text.
     """
     html = _rendered(_COMMENTS, text, _CLEANER)
-    if not html.isascii() and _spoils(html):
+    if not html.isascii() and _has_unwanted_text(html):
         return f"<pre>{escape(text)}</pre>"
     return html
 
 
-def _spoils(html: str) -> bool:
-    # A mark stands on the letter before it, whatever tags are between them. The values of attributes are shown, too.
+def _has_unwanted_text(html: str) -> bool:
+    # A combining mark applies to the letter before it, even with tags between them. Browsers show some attributes, too.
     return has_unwanted(html) or has_tower(html) or has_tower(_TAG.sub("", html))
 
 
@@ -107,7 +106,7 @@ def _attribute(_tag: str, name: str, value: str) -> str | None:
     if name == "class":
         return value if _LANGUAGE.fullmatch(value) else None
     if name == "src":
-        # Of the schemes that a link may have, `mailto` makes no picture.
+        # Of the schemes of links, only `mailto` cannot be a picture.
         scheme = _SCHEME.match(value.strip())
         return value if scheme is None or scheme.group().lower() in {"http:", "https:"} else None
     return value
@@ -120,7 +119,7 @@ def _absolute(base: str, tag: str, name: str, value: str) -> str | None:
     try:
         return urljoin(base, kept)
     except ValueError:
-        # It looks like an address, and is none.
+        # It looks like a URL, but is not a valid one.
         return None
 
 

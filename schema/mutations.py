@@ -1,4 +1,4 @@
-"""What every mutation has in common: who may call it, its operation id, and one effect and answer for one key."""
+"""The common part of all mutations: the role check, the operation id, and idempotency keys."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ Next = Callable[..., Awaitable[Any]]
 
 
 class Write(FieldExtension):
-    """Around a mutation: checks the role, settles `context.operation_id`, and keeps the answer where a key is given.
+    """Wraps a mutation: checks the role, sets `context.operation_id`, and stores the answer if a key is given.
 
-    The answer is kept as what it names (`kept`): the payload's type with the keys of its objects, or the error with its
-    facts.
-    A repeated call reads the objects afresh, for whatever it selects. What the caller may not see any more is not found
-    then, as it is for a call that is made for the first time.
+    The stored answer (`kept`) is the type of the payload with the keys of its objects, or the error with its facts.
+    A repeated call reads the objects again, with its own selection. An object that the caller may not see any more is
+    then missing, as it is for a new call.
     """
 
     def __init__(self, role: Role | None) -> None:
@@ -44,11 +43,11 @@ class Write(FieldExtension):
     def apply(self, field: StrawberryField) -> None:
         self._field_name = str(field.python_name)
         for argument in field.arguments:
-            argument.description = "What is to be written."
+            argument.description = "The input of the mutation."
 
     async def resolve_async(self, next_: Next, source: Any, info: Info, **kwargs: Any) -> Any:
         context = info.context
-        # What fields before this one have read may change now.
+        # This mutation may change what the fields before it have read.
         context.loaders = Loaders()
         context.take_turn()
         if self._role is not None:
@@ -61,12 +60,12 @@ class Write(FieldExtension):
             return await self._once(idempotency.record_id_of(context.subject, key), next_, source, info, kwargs)
         except errors.OperationKeyReused:
             raise GraphQLError(
-                "The idempotency key was used before with another input.",
+                "The idempotency key was used before with another input. Use a new key.",
                 extensions={"code": "IDEMPOTENCY_KEY_REUSED"},
             ) from None
         except errors.OperationUnderWay:
             raise GraphQLError(
-                "An operation with this idempotency key is still under way.",
+                "Another operation with this idempotency key is still in progress. Retry later with the same key.",
                 extensions={"code": "OPERATION_UNDER_WAY"},
             ) from None
 
@@ -74,7 +73,7 @@ class Write(FieldExtension):
         context = info.context
         owner = uuid4().hex
         record = await self._begin(context, record_id, kwargs, owner)
-        # It may have waited for another call for as long as a lease.
+        # The call may have waited for another call, for as long as a lease.
         context.take_turn()
         operation_id = context.operation_id = record["operation"]
         if record["state"] == "done":
@@ -98,7 +97,7 @@ class Write(FieldExtension):
             kept = await idempotency.finish(context.db, operation_id, outcome=outcome)
             if kept is outcome:
                 return result
-        # Another call with the key took over meanwhile and finished first.
+        # In the meantime, another call with the key took over and finished.
         return await self._answer_again(context, info, kept)
 
     async def _begin(self, context: Context, record_id: str, kwargs: dict[str, Any], owner: str) -> Document:
@@ -120,7 +119,7 @@ class Write(FieldExtension):
         return restoring.value(outcome)
 
     async def _documents_of(self, context: Context, record: list[Any]) -> dict[tuple[str, str], Document]:
-        """The objects that a kept answer refers to, as they are now, without those that the caller may not see."""
+        """Returns the current objects that a stored answer references, without those that the caller may not see."""
         keys: dict[str, dict[str, Any]] = {}
         for name, text in references_in(record):
             keys.setdefault(name, {})[text] = KINDS[name].parse(text)
@@ -132,14 +131,14 @@ class Write(FieldExtension):
                 document = documents.get(key)
                 if document is None and kind.find_gone is not None:
                     document = await kind.find_gone(context.db, key, context.operation_id)
-                # Who writes by a role is shown what the role is for, whosever it is.
+                # A caller with the role of the mutation sees the objects that it writes, whoever owns them.
                 if document is not None and (self._role is not None or await is_visible(context, kind, document)):
                     found[name, text] = document
         return found
 
 
 def mutation(*, role: Role | None = None, description: str) -> Any:
-    """A mutation field for callers with this role; with None for anybody."""
+    """Returns a mutation field for callers with this role; with None, for all callers."""
     return strawberry.mutation(description=description, extensions=[Write(role)])
 
 
@@ -147,27 +146,29 @@ def _key_of(given: Any) -> str | None:
     key: str | None = getattr(given, "idempotency_key", None)
     if key is not None and not 1 <= len(key) <= 255:  # noqa: PLR2004
         raise GraphQLError(
-            "An idempotency key has 1 to 255 characters.",
+            f"`idempotencyKey` must have 1 to 255 characters; got {len(key):,}.",
             extensions={"code": "BAD_USER_INPUT"},
         )
     return key
 
 
 def _fingerprint(kwargs: Mapping[str, Any]) -> str:
-    """Tells one input from another; left out is not null. Raises BAD_USER_INPUT beyond the bounds of orjson."""
+    """Returns a hash of the input, which tells a left out field from null. Raises BAD_USER_INPUT if orjson cannot
+    encode it.
+    """
     options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
     try:
         text = orjson.dumps(kwargs, default=_plain, option=options)
     except TypeError:
         raise GraphQLError(
-            "The input is nested too deeply, or holds a whole number of more than 64 bits.",
+            "The input is nested too deeply, or has an integer of more than 64 bits.",
             extensions={"code": "BAD_USER_INPUT"},
         ) from None
     return hashlib.sha256(text).hexdigest()
 
 
 async def _require_same_files(kwargs: Mapping[str, Any], record: Document) -> None:
-    """Raises OperationKeyReused for another file than that of the operation, where that had come to its end."""
+    """Raises OperationKeyReused if the operation has stored a complete file and the call has another file."""
     checksum = record.get("notes", {}).get("checksum")
     if checksum is not None:
         for upload in uploads_in(kwargs):
@@ -182,7 +183,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, strawberry.Some):
         return {"some": value.value}
     if isinstance(value, Upload):
-        # What is in it is known when it has come.
+        # The content is not known before the file has arrived.
         return "upload"
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
@@ -195,6 +196,6 @@ def _error_record(info: Info, error: errors.DomainError) -> Document:
     return {"error": {"type": name, "facts": record_values(core(info).schema, name, error.to_record())}}
 
 
-@strawberry.type(description="The object is gone.")
+@strawberry.type(description="The object is deleted.")
 class DeletedPayload:
-    deleted_id: strawberry.ID = strawberry.field(description="The id that it had.")
+    deleted_id: strawberry.ID = strawberry.field(description="The `id` of the deleted object.")

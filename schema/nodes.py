@@ -1,4 +1,4 @@
-"""Global ids, and what can be fetched again by one."""
+"""Global ids, and the kinds of objects that have one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from portico.resolvers.errors import NotFound, words_of
 
 from .context import Context
 from .fields import Source, computed
-from .selections import kept, selection_of
+from .selections import cached, selection_of
 
 MAX_NODES = 100
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
-@strawberry.interface(description="Anything that can be fetched again by its globally unique, opaque id.")
+@strawberry.interface(description="An object that you can fetch again by its id, which is globally unique and opaque.")
 class Node:
     id: strawberry.ID = strawberry.field(description="Globally unique and opaque.")
 
@@ -34,20 +34,20 @@ Holder = tuple[str, str]
 
 
 def everybody(_document: Source, _context: Context) -> bool:
-    """The rule of a kind whose documents every caller may see."""
+    """Returns True: the rule of a kind whose documents every caller may see."""
     return True
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of object that has a global id.
+    """A kind of objects with global ids.
 
-    `path` is where its documents hold the key, `parse` makes a key of its text and raises ValueError, `read` makes
-    the batch read by key. A kind with several types tells them apart by `type_name`.
+    `path` is the path of the key in its documents. `parse` converts text to a key, or raises ValueError. `read` makes
+    the batched read by key. `type_name` returns the GraphQL type of a document, one of `types`.
 
-    The rule of visibility has two parts, and a kind declares at least one of them. `visible_to` tells whether a caller
-    may see a document; it is `everybody` where all callers may. `within` names the object that a document belongs to,
-    by its kind and its key as text: a caller who may not see that object does not see the document, either.
+    The visibility rule has two parts, and a kind declares at least one of them. `visible_to` returns whether a caller
+    may see a document; use `everybody` if all callers may. `within` returns the object that contains a document, as its
+    kind and its key as text: a caller who may not see that object may not see the document either.
 
     `type_name`, `visible_to` and `within` read the paths in `discriminator`. `find_gone` finds a document that an
     operation has removed, for the answer to a repeated call.
@@ -70,22 +70,22 @@ class Kind:
 
     @property
     def is_open(self) -> bool:
-        """Whether every caller sees every document. Reads of such a kind check nothing."""
+        """Whether every caller may see every document. Reads of such a kind check nothing."""
         return self.visible_to is everybody and self.within is None
 
 
-# Those that this process serves, by their names.
+# The kinds that this process serves, by name.
 KINDS: dict[str, Kind] = {}
 
 
 def register(kinds: Iterable[Kind]) -> None:
-    """Makes these the kinds of the process."""
+    """Sets the kinds that the process serves."""
     KINDS.clear()
     KINDS.update((kind.name, kind) for kind in kinds)
 
 
 class KindDocument(dict[str, Any]):
-    """A document that says what kind it is, for fields that may hold any kind."""
+    """A document with its kind, for fields that can have an object of any kind."""
 
     __slots__ = ("kind",)
 
@@ -100,7 +100,7 @@ def encode_id(kind: str, key: object) -> str:
 
 
 def decode_id(global_id: str) -> tuple[Kind, Any]:
-    """The kind and key that an id stands for. Raises ValueError."""
+    """Returns the kind and key of an id. Raises ValueError."""
     try:
         name, _, text = urlsafe_b64decode(global_id.encode() + b"=" * (-len(global_id) % 4)).decode().partition(":")
         kind = KINDS[name]
@@ -113,7 +113,7 @@ def decode_id(global_id: str) -> tuple[Kind, Any]:
 
 
 def key_in(kind: str, global_id: str) -> Any:
-    """The key in an id that must be of this kind. Raises NotFound for any other text: no such object can exist."""
+    """Returns the key in an id of this kind. Raises NotFound for any other id, because no such object can exist."""
     try:
         found, key = decode_id(global_id)
     except ValueError:
@@ -124,7 +124,7 @@ def key_in(kind: str, global_id: str) -> Any:
 
 
 def node_id(kind: str, path: str, *, description: str = "Globally unique and opaque.") -> Any:
-    """The `id` of a document-backed type, or, in a snapshot, that of the object which it shows."""
+    """Returns the `id` field of a document-backed type. In a snapshot, it is the id of the object in the snapshot."""
     return computed(lambda source: encode_id(kind, source[path]), path, description=description)
 
 
@@ -134,8 +134,8 @@ def types_of(schema: GraphQLSchema, kind: Kind) -> list[GraphQLObjectType]:
 
 
 def projection_of(info: Any, kind: Kind) -> Projection | None:
-    """What the selection below the present field needs of documents of this kind. Takes graphql-core's info."""
-    return kept(  # type: ignore[no-any-return]
+    """Returns the projection of documents of this kind for the current field's selection. Takes graphql-core's info."""
+    return cached(  # type: ignore[no-any-return]
         info,
         kind.name,
         lambda: selection_of(info).projection(types_of(info.schema, kind), kind.discriminator),
@@ -143,22 +143,22 @@ def projection_of(info: Any, kind: Kind) -> Projection | None:
 
 
 def load(info: Any, kind: Kind, key: Any) -> Awaitable[Document | None]:
-    """The document with this key, with what the selection needs; batched with its siblings.
+    """Returns the document with this key and the paths that the selection needs; batched with sibling fields.
 
-    None where there is none that the caller may see. Where its rule fails on the document, that error is the value,
-    which an executor raises.
+    The value is None if there is no such document that the caller may see. If the visibility rule fails, the value is
+    its error, and the executor raises it.
     """
     return loader_of(kind, projection_of(info, kind))(info.context).load(key)
 
 
 async def load_one(info: Any, kind: Kind, key: Any) -> Document | None:
-    """As `load`, for a field that asks for one document and no more: where it is alone, it is read at once."""
+    """Loads a document as `load` does, for a field that needs only one. If no other field reads, sends it at once."""
     found = await loader_of(kind, projection_of(info, kind))(info.context).load_all((key,))
     return _without_error(found.get(key))
 
 
 async def require(info: Any, kind: Kind, key: Any) -> Document:
-    """As `load`, for a field that cannot be null. Raises NotFound where there is nothing that the caller may see."""
+    """Loads a document as `load` does, for a non-null field. Raises NotFound if `load` returns None."""
     document = _without_error(await load(info, kind, key))
     if document is None:
         raise NotFound(kind.name)
@@ -168,9 +168,9 @@ async def require(info: Any, kind: Kind, key: Any) -> Document:
 def loader_of(
     kind: Kind, projection: Projection | None, *, discloses: bool = False
 ) -> Callable[[Context], Loader[Any, Document]]:
-    """A function that finds a request's loader of these documents, without those that the caller may not see.
+    """Returns a function that returns a request's loader of documents of this kind that the caller may see.
 
-    With `discloses` the loader reads all of them.
+    With `discloses`, the loader also reads documents that the caller may not see.
     """
     paths = None if projection is None else tuple(projection)
     if discloses or kind.is_open:
@@ -192,8 +192,9 @@ def _visible_read(context: Context, kind: Kind, projection: Projection | None) -
 
 
 async def find_node(info: Any, global_id: str) -> KindDocument | None:
-    """The object with this id; None where there is none that the caller may see. Raises a GraphQLError where it is no
-    id.
+    """Returns the object with this id; None if there is none that the caller may see.
+
+    Raises:   GraphQLError for a text that is not an id.
     """
     try:
         kind, key = decode_id(global_id)
@@ -205,9 +206,9 @@ async def find_node(info: Any, global_id: str) -> KindDocument | None:
 
 
 async def is_visible(context: Context, kind: Kind, document: Source) -> bool:
-    """Whether the caller may see the document, and everything that it belongs to.
+    """Returns whether the caller may see the document and all objects that contain it.
 
-    The context remembers an object that they may see. What belongs to it then needs no read to be checked.
+    The context remembers an object that the caller may see. Checking objects inside it then needs no read.
     """
     is_seen = _without_error((await visible_of(context, kind, {None: document})).get(None)) is not None
     if is_seen and kind.path in document:
@@ -216,9 +217,9 @@ async def is_visible(context: Context, kind: Kind, document: Source) -> bool:
 
 
 async def visible_of(context: Context, kind: Kind, documents: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Those of the documents that the caller may see, by their keys; one read for each level of what they belong to.
+    """Returns the documents that the caller may see, by their keys, with one read for each level of containing objects.
 
-    In place of a document that its rule fails on stands the error: the others are not to blame.
+    If the rule of a document fails, the error replaces the document. The other documents are not affected.
     """
     found: dict[Any, Any] = {}
     held: dict[Holder, list[Any]] = {}
@@ -230,7 +231,7 @@ async def visible_of(context: Context, kind: Kind, documents: Mapping[Any, Any])
                 found[key] = document
             else:
                 held.setdefault(holder, []).append(key)
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is the error of this document
+        except Exception as error:  # noqa: BLE001 - any exception is an error of this document
             found[key] = error
     if held:
         holders = await _visible_holders(context, held)
@@ -242,7 +243,7 @@ async def visible_of(context: Context, kind: Kind, documents: Mapping[Any, Any])
 
 
 async def _visible_holders(context: Context, holders: Iterable[Holder]) -> dict[Holder, Exception | None]:
-    """The holders that the caller may see, with None, and those whose rule fails, with the error."""
+    """Returns the containing objects that the caller may see, each with None, or with the error if its rule fails."""
     found: dict[Holder, Exception | None] = {}
     by_kind: dict[str, dict[Any, Holder]] = {}
     for holder in holders:
@@ -268,7 +269,7 @@ async def _visible_holders(context: Context, holders: Iterable[Holder]) -> dict[
 
 
 def _without_error(found: Any) -> Document | None:
-    """The document, or None. Raises the error that its rule failed with."""
+    """Returns the document or None, or raises the error of its rule."""
     if isinstance(found, Exception):
         raise found
     document: Document | None = found

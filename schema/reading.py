@@ -1,4 +1,4 @@
-"""What resolvers read by keys and ids, for domains that keep one type of document in one collection."""
+"""Helpers to read documents by keys and ids, for domains that store each type of document in one collection."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def document_kind(
     visible_to: Callable[[Source, Context], bool] = lambda _document, _context: True,
     within: Callable[[Source], tuple[str, str]] | None = None,
 ) -> Kind:
-    """A kind whose objects are the documents of one collection, and all of the GraphQL type `name`.
+    """Returns a kind whose objects are the documents of one collection, all with the GraphQL type `name`.
 
-    Args:     path: where documents hold the key.  parse: makes a key of its text, and raises ValueError.
+    Args:     path: the path of the key in documents.  parse: converts text to a key, or raises ValueError.
               reads: the paths that `visible_to` and `within` read.
-              visible_to: whether a caller may see a document.  within: the kind and the key of what it belongs to.
+              visible_to: whether a caller may see a document.  within: the kind and key of the object that contains it.
     """
     return Kind(
         name=name,
@@ -46,35 +46,38 @@ def document_kind(
 
 
 def document_pages(kind: Kind, spec: CollectionSpec, *, name: str = "") -> Paged:
-    """How the documents of a kind are listed in pages.
+    """Returns the definition of the pages of a kind.
 
-    Args:     name: what the name of the connection begins with, where that is not the name of the kind.
+    Args:     name: the prefix of the connection's name; by default, the name of the kind.
     """
     return Paged(kind.name, keyed.pages(spec), name=name)
 
 
 def global_id(kind: str, key: object) -> str:
-    """The `id` of the object of a kind that has this key."""
+    """Returns the `id` of the object with this kind and key."""
     return nodes.encode_id(kind, key)
 
 
 async def load_one(info: Info, kind: Kind, key: Any) -> Document | None:
-    """The document with this key, with what the selection of the present field needs; batched with its siblings.
+    """Returns the document with this key; None if there is none that the caller may see.
 
-    It may be one that the caller may not see.
+    It has the paths that the selection of the current field needs. The read is batched with those of sibling fields.
     """
     return await nodes.load_one(core(info), kind, key)
 
 
 async def load_related(info: Info, spec: CollectionSpec, key: Any, *, path: str = "_id") -> Document | None:
-    """The document of a collection that has this key at the path, whole; batched with its siblings."""
+    """Returns the whole document of a collection with this key at the path; batched with the reads of sibling fields.
+
+    Does not check whether the caller may see it.
+    """
     context = info.context
     loader = context.loader((spec.name, path), lambda: keyed.by_key(spec, path)(context.reading, None))
     return (await loader.load_all((key,))).get(key)
 
 
 async def find_visible(context: Context, kind: str, global_id: str) -> Document:
-    """The whole object with this id, of this kind. Raises NotFound where there is none that the caller may see."""
+    """Returns the whole object of this kind and id. Raises NotFound if there is none that the caller may see."""
     key = nodes.key_in(kind, global_id)
     found = KINDS[kind]
     document = (await found.read(context.db, None)([key])).get(key)

@@ -1,4 +1,4 @@
-"""The contract's scalars."""
+"""The custom scalars of the schema."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:
 
 
 def format_instant(value: object) -> str:
-    """RFC 3339 in UTC with milliseconds. A time without a zone, as the driver gives it, is UTC."""
+    """Formats an instant as RFC 3339 in UTC with milliseconds. A naive time, as the driver returns it, is in UTC."""
     if not isinstance(value, datetime):
         raise GraphQLError(f"DateTime cannot represent {type(value).__name__}.")
     if value.tzinfo is not None:
@@ -39,13 +39,13 @@ def format_instant(value: object) -> str:
 
 
 def parse_instant(value: object) -> datetime:
-    """The instant in UTC, to the millisecond as it is stored, without a zone as the driver gives it."""
+    """Parses an instant to a naive time in UTC with milliseconds, as it is stored."""
     if not isinstance(value, str) or _RFC3339.fullmatch(value) is None:
-        raise GraphQLError("DateTime must be an RFC 3339 text with a zone, e.g. 2012-03-09T20:55:36.000Z.")
+        raise GraphQLError("`DateTime` must be an RFC 3339 string with a zone, for example 2012-03-09T20:55:36.000Z.")
     try:
         instant = datetime.fromisoformat(value.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise GraphQLError(f"DateTime cannot represent {value!r}: there is no such instant.") from None
+        raise GraphQLError(f"`DateTime` must be an existing date and time; got {value!r}.") from None
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000, tzinfo=None)
 
 
@@ -63,7 +63,7 @@ def check_big_int(value: object) -> int:
 
 
 def too_large(digits: str, bound: str) -> str:
-    """The message about an integer that is too large. The middle of a long one is left out."""
+    """Returns the message for an integer that is too large. Shortens a long integer."""
     sign = "-" if digits.startswith("-") else ""
     count = len(digits) - len(sign)
     shown = digits if count <= _SHOWN_DIGITS else f"{digits[: 20 + len(sign)]}… ({count:,} digits)"
@@ -76,7 +76,7 @@ def _short(value: object) -> str:
 
 
 def _parse_json_literal(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
-    """The literal as a value. A field whose variable was left out is left out, as in any input object."""
+    """Returns the value of a literal. A field is left out if its variable is left out, as in any input object."""
     if isinstance(node, ObjectValueNode):
         fields = {field.name.value: _parse_json_literal(field.value, variables) for field in node.fields}
         return {name: value for name, value in fields.items() if value is not Undefined}
@@ -85,26 +85,26 @@ def _parse_json_literal(node: ValueNode, variables: dict[str, Any] | None = None
         return [None if item is Undefined else item for item in items]
     value = value_from_ast_untyped(node, variables)
     if isinstance(value, float) and not math.isfinite(value):
-        raise GraphQLError("JSON cannot represent a number that is so large.", node)
+        raise GraphQLError("`JSON` cannot represent a number that exceeds a 64-bit float.", node)
     return value
 
 
 SCALARS: dict[object, ScalarDefinition] = {
     datetime: strawberry.scalar(
         name="DateTime",
-        description="An instant in UTC in RFC 3339 form with milliseconds, e.g. `2012-03-09T20:55:36.000Z`.",
+        description="An instant in UTC in RFC 3339 format with milliseconds, for example `2012-03-09T20:55:36.000Z`.",
         serialize=format_instant,
         parse_value=parse_instant,
     ),
     BigInt: strawberry.scalar(
         name="BigInt",
-        description="A whole number of up to 53 bits, serialised as a JSON number.",
+        description="An integer of up to 53 bits, serialized as a JSON number.",
         serialize=check_big_int,
         parse_value=check_big_int,
     ),
     JSON: strawberry.scalar(
         name="JSON",
-        description="Any JSON value. Used only where a document's shape is the caller's own.",
+        description="Any JSON value. Used only if the caller chooses the shape of a document.",
         serialize=lambda value: value,
         parse_value=lambda value: value,
         parse_literal=_parse_json_literal,

@@ -1,7 +1,7 @@
-"""From what a client selects to what a query fetches.
+"""Derives the projection of a database query from the selection of a client.
 
 The selection below a field, through fragments, interfaces and `@include`/`@skip`, becomes the projection of the query
-that serves the field. It is worked out once for an operation and kept with it.
+for the field. It is computed once for an operation and cached with it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 
 
 class _WholeDocument(Exception):
-    """A selected field may read anything."""
+    """A selected field may read any path."""
 
 
 class Selection:
-    """The selections of one or more field nodes with one set of variables."""
+    """The selections of one or more field nodes, for one set of variables."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class Selection:
         self._sets = sets
 
     def fields(self, object_type: GraphQLObjectType) -> dict[str, list[FieldNode]]:
-        """The field nodes selected on this type, by the name of the field."""
+        """Returns the field nodes selected on this type, by the name of the field."""
         found: dict[str, list[FieldNode]] = {}
         for node in self._nodes(object_type):
             found.setdefault(node.name.value, []).append(node)
         return found
 
     def responses(self, object_type: GraphQLObjectType) -> dict[str, list[FieldNode]]:
-        """The field nodes selected on this type, by the name in the answer, in the order of the answer."""
+        """Returns the field nodes selected on this type, by response name, in the order of the response."""
         found: dict[str, list[FieldNode]] = {}
         for node in self._nodes(object_type):
             found.setdefault((node.alias or node.name).value, []).append(node)
@@ -76,7 +76,7 @@ class Selection:
         return Selection(self.schema, self._fragments, self._variables, sets)
 
     def projection(self, types: Sequence[GraphQLObjectType], always: Sequence[str] = ()) -> Projection | None:
-        """The paths that the selection needs of a document of any of these types; None for the whole document."""
+        """Returns the paths that the selection needs of documents of these types; None for the whole document."""
         paths: set[str] = set(always)
         try:
             for object_type in types:
@@ -110,7 +110,7 @@ class Selection:
                 continue
             value = directive.arguments[0].value
             if isinstance(value, VariableNode):
-                # An object that asks a condition of null is not answered, so that it counts as any other.
+                # A condition of null is an error of the object at execution, so the result does not matter here.
                 condition = bool(self._variables.get(value.name.value))
             else:
                 condition = isinstance(value, BooleanValueNode) and value.value
@@ -130,15 +130,15 @@ class Selection:
                 continue
             field = object_type.fields.get(name)
             if field is None:
-                # It is selected where all rows are of another of the kind's types.
+                # The field is selected on another type of the kind.
                 continue
             match declaration_of(field.extensions[_BACKREF]):
                 case Stored(path=path):
                     inner = get_named_type(field.type)
                     below = self.below(nodes)
                     if is_object_type(inner) and _is_document(inner):
-                        # Of an object without a path of its own (`__typename`) it is needed whether there is one.
-                        yield from list(below._paths(inner, f"{prefix}{path}.")) or [prefix + path]  # noqa: SLF001 - its own class
+                        # A selection without paths (`__typename`) still needs to know whether the object exists.
+                        yield from list(below._paths(inner, f"{prefix}{path}.")) or [prefix + path]  # noqa: SLF001 - same class
                     else:
                         yield prefix + path
                 case Computed(needs=needs) | Method(needs=needs):
@@ -154,18 +154,18 @@ def _is_document(object_type: GraphQLObjectType) -> bool:
 
 
 def selection_of(info: Any) -> Selection:
-    """The selection below the field that is being resolved. Takes graphql-core's info."""
+    """Returns the selection below the current field. Takes graphql-core's info."""
     sets = [node.selection_set for node in info.field_nodes if node.selection_set is not None]
     return Selection(info.schema, info.fragments, info.variable_values, sets)
 
 
-def kept(info: Any, purpose: Hashable, work_out: Any) -> Any:
-    """The result of `work_out()`, kept with the operation for this field, this purpose and these conditions."""
+def cached(info: Any, purpose: Hashable, compute: Any) -> Any:
+    """Returns `compute()`, cached with the operation by field, purpose and the values of Boolean variables."""
     conditions = tuple(item for item in info.variable_values.items() if isinstance(item[1], bool))
     key = (*map(id, info.field_nodes), purpose, conditions)
     selections = info.context.selections
     if key not in selections:
         if len(selections) >= _MAX_KEPT:
             selections.clear()
-        selections[key] = work_out()
+        selections[key] = compute()
     return selections[key]

@@ -1,4 +1,4 @@
-"""Subscriptions: from what has happened to what each subscriber is shown of it."""
+"""Subscriptions: turns each event into the object that a subscriber sees."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from portico.resolvers.documents import Document
 from .context import Context, Events
 from .nodes import Kind, is_visible
 
-# What the event is to the caller of this context: the object of the field, or None where there is nothing to show. An
-# error of the domain, e.g. NotFound, ends the subscription.
+# Returns the object of the field that an event shows to the caller of this context, or None if there is nothing to
+# show. A domain error, for example NotFound, ends the subscription.
 Show = Callable[[Context, Event], Awaitable[Any]]
 
 
 class Occurrence:
-    """One event of a subscription. It is shown in a context of its own: at its own time, to whom the caller is then."""
+    """One event of a subscription. It is shown in its own context, with the time and the caller at that moment."""
 
     def __init__(self, event: Event, show: Show) -> None:
         self._event = event
         self._show = show
 
     async def root(self, context: Context) -> Any:
-        """The object of the subscription's field; None where there is nothing to show."""
+        """Returns the object of the subscription's field; None if there is nothing to show."""
         return await self._show(context, self._event)
 
 
 class Occurrences:
-    """What the resolver of a subscription's field returns, in place of the objects themselves."""
+    """The events of a subscription, which the resolver of its field returns instead of the objects."""
 
     def __init__(self, events: Events, show: Show) -> None:
         self._events = events
@@ -48,14 +48,14 @@ class Occurrences:
 
 
 async def occurrences(context: Context, topic: Hashable, show: Show) -> Any:
-    """The events of a topic from now on, as they are shown to each caller."""
+    """Returns the events of a topic from now on. `show` makes the object that a caller sees."""
     return Occurrences(await context.live.listen(topic), show)
 
 
 async def read_shared(context: Context, event: Event, kind: Kind, key: Any) -> tuple[Document | None, bool]:
-    """The object that an event is about, whole, and whether the caller may see it.
+    """Returns the whole object of an event, and whether the caller may see it.
 
-    What this reads is read once for all who are told of the event.
+    All subscribers of the event share these reads.
     """
     loaders = Loaders() if event.shared is None else event.shared.setdefault("loaders", Loaders())
     try:
@@ -63,7 +63,7 @@ async def read_shared(context: Context, event: Event, kind: Kind, key: Any) -> t
         document = found.get(key)
         is_seen = document is not None and await is_visible(replace(context, loaders=loaders), kind, document)
     except Exception:
-        # Loaders remember what has failed. The next one to ask asks anew.
+        # Loaders cache failures. With new loaders, the next subscriber reads again.
         if event.shared is not None:
             event.shared.pop("loaders", None)
         raise
@@ -71,7 +71,7 @@ async def read_shared(context: Context, event: Event, kind: Kind, key: Any) -> t
 
 
 def show_object(kind: Kind) -> Show:
-    """Shows the object of this kind that has the event's key; nothing to a caller who may not see it."""
+    """Shows the object of this kind with the event's key, or nothing if the caller may not see it."""
 
     async def show(context: Context, event: Event) -> Document | None:
         document, is_seen = await read_shared(context, event, kind, event.key)

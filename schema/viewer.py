@@ -1,4 +1,4 @@
-"""Who the caller is."""
+"""The viewer: the caller of an operation."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from .fields import costs
 from .roles import Role
 
 
-@strawberry.type(description="What the bearer token says about the caller.")
+@strawberry.type(description="The caller, as described by the bearer token.")
 class Viewer:
     caller: strawberry.Private[Caller]
 
-    @strawberry.field(description="The token's subject.")
+    @strawberry.field(description="The subject of the token.")
     def subject(self) -> str:
         return self.caller.subject
 
-    @strawberry.field(description="What the caller may do.", metadata=costs(length=len(Role)))
+    @strawberry.field(description="The roles of the caller.", metadata=costs(length=len(Role)))
     def roles(self) -> list[Role]:
         return [role for role in Role if role in self.caller.roles]
 
 
 @strawberry.type
 class ViewerQuery:
-    @strawberry.field(description="Null for an anonymous caller.")
+    @strawberry.field(description="The caller; null for an anonymous caller.")
     def viewer(self, info: Info) -> Viewer | None:
         caller = info.context.caller
         return None if caller is None else Viewer(caller=caller)

@@ -21,7 +21,7 @@ from portico.gateway.domains import base_resources, schema_of, use
 from portico.gateway.imports.runs import BadRecord, Import, Importer, Summary
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.database_clock import clock_of
-from portico.gateway.mongo.driver import connect, reach
+from portico.gateway.mongo.driver import connect, require_reachable
 from portico.gateway.settings import Settings
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.documents import LENIENT_FOR_REPAIRS, Database
@@ -74,7 +74,7 @@ async def opened(settings: Settings) -> AsyncIterator[Database]:
             uri = hold.uri
         connection = connect(settings, uri)
         try:
-            await reach(connection.database)
+            await require_reachable(connection.database)
             yield connection.database
         finally:
             await connection.close()

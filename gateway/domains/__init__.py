@@ -60,7 +60,7 @@ def schema_of(domains: Domains) -> strawberry.Schema:
         culprit = _culprit(domains)
         if culprit is None:
             raise
-        raise InvalidDomains(f"{domains.source_of(culprit)} breaks the schema: {_told(error)}") from error
+        raise InvalidDomains(f"{domains.source_of(culprit)} breaks the schema: {_on_one_line(error)}") from error
 
 
 def _culprit(domains: Domains) -> str | None:
@@ -117,7 +117,7 @@ def _outside(entry: metadata.EntryPoint) -> Domain:
         domain = entry.load()
     except (Exception, SystemExit) as error:
         raise InvalidDomains(
-            f"the domain {entry.name} of the package {package} cannot be imported: {_told(error)}"
+            f"the domain {entry.name} of the package {package} cannot be imported: {_on_one_line(error)}"
         ) from error
     if not isinstance(domain, Domain) or domain.name != entry.name:
         raise InvalidDomains(f"{entry.value} of the package {package} is not a Domain of the name {entry.name}.")
@@ -150,8 +150,8 @@ def _no_state() -> Any:
     raise RuntimeError("The gateway has not started.")
 
 
-def _told(error: BaseException) -> str:
-    """The error as one line."""
+def _on_one_line(error: BaseException) -> str:
+    """Returns the type and the text of an error on one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 

@@ -1,4 +1,4 @@
-"""JSON out."""
+"""Encodes responses as JSON."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from portico.schema.scalars import format_instant
 
 
 def encode(payload: Any) -> bytes:
-    """The payload as JSON. Values of BSON that JSON has no form for become texts: they can stand in `JSON` fields of
-    documents that something else has written.
+    """Returns the payload as JSON. BSON values that JSON cannot represent become strings.
+
+    `JSON` fields can contain such values, if another program has written the documents.
     """
     return orjson.dumps(payload, default=_text_of, option=orjson.OPT_PASSTHROUGH_DATETIME)
 
@@ -26,7 +27,7 @@ def _text_of(value: Any) -> Any:
     if isinstance(value, bytes | Binary):
         return value.hex()
     if isinstance(value, DBRef):
-        # The driver takes any object with a `$ref` and an `$id` for one.
+        # The driver decodes any object with `$ref` and `$id` as a DBRef.
         return dict(value.as_doc())
     if isinstance(value, int):
         return str(int(value))

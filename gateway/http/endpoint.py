@@ -1,4 +1,4 @@
-"""GraphQL over HTTP: POST and GET, both media types, a JSON body for every error.
+"""GraphQL over HTTP: POST and GET, both media types, and a JSON body for every error.
 
 Source: the GraphQL-over-HTTP specification, draft of 2025.
 """
@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.logs import logger
-from portico.gateway.operations.execution import FAULTS, MutationRefused, Response, SubscriptionRefused
+from portico.gateway.operations.execution import FAULTS, MutationNotAllowed, Response
 from portico.gateway.state import State
 from portico.schema.context import Context
 
@@ -33,7 +33,7 @@ _SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
 
 
 class _Watch:
-    """Ends a query whose client goes away. A mutation goes on: its client may come again for the answer."""
+    """Cancels a query if its client disconnects. A mutation continues: its client may retry it to get the answer."""
 
     def __init__(self, receive: Receive, context: Context) -> None:
         self.is_gone = False
@@ -41,7 +41,7 @@ class _Watch:
         self._context = context
         self._watched = asyncio.current_task()
         self._task: asyncio.Task[None] | None = None
-        # Most answers are sent before anybody could have gone.
+        # Most responses are sent before a client can disconnect.
         self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_SECONDS, self._begin)
 
     def _begin(self) -> None:
@@ -58,8 +58,8 @@ class _Watch:
         self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
-            # A cancelled task keeps its frames, and one of them holds this object with all that the request has read.
-            # Without this reference there is no cycle, and the memory is free at once.
+            # A cancelled task keeps its frames, and one of them references this object and everything that the request
+            # has read. Dropping the task avoids this cycle, so the memory is free at once.
             self._task = None
 
 
@@ -89,7 +89,7 @@ class GraphQLEndpoint:
             status, added = refused.status, refused.headers
             payload = _error(refused.message, {"code": refused.code})
             body = encode(payload)
-        except Exception as fault:  # noqa: BLE001 - whatever it was, it belongs into the log, and not to the client
+        except Exception as fault:  # noqa: BLE001 - any fault goes to the log, not to the client
             logger().error("fault", request_id=request_id, exc_info=fault)
             status = 500
             payload = _error(FAULTS["INTERNAL"], {"code": "INTERNAL", "requestId": request_id})
@@ -101,7 +101,7 @@ class GraphQLEndpoint:
     async def _respond(
         self, scope: Scope, headers: Headers, receive: Receive, send: Send, accepted: Accepted, request_id: str
     ) -> Response | None:
-        """The answer; None where it was a stream, which has been sent."""
+        """Returns the response; None if it was a stream, which is sent already."""
         is_post = scope["method"] == "POST"
         if is_post and uploads.is_multipart(headers):
             return await self._answer_upload(headers, receive, request_id)
@@ -129,11 +129,11 @@ class GraphQLEndpoint:
             challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
             raise Refused(401, "UNAUTHENTICATED", str(error), challenge) from None
         except KeysUnavailable:
-            raise Refused(503, "UNAVAILABLE", "The keys that check tokens cannot be read just now.") from None
+            raise Refused(503, "UNAVAILABLE", "The keys that check tokens cannot be read. Try again later.") from None
         return session
 
     def _is_streamed(self, request: Request, accepted: Accepted, method: str) -> bool:
-        """Whether the answer is a stream of events: of a subscription, and of all that is to be had no other way."""
+        """Returns whether to answer as a stream of events: a subscription, or a client that accepts nothing else."""
         if method == "HEAD":
             return False
         kind = self._state.executor.kind_of(request.query, request.operation_name)
@@ -146,7 +146,7 @@ class GraphQLEndpoint:
     ) -> Response:
         watch = _Watch(receive, context)
         try:
-            return await self._state.executor.execute(
+            outcome = await self._state.executor.execute(
                 request.query,
                 variables=request.variables,
                 name=request.operation_name,
@@ -154,22 +154,23 @@ class GraphQLEndpoint:
                 may_write=may_write,
                 wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
             )
-        except MutationRefused:
-            raise Refused(405, "METHOD_NOT_ALLOWED", "A mutation must be sent by POST.", {"Allow": "POST"}) from None
-        except SubscriptionRefused:
-            raise _needs_stream() from None
+        except MutationNotAllowed:
+            raise Refused(405, "METHOD_NOT_ALLOWED", "Send mutations with POST.", {"Allow": "POST"}) from None
         except asyncio.CancelledError:
             if watch.is_gone:
                 raise ClientGone from None
             raise
         finally:
             watch.end()
+        if not isinstance(outcome, Response):
+            raise _needs_stream()
+        return outcome
 
     async def _answer_upload(self, headers: Headers, receive: Receive, request_id: str) -> Response:
-        """Runs an operation whose files are still to come. Where its client goes away a read of a file fails."""
+        """Runs an operation while its files arrive. If the client disconnects, reading a file fails."""
         request, files = await uploads.read_request(receive, headers, self._state.settings)
         try:
-            response = await self._state.executor.execute(
+            outcome = await self._state.executor.execute(
                 request.query,
                 variables=request.variables,
                 name=request.operation_name,
@@ -177,16 +178,17 @@ class GraphQLEndpoint:
                 wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
                 seconds=self._state.settings.upload_seconds,
             )
-        except (Refused, SubscriptionRefused) as error:
-            refused = error if isinstance(error, Refused) else _needs_stream()
+            if not isinstance(outcome, Response):
+                raise _needs_stream()
+        except Refused as refused:
             if not await files.drain():
                 refused.headers |= _CLOSING
-            raise refused from None
-        return response if await files.drain() else Response(response.payload, _CLOSING)
+            raise
+        return outcome if await files.drain() else Response(outcome.payload, _CLOSING)
 
 
 def _needs_stream() -> Refused:
-    return Refused(406, "NOT_ACCEPTABLE", f"A subscription is answered as {EVENT_TYPE}, or over a WebSocket.")
+    return Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")
 
 
 def _status(response: Response) -> int:

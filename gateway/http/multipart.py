@@ -1,6 +1,6 @@
-"""Multipart bodies, part by part as they come: of a file no more is held than one message of the connection.
+"""Parses multipart bodies part by part as they arrive, so that at most one message of the connection is in memory.
 
-Whoever reads waits for the connection, and the connection for whoever reads; so a slow database slows the client down.
+The parser receives the next message only when a reader needs it. So a slow database slows the client down.
 """
 
 from __future__ import annotations
@@ -14,48 +14,45 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.types import Receive
 
-# The end of a part, and of the last one.
+# The end of a part, and the end of the body.
 _PART_END: Literal["part"] = "part"
 _BODY_END: Literal["body"] = "body"
-
-
-# Who is not going to read any more waits no longer than this for more to come.
+# While the rest of a body is discarded, the longest time to wait for more of it.
 _DRAIN_STALL_SECONDS = 2.0
 
 
 class MultipartError(Exception):
-    """The body is not what its content type says. The text is for the client."""
+    """The body does not have the format of its content type. The text is for the client."""
 
 
 class BodyCut(Exception):
-    """The client went away before the end of the body."""
+    """The client disconnected before the end of the body."""
 
 
 class BodyStalled(Exception):
-    """The client has sent nothing for as long as it may."""
+    """The client has sent nothing for the longest time allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The head of one part of the body."""
+    """The headers of one part of the body."""
 
     name: str
     is_file: bool
 
 
 class MultipartBody:
-    """The parts of a body, in order. What of a part is not read is passed over when the next one is asked for.
+    """The parts of a body, in order. Asking for the next part skips what is not read of the current one.
 
-    `stall_seconds` is how long the client may send nothing while somebody waits for it.
-    `received` counts the bytes of the body so far.
+    `stall_seconds` is how long a reader waits for data of the client. `received` counts the bytes of the body so far.
     """
 
     def __init__(self, receive: Receive, content_type: str, stall_seconds: float) -> None:
-        """Raises MultipartError where the content type names no boundary that can be used."""
+        """Raises MultipartError if the content type names no valid boundary."""
         _, options = parse_options_header(content_type)
         boundary = options.get(b"boundary", b"")
         if not boundary:
-            raise MultipartError("The content type names no boundary.")
+            raise MultipartError("The content type of the body must name a `boundary`.")
         self._receive = receive
         self._stall_seconds = stall_seconds
         self._events: deque[Part | bytes | Literal["part", "body"]] = deque()
@@ -81,10 +78,10 @@ class MultipartBody:
                 },
             )
         except FormParserError:
-            raise MultipartError("The boundary is too long.") from None
+            raise MultipartError("The `boundary` in the content type is too long.") from None
 
     async def next_part(self) -> Part | None:
-        """The next part; None where there is none left. Raises MultipartError, BodyCut, BodyStalled."""
+        """Returns the next part; None after the last. Raises MultipartError, BodyCut, BodyStalled."""
         while self._in_part:
             await self.read()
         event = await self._next()
@@ -96,7 +93,7 @@ class MultipartBody:
         return event
 
     async def read(self) -> bytes:
-        """More of the present part; nothing at its end. Raises MultipartError, BodyCut, BodyStalled."""
+        """Returns more bytes of the current part; none at its end. Raises MultipartError, BodyCut, BodyStalled."""
         if not self._in_part:
             return b""
         event = await self._next()
@@ -116,7 +113,7 @@ class MultipartBody:
         return self._events.popleft()
 
     async def drain(self, limit: int) -> bool:
-        """Takes in the rest of the body, and lets go of it. Returns whether it came to its end within the limit.
+        """Receives the rest of the body and discards it. Returns whether the body ended within the limit.
 
         Raises:   BodyCut, BodyStalled.
         """
@@ -128,7 +125,7 @@ class MultipartBody:
         return not self._more
 
     async def _pull(self) -> None:
-        """Takes in one message of the connection."""
+        """Receives one message of the connection and parses it."""
         try:
             async with asyncio.timeout(self._stall_seconds):
                 message = await self._receive()
@@ -144,7 +141,9 @@ class MultipartBody:
         try:
             self._parser.write(body)
         except FormParserError:
-            raise MultipartError("The body is not in the form that its boundary asks for.") from None
+            raise MultipartError(
+                "The body is not valid multipart data with the boundary of its content type."
+            ) from None
 
     def _on_part_begin(self) -> None:
         self._disposition = b""
@@ -165,7 +164,7 @@ class MultipartBody:
         kind, options = parse_options_header(self._disposition)
         name = options.get(b"name")
         if kind != b"form-data" or name is None:
-            raise MultipartError("A part has no name.")
+            raise MultipartError("Each part needs a `Content-Disposition` header with `form-data` and a `name`.")
         self._events.append(Part(name.decode("utf-8", "replace"), b"filename" in options))
 
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:

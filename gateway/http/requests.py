@@ -1,4 +1,4 @@
-"""A GraphQL request out of its headers and its body: the media type of the answer, and what is to be run.
+"""Reads a GraphQL request: the media type of the response from the headers, and the operation from the body or URL.
 
 Source: the GraphQL-over-HTTP specification, draft of 2025.
 """
@@ -21,7 +21,7 @@ _NAMED = 3
 
 
 class Refused(Exception):
-    """The request is refused before it is run."""
+    """The request is refused before its operation runs."""
 
     def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -39,34 +39,34 @@ class Request:
 
 
 class Accepted(NamedTuple):
-    """What a client takes: the media type of a single answer, None where it takes none, and whether events."""
+    """What a client accepts: the media type of a single response, if any, and whether it accepts a stream of events."""
 
     media_type: str | None
     events: bool = False
 
 
 def negotiate(accept: str) -> Accepted:
-    """What is accepted, by an `Accept` header. Raises Refused (406) where nothing of ours will do."""
+    """Returns what an `Accept` header accepts. Raises Refused (406) if the gateway has no such media type."""
     if not accept or accept == JSON_TYPE:
         return Accepted(JSON_TYPE)
     if accept == RESPONSE_TYPE:
         return Accepted(RESPONSE_TYPE)
     ranges = [_media_range(part) for part in accept.split(",")]
     response, plain = _preference(ranges, RESPONSE_TYPE), _preference(ranges, JSON_TYPE)
-    # Who accepts anything does not mean a stream.
+    # `*/*` does not ask for a stream.
     events = dict(ranges).get(EVENT_TYPE, 0.0) > 0
     if not max(response, plain)[0]:
         if events:
             return Accepted(None, events=True)
-        raise Refused(406, "NOT_ACCEPTABLE", f"Answers are {RESPONSE_TYPE}, {JSON_TYPE} or {EVENT_TYPE}.")
+        raise Refused(406, "NOT_ACCEPTABLE", f"`Accept` must allow {RESPONSE_TYPE}, {JSON_TYPE} or {EVENT_TYPE}.")
     is_tie = response == plain
-    # Who accepts anything may be older than the specification, and know plain JSON alone.
+    # A client with `*/*` may be older than the specification and know plain JSON only.
     prefers_response = response > plain or (is_tie and response[1] == _NAMED)
     return Accepted(RESPONSE_TYPE if prefers_response else JSON_TYPE, events)
 
 
 def _media_range(part: str) -> tuple[str, float]:
-    """A media range with its weight; a weight that cannot be read counts as none."""
+    """Returns a media range with its weight; a weight that cannot be read counts as none."""
     media_range, *parameters = (piece.strip().lower() for piece in part.split(";"))
     for parameter in parameters:
         name, _, value = parameter.partition("=")
@@ -80,7 +80,7 @@ def _media_range(part: str) -> tuple[str, float]:
 
 
 def _preference(ranges: Sequence[tuple[str, float]], offered: str) -> tuple[float, int]:
-    """The weight of the most specific range that the media type falls under, and how specific that is.
+    """Returns the weight of the most specific range that matches the media type, and how specific the range is.
 
     Source:   RFC 9110, section 12.5.1.
     """
@@ -91,8 +91,8 @@ def _preference(ranges: Sequence[tuple[str, float]], offered: str) -> tuple[floa
 
 
 async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
-    """The whole body. Raises Refused (413) as soon as it is known to be larger than the limit."""
-    # The connection is closed, for the rest of the body is not going to be read.
+    """Returns the whole body. Raises Refused (413) as soon as it exceeds the limit."""
+    # The gateway does not read the rest of the body, so it closes the connection.
     too_large = Refused(413, "BODY_TOO_LARGE", f"The body has more than {limit:,} bytes.", {"Connection": "close"})
     declared = headers.get("content-length", "")
     if declared.isdigit() and int(declared[:20]) > limit:
@@ -102,7 +102,7 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refused(400, "BAD_REQUEST", "The body ended early.")
+            raise Refused(400, "BAD_REQUEST", "The client disconnected before the end of the body.")
         body = message.get("body", b"")
         size += len(body)
         if size > limit:
@@ -113,29 +113,29 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
 
 
 def parse_body(headers: Headers, body: bytes) -> Request:
-    """The request in a body. Raises Refused."""
-    require_plain(headers)
+    """Returns the request in a body. Raises Refused."""
+    require_uncompressed(headers)
     media_type, *parameters = (part.strip().lower() for part in headers.get("content-type", "").split(";"))
     charsets = {part.removeprefix("charset=").strip('"') for part in parameters if part.startswith("charset=")}
     if media_type != JSON_TYPE or not charsets <= {"utf-8", "utf8"}:
-        raise Refused(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8.")
+        raise Refused(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be `application/json` in UTF-8.")
     try:
         given = orjson.loads(body)
     except (orjson.JSONDecodeError, RecursionError):
         raise Refused(400, "BAD_REQUEST", "The body is not JSON in UTF-8.") from None
     if not isinstance(given, dict):
         raise Refused(400, "BAD_REQUEST", "The body must be a JSON object with a `query`.")
-    return checked(given)
+    return parse_request(given)
 
 
-def require_plain(headers: Headers) -> None:
+def require_uncompressed(headers: Headers) -> None:
     """Raises Refused (415) for a compressed body."""
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(415, "UNSUPPORTED_ENCODING", "Bodies must not be compressed.", {"Accept-Encoding": "identity"})
 
 
 def parse_query(query_string: bytes) -> Request:
-    """The request in the parameters of a URL. Raises Refused."""
+    """Returns the request in the parameters of a URL. Raises Refused."""
     try:
         pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=20)
         given: dict[str, Any] = dict(pairs)
@@ -145,22 +145,24 @@ def parse_query(query_string: bytes) -> Request:
             else:
                 given.pop(name, None)
     except (ValueError, RecursionError):
-        raise Refused(400, "BAD_REQUEST", "The parameters cannot be read.") from None
+        raise Refused(
+            400, "BAD_REQUEST", "The parameters of the URL must be URL-encoded; `variables` and `extensions` as JSON."
+        ) from None
     if given.get("operationName") == "":
         del given["operationName"]
-    return checked(given)
+    return parse_request(given)
 
 
-def checked(given: Mapping[str, Any]) -> Request:
-    """The request in what a client has sent. Raises Refused."""
+def parse_request(given: Mapping[str, Any]) -> Request:
+    """Returns the request in the object that a client sent. Raises Refused."""
     query = given.get("query")
     variables, name, extensions = (given.get(key) for key in ("variables", "operationName", "extensions"))
     if not isinstance(query, str) or not query.strip():
-        raise Refused(400, "BAD_REQUEST", "`query` must be the text of an operation.")
+        raise Refused(400, "BAD_REQUEST", "`query` must be a string that contains a GraphQL operation.")
     if variables is not None and not isinstance(variables, dict):
         raise Refused(400, "BAD_REQUEST", "`variables` must be an object.")
     if name is not None and not isinstance(name, str):
-        raise Refused(400, "BAD_REQUEST", "`operationName` must be a text.")
+        raise Refused(400, "BAD_REQUEST", "`operationName` must be a string.")
     if extensions is not None and not isinstance(extensions, dict):
         raise Refused(400, "BAD_REQUEST", "`extensions` must be an object.")
     return Request(query, variables or {}, name, wants_plan=(extensions or {}).get("plan") is True)

@@ -1,4 +1,4 @@
-"""Answers as server-sent events: each a `next`, and a `complete` behind the last.
+"""Responses as server-sent events: a `next` event for each response, then a `complete` event.
 
 Source: the protocol of graphql-sse, "distinct connections mode"; the HTML standard, "Server-sent events".
 """
@@ -25,19 +25,19 @@ from .encoding import encode
 from .requests import EVENT_TYPE, Request
 from .streaming import Session, responses
 
-# Whoever does not read for so long is not told why the stream has ended.
+# How long the gateway tries to send the last event, which says why the stream ended.
 LAST_SECONDS = 60.0
 _COMPLETE = b"event: complete\ndata: \n\n"
-# What begins with a colon is passed over; it keeps the connection open, and shows that it is.
-_NOTHING = b":\n\n"
+# Clients ignore a comment. It keeps the connection open.
+_COMMENT = b":\n\n"
 
 
 class ClientGone(Exception):
-    """Nobody waits for the answer any more."""
+    """The client has closed the connection."""
 
 
 class EventStream:
-    """One answer that is sent in parts. The client ends it by closing the connection."""
+    """One HTTP response that is sent as events. The client ends it by closing the connection."""
 
     def __init__(self, session: Session, context: Context, receive: Receive, send: Send) -> None:
         self._session = session
@@ -49,26 +49,26 @@ class EventStream:
         self._has_begun = False
 
     async def run(self, request: Request) -> None:
-        """Sends the answers until there are no more, or their client goes away. A mutation goes on to its end."""
+        """Sends the responses until there are no more or the client disconnects. A mutation still runs to its end."""
         gone = asyncio.create_task(self._until_gone())
         last = _COMPLETE
         executor = self._session.state.executor
         try:
             async with aclosing(responses(executor, request, self._session, self._context, self._live)) as answers:
-                # The head of a subscription's answer says that it is live. All others may as well begin at once.
+                # The headers of a subscription's response say that it is live. All other responses start at once.
                 if executor.kind_of(request.query, request.operation_name) is not OperationType.SUBSCRIPTION:
                     await self._start()
                 await self._relay(answers, gone)
         except ClientGone:
             return
         except Stopping:
-            # Without `complete` the client knows that it should come again.
+            # Without `complete`, the client knows that it should subscribe again.
             last = b""
         except Ended as ended:
             last = _next({"errors": [ended.formatted]}) + _COMPLETE
         except InvalidToken as error:
             last = _next(_failure(str(error), {"code": "UNAUTHENTICATED"})) + _COMPLETE
-        except Exception as fault:  # noqa: BLE001 - whatever it was, it belongs into the log, and not to the client
+        except Exception as fault:  # noqa: BLE001 - any fault goes to the log, not to the client
             request_id = self._context.request_id
             logger().error("fault", request_id=request_id, exc_info=fault)
             last = _next(_failure(FAULTS["INTERNAL"], {"code": "INTERNAL", "requestId": request_id})) + _COMPLETE
@@ -86,12 +86,12 @@ class EventStream:
         headers = [
             (b"content-type", f"{EVENT_TYPE}; charset=utf-8".encode()),
             (b"cache-control", b"no-store"),
-            # Proxies that would collect a whole answer leave this one alone.
+            # Tells proxies not to buffer the response.
             (b"x-accel-buffering", b"no"),
             (b"x-request-id", self._context.request_id.encode()),
         ]
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-        await self._write(_NOTHING)
+        await self._write(_COMMENT)
 
     async def _relay(self, answers: AsyncGenerator[Response, None], gone: asyncio.Task[None]) -> None:
         while True:
@@ -109,12 +109,12 @@ class EventStream:
             await self._write(_next(response.payload))
 
     async def _wait(self, upcoming: asyncio.Task[Response | None], gone: asyncio.Task[None]) -> None:
-        """Until there is an answer. Raises ClientGone, and InvalidToken where the token runs out."""
+        """Waits for the next response. Raises ClientGone, and InvalidToken if the token expires."""
         live = asyncio.create_task(self._live.wait())
         try:
             while not upcoming.done():
                 ends = {upcoming, gone} if self._has_begun else {upcoming, gone, live}
-                # A mutation that has begun is finished, and answered.
+                # A mutation that has started finishes and is answered, even if its token expires.
                 left = math.inf if self._context.is_write else self._session.seconds_left
                 seconds = min(self._settings.keep_alive_seconds, max(0.0, left))
                 done, _ = await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -125,12 +125,12 @@ class EventStream:
                 if live in done:
                     await self._start()
                 elif not done and self._has_begun:
-                    await self._write(_NOTHING)
+                    await self._write(_COMMENT)
         finally:
             live.cancel()
 
     async def _write(self, part: bytes) -> None:
-        """Raises TooSlow where the client does not take it in time, and ClientGone."""
+        """Sends a part of the body. Raises ClientGone, and TooSlow if the client does not receive it in time."""
         try:
             async with asyncio.timeout(self._settings.send_seconds):
                 await self._send({"type": "http.response.body", "body": part, "more_body": True})

@@ -1,4 +1,4 @@
-"""Operations whose answer is a stream: subscriptions, and all others as a stream of one."""
+"""Streams of responses: those of a subscription, and the one response of any other operation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from portico.gateway.operations.execution import (
     Call,
     Executor,
     Response,
-    SubscriptionRefused,
     format_error,
     response_of,
 )
@@ -31,36 +30,36 @@ from portico.schema.subscriptions import Occurrence
 
 from .requests import Request
 
-# While the database cannot be reached an event waits, for so long: a failover takes seconds.
-_REACH_SECONDS = 60.0
+# How long an event is retried while the database cannot be reached. A failover takes seconds.
+_RETRY_SECONDS = 60.0
 _PAUSE_SECONDS = 0.25
 
 
 class Session:
-    """Who is at the other end of a connection that lasts. Their token is looked at again for whatever they are sent."""
+    """The caller of a long-lived connection. The session checks the token again for everything that it sends."""
 
     def __init__(self, state: State, authorization: str | None) -> None:
         self.state = state
         self._authorization = authorization
-        # As they were when their token was last looked at.
+        # The caller at the last check of the token.
         self.caller: Caller | None = None
         self._expires = math.inf
 
     async def check(self) -> None:
-        """Raises InvalidToken where the token is not good, or not good any more; KeysUnavailable."""
+        """Checks the token and updates `caller`. Raises InvalidToken, also for an expired one, and KeysUnavailable."""
         self.caller, self._expires = await self.state.authenticator.identify(self._authorization)
 
     @property
     def seconds_left(self) -> float:
-        """How long the token is good."""
+        """The seconds until the token expires."""
         return self._expires - time.time()
 
     async def context(self) -> Context:
-        """For one operation, or one event. Raises InvalidToken."""
+        """Returns the context of one operation or one event. Raises InvalidToken."""
         try:
             await self.check()
         except KeysUnavailable:
-            # They were there when the connection was opened. The token's own end still counts.
+            # The keys were available when the connection opened. The token still expires.
             if self.seconds_left <= 0:
                 raise
         return self.state.context(self.caller, uuid4().hex)
@@ -69,51 +68,51 @@ class Session:
 async def responses(
     executor: Executor, request: Request, session: Session, context: Context, live: asyncio.Event
 ) -> AsyncGenerator[Response, None]:
-    """The answers to an operation, which begins in this context; each event of a subscription has another.
+    """Yields the responses to an operation. It starts in this context; each event of a subscription has its own.
 
-    One without data ends it. `live` is set as soon as a subscription misses nothing more.
+    A response without data is the last. `live` is set as soon as a subscription misses no more events.
 
-    Raises:   TooSlow, Stopping and InvalidToken, which are for the whole connection.
+    Raises:   TooSlow, Stopping and InvalidToken, which concern the whole connection.
     """
-    try:
-        yield await executor.execute(
-            request.query,
-            variables=request.variables,
-            name=request.operation_name,
-            context=context,
-            wants_plan=request.wants_plan,
-        )
-    except SubscriptionRefused as refused:
-        begun = Call(refused.operation, refused.definition, request.variables, request.operation_name, context)
-        async with aclosing(_Subscription(executor, session, begun).responses(live)) as events:
-            async for response in events:
-                yield response
+    outcome = await executor.execute(
+        request.query,
+        variables=request.variables,
+        name=request.operation_name,
+        context=context,
+        wants_plan=request.wants_plan,
+    )
+    if isinstance(outcome, Response):
+        yield outcome
+        return
+    async with aclosing(_RunningSubscription(executor, session, outcome.call).responses(live)) as events:
+        async for response in events:
+            yield response
 
 
-class _Subscription:
-    def __init__(self, executor: Executor, session: Session, begun: Call) -> None:
+class _RunningSubscription:
+    def __init__(self, executor: Executor, session: Session, call: Call) -> None:
         self._executor = executor
         self._session = session
-        self._begun = begun
+        self._started = call
 
     async def responses(self, live: asyncio.Event) -> AsyncGenerator[Response, None]:
-        call = self._call(self._begun.context)
+        call = self._call(self._started.context)
         source = await self._executor.source_of(call)
         if isinstance(source, ExecutionResult):
-            # Also where a field has failed: there is no stream, so nothing has begun.
+            # A field may have failed. Either way there is no stream, so the subscription has not started.
             yield Response({"errors": [format_error(error, call.context) for error in source.errors or ()]})
             return
         live.set()
         async with aclosing(source):
             while True:
                 try:
-                    response = await self._reached(await anext(source))
+                    response = await self._response_with_retry(await anext(source))
                 except StopAsyncIteration:
                     return
                 except (TooSlow, Stopping):
                     raise
                 except (GraphQLError, DomainError) as error:
-                    # The stream has ended, or is no more for this caller.
+                    # The stream has ended, or this caller may not see it any more.
                     ended = error if isinstance(error, GraphQLError) else GraphQLError("", original_error=error)
                     yield Response({"errors": [format_error(ended, call.context)]})
                     return
@@ -121,14 +120,16 @@ class _Subscription:
                     yield response
 
     def _call(self, context: Context, root: Any = None) -> Call:
-        context.selections = self._begun.operation.selections
-        # What has just been written may not be on a secondary yet.
+        context.selections = self._started.operation.selections
+        # A secondary may not have the newest writes yet.
         context.reading = context.db
-        return replace(self._begun, context=context, root=root)
+        return replace(self._started, context=context, root=root)
 
-    async def _reached(self, occurrence: Occurrence) -> Response | None:
-        """The answer for one event; None where there is nothing to show. It waits while the database is not there."""
-        deadline = time.monotonic() + _REACH_SECONDS
+    async def _response_with_retry(self, occurrence: Occurrence) -> Response | None:
+        """Returns the response for one event; None if there is nothing to show. Retries while the database is
+        unavailable.
+        """
+        deadline = time.monotonic() + _RETRY_SECONDS
         while True:
             response = await self._response(occurrence)
             if response is None or "UNAVAILABLE" not in response.codes or time.monotonic() > deadline:
@@ -142,7 +143,7 @@ class _Subscription:
                 root = await occurrence.root(call.context)
         except (GraphQLError, DomainError):
             raise
-        except Exception as error:  # noqa: BLE001 - the fault of one event does not end the others
+        except Exception as error:  # noqa: BLE001 - a fault in one event does not end the subscription
             failed = GraphQLError("", original_error=error)
             return Response({"errors": [format_error(failed, call.context)], "data": None})
         if root is None:

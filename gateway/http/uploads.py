@@ -1,6 +1,6 @@
-"""Operations with files, read as they come: the operation begins when its files have not yet been sent.
+"""Reads operations with files. The operation starts before its files arrive.
 
-The parts are `operations`, `map`, and then the files, each of which is read when a mutation asks for it.
+The parts are `operations`, `map`, and then the files. Each file is read when a mutation asks for it.
 
 Source: the GraphQL multipart request specification, version 2.
 """
@@ -21,17 +21,17 @@ from portico.gateway.settings import Settings
 from portico.schema.files import Upload
 
 from .multipart import BodyCut, BodyStalled, MultipartBody, MultipartError, Part
-from .requests import Refused, Request, checked, require_plain
+from .requests import Refused, Request, parse_request, require_uncompressed
 
 MULTIPART_TYPE = "multipart/form-data"
-# A page of another origin can send a form without being asked first; with one of these headers it cannot.
+# Browsers send a multipart form to another origin without a preflight request, but not with one of these headers.
 PREFLIGHT_HEADERS = ("graphql-require-preflight", "apollo-require-preflight", "x-apollo-operation-name")
 MAX_FILES = 10
 _MAX_MAP_BYTES = 20_000
 _MAX_STEPS = 20
-# Boundaries and heads of parts.
+# For the boundaries and the headers of the parts.
 _OVERHEAD = 64 * 1024
-# Clients read an answer once they have sent their body; what nobody wants of it is waited for no longer than this.
+# Clients read the response after they have sent their whole body. This bounds the wait for a rest that nobody needs.
 _DRAIN_SECONDS = 10.0
 
 
@@ -50,17 +50,17 @@ class File(Upload):
 
 
 class Files:
-    """The files of one body. They are read in the order in which they come; one that was passed over is gone."""
+    """The files of one body. They can be read only in the order in which they arrive; a skipped file is lost."""
 
     def __init__(self, body: MultipartBody, names: set[str], max_bytes: int) -> None:
         self._body = body
         self._names = names
         self._max_bytes = max_bytes
-        self._passed: set[str] = set()
+        self._seen: set[str] = set()
         self._limit = body.received + _OVERHEAD + len(names) * max_bytes
 
     async def read(self, name: str) -> AsyncIterator[bytes]:
-        """The bytes of a file. Raises a GraphQLError with a code where they do not come to their end."""
+        """Yields the bytes of a file. Raises a GraphQLError with a code if the file is missing or incomplete."""
         try:
             await self._find(name)
             size = 0
@@ -74,31 +74,31 @@ class Files:
         except MultipartError as error:
             raise GraphQLError(str(error), extensions={"code": "BAD_REQUEST"}) from None
         except BodyCut:
-            raise _incomplete("The body ended early.") from None
+            raise _incomplete("The client disconnected before the end of the file.") from None
         except BodyStalled:
-            raise _incomplete("No more of the file came in time.") from None
+            raise _incomplete("The client stopped sending the file.") from None
 
     async def _find(self, name: str) -> None:
-        if name in self._passed:
+        if name in self._seen:
             raise GraphQLError(
-                "The file has been read already, or came before one that was read.",
+                "The file has been read or skipped already. Send the files in the order in which the fields read them.",
                 extensions={"code": "BAD_USER_INPUT"},
             )
         while (part := await self._body.next_part()) is not None:
-            self._pass(part)
+            self._note(part)
             if part.name == name:
                 return
-        raise GraphQLError("The file is not in the body.", extensions={"code": "UPLOAD_MISSING"})
+        raise GraphQLError("`map` names a file that is not in the body.", extensions={"code": "UPLOAD_MISSING"})
 
-    def _pass(self, part: Part) -> None:
+    def _note(self, part: Part) -> None:
         if part.name not in self._names:
-            raise MultipartError("There is a part that the map does not name.")
-        if part.name in self._passed:
-            raise MultipartError("There are two parts of one name.")
-        self._passed.add(part.name)
+            raise MultipartError("The body has a part that `map` does not name.")
+        if part.name in self._seen:
+            raise MultipartError("The body has two parts with the same name.")
+        self._seen.add(part.name)
 
     async def drain(self) -> bool:
-        """Takes in what is left of the body, within limits. Returns whether there was no more of it."""
+        """Discards the rest of the body, within limits. Returns whether the body has ended."""
         with contextlib.suppress(MultipartError, BodyCut, BodyStalled, TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
                 return await self._body.drain(self._limit)
@@ -114,10 +114,12 @@ def is_multipart(headers: Headers) -> bool:
 
 
 async def read_request(receive: Receive, headers: Headers, settings: Settings) -> tuple[Request, Files]:
-    """The request, once the parts before its files have come. Raises Refused."""
-    require_plain(headers)
+    """Returns the request and its files, after the parts before the files have arrived. Raises Refused."""
+    require_uncompressed(headers)
     if not any(headers.get(name) for name in PREFLIGHT_HEADERS):
-        raise Refused(400, "PREFLIGHT_REQUIRED", "A body in parts needs a header GraphQL-Require-Preflight: true.")
+        raise Refused(
+            400, "PREFLIGHT_REQUIRED", "Send a multipart body with the header `GraphQL-Require-Preflight: true`."
+        )
     declared = headers.get("content-length", "")
     most = settings.max_body_bytes + _MAX_MAP_BYTES + _OVERHEAD + MAX_FILES * settings.max_upload_bytes
     if declared.isdigit() and int(declared[:20]) > most:
@@ -129,13 +131,15 @@ async def read_request(receive: Receive, headers: Headers, settings: Settings) -
     except MultipartError as error:
         raise Refused(400, "BAD_REQUEST", str(error), {"Connection": "close"}) from None
     except BodyCut:
-        raise Refused(400, "BAD_REQUEST", "The body ended early.", {"Connection": "close"}) from None
+        raise Refused(
+            400, "BAD_REQUEST", "The client disconnected before the end of the body.", {"Connection": "close"}
+        ) from None
     except BodyStalled:
-        raise Refused(408, "TIMEOUT", "The body did not come in time.", {"Connection": "close"}) from None
+        raise Refused(408, "TIMEOUT", "The client stopped sending the body.", {"Connection": "close"}) from None
     files = Files(body, set(places.values()), settings.max_upload_bytes)
     for path, name in places.items():
         _put(operations, path, File(files, name))
-    return checked(operations), files
+    return parse_request(operations), files
 
 
 async def _field(body: MultipartBody, name: str, limit: int) -> bytes:
@@ -165,22 +169,22 @@ def _object(text: bytes, name: str) -> dict[str, Any]:
 
 
 def _places(given: Mapping[str, Any]) -> dict[str, str]:
-    """The name of the file that belongs to each place."""
+    """Returns the name of the file for each path in the operations."""
     if len(given) > MAX_FILES:
-        raise MultipartError(f"There are {len(given)} files; {MAX_FILES} are allowed.")
+        raise MultipartError(f"`map` can name at most {MAX_FILES} files; got {len(given)}.")
     places: dict[str, str] = {}
     for name, paths in given.items():
         if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
             raise MultipartError("`map` must hold a list of paths for each file.")
         for path in paths:
             if path in places:
-                raise MultipartError("`map` names one place twice.")
+                raise MultipartError("`map` has the same path twice.")
             places[path] = name
     return places
 
 
 def _put(operations: dict[str, Any], path: str, file: File) -> None:
-    """Puts the file where the path leads, which must be null and below `variables`."""
+    """Puts the file at the path, which must lead to a null below `variables`."""
     *steps, last = path.split(".")
     holder: Any = operations
     for step in steps[:_MAX_STEPS]:

@@ -1,4 +1,4 @@
-"""GraphQL over a WebSocket: the protocol `graphql-transport-ws`, for operations of every kind.
+"""GraphQL over WebSocket: the protocol `graphql-transport-ws`, for operations of every kind.
 
 Source: the protocol of graphql-ws, version 5 and later.
 """
@@ -27,25 +27,25 @@ from portico.gateway.state import State
 from portico.schema.context import Context
 
 from .encoding import encode
-from .requests import Refused, Request, checked
+from .requests import Refused, Request, parse_request
 from .sse import LAST_SECONDS
 from .streaming import Session, responses
 
 PROTOCOL = "graphql-transport-ws"
-# The reason in a closing frame has so many bytes at most (RFC 6455, section 5.5).
+# The most bytes of the reason in a close frame (RFC 6455, section 5.5).
 _MAX_REASON_BYTES = 123
-# A database that cannot be reached must not keep a connection from being read for longer.
+# How long a subscription that cannot start, e.g. because the database is down, delays reading the next message.
 _LIVE_SECONDS = 5.0
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
-# Why the gateway closes a socket. Those from 4400 on are the protocol's, but for TOO_SLOW.
+# The close codes of the gateway. The protocol defines those from 4400 on, except TOO_SLOW.
 RESTART, TOO_BIG, TRY_LATER = 1012, 1009, 1013
 INVALID, UNAUTHORIZED, FORBIDDEN, NO_SUBPROTOCOL, INIT_TIMEOUT = 4400, 4401, 4403, 4406, 4408
 ID_TAKEN, TOO_SLOW, INIT_TWICE, FAULT = 4409, 4410, 4429, 4500
 
 
 class Close(Exception):
-    """The socket is to be closed, with this code and for this reason."""
+    """Closes the socket with this code and reason."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -54,7 +54,7 @@ class Close(Exception):
 
 
 class Unsent(Exception):
-    """Nothing can be sent any more: the client has gone, or does not read."""
+    """The message was not sent: the client has disconnected, or does not read."""
 
 
 class SocketEndpoint:
@@ -66,7 +66,7 @@ class SocketEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         if not may_connect(Headers(scope=scope), self._state.settings):
-            # Before it is accepted a socket is refused with status 403.
+            # Closing a socket before accepting it refuses it with HTTP status 403.
             await send({"type": "websocket.close", "code": FORBIDDEN})
             return
         is_known = PROTOCOL in scope["subprotocols"]
@@ -83,14 +83,15 @@ class SocketEndpoint:
 
 
 def origins_of(settings: Settings) -> list[str]:
-    """The origins of web pages that may ask the gateway beside its own."""
+    """Returns the origins, beside the gateway's own, whose web pages may call the gateway."""
     return [origin.strip() for origin in (settings.cors_origins or "").split(",") if origin.strip()]
 
 
 def may_connect(headers: Headers, settings: Settings) -> bool:
-    """Whether the page that opens a socket may: browsers let any page do so, and say which it is.
+    """Returns whether the origin of a page lets it open a socket. Browsers send the page's origin, and allow any.
 
-    A page of the gateway's own has its host. Behind a proxy that speaks TLS the gateway does not know its own scheme.
+    A page of the gateway itself has the gateway's host and port. The schemes are not compared, because a gateway behind
+    a TLS proxy does not know its own.
     """
     origin = headers.get("origin")
     origins = origins_of(settings)
@@ -106,16 +107,16 @@ def may_connect(headers: Headers, settings: Settings) -> bool:
 
 
 class Connection:
-    """One socket, from its acceptance to its end."""
+    """One socket, from its acceptance until it closes."""
 
     def __init__(self, state: State, headers: Headers, receive: Receive, send: Send) -> None:
         self.state = state
-        # By id. One that the client has completed is no more among them, also where it is a mutation that goes on.
+        # By id, without operations that the client has completed, even if such a mutation still runs.
         self.operations: dict[str, Operation] = {}
         self._headers = headers
         self._receive = receive
         self._send = send
-        # There is a session as soon as the connection is acknowledged.
+        # None until the connection is acknowledged.
         self._session: Session | None = None
         self._has_begun = False
         self._sending = asyncio.Lock()
@@ -123,7 +124,7 @@ class Connection:
         self._closing: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Until the client goes away, or has to. Mutations under way go on to their end."""
+        """Serves the socket until the client disconnects or the gateway closes it. Mutations in flight still finish."""
         stopping = asyncio.create_task(self._until_stopping())
         reading = asyncio.create_task(self._read())
         try:
@@ -140,15 +141,15 @@ class Connection:
             await asyncio.wait(self._tasks)
 
     def close(self, why: Close) -> None:
-        """The first reason is the one that counts."""
+        """Closes the socket with this code and reason. Later calls do nothing."""
         if not self._closing.done():
             self._closing.set_result(why)
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Sends one message. A client that does not take it in time loses the connection. Raises Unsent."""
+        """Sends one message. Closes the connection if the client does not receive it in time. Raises Unsent."""
         text = encode(message).decode()
         try:
-            # In turn: what waits to be sent is one message an operation, and no buffer.
+            # One message at a time: each operation waits with one message, and there is no other buffer.
             async with asyncio.timeout(self.state.settings.send_seconds), self._sending:
                 await self._send({"type": "websocket.send", "text": text})
         except TimeoutError:
@@ -160,31 +161,31 @@ class Connection:
             raise Unsent from None
 
     async def _close(self, why: Close) -> None:
-        # A client that does not read is not told, and is cut off.
+        # If the client does not read, it gets no reason.
         with contextlib.suppress(TimeoutError, OSError):
             async with asyncio.timeout(LAST_SECONDS):
                 await self._send({"type": "websocket.close", "code": why.code, "reason": why.reason})
 
     async def _until_stopping(self) -> None:
         await self.state.live.stopping.wait()
-        self.close(Close(RESTART, "The gateway stops"))
+        self.close(Close(RESTART, "The gateway is stopping"))
 
     async def _read(self) -> None:
         overdue = Close(INIT_TIMEOUT, "Connection initialisation timeout")
         self._timer = asyncio.get_running_loop().call_later(self.state.settings.init_seconds, self.close, overdue)
         try:
             while (event := await self._receive())["type"] != "websocket.disconnect":
-                await self._take(event)
+                await self._handle(event)
         except Close as why:
             self.close(why)
-        except Exception as fault:  # noqa: BLE001 - whatever it was, it belongs into the log, and not to the client
+        except Exception as fault:  # noqa: BLE001 - any fault goes to the log, not to the client
             logger().error("fault", exc_info=fault)
             self.close(Close(FAULT, "Internal server error"))
         finally:
             self._timer.cancel()
 
-    async def _take(self, event: Mapping[str, Any]) -> None:
-        """What one message asks for. Raises Close."""
+    async def _handle(self, event: Mapping[str, Any]) -> None:
+        """Does what one message asks for. Raises Close."""
         message = _message_of(event.get("text"), self.state.settings.max_body_bytes)
         match message.get("type"):
             case "connection_init":
@@ -201,7 +202,7 @@ class Connection:
             case "pong":
                 _payload_of(message)
             case _:
-                raise Close(INVALID, "Invalid message: there is no such type")
+                raise Close(INVALID, "Invalid message: unknown `type`")
 
     async def _init(self, payload: Mapping[str, Any] | None) -> None:
         if self._has_begun:
@@ -214,7 +215,7 @@ class Connection:
         except InvalidToken as error:
             raise Close(FORBIDDEN, str(error)) from None
         except KeysUnavailable:
-            raise Close(TRY_LATER, "The keys that check tokens cannot be read just now.") from None
+            raise Close(TRY_LATER, "The keys that check tokens cannot be read. Try again later.") from None
         if session.seconds_left < math.inf:
             expired = Close(FORBIDDEN, "The token has expired.")
             self._timer = asyncio.get_running_loop().call_later(session.seconds_left, self.close, expired)
@@ -229,12 +230,12 @@ class Connection:
             raise Close(ID_TAKEN, f"Subscriber for {key} already exists")
         payload = _payload_of(message)
         try:
-            request = checked(payload or {})
+            request = parse_request(payload or {})
         except Refused as refused:
             raise Close(INVALID, f"Invalid message: {refused.message}") from None
         most = self.state.settings.max_operations
         if len(self._tasks) >= most:
-            text = f"There are {most} operations under way on this connection; complete some of them first."
+            text = f"This connection has {most} operations in flight, the most allowed. Complete some of them first."
             await self._answer(_error(key, [{"message": text, "extensions": {"code": "TOO_MANY_OPERATIONS"}}]))
             return
         operation = self.operations[key] = Operation(self, self._session, key, request)
@@ -243,7 +244,7 @@ class Connection:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if self.state.executor.kind_of(request.query, request.operation_name) is OperationType.SUBSCRIPTION:
-            # What the client sends behind it, to read what was there before, comes when nothing is missed any more.
+            # The next message may read the current state. It must wait until the subscription misses no more events.
             live = asyncio.create_task(operation.live.wait())
             ends: set[asyncio.Future[Any]] = {task, live}
             try:
@@ -261,7 +262,7 @@ class Operation:
 
     def __init__(self, connection: Connection, session: Session, key: str, request: Request) -> None:
         self.task: asyncio.Task[None] | None = None
-        # Set when a subscription misses nothing more.
+        # Set when a subscription misses no more events.
         self.live = asyncio.Event()
         self._connection = connection
         self._session = session
@@ -271,7 +272,7 @@ class Operation:
         self._is_wanted = True
 
     def end(self) -> None:
-        """Its client wants no more of it. A mutation goes on to its end; what it answers goes nowhere."""
+        """Ends the operation for its client. A mutation still runs to its end, and its response is dropped."""
         self._is_wanted = False
         if self.task is not None and not (self._context is not None and self._context.is_write):
             self.task.cancel()
@@ -284,7 +285,7 @@ class Operation:
         except TooSlow:
             self._connection.close(Close(TOO_SLOW, "Too slow"))
         except Stopping:
-            self._connection.close(Close(RESTART, "The gateway stops"))
+            self._connection.close(Close(RESTART, "The gateway is stopping"))
         except InvalidToken as error:
             self._connection.close(Close(FORBIDDEN, str(error)))
 
@@ -303,13 +304,13 @@ class Operation:
                         await self._connection.send({"id": self._key, "type": "next", "payload": response.payload})
         except (Unsent, TooSlow, Stopping, InvalidToken):
             raise
-        except Exception as fault:  # noqa: BLE001 - whatever it was, it belongs into the log, and not to the client
+        except Exception as fault:  # noqa: BLE001 - any fault goes to the log, not to the client
             request_id = "" if self._context is None else self._context.request_id
             logger().error("fault", request_id=request_id, exc_info=fault)
             extensions = {"code": "INTERNAL", "requestId": request_id}
             last = _error(self._key, [{"message": FAULTS["INTERNAL"], "extensions": extensions}])
         if self._is_wanted:
-            # The client may use the id again as soon as it has read this.
+            # The client may reuse the id as soon as it has read this message.
             del self._connection.operations[self._key]
             await self._connection.send(last)
 
@@ -319,18 +320,18 @@ def _error(key: str, errors: Sequence[Any]) -> dict[str, Any]:
 
 
 def _message_of(text: str | None, limit: int) -> Mapping[str, Any]:
-    """The message in a frame. Raises Close."""
+    """Returns the message in a frame. Raises Close."""
     if text is None:
-        raise Close(INVALID, "Invalid message: it must be a text")
-    # A server that has a bound of its own has closed the socket already.
+        raise Close(INVALID, "Invalid message: it must be a text frame")
+    # The ASGI server may have a lower limit and close the socket itself.
     if len(text) > limit:
         raise Close(TOO_BIG, f"The message has more than {limit:,} bytes.")
     try:
         message = orjson.loads(text)
     except (orjson.JSONDecodeError, RecursionError):
-        raise Close(INVALID, "Invalid message: it is no JSON") from None
+        raise Close(INVALID, "Invalid message: it must be JSON") from None
     if not isinstance(message, dict):
-        raise Close(INVALID, "Invalid message: it must be an object")
+        raise Close(INVALID, "Invalid message: it must be a JSON object")
     return message
 
 
@@ -344,12 +345,12 @@ def _payload_of(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def _id_of(message: Mapping[str, Any]) -> str:
     key = message.get("id")
     if not isinstance(key, str) or not key:
-        raise Close(INVALID, "Invalid message: `id` must be a text, and not be empty")
+        raise Close(INVALID, "Invalid message: `id` must be a string that is not empty")
     return key
 
 
 def _authorization(payload: Mapping[str, Any], headers: Headers) -> str | None:
-    """What stands for the `Authorization` header: in the first message, where a browser can put it, or the header.
+    """Returns `Authorization` from the payload of `connection_init`, where browsers can set it, or from the header.
 
     Raises Close.
     """
@@ -357,5 +358,5 @@ def _authorization(payload: Mapping[str, Any], headers: Headers) -> str | None:
     if given is None:
         return headers.get("authorization")
     if not isinstance(given, str):
-        raise Close(FORBIDDEN, "`Authorization` must be `Bearer` and a token.")
+        raise Close(FORBIDDEN, "`Authorization` must be `Bearer`, then a space and a token.")
     return given

@@ -1,7 +1,7 @@
-"""The one clock of all processes: that of the database server.
+"""The clock of the database server, which all processes use.
 
-Times that one process writes are compared by others: when a cart expires, until when a lease lasts, from when on a node
-is visible. So all processes go by the clock of the database server, and no two machines need to agree.
+Processes compare times that other processes have written: the expiry of a cart, the end of a lease, the time from which
+a node is visible. Because all use one clock, the clocks of their machines need not agree.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ from portico.resolvers.writes.retries import pause
 from portico.resolvers.writes.timer import seconds_since_boot
 
 _MILLISECOND = timedelta(milliseconds=1)
-# The first measurement may meet a slow answer; a later one is more exact.
+# The response to the first measurement may be slow, so a later one is more exact.
 _FIRST_MEASUREMENTS = 3
 _MEASURED_EVERY_SECONDS = 10.0
-# The log names a larger difference.
+# Larger corrections are logged.
 _NOTABLE = timedelta(seconds=1)
 
 
 class DatabaseClock:
-    """The clock of the database server, as measured. Between two measurements it goes on by a clock that nobody sets.
+    """The measured clock of the database server. Between two measurements a monotonic clock advances it.
 
-    It begins as the clock of this machine. An answer of the server narrows down what its clock can show: it showed the
-    time of the answer after the question was sent, and before the answer came. Where this clock is outside of that, it
-    is corrected; otherwise it stays as it is, so that times of one process do not jitter.
+    1. It starts as the clock of this machine.
+    2. A measurement asks the server for its time. The server read its clock after the request was sent and before the
+       response arrived, which bounds what the server's clock shows now.
+    3. If this clock is outside these bounds, it is set to their middle. Otherwise it does not change, so the times of
+       one process do not jitter.
     """
 
     def __init__(
@@ -49,21 +51,21 @@ class DatabaseClock:
         return to_the_millisecond(self._zero + timedelta(seconds=self._elapsed()))
 
     async def measure(self, db: Database) -> None:
-        """Asks the server. Raises a driver's error."""
-        asked = timedelta(seconds=self._elapsed())
-        told = await server_time(db)
-        answered = timedelta(seconds=self._elapsed())
-        # The server leaves out what is below a millisecond.
-        earliest, latest = told - answered, told + _MILLISECOND - asked
+        """Measures the clock of the server, and corrects this one. Raises a driver's error."""
+        sent = timedelta(seconds=self._elapsed())
+        shown = await server_time(db)
+        received = timedelta(seconds=self._elapsed())
+        # The server truncates its time to milliseconds.
+        earliest, latest = shown - received, shown + _MILLISECOND - sent
         if earliest <= self._zero <= latest:
             return
-        right = earliest + (latest - earliest) / 2
-        difference, self._zero = right - self._zero, right
+        middle = earliest + (latest - earliest) / 2
+        difference, self._zero = middle - self._zero, middle
         if abs(difference) > _NOTABLE:
             logger().warning("clock corrected", seconds=round(difference.total_seconds(), 3))
 
     async def follow(self, db: Database) -> None:
-        """Measures again and again, until it is cancelled."""
+        """Measures periodically, until it is cancelled."""
         while True:
             await pause(_MEASURED_EVERY_SECONDS)
             with contextlib.suppress(PyMongoError):
@@ -73,9 +75,9 @@ class DatabaseClock:
 
 @contextlib.asynccontextmanager
 async def clock_of(db: Database, given: Clock | None = None) -> AsyncIterator[Clock]:
-    """The database's clock, which is measured until this is left; or another clock, as it is.
+    """Yields the database's clock and keeps measuring it; if another clock is given, yields that one unchanged.
 
-    Raises:   a driver's error, where the server does not answer at first.
+    Raises:   a driver's error if the first measurement fails.
     """
     used = given or DatabaseClock()
     if not isinstance(used, DatabaseClock):

@@ -1,11 +1,12 @@
-"""Reads straight over the wire: most of what a small read costs is the driver's way to it, not the read.
+"""Sends read commands over the wire without the driver, whose overhead is most of the cost of a small read.
 
-PyMongo connects, authenticates, encrypts, and watches the replica set. A connection that it has made is taken over
-(`links`); `find`, `find_one` and `aggregate` then send their command (OP_MSG, one at a time) and await the reply,
-without the tasks, locks and session that the driver takes for each. Everything else falls back to the driver: every
-write, a cursor of more than one batch, a read while all connections are in use or there is no primary, a read that
-failed, and a read whose primary was replaced by another before the answer arrived. A read has no effect, so it may be
-sent again.
+PyMongo connects, authenticates, encrypts, and monitors the replica set. The gateway takes over a connection of PyMongo
+(`links`). `find`, `find_one` and `aggregate` send their command on it (OP_MSG, one at a time) and await the reply,
+without the tasks, locks and session that the driver uses for each command.
+
+Everything else falls back to the driver: every write, a cursor of more than one batch, a read while all connections are
+in use or there is no primary, a read that failed, and a read whose primary was replaced before the reply arrived. A
+read has no effect, so it is safe to send it again.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from .links import Link, Links, Lost
 _OP_MSG = 2013
 _HEAD = struct.Struct("<iiiiIB")
 _MAX_TIME_EXPIRED = 50
-# The server is no primary any more, or about to stop; the connection has to authenticate again.
-_OF_NO_USE = {91, 189, 391, 10058, 10107, 11600, 11602, 13435, 13436}
-# A batch ends at 16 MiB in any case.
+# Errors that close the connection: the server is no longer primary, is stopping, or requires a new authentication.
+_CLOSING_CODES = {91, 189, 391, 10058, 10107, 11600, 11602, 13435, 13436}
+# A larger batch than any: the server ends a batch at 16 MiB in any case.
 _ALL = 2**31 - 1
 _FIND_OPTIONS = {"sort", "limit", "batch_size"}
 _WRITING = {"$merge", "$out"}
@@ -51,7 +52,7 @@ def _decoded(reply: bytes) -> Document:
 
 
 class _Event:
-    """What the listeners of the driver's commands hear of a read."""
+    """Publishes a direct read to the driver's command listeners."""
 
     def __init__(
         self, listeners: Sequence[CommandListener], command: Document, address: tuple[str, int | None], database: str
@@ -70,7 +71,7 @@ class _Event:
             listener.started(started)
 
     def end(self, answer: Document | None) -> None:
-        """With None there was no answer."""
+        """Publishes the end of the command. None: there was no reply."""
         took = timedelta(seconds=time.monotonic() - self._started_at)
         if answer is not None and answer["ok"]:
             succeeded = CommandSucceededEvent(took, answer, self._name, **self._about)
@@ -83,7 +84,7 @@ class _Event:
 
 
 class Reader:
-    """Sends reads of one database to the primary, over links that it opens as they are needed."""
+    """Sends reads of one database to the primary, over links that it opens on demand."""
 
     def __init__(
         self, client: AsyncMongoClient[Document], database: str, seconds: float, listeners: Sequence[CommandListener]
@@ -98,7 +99,7 @@ class Reader:
         }
 
     async def read(self, command: Document) -> list[Document] | None:
-        """The documents of a read command; None where the driver has to be asked.
+        """Returns the documents of a read command; None if the caller must fall back to the driver.
 
         Raises ExecutionTimeout and NetworkTimeout, and what `bson.encode` raises.
         """
@@ -119,7 +120,7 @@ class Reader:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """How many connections are open."""
         return self._links.connections
 
     async def close(self) -> None:
@@ -137,13 +138,13 @@ class Reader:
             return None
         if answer.get("code") == _MAX_TIME_EXPIRED:
             raise ExecutionTimeout(str(answer.get("errmsg")), _MAX_TIME_EXPIRED, answer)
-        if answer.get("code") in _OF_NO_USE:
+        if answer.get("code") in _CLOSING_CODES:
             link.close()
         return None
 
 
 class DirectDatabase:
-    """A database of the driver's whose reads go straight."""
+    """A database of the driver, with direct reads."""
 
     def __init__(self, database: Any, reader: Reader) -> None:
         self._database = database
@@ -161,7 +162,7 @@ class DirectDatabase:
 
 
 class DirectCollection:
-    """A collection of the driver's whose reads go straight. With other options it is the driver's own."""
+    """A collection of the driver, with direct reads. Reads with other options fall back to the driver."""
 
     def __init__(self, collection: Any, reader: Reader) -> None:
         self._collection = collection
@@ -202,7 +203,7 @@ class DirectCollection:
 
 
 class DirectCursor:
-    """What a read finds: all of it at once goes straight, one after the other goes by the driver."""
+    """The result of a read. `to_list` reads directly; iteration uses the driver."""
 
     def __init__(self, reader: Reader, command: Document, ordinary: Callable[[], Any]) -> None:
         self._reader = reader

@@ -1,7 +1,7 @@
-"""Connecting to MongoDB by either driver: PyMongo's own asynchronous client, or Motor.
+"""Connects to MongoDB with either driver: PyMongo's asynchronous client, or Motor.
 
-Everything else is written against PyMongo's asynchronous interface. Motor differs in a few calls that answer a cursor
-at once where PyMongo's are awaited; they are adapted here.
+All other code uses PyMongo's asynchronous interface. A few methods of Motor return a cursor where PyMongo returns an
+awaitable. This module adapts them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .direct import DirectDatabase, Reader
 T = TypeVar("T")
 
 SELECTION_TIMEOUT_MS = 5_000
-# What the writes rest on, whatever a URI says: a look after a mark must see the marks of others.
+# The writes rely on these options, so the URI cannot change them: a read after a marker must see the markers of others.
 _PRIMARY: dict[str, Any] = {
     "codec_options": CodecOptions(),
     "read_preference": ReadPreference.PRIMARY,
@@ -36,7 +36,7 @@ _PRIMARY: dict[str, Any] = {
 
 
 class Connection(Protocol):
-    """A client with its database. `reading` is the same database under the read preference of the settings."""
+    """A client with its database. `reading` is the same database with the read preference of the settings."""
 
     database: Database
     reading: Database
@@ -45,7 +45,7 @@ class Connection(Protocol):
 
 
 def connect(settings: Settings, uri: str, listeners: Sequence[CommandListener] = ()) -> Connection:
-    """Opens the client; nothing is sent yet. Raises SettingsError for a URI or driver that cannot be used."""
+    """Creates the client without connecting yet. Raises SettingsError for an invalid URI or a missing driver."""
     options: dict[str, Any] = {
         "w": "majority",
         "retryWrites": True,
@@ -59,11 +59,11 @@ def connect(settings: Settings, uri: str, listeners: Sequence[CommandListener] =
             return _MotorConnection(settings, uri, options)
         return _PyMongoConnection(settings, uri, options)
     except (ValueError, TypeError) as error:
-        raise SettingsError(f"PORTICO_MONGODB_URI cannot be used: {error}") from None
+        raise SettingsError(f"PORTICO_MONGODB_URI is not valid: {error}") from None
 
 
-async def reach(database: Database) -> None:
-    """Raises a driver's error where MongoDB does not answer soon; a command waits longer, for a failover to end."""
+async def require_reachable(database: Database) -> None:
+    """Raises a driver's error if MongoDB does not respond soon. Other commands wait longer, until a failover ends."""
     with timeout(SELECTION_TIMEOUT_MS / 1000):
         await database.command("ping")
 
@@ -90,7 +90,9 @@ class _MotorConnection:
         try:
             from motor.motor_asyncio import AsyncIOMotorClient  # noqa: PLC0415 - an optional extra
         except ImportError:
-            raise SettingsError("PORTICO_DRIVER is motor: install the extra `portico[motor]`.") from None
+            raise SettingsError(
+                "PORTICO_DRIVER is motor, which is not installed. Install the extra `portico[motor]`."
+            ) from None
         self._client = AsyncIOMotorClient(uri, **options)
         plain = self._client.get_database(settings.database, **_PRIMARY)
         self.database = cast("Database", MotorDatabase(plain))
@@ -149,7 +151,7 @@ class MotorCollection:
 
 
 class MotorCursor:
-    """A Motor cursor whose `to_list` takes all there is."""
+    """A Motor cursor whose `to_list` returns all documents."""
 
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor
@@ -169,9 +171,9 @@ class MotorCursor:
 
 
 class MotorChangeStream:
-    """A change stream of the client that Motor stands on, in a thread of its own.
+    """A change stream of the synchronous client below Motor, in its own thread.
 
-    Motor's own opens with its first read, so that nobody knows from when on nothing is missed.
+    Motor's change stream opens with its first read, so a caller would not know from when on it misses no change.
     """
 
     def __init__(self) -> None:
@@ -200,7 +202,7 @@ class MotorChangeStream:
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        # It is closed behind the read that is under way, which nobody waits for any more.
+        # The stream closes after the read in flight. Nothing waits for either.
         self._thread.submit(self._stream.close)
         self._thread.shutdown(wait=False)
 

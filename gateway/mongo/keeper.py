@@ -1,4 +1,4 @@
-"""Keeps the `mongod` of a data folder: starts it, and stops it when nobody uses it any more.
+"""Runs the `mongod` of a data folder, and stops it when no process uses it any more.
 
 python -m portico.gateway.mongo.keeper FOLDER MONGOD PORT
 """
@@ -19,13 +19,16 @@ from typing import IO
 _POLL_SECONDS = 0.25
 _STOP_SECONDS = 30
 _PR_SET_PDEATHSIG = 1
-# A cache that is small for what is written makes the server write pages out again and again: an import then takes
-# twice as long. A quarter of the memory, and no more than this.
+# The cache gets a quarter of the memory, up to this. With a small cache, the server writes out the same pages again and
+# again, and an import takes twice as long.
 _MAX_CACHE_GB = 4.0
 
 
 def _die_with_keeper() -> None:
-    """Runs in the child before it becomes `mongod`. Only Linux can; elsewhere a killed keeper leaves it behind."""
+    """Runs in the child before it executes `mongod`, and makes it end with the keeper.
+
+    Only Linux supports this. On other systems the `mongod` of a killed keeper keeps running.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
@@ -43,13 +46,13 @@ def keep(folder: Path, mongod: str, port: int) -> int:
         *("--bind_ip", "127.0.0.1"),
         *("--replSet", "portico"),
         *("--wiredTigerCacheSizeGB", _cache_gb()),
-        # Nobody reads the past here; to keep five minutes of it, and of what was dropped, costs time and open files.
+        # Nothing reads old snapshots. Keeping five minutes of them, and of dropped files, costs time and open files.
         *("--setParameter", "minSnapshotHistoryWindowInSeconds=0"),
         *("--logpath", str(folder / "mongod.log")),
     ]
     state = folder / "mongod.json"
     with (folder / "mongod.users").open("a") as lock, (folder / "mongod.keeper").open("a") as alive:
-        # Tells who comes later that this `mongod` is going to stay.
+        # Shows other processes that a keeper runs.
         fcntl.flock(alive, fcntl.LOCK_EX)
         child = subprocess.Popen(command, preexec_fn=_die_with_keeper)  # noqa: S603, PLW1509 - before any thread
         state.write_text(json.dumps({"port": port, "pid": child.pid}))
@@ -64,7 +67,7 @@ def keep(folder: Path, mongod: str, port: int) -> int:
 
 
 def _is_unused(lock: IO[str]) -> bool:
-    """Whether nobody else holds the lock. If so it is held from here on: who comes now waits until this one ends."""
+    """Returns whether no other process holds the lock. If so, takes it: new users then wait until this process ends."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -10,7 +10,7 @@ topology, which never accepts an election earlier than the latest it has seen:
 
 The write that a caller got an acknowledgement for went to a primary that the topology knew. So a read that begins after
 the acknowledgement goes to that primary or a later one, and its answer includes the write. This holds for a replica
-set. Behind a mongos, which names no election, it is the mongos that finds the primary of each shard.
+set. A mongos names no election; it finds the primary of each shard itself.
 
 The topology is an immutable object, so the comparison is by identity; its servers are searched only when it has been
 replaced. The driver's topology listeners are not used: the driver delivers their events up to a second late.
@@ -30,10 +30,10 @@ from pymongo.topology_description import TopologyDescription
 
 from portico.resolvers.documents import Document
 
-# Of each process. What is read at once beyond that goes by the driver's own pool.
+# The most per process. When all are busy, reads use the driver's pool.
 CONNECTIONS = 16
 IDLE_SECONDS = 60.0
-# How long a read may wait on a former primary, and how precise its timeout is.
+# How long a read may wait for a former primary, and the precision of read timeouts.
 WATCH_SECONDS = 0.05
 PAUSE_SECONDS = 1.0
 _SIZE = struct.Struct("<i")
@@ -43,11 +43,11 @@ _log = structlog.get_logger("portico.direct")
 
 
 class Lost(Exception):
-    """The connection has ended without an answer."""
+    """The connection closed before the reply arrived."""
 
 
 class Primary(NamedTuple):
-    """The server that is read, and the election that made it primary. Only a replica set has elections."""
+    """The server to read from, and the election that made it primary. Only a replica set has elections."""
 
     address: tuple[str, int | None]
     election: ObjectId | None
@@ -61,10 +61,10 @@ def primary_of(topology: TopologyDescription) -> Primary | None:
 
 
 class Link(asyncio.Protocol):
-    """A connection of the driver's, taken over. It carries one command at a time."""
+    """A connection taken over from the driver. It carries one command at a time."""
 
     def __init__(self, connection: Any, primary: Primary, seconds: float) -> None:
-        # Held, for the driver's object closes its socket when nobody does.
+        # Referenced, because the driver's object closes its socket when it is collected.
         self._connection = connection
         self._seconds = seconds
         self._loop = asyncio.get_running_loop()
@@ -81,7 +81,7 @@ class Link(asyncio.Protocol):
         return not self._transport.is_closing()
 
     async def ask(self, message: bytes) -> bytes:
-        """The reply to a message. Raises Lost and NetworkTimeout. Without a reply the connection is closed."""
+        """Sends a message and returns the reply. Raises Lost and NetworkTimeout, and then closes the connection."""
         if not self.is_open:
             # `connection_lost` may have been called already, so nothing else would end the wait.
             raise Lost
@@ -92,7 +92,7 @@ class Link(asyncio.Protocol):
         try:
             return await reply
         except BaseException:
-            # A late reply must not be taken for the next command's.
+            # The next command must not get a late reply to this one.
             self.close()
             raise
         finally:
@@ -104,9 +104,9 @@ class Link(asyncio.Protocol):
         self._fail(Lost())
 
     def expire(self, now: float) -> None:
-        """Fails a read with NetworkTimeout when it has waited too long."""
+        """Fails a read with NetworkTimeout if it has waited too long."""
         if now - self.used_at >= self._seconds:
-            self._fail(NetworkTimeout("The server has not answered in time."))
+            self._fail(NetworkTimeout(f"The server did not reply within {self._seconds} seconds."))
 
     def data_received(self, data: bytes) -> None:
         if self._part or len(data) < _SIZE.size or _SIZE.unpack_from(data)[0] != len(data):
@@ -128,7 +128,7 @@ class Link(asyncio.Protocol):
 
 
 class Links:
-    """Up to CONNECTIONS links to the primary, opened as they are needed."""
+    """Up to CONNECTIONS links to the primary, opened on demand."""
 
     def __init__(self, client: AsyncMongoClient[Document], seconds: float) -> None:
         self._client = client
@@ -138,7 +138,7 @@ class Links:
         self._idle: list[Link] = []
         self._busy: set[Link] = set()
         self._opening: set[asyncio.Task[None]] = set()
-        # To the present primary: idle, busy, or being opened.
+        # The links to the current primary: idle, busy, or being opened.
         self._count = 0
         self._not_before = 0.0
         self._is_usable = True
@@ -146,11 +146,13 @@ class Links:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """How many links are open."""
         return len(self._idle) + len(self._busy)
 
     def take(self) -> Link | None:
-        """A link for one command; it is given back. Where none is free another is opened, for those that come later."""
+        """Returns a link for one command; call `give_back` afterwards. If none is idle, returns None and opens one for
+        later commands.
+        """
         primary = self._current()
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -171,7 +173,7 @@ class Links:
         return None
 
     def is_current(self, link: Link) -> bool:
-        """Whether the link's primary is still the primary, by the same election."""
+        """Returns whether the link's server is still the primary of the same election."""
         return self._current() is link.primary
 
     def give_back(self, link: Link) -> None:
@@ -186,7 +188,7 @@ class Links:
     async def close(self) -> None:
         self._is_usable = False
         if self._opening:
-            # A driver that is interrupted while it connects leaves its socket open.
+            # A driver that is cancelled while it connects leaves its socket open.
             _, late = await asyncio.wait(self._opening, timeout=PAUSE_SECONDS)
             for task in late:
                 task.cancel()
@@ -194,7 +196,7 @@ class Links:
             link.close()
 
     def _current(self) -> Primary | None:
-        """The primary in the driver's current topology. Every read calls this twice."""
+        """Returns the primary in the driver's current topology. Every read calls this twice."""
         topology = self._client.topology_description
         if topology is not self._topology:
             self._topology = topology
@@ -213,7 +215,7 @@ class Links:
         self._idle.clear()
 
     def _watch(self) -> None:
-        """Runs every WATCH_SECONDS while a link waits for a reply: ends waits on a former primary, and long ones."""
+        """Fails reads that wait for a former primary or too long. Runs every WATCH_SECONDS while a read waits."""
         self._watching = None
         self._current()
         loop = asyncio.get_running_loop()
@@ -231,7 +233,7 @@ class Links:
             _log.info("no direct connection", error=str(error))
         except (AttributeError, TypeError) as error:
             if self._is_usable:
-                _log.warning("reads go by the driver: this version of it has other parts", error=str(error))
+                _log.warning("direct reads are off: they do not support this version of the driver", error=str(error))
             self._is_usable = False
         finally:
             if primary is not self._primary:

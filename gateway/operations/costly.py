@@ -1,8 +1,8 @@
 """Counts the fields of an operation that make the database read a whole list.
 
-A field counts as often as the database has to do its work: once for each name in the answer, and for each parent that a
-page or a list above it can have. Selections that merge into one field of the answer count once, and what `@skip` and
-`@include` leave out does not count.
+A field counts once for each read that it causes: for each response name, and for each parent that a page or a list
+above it can have. Selections that merge into one field of the response count once. Fields that `@skip` and `@include`
+leave out do not count.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from portico.schema.fields import cost_of
 
 from .sizes import Sizes
 
-# A selection set, and the type that it selects from.
+# A selection set, and the type on which it selects.
 Selected = tuple[SelectionSetNode, GraphQLNamedType]
 
 
 class _Reads(NamedTuple):
-    """How often each costly field is answered: for one object, and for each row of the page of a connection."""
+    """How often each costly field is read: for one object, and for each row of the page of a connection."""
 
     own: Counter[str]
     paged: Counter[str]
@@ -56,7 +56,7 @@ class CostlyFields:
     def count(
         self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]
     ) -> Counter[str]:
-        """How often each costly field is answered, by its name. The operation must be valid."""
+        """Returns how often each costly field is read, by its name. The operation must be valid."""
         root = self._schema.get_root_type(operation.operation)
         assert root is not None
         fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
@@ -64,7 +64,7 @@ class CostlyFields:
         return count.reads([(operation.selection_set, root)]).own
 
     def is_costly(self, node: FieldNode, field: Any) -> bool:
-        """Whether the field can be costly by itself, with some variables."""
+        """Returns whether the field itself can be costly, for some values of the variables."""
         return cost_of(field).costly or any(
             self._inputs.get(get_named_type(field.args[given.name.value].type).name) for given in node.arguments or ()
         )
@@ -86,7 +86,7 @@ class _Count:
         self._sizes = sizes
 
     def reads(self, selected: Iterable[Selected]) -> _Reads:
-        """What the selections on one object cost together. Types that exclude each other count as one."""
+        """Returns the reads of all selections on one object, even if they are on types that exclude each other."""
         merged: dict[tuple[str, str, str], list[tuple[FieldNode, Any]]] = {}
         for node, field in self._fields(selected):
             key = ((node.alias or node.name).value, node.name.value, str(field.type))
@@ -117,7 +117,7 @@ class _Count:
                     waiting.append((fragment.selection_set, self._schema.type_map[fragment.type_condition.name.value]))
 
     def _field(self, name: str, nodes: list[tuple[FieldNode, Any]]) -> tuple[Counter[str], bool]:
-        """How often the field and what is below it are answered; whether that is for each row of a page."""
+        """Returns how often the field and the fields below it are read, and whether that is for each row of a page."""
         field = nodes[0][1]
         cost = cost_of(field)
         below = self.reads(
@@ -128,7 +128,7 @@ class _Count:
         if cost.costly:
             found[name] += 1
         elif not below.own:
-            # A count of the same list is counted already, and reads what the search has found.
+            # A costly field below, such as the count of the same list, counts already, and shares the read.
             given = [self._costly_inputs(node, one) for node, one in nodes]
             longest = max(given, key=len)
             found.update(longest)
@@ -140,7 +140,7 @@ class _Count:
         return found, False
 
     def _costly_inputs(self, node: FieldNode, field: Any) -> list[str]:
-        """The costly input fields that the arguments hold."""
+        """Returns the costly input fields in the arguments."""
         found: list[str] = []
         for given in node.arguments or ():
             names = self._inputs.get(get_named_type(field.args[given.name.value].type).name)

@@ -1,4 +1,4 @@
-"""Parsed and validated operations, kept by their text."""
+"""Parses and validates operations, and caches them by their text."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from portico.gateway.settings import Settings
 from .limits import Limits, too_complex
 from .numbers import LargeIntegers, may_be_too_large
 
-# What comparing the fields of one operation with each other may take; the library's own bound allows two seconds.
+# The bound on comparing the fields of one operation with each other. The library's default allows two seconds.
 overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 20_000
 _RULES = (*specified_rules, MaybeNullValidationRule, OneOfInputValidationRule)
-# A text longer than this is not kept: it would push many others out.
+# A longer text is not cached, because it would evict many others.
 _LONGEST_KEPT = 20_000
-# A parsed operation takes about a hundred times the memory of its text.
+# The total length of the cached texts. A parsed operation uses about a hundred times the memory of its text.
 _KEPT_CHARACTERS = 1_000_000
 _KEPT_REFUSALS = 256
 _COSTS_KEPT = 64
@@ -43,7 +43,7 @@ MAX_ERRORS = 20
 
 
 class InvalidOperation(Exception):
-    """The text is no operation that this schema can run. `errors` say why, each with a code."""
+    """This schema cannot run the text. `errors` say why, each with a code."""
 
     def __init__(self, errors: list[GraphQLError]) -> None:
         super().__init__(errors[0].message)
@@ -52,7 +52,7 @@ class InvalidOperation(Exception):
 
 @dataclass(slots=True)
 class Operation:
-    """A document that is valid, with what has been worked out about it. Shared by all its requests."""
+    """A valid document, with values computed from it. All its requests share it."""
 
     document: DocumentNode
     selections: dict[Hashable, Any] = field(default_factory=dict)
@@ -61,16 +61,20 @@ class Operation:
     accepted: set[Hashable] = field(default_factory=set)
 
     def definition(self, name: str | None) -> OperationDefinitionNode:
-        """The operation of this name. Raises InvalidOperation where there is none, or more than one and no name."""
+        """Returns the operation of this name; with None, the only one. Raises InvalidOperation if there is none."""
         found = get_operation_ast(self.document, name)
         if found is None:
-            wanted = "The document has several operations; name one." if name is None else f"No operation {name!r}."
-            raise InvalidOperation([GraphQLError(wanted, extensions={"code": "BAD_USER_INPUT"})])
+            message = (
+                "The document has several operations. Choose one with `operationName`."
+                if name is None
+                else f"The document has no operation {name!r}. Check `operationName`."
+            )
+            raise InvalidOperation([GraphQLError(message, extensions={"code": "BAD_USER_INPUT"})])
         return found
 
 
 class Operations:
-    """Turns texts into operations; the latest used are kept, up to a bound."""
+    """Turns texts into operations, and caches the most recently used."""
 
     def __init__(self, schema: GraphQLSchema, settings: Settings) -> None:
         self._schema = schema
@@ -84,7 +88,7 @@ class Operations:
         return len(self._kept)
 
     def get(self, text: str) -> Operation:
-        """The operation with this text. Raises InvalidOperation."""
+        """Returns the operation with this text. Raises InvalidOperation."""
         operation = self._kept.get(text)
         if operation is not None:
             self._kept.move_to_end(text)
@@ -102,7 +106,7 @@ class Operations:
             self._kept_characters -= len(dropped)
 
     def _parse_once(self, text: str) -> DocumentNode:
-        """As `_parse`. A refusal is kept: a text that is costly to refuse costs that once."""
+        """Parses the text as `_parse` does, and caches refusals: some texts are costly to refuse."""
         key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         refused = self._refused.get(key)
         if refused is None:
@@ -113,7 +117,7 @@ class Operations:
                 if len(self._refused) > _KEPT_REFUSALS:
                     self._refused.popitem(last=False)
         self._refused.move_to_end(key)
-        # A new one each time: an exception gathers the frames of all that raise it.
+        # A new exception each time: an exception collects the frames of every request that raises it.
         raise InvalidOperation(refused)
 
     def _parse(self, text: str) -> DocumentNode:
@@ -123,10 +127,16 @@ class Operations:
         except GraphQLSyntaxError as error:
             raise InvalidOperation([_syntax_error(error)]) from None
         except RecursionError:
-            raise InvalidOperation([too_complex("The operation is nested too deeply.")]) from None
+            raise InvalidOperation([too_complex("The operation is nested too deeply. Use fewer levels.")]) from None
         if errors:
             if errors[-1].message == "Validation aborted.":
-                raise InvalidOperation([too_complex("The operation is too intricate to be checked.")])
+                raise InvalidOperation(
+                    [
+                        too_complex(
+                            "The operation is too complex to validate. Select fewer fields, or use fewer fragments."
+                        )
+                    ]
+                )
             for wrong in errors:
                 wrong.extensions = {"code": "GRAPHQL_VALIDATION_FAILED", **(wrong.extensions or {})}
             raise InvalidOperation(errors)
@@ -140,7 +150,7 @@ class Operations:
         return validate(self._schema, document, _RULES, max_errors=MAX_ERRORS)
 
     def check(self, operation: Operation, name: str | None, variables: Mapping[str, Any]) -> OperationDefinitionNode:
-        """The definition to run. Raises InvalidOperation where it is missing, or over a limit with these variables."""
+        """Returns the operation to run. Raises InvalidOperation if it is missing, or these variables exceed a limit."""
         definition = operation.definition(name)
         key = (name, self._limits.facts(variables))
         if key in operation.accepted:
@@ -155,7 +165,7 @@ class Operations:
 
 
 def _shown(error: GraphQLError) -> GraphQLError:
-    """What a client is shown of the error: without its syntax tree, and the frames of the request that met it."""
+    """Returns a copy of the error without the syntax tree and the frames of the request that caused it."""
     shown = GraphQLError(error.message, extensions=error.extensions)
     shown.locations = error.locations
     return shown

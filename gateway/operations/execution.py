@@ -1,4 +1,4 @@
-"""Runs operations, and turns what went wrong into errors that a client may see."""
+"""Runs operations, and turns failures into errors that a client may see."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from portico.gateway.operations.plans.describe import describe
 from portico.gateway.operations.plans.executor import PlanExecutor, ReferenceExecutor, run_reference
 from portico.gateway.operations.plans.plan import Plan
 from portico.gateway.operations.plans.run import Run
-from portico.gateway.operations.plans.trace import examined, tracing
+from portico.gateway.operations.plans.trace import explain_commands, tracing
 from portico.gateway.settings import Settings
 from portico.resolvers import errors
 from portico.schema.context import Context
@@ -32,21 +32,13 @@ from portico.schema.errors import camel_case
 from .documents import InvalidOperation, Operation, Operations
 
 
-class MutationRefused(Exception):
-    """A mutation came by a method that must not change anything."""
-
-
-class SubscriptionRefused(Exception):
-    """A subscription came by a way that takes one answer. It is valid, and within the limits."""
-
-    def __init__(self, operation: Operation, definition: OperationDefinitionNode) -> None:
-        super().__init__()
-        self.operation, self.definition = operation, definition
+class MutationNotAllowed(Exception):
+    """The operation is a mutation, but the HTTP method of the request must not change anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer: `data` is absent where the operation did not begin. `headers` go with it."""
+    """A response: `data` is absent if the operation did not start. `headers` are HTTP headers to add."""
 
     payload: dict[str, Any]
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -61,10 +53,10 @@ class Response:
 
 
 class Executor:
-    """One schema with its cache of operations."""
+    """Runs the operations of one schema, and caches the parsed ones."""
 
     def __init__(self, schema: strawberry.Schema, settings: Settings) -> None:
-        self._schema = schema._schema  # noqa: SLF001 - strawberry has no public way to it
+        self._schema = schema._schema  # noqa: SLF001 - strawberry has no public name for it
         self.name = settings.executor
         self._seconds = settings.operation_seconds
         self._shows_plans = settings.show_plans
@@ -81,25 +73,26 @@ class Executor:
         may_write: bool = True,
         wants_plan: bool = False,
         seconds: int | None = None,
-    ) -> Response:
-        """Runs the operation. Raises MutationRefused where it is a mutation and may not write, and SubscriptionRefused
-        where it is a subscription: `streaming.responses` runs those, too.
+    ) -> Response | Subscription:
+        """Runs a query or a mutation. Returns a valid subscription unrun: `streaming.responses` runs it.
 
-        A mutation may take `seconds`, with None as long as the settings say.
-        With `wants_plan`, and where the settings allow it, the answer has its plan and what was sent to MongoDB.
+        A mutation times out after `seconds`; with None, after the seconds of the settings.
+        With `wants_plan`, if the settings allow it, the response has the plan and the commands sent to MongoDB.
+
+        Raises:   MutationNotAllowed for a mutation without `may_write`.
         """
         try:
             operation = self.operations.get(text)
             definition = self.operations.check(operation, name, variables)
-        except InvalidOperation as refused:
-            return Response({"errors": [format_error(error, context) for error in refused.errors]})
+        except InvalidOperation as invalid:
+            return Response({"errors": [format_error(error, context) for error in invalid.errors]})
         if definition.operation is OperationType.SUBSCRIPTION:
-            raise SubscriptionRefused(operation, definition)
+            return Subscription(Call(operation, definition, variables, name, context))
         is_mutation = definition.operation is OperationType.MUTATION
         if is_mutation:
             if not may_write:
-                raise MutationRefused
-            # What the caller has just written is read where it was written.
+                raise MutationNotAllowed
+            # The caller reads its own writes from the primary.
             context.reading = context.db
             context.is_write = True
         context.selections = operation.selections
@@ -109,36 +102,35 @@ class Executor:
         return response_of(await self.run(call), context)
 
     def kind_of(self, text: str, name: str | None) -> OperationType | None:
-        """Whether it is a query, a mutation or a subscription; None where it is not valid."""
+        """Returns whether the text is a query, a mutation or a subscription; None if it is not valid."""
         try:
             return self.operations.get(text).definition(name).operation
         except InvalidOperation:
             return None
 
     async def run(self, call: Call) -> ExecutionResult:
-        """The result. Fields that take longer than an operation may are time-outs, and the others are answered.
-
-        Of what graphql-core runs, nothing can be had before all of it has ended.
+        """Runs a call. Fields that are not finished when the operation times out get an error; the others keep their
+        values. If graphql-core runs the operation, a timeout leaves no data at all.
         """
         result: ExecutionResult | Awaitable[ExecutionResult] | None = None
         try:
-            # A command has less time, and ends by itself; this is for many of them, and for all else.
+            # Each command has its own, shorter timeout. This one bounds many commands, and everything else.
             async with asyncio.timeout(call.seconds or self._seconds):
                 result = self._begin(call)
                 return await result if inspect.isawaitable(result) else result
         except asyncio.CancelledError:
             call.context.loaders.stop()
             if isinstance(result, Run):
-                result.drop()
+                result.discard_pending()
             raise
         except TimeoutError as error:
             call.context.loaders.stop()
             if isinstance(result, Run):
-                return result.given_up(error)
+                return result.timed_out(error)
             return ExecutionResult(None, [GraphQLError(FAULTS["TIMEOUT"], original_error=error)])
 
     async def source_of(self, call: Call) -> Any:
-        """The stream of a subscription's occurrences; an ExecutionResult, which has no data, where there is none."""
+        """Returns the stream of a subscription's occurrences, or an ExecutionResult without data if it fails."""
         executor = ReferenceExecutor.build(
             self._schema,
             call.operation.document,
@@ -166,10 +158,10 @@ class Executor:
         with tracing() as trace:
             response = response_of(await self.run(call), call.context)
         if not response.has_begun:
-            # Nothing ran, so there is nothing to show; it may be that no plan is for these variables.
+            # Nothing ran, so there is nothing to show. There may be no plan for these variables.
             return response
         plan = self.plans.plan_of(call.operation, call.definition, call.variables)
-        shown: dict[str, Any] = {"executor": self.name, "commands": await examined(trace, call.context.db)}
+        shown: dict[str, Any] = {"executor": self.name, "commands": await explain_commands(trace, call.context.db)}
         if isinstance(plan, Plan):
             shown |= describe(plan)
         else:
@@ -180,9 +172,10 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One operation to run, as it was asked for.
+    """One operation to run, as requested.
 
-    It may take `seconds`, or as long as the settings say. `root` is what one event of a subscription is about.
+    It times out after `seconds`; with None, after the seconds of the settings. `root` is the root value of one event
+    of a subscription.
     """
 
     operation: Operation
@@ -194,13 +187,20 @@ class Call:
     root: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscription that is valid and within the limits, and has not started."""
+
+    call: Call
+
+
 def response_of(result: ExecutionResult, context: Context) -> Response:
     payload: dict[str, Any] = {}
     if result.errors:
         payload["errors"] = [format_error(error, context) for error in result.errors]
         for error in result.errors:
             _drop_frames(error)
-        # What is refused before anything runs has no path; the whole operation has none, either, when it is given up.
+        # An error without a path means that nothing ran, unless the whole operation timed out.
         begun = any(error.path or isinstance(error.original_error, TimeoutError) for error in result.errors)
         if result.data is None and not begun:
             return Response(payload)
@@ -211,7 +211,8 @@ def response_of(result: ExecutionResult, context: Context) -> Response:
 def _drop_frames(error: GraphQLError) -> None:
     """Drops the tracebacks of an error and of its causes.
 
-    Their frames hold the run, and the run holds the error: without the collector, the request would stay in memory.
+    Their frames reference the run, and the run references the error. Until the garbage collector breaks this cycle,
+    the request stays in memory.
     """
     left: list[BaseException | None] = [error, error.original_error]
     seen: set[int] = set()
@@ -224,7 +225,7 @@ def _drop_frames(error: GraphQLError) -> None:
 
 
 def format_error(error: GraphQLError, context: Context) -> dict[str, Any]:
-    """The error as a client may see it, with a code. A fault is logged, and shows its request id alone."""
+    """Returns the error as a client may see it, with a code. Logs a fault and shows only its request id."""
     cause = error.original_error
     extensions = dict(error.extensions or {})
     formatted: dict[str, Any] = {"message": error.message}
@@ -246,10 +247,10 @@ def format_error(error: GraphQLError, context: Context) -> dict[str, Any]:
 
 
 def _is_fault(error: GraphQLError, cause: BaseException) -> bool:
-    """Whether the gateway, and not the caller, is to blame.
+    """Returns whether the gateway caused the error, and not the caller.
 
-    A stored value that does not fit its type fails in a field, too, but names no node of the operation, as a wrong
-    argument does.
+    A wrong argument and a stored value that does not fit its type both fail in a field. Only the error of a wrong
+    argument names a node of the operation.
     """
     return not isinstance(cause, GraphQLError) or (error.path is not None and not cause.nodes)
 
@@ -260,14 +261,14 @@ _CODES: dict[type[errors.DomainError], str] = {
     errors.Conflict: "CONFLICT",
 }
 FAULTS = {
-    "INTERNAL": "Something went wrong inside the gateway. The request id leads to it in the log.",
-    "TIMEOUT": "It took too long, and was given up.",
-    "UNAVAILABLE": "The database cannot be reached.",
+    "INTERNAL": "Internal error in the gateway. To find it in the log, search for the request id.",
+    "TIMEOUT": "The operation timed out.",
+    "UNAVAILABLE": "The gateway cannot reach the database. Try again later.",
 }
 
 
 def _fault_code(cause: BaseException) -> str:
-    # That no server was found in time is no slowness of a server.
+    # A timeout of server selection means that no server is available, not that a server is slow.
     if isinstance(cause, ConnectionFailure) and not isinstance(cause, NetworkTimeout):
         return "UNAVAILABLE"
     is_late = isinstance(cause, TimeoutError) or (isinstance(cause, PyMongoError) and cause.timeout)

@@ -17,8 +17,8 @@ from .documents import InvalidOperation, Operations
 
 
 def plan_of_text(text: str, name: str | None, variables: Mapping[str, Any], settings: Settings) -> Tree:
-    """The plan of an operation as a tree for a terminal. Raises InvalidOperation, of the variables, too."""
-    schema = schema_of(use(settings.domain_names))._schema  # noqa: SLF001 - strawberry has no public way to it
+    """Returns the plan of an operation as a tree for a terminal. Raises InvalidOperation, also for wrong variables."""
+    schema = schema_of(use(settings.domain_names))._schema  # noqa: SLF001 - strawberry has no public name for it
     operations = Operations(schema, settings)
     operation = operations.get(text)
     definition = operations.check(operation, name, variables)

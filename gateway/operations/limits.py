@@ -1,4 +1,4 @@
-"""What one operation may ask for: its depth, how many fields it may come to answer, and its costly fields."""
+"""The limits of one operation: its depth, the number of fields that it can return, and its costly fields."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from portico.schema.fields import MAX_COSTLY, cost_of
 from .costly import CostlyFields
 from .sizes import Sizes, facts_of, length_of
 
-# Introspection may answer so many times what a tool needs that asks for the whole schema.
+# Introspection can return at most this many times the fields that a full introspection query returns.
 _WHOLE_SCHEMAS = 2
-# Counting the costly fields of an operation visits each of its fields. Only fragments within fragments have more.
+# Counting the costly fields visits each field of an operation. Only nested fragments have more fields than this.
 _MOST_COUNTED = 2_000
 
 
 class Limits:
-    """The bounds on the operations of one schema."""
+    """Checks the limits of the operations of one schema."""
 
     def __init__(self, schema: GraphQLSchema, *, max_depth: int, max_cost: int) -> None:
         self._schema = schema
@@ -53,21 +53,25 @@ class Limits:
         self._max_introspection = _WHOLE_SCHEMAS * self._weigh(whole, operation, {}).introspection
 
     def check(self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]) -> None:
-        """Raises OPERATION_TOO_COMPLEX for a validated operation that is too deep or may answer too much, or that makes
-        the database read too many whole lists.
+        """Checks a validated operation.
+
+        Raises:   OPERATION_TOO_COMPLEX if it is too deep, can return too much, or makes the database read too many
+                  whole lists.
         """
         found = self._weigh(document, operation, variables)
         if found.depth > self._max_depth:
-            raise too_complex(f"The operation is {found.depth} levels deep; {self._max_depth} are allowed.")
+            raise too_complex(f"The operation can have at most {self._max_depth} levels of fields; got {found.depth}.")
         if found.may_be_costly:
             self._check_costly(found, document, operation, variables)
         if found.cost > self._max_cost:
             raise too_complex(
-                f"The operation may answer more than {self._max_cost:,} fields; "
-                "ask for smaller pages or less below them."
+                f"The operation can return more than {self._max_cost:,} fields. "
+                "Ask for smaller pages, or select fewer fields below them."
             )
         if found.introspection > self._max_introspection:
-            raise too_complex("The operation asks for more of the schema than a tool needs; ask for it in parts.")
+            raise too_complex(
+                "The operation asks for too much of the schema. Send several smaller introspection queries."
+            )
 
     def _check_costly(
         self,
@@ -78,15 +82,16 @@ class Limits:
     ) -> None:
         if found.fields > _MOST_COUNTED:
             raise too_complex(
-                f"The operation spreads its fragments over {found.fields:,} fields; beside fields that read a whole "
-                f"list, {_MOST_COUNTED:,} are allowed. Select fewer fields, or send separate operations."
+                f"An operation with fields that read a whole list can select at most {_MOST_COUNTED:,} fields, with "
+                f"each fragment wherever it is spread; got {found.fields:,}. Select fewer fields, or send separate "
+                "operations."
             )
         costly = self._costly.count(document, operation, variables)
         if costly.total() > MAX_COSTLY:
             raise too_complex(_too_costly(costly))
 
     def facts(self, variables: Mapping[str, Any]) -> Hashable:
-        """What `check` depends on beside the operation: the same facts have the same outcome."""
+        """Returns the facts about the variables that `check` depends on: the same facts have the same outcome."""
         return facts_of(variables, self._costly.input_names)
 
     def _weigh(
@@ -98,11 +103,11 @@ class Limits:
 
 
 class _Weight(NamedTuple):
-    """Of a selection: the fields that it may answer for one object, and its levels.
+    """The size of a selection: `cost` is the number of fields that it can return for one object, `depth` its levels.
 
-    `paged` are those that a connection answers for each row of its page; those of introspection are counted apart.
-    `fields` is how many fields the selection has, with each fragment wherever it is spread.
-    `may_be_costly` is whether there is a costly field among them, whatever the variables are.
+    `paged` counts the fields that a connection returns for each row of its page. `introspection` counts the fields of
+    introspection. `fields` counts the selected fields, with each fragment wherever it is spread. `may_be_costly` is
+    whether one of the fields can be costly, for some values of the variables.
     """
 
     cost: float = 0
@@ -114,7 +119,7 @@ class _Weight(NamedTuple):
 
 
 class _Scale:
-    """Counts the fields of an operation as often as its page sizes say that they may be answered."""
+    """Counts the fields that an operation can return, from its page sizes."""
 
     def __init__(
         self,
@@ -131,7 +136,7 @@ class _Scale:
         self._fragments = {
             node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)
         }
-        # Each fragment is weighed once, however many spread it: fragments of fragments would take forever.
+        # Each fragment is weighed once. Weighing it for each spread takes exponential time with nested fragments.
         self._weighed: dict[str, _Weight] = {}
 
     def of(self, selection_set: SelectionSetNode, parent: GraphQLNamedType | None) -> _Weight:
@@ -189,7 +194,7 @@ class _Scale:
         return found._replace(cost=cost + below.cost * length + below.paged * rows)
 
     def _length(self, node: FieldNode, parent: GraphQLNamedType | None, length: float) -> float:
-        """How many values the field answers; of introspection, as many as the schema has on average."""
+        """Returns how many values the field can return. For introspection, this is the average over the schema."""
         if parent is not None and parent.name.startswith("__"):
             return self._introspection.get(node.name.value, 1)
         return length
@@ -201,7 +206,7 @@ def _whole_introspection() -> DocumentNode:
 
 
 def _introspection_sizes(schema: GraphQLSchema) -> dict[str, float]:
-    """How long the lists of introspection are: of one object, on average over the schema."""
+    """Returns the average length of each list of introspection over the schema."""
     types = schema.type_map.values()
     fields = [
         field
@@ -230,7 +235,7 @@ def _too_costly(found: Counter[str]) -> str:
     times = {1: "once", 2: "twice"}
     counted = ", ".join(f"`{name}` {times.get(count, f'{count:,} times')}" for name, count in sorted(found.items()))
     return (
-        f"The operation makes the database read whole lists: {counted}. An operation can do so at most {MAX_COSTLY} "
-        "times, counted for each parent that its page sizes allow. Remove some of them, ask for smaller pages above "
-        "them, or send them in separate operations."
+        f"The operation makes the database read whole lists: {counted}. An operation can do this at most {MAX_COSTLY} "
+        "times, counted for each parent that its page sizes allow. Remove some of these fields, ask for smaller pages "
+        "above them, or send them in separate operations."
     )

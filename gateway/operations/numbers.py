@@ -1,4 +1,4 @@
-"""Refuses integers in the text of an operation that are too large, with one message wherever they stand."""
+"""Refuses integers in the text of an operation that are too large, with the same message everywhere."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from graphql import (
 
 from portico.schema.scalars import BIG, too_large
 
-# As many as the largest Float has.
+# The number of digits of the largest Float.
 MAX_DIGITS = 309
-# Text without so many digits in a row has no integer that is too large for its type.
+# An integer that is too large for its type has at least 10 digits.
 _LONG = re.compile(r"[0-9]{10}")
 _RANGES = {"Int": (GRAPHQL_MIN_INT, GRAPHQL_MAX_INT), "BigInt": (-BIG, BIG)}
 
@@ -30,7 +30,7 @@ def may_be_too_large(text: str) -> bool:
 class LargeIntegers(ValidationRule):
     """Reports integers outside the range of `Int` or `BigInt`, and those of more than 309 digits anywhere else.
 
-    The rules of graphql-core repeat all the digits, and an `Int` fails on Python's own limit of 4,300.
+    The messages of graphql-core repeat all digits, and converting more than 4,300 digits fails in Python.
     """
 
     def enter_int_value(self, node: IntValueNode, *_: Any) -> None:

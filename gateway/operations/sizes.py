@@ -1,4 +1,4 @@
-"""How many objects the fields of one operation can answer: page sizes, lists, and the variables that decide."""
+"""Estimates how many objects the fields of one operation can return, from page sizes, list lengths and variables."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from graphql import (
 from portico.schema.fields import Cost, cost_of
 
 MAX_FIRST = 100
-# What a list counts as whose field declares no length.
+# The assumed length of a list whose field declares none.
 DEFAULT_LENGTH = 100
+# Integers with fewer digits fit into 32 bits.
 _BITS_32 = 10
 
 
 def facts_of(variables: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
-    """What sizes depend on: numbers, conditions, lengths, and which of the input fields of these names are given."""
+    """Returns what the sizes depend on: numbers, conditions, lengths, and which of the named input fields are set."""
     facts: list[Any] = []
     for variable, value in variables.items():
         if value is None or isinstance(value, bool | int | float):
@@ -43,27 +44,27 @@ def facts_of(variables: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, .
 
 
 class Sizes:
-    """The sizes that an operation asks for with these variables, as they were sent."""
+    """The sizes that an operation asks for with these variables, which are not coerced yet."""
 
     def __init__(self, operation: OperationDefinitionNode, variables: Mapping[str, Any]) -> None:
         self._variables = variables
         self._defaults = {node.variable.name.value: node.default_value for node in operation.variable_definitions or ()}
 
     def page(self, node: FieldNode, field: GraphQLField) -> float:
-        """How many rows a connection can have."""
+        """Returns how many rows a connection can have."""
         if "first" not in field.args:
             return MAX_FIRST
         default = int(field.args["first"].default_value or 1)
         return min(max(self._number(argument(node, "first"), default), 1), MAX_FIRST)
 
     def length(self, node: FieldNode, field: GraphQLField) -> int:
-        """How many values the field counts as, beside the rows of a page."""
+        """Returns the number of values that the field counts as. The rows of a page count separately."""
         cost = cost_of(field)
         most = length_of(field, cost)
         return most if cost.each is None else min(self._values(argument(node, cost.each), most), most)
 
     def _values(self, given: ValueNode | None, default: int) -> int:
-        """How many values a list argument has. GraphQL takes a single value for a list of one."""
+        """Returns how many values a list argument has. GraphQL coerces a single value to a list of one."""
         if isinstance(given, ListValueNode):
             return len(given.values)
         if not isinstance(given, VariableNode):
@@ -75,7 +76,7 @@ class Sizes:
         return len(value) if isinstance(value, list) else 1
 
     def _number(self, value: Any, default: int) -> float:
-        """The number that a value stands for; the default of the argument where it is null or omitted."""
+        """Returns the number of an argument's value; the default of the argument if it is null or left out."""
         if isinstance(value, IntValueNode):
             return int(value.value) if len(value.value) < _BITS_32 else MAX_FIRST
         if not isinstance(value, VariableNode):
@@ -84,11 +85,11 @@ class Sizes:
         if name not in self._variables:
             return self._number(self._defaults.get(name), default)
         number = self._variables[name]
-        # `20.0` is a whole number to GraphQL, too; execution refuses everything else.
+        # GraphQL accepts `20.0` as an integer, too. Execution refuses other fractions.
         return number if isinstance(number, int | float) else default
 
     def is_given(self, given: ValueNode, name: str) -> bool:
-        """Whether an input object has a value other than null and "" in this field."""
+        """Returns whether an input object sets this field to a value other than null and ""."""
         if isinstance(given, VariableNode):
             variable = given.name.value
             if variable in self._variables:
@@ -100,7 +101,7 @@ class Sizes:
         return any(field.name.value == name and self._is_true(field.value) for field in fields)
 
     def _is_true(self, node: ValueNode) -> bool:
-        """Whether a value is anything but null, false and ""."""
+        """Returns whether a value is anything but null, false and ""."""
         if isinstance(node, VariableNode):
             name = node.name.value
             if name in self._variables:
@@ -110,7 +111,7 @@ class Sizes:
         return not isinstance(node, NullValueNode) and bool(getattr(node, "value", True))
 
     def is_included(self, node: Any) -> bool:
-        """Whether `@skip` and `@include` let the selection through. A null condition is an error when it runs."""
+        """Returns whether `@skip` and `@include` keep the selection. At execution, a null condition is an error."""
         for directive in node.directives or ():
             if directive.name.value in {"skip", "include"}:
                 condition = self._is_true(directive.arguments[0].value)
@@ -124,7 +125,7 @@ def argument(node: FieldNode, name: str) -> ValueNode | None:
 
 
 def length_of(field: GraphQLField, cost: Cost | None = None) -> int:
-    """How many values the field counts as at most, beside the rows of a page."""
+    """Returns the most values that the field counts as. The rows of a page count separately."""
     declared = (cost or cost_of(field)).length
     if isinstance(declared, int):
         return declared

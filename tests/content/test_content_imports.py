@@ -120,8 +120,8 @@ async def test_the_last_of_several_posts_with_one_path_is_kept(gateway: GatewayC
 
 
 NO_SLUG = "slug: Slug may hold letters a to z, digits, and '-', '_' or '.' between them."
-NO_INSTANT = "publishOn: DateTime must be an RFC 3339 text with a zone, e.g. 2012-03-09T20:55:36.000Z."
-NO_DAY = "date: DateTime cannot represent '2014-02-30T00:00:00Z': there is no such instant."
+NO_INSTANT = "publishOn: `DateTime` must be an RFC 3339 string with a zone, for example 2012-03-09T20:55:36.000Z."
+NO_DAY = "date: `DateTime` must be an existing date and time; got '2014-02-30T00:00:00Z'."
 BAD: list[tuple[Given, str]] = [
     ({"slug": None}, "slug: it is missing"),
     (

@@ -50,14 +50,15 @@ CASES = {
     ),
     "a root field of another domain": Broken(
         FIELD.format(field="products", where="queries=(Extra,)"),
-        "adds the field products to Query, which the domain catalog has added.",
+        "adds the field products to Query, but the domain catalog already adds it. Rename one of the fields.",
     ),
     "a root field of Portico": Broken(
-        FIELD.format(field="node", where="queries=(Extra,)"), "adds the field node to Query, which has one already."
+        FIELD.format(field="node", where="queries=(Extra,)"),
+        "adds the field node to Query, which already has one. Rename the added field.",
     ),
     "a field that a type has": Broken(
         FIELD.format(field="title", where="extensions={'Product': (Extra,)}"),
-        "adds the field title to AudioAlbum, which has one already.",
+        "adds the field title to AudioAlbum, which already has one. Rename the added field.",
     ),
     "a collection that is taken": Broken(
         "DOMAIN = Domain(name='extra', about='Extra.', collections=(CollectionSpec('products'),))",

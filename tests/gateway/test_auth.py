@@ -134,7 +134,7 @@ async def test_a_bad_token_is_refused_with_its_reason(gateway: GatewayClient, ki
 async def test_a_header_of_another_form_is_refused(gateway: GatewayClient, header: str) -> None:
     response = await view(gateway, header.format(signed()))
 
-    assert_unauthenticated(response, "The Authorization header must be `Bearer` and a token.")
+    assert_unauthenticated(response, "The Authorization header must be `Bearer`, then a space and a token.")
 
 
 async def test_two_tokens_in_one_header_are_none(gateway: GatewayClient) -> None:

@@ -33,9 +33,9 @@ def taken() -> Iterator[int]:
 @pytest.mark.parametrize(
     ("name", "value", "line"),
     [
-        ("PORTICO_MAX_COST", "many", "PORTICO_MAX_COST must be a number above zero, and is 'many'."),
-        ("PORTICO_EXECUTOR", "foo", "PORTICO_EXECUTOR must be one of compiled, reference, and is 'foo'."),
-        ("PORTICO_DEMO", "perhaps", "PORTICO_DEMO must be true or false, and is 'perhaps'."),
+        ("PORTICO_MAX_COST", "many", "PORTICO_MAX_COST must be a number above zero; got 'many'."),
+        ("PORTICO_EXECUTOR", "foo", "PORTICO_EXECUTOR must be one of compiled, reference; got 'foo'."),
+        ("PORTICO_DEMO", "perhaps", "PORTICO_DEMO must be true or false; got 'perhaps'."),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(name: str, value: str, line: str) -> None:
@@ -152,7 +152,8 @@ def test_a_token_cannot_be_made_where_another_issues_them(tmp_path: Path) -> Non
 
     assert_one_line(
         portico("token", "--sub", "a", env=env),
-        "Tokens come from the issuer of PORTICO_JWKS_URL; there is no secret to sign one with.",
+        "There is no secret to sign a token with. Get tokens from the issuer of PORTICO_JWKS_URL, "
+        "or set PORTICO_JWT_SECRET.",
     )
 
 

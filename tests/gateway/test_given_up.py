@@ -79,7 +79,7 @@ async def test_what_had_not_ended_is_null_with_an_error_at_its_place(
 
     with pytest.raises(TimeoutError) as late:
         await asyncio.wait_for(run, 0.05)
-    result = run.given_up(late.value)
+    result = run.timed_out(late.value)
 
     assert result.data == data
     assert [error.path for error in result.errors or ()] == paths
@@ -153,5 +153,5 @@ async def _awaited(run: Run) -> Any:
     try:
         return await run
     except asyncio.CancelledError:
-        run.drop()
+        run.discard_pending()
         raise

@@ -238,14 +238,14 @@ class MixedPayload:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (DatePayload, "`DatePayload.day` is of the scalar `Date`"),
-        (DecimalsPayload, "`DecimalsPayload.numbers` is of the scalar `Decimal`"),
-        (NestedPayload, "`DatePayload.day` is of the scalar `Date`"),
+        (DatePayload, "`DatePayload.day` has the scalar type `Date`"),
+        (DecimalsPayload, "`DecimalsPayload.numbers` has the scalar type `Decimal`"),
+        (NestedPayload, "`DatePayload.day` has the scalar type `Date`"),
         (PrivatePayload, "`PrivatePayload.secret` is private"),
-        (MixedPayload, "`MixedPayload.mixed` may be an object of a kind, `Category`, or something else"),
-        (Category, "`write` must answer a payload type"),
-        (list[CartsPayload], "`write` must answer a payload type"),
-        (str, "`write` must answer a payload type"),
+        (MixedPayload, "`MixedPayload.mixed` can be an object of a kind, `Category`, or another value"),
+        (Category, "`write` must return a payload type"),
+        (list[CartsPayload], "`write` must return a payload type"),
+        (str, "`write` must return a payload type"),
     ],
 )
 def test_a_schema_with_an_answer_that_cannot_be_kept_is_refused(answer: Any, reason: str) -> None:

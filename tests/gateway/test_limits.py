@@ -50,7 +50,7 @@ async def test_an_operation_has_a_limited_depth(gateway: GatewayClient) -> None:
     answer = await gateway.ask(chain(21))
 
     assert_too_complex(answer)
-    assert answer.body["errors"][0]["message"] == "The operation is 21 levels deep; 20 are allowed."
+    assert answer.body["errors"][0]["message"] == "The operation can have at most 20 levels of fields; got 21."
 
 
 async def test_depth_counts_through_fragments(gateway: GatewayClient) -> None:

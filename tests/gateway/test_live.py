@@ -40,9 +40,9 @@ async def watched(settings: Settings, commands: Commands) -> AsyncIterator[Datab
 
 @pytest.fixture
 async def hub(watched: Database) -> AsyncIterator[Hub]:
-    hub = Hub(watched, SOURCES, Counts(), most_waiting=5)
+    hub = Hub(watched, SOURCES, Counts(), max_waiting=5)
     yield hub
-    await hub.stopped()
+    await hub.aclose()
 
 
 async def post(db: Database, discussion: ObjectId = ONE, storage: str = "DOCUMENTS") -> CommentRef:
@@ -144,9 +144,9 @@ async def rooms(watched: Database) -> AsyncIterator[Hub]:
         return [Event("rooms", change["documentKey"]["_id"])]
 
     source = Source(frozenset({"rooms"}), {"operationType": "update"}, ("documentKey",), changed)
-    hub = Hub(watched, [source], Counts(), most_waiting=20)
+    hub = Hub(watched, [source], Counts(), max_waiting=20)
     yield hub
-    await hub.stopped()
+    await hub.aclose()
 
 
 async def change(db: Database, room: str, number: int) -> None:
@@ -362,7 +362,7 @@ async def test_what_cannot_be_opened_is_no_stream(hub: Hub, monkeypatch: pytest.
 async def test_a_hub_that_stops_ends_all_and_takes_no_more(hub: Hub) -> None:
     listener = await hub.listen(comments_of(ONE))
 
-    await hub.stopped()
+    await hub.aclose()
 
     with pytest.raises(Stopping):
         await anext(listener)
@@ -375,7 +375,7 @@ async def test_a_hub_that_stops_does_not_wait_for_a_stream_to_open(hub: Hub) -> 
     opening = asyncio.create_task(hub.listen(comments_of(ONE)))
     await asyncio.sleep(0)
 
-    await hub.stopped()
+    await hub.aclose()
 
     with pytest.raises(Stopping):
         await opening

@@ -101,9 +101,9 @@ async def test_no_more_is_taken_from_the_connection_than_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("content_type", "message"),
     [
-        ("multipart/form-data", "The content type names no boundary."),
-        ('multipart/form-data; boundary=""', "The content type names no boundary."),
-        (f"multipart/form-data; boundary={'b' * 1_000}", "The boundary is too long."),
+        ("multipart/form-data", "The content type of the body must name a `boundary`."),
+        ('multipart/form-data; boundary=""', "The content type of the body must name a `boundary`."),
+        (f"multipart/form-data; boundary={'b' * 1_000}", "The `boundary` in the content type is too long."),
     ],
 )
 async def test_a_boundary_is_needed(content_type: str, message: str) -> None:
@@ -128,6 +128,7 @@ async def test_a_form_that_a_page_can_send_unasked_is_refused(name: str) -> None
 ORDER = "The parts must be `operations`, then `map`, then the files."
 PLACE = "Each path of `map` must lead to a null below `variables`."
 OPERATION = part("operations", json.dumps({"query": QUERY, "variables": {"file": None, "list": [None, 1]}}).encode())
+NO_NAME = "Each part needs a `Content-Disposition` header with `form-data` and a `name`."
 LISTS = "`map` must hold a list of paths for each file."
 TWICE = b'{"0": ["variables.file"], "1": ["variables.file"]}'
 OTHER_KIND = b'Content-Disposition: attachment; name="operations"\r\n\r\n{}'
@@ -152,14 +153,17 @@ WRONG: dict[str, tuple[list[bytes], str]] = {
     "a place beside the variables": ([OPERATION, part("map", b'{"0": ["query"]}')], PLACE),
     "a place too deep": ([OPERATION, part("map", json.dumps({"0": ["variables" + ".a" * 99]}).encode())], PLACE),
     "an empty place": ([OPERATION, part("map", b'{"0": [""]}')], PLACE),
-    "a place twice": ([OPERATION, part("map", TWICE)], "`map` names one place twice."),
+    "a place twice": ([OPERATION, part("map", TWICE)], "`map` has the same path twice."),
     "too many files": (
         [OPERATION, part("map", json.dumps({str(n): [f"variables.{n}"] for n in range(MAX_FILES + 1)}).encode())],
-        f"There are {MAX_FILES + 1} files; {MAX_FILES} are allowed.",
+        f"`map` can name at most {MAX_FILES} files; got {MAX_FILES + 1}.",
     ),
-    "no query": ([part("operations", b"{}"), part("map", b"{}")], "`query` must be the text of an operation."),
-    "a part without a name": ([b"Content-Type: text/plain\r\n\r\nx"], "A part has no name."),
-    "a part of another kind": ([OTHER_KIND], "A part has no name."),
+    "no query": (
+        [part("operations", b"{}"), part("map", b"{}")],
+        "`query` must be a string that contains a GraphQL operation.",
+    ),
+    "a part without a name": ([b"Content-Type: text/plain\r\n\r\nx"], NO_NAME),
+    "a part of another kind": ([OTHER_KIND], NO_NAME),
 }  # fmt: skip
 
 
@@ -238,7 +242,7 @@ async def test_a_file_is_read_once() -> None:
     assert await read_all(first) == b"first"
     assert await failure(first) == (
         "BAD_USER_INPUT",
-        "The file has been read already, or came before one that was read.",
+        "The file has been read or skipped already. Send the files in the order in which the fields read them.",
     )
     assert await read_all(second) == b"second"
 
@@ -256,15 +260,15 @@ async def test_a_file_that_does_not_come_is_told() -> None:
     request, _ = await request_of(two()[:-1])
     first, second = files_in(request.variables)
 
-    assert await failure(second) == ("UPLOAD_MISSING", "The file is not in the body.")
+    assert await failure(second) == ("UPLOAD_MISSING", "`map` names a file that is not in the body.")
     assert (await failure(first))[0] == "BAD_USER_INPUT"
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (part("2", b"x", filename="x"), "There is a part that the map does not name."),
-        (part("0", b"x", filename="x"), "There are two parts of one name."),
+        (part("2", b"x", filename="x"), "The body has a part that `map` does not name."),
+        (part("0", b"x", filename="x"), "The body has two parts with the same name."),
     ],
 )
 async def test_a_part_that_the_map_does_not_know_is_told(more: bytes, message: str) -> None:
@@ -282,7 +286,10 @@ async def test_a_file_whose_client_goes_away_is_incomplete(kept: int) -> None:
     gone, rest = await read_request(messages(*pieces_of(cut, 64), is_cut=True), request_headers(), SETTINGS)
     ended, _ = await read_request(messages(*pieces_of(cut, 64)), request_headers(), SETTINGS)
 
-    assert await failure(gone.variables["file"]) == ("UPLOAD_INCOMPLETE", "The body ended early.")
+    assert await failure(gone.variables["file"]) == (
+        "UPLOAD_INCOMPLETE",
+        "The client disconnected before the end of the file.",
+    )
     assert await failure(ended.variables["file"]) == ("BAD_REQUEST", "The body ends before its last boundary.")
     assert not await rest.drain()
 
@@ -295,7 +302,7 @@ async def test_a_file_of_which_nothing_more_comes_is_given_up() -> None:
 
     request, _ = await read_request(waiting.get, request_headers(), impatient)
 
-    assert await failure(request.variables["file"]) == ("UPLOAD_INCOMPLETE", "No more of the file came in time.")
+    assert await failure(request.variables["file"]) == ("UPLOAD_INCOMPLETE", "The client stopped sending the file.")
 
 
 async def test_a_request_of_which_nothing_more_comes_is_given_up() -> None:

@@ -20,7 +20,7 @@ from graphql import (
     is_required_argument,
 )
 
-from portico.gateway.operations.plans.values import RelationEntry, keys_of
+from portico.gateway.operations.plans.values import RelationEntry, collect_keys
 from portico.resolvers.catalog.products import PRODUCTS
 from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient, category_input, create_category, create_product
@@ -153,9 +153,9 @@ async def test_a_read_that_breaks_in_the_turn_in_which_another_ends_is_not_lost(
     def breaking(entries: list[RelationEntry]) -> Any:
         if entries[0][0].response_name == "above":
             raise RuntimeError("a fault outside of any field")
-        return keys_of(entries)
+        return collect_keys(entries)
 
-    monkeypatch.setattr("portico.gateway.operations.plans.run.keys_of", breaking)
+    monkeypatch.setattr("portico.gateway.operations.plans.run.collect_keys", breaking)
     ids = await shop.db["categories"].distinct("_id")
     await shop.db["products"].update_many({}, {"$set": {"category_ids": ids}})
     # What is read first is known already, so that its read ends at once.

@@ -96,7 +96,7 @@ def test_an_empty_variable_is_as_good_as_none(name: str) -> None:
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1e", "nan", "inf", "-inf", " ", "0x10", "1,000", "9" * 5000])
 def test_a_number_must_be_one_above_zero(name: str, text: str) -> None:
-    with pytest.raises(SettingsError, match=rf"^{name} must be a number above zero, and is '.+'\.$"):
+    with pytest.raises(SettingsError, match=rf"^{name} must be a number above zero; got '.+'\.$"):
         read(name, {name: text})
 
 
@@ -112,7 +112,7 @@ def test_a_choice_must_be_one_of_those_there_are(name: str, text: str) -> None:
     with pytest.raises(SettingsError) as caught:
         read(name, {name: text})
 
-    assert str(caught.value) == f"{name} must be one of {', '.join(CHOICES[name])}, and is {text!r}."
+    assert str(caught.value) == f"{name} must be one of {', '.join(CHOICES[name])}; got {text!r}."
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_switch_is_true_or_false(text: str, value: bool) -> None:
 
 
 def test_a_switch_is_nothing_else() -> None:
-    with pytest.raises(SettingsError, match=r"^PORTICO_DEMO must be true or false, and is 'maybe'\.$"):
+    with pytest.raises(SettingsError, match=r"^PORTICO_DEMO must be true or false; got 'maybe'\.$"):
         Settings.from_env({"PORTICO_DEMO": "maybe"})
 
 
@@ -187,7 +187,9 @@ def test_with_published_keys_no_secret_is_made(tmp_path: Path) -> None:
 def test_a_secret_that_cannot_be_kept_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(SettingsError, match=r"^PORTICO_DATA_DIR: the secret cannot be kept in .*/file/secret: .+\.$"):
+    with pytest.raises(
+        SettingsError, match=r"^PORTICO_DATA_DIR: cannot read or write the secret in .*/file/secret: .+\.$"
+    ):
         kept_secret(tmp_path / "file" / "secret")
 
 

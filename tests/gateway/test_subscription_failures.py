@@ -117,7 +117,7 @@ async def test_events_that_come_faster_than_they_can_be_told_close_a_socket_and_
         monkeypatch.setattr(comment_storages, "find_comments", slowly)
         key = decode_id(discussion)[1]
         for number in range(12):
-            gateway.state.live.tell(Event(comments_of(key), number))
+            gateway.state.live.publish(Event(comments_of(key), number))
 
         assert gateway.state.live.counts.ended["TOO_SLOW"] == 2
         assert gateway.state.live.counts.listeners == 0
@@ -147,11 +147,11 @@ async def test_a_client_that_does_not_read_costs_a_bounded_amount_of_memory(
     tracemalloc.start()
     try:
         for _ in range(100):
-            hub.tell(Event(comments_of(ref.discussion), ref))
+            hub.publish(Event(comments_of(ref.discussion), ref))
             assert await texts(socket, 1) == ["x" * 9_000]
         early = tracemalloc.get_traced_memory()[0]
         for _ in range(500):
-            hub.tell(Event(comments_of(ref.discussion), ref))
+            hub.publish(Event(comments_of(ref.discussion), ref))
             assert await texts(socket, 1) == ["x" * 9_000]
         late = tracemalloc.get_traced_memory()[0]
     finally:
@@ -219,7 +219,7 @@ async def test_a_comment_that_is_gone_before_its_event_is_left_out(
     key = decode_id(discussion)[1]
     gone = CommentRef(DOCUMENTS, key, key)
 
-    gateway.state.live.tell(Event(comments_of(key), gone))
+    gateway.state.live.publish(Event(comments_of(key), gone))
     await post(gateway, discussion, "there")
 
     assert await texts(socket, 1) == ["there"]
@@ -270,7 +270,7 @@ async def test_a_gateway_that_stops_closes_sockets_and_ends_streams_without_comp
 
         gateway.app.state.gateway.stop_streams()
 
-        assert await socket.closed() == (1012, "The gateway stops")
+        assert await socket.closed() == (1012, "The gateway is stopping")
         assert await stream.receive() is None
 
 

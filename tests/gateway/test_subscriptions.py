@@ -356,7 +356,7 @@ async def test_who_does_not_take_a_stream_is_told_how_to_ask(gateway: GatewayCli
     assert response.status_code == 406
     (error,) = response.json()["errors"]
     assert error["extensions"] == {"code": "NOT_ACCEPTABLE"}
-    assert error["message"] == "A subscription is answered as text/event-stream, or over a WebSocket."
+    assert error["message"] == "A subscription needs `Accept: text/event-stream` or a WebSocket."
 
 
 async def test_a_request_in_parts_is_no_way_to_subscribe(gateway: GatewayClient) -> None:

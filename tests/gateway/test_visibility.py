@@ -193,5 +193,5 @@ async def test_a_kind_that_everybody_sees_is_read_without_a_check(shelves: Gatew
 def test_a_kind_without_a_rule_of_visibility_is_refused_at_the_start() -> None:
     kinds = (SHELF, BOOK, READER, kind_of("Loan"))
 
-    with pytest.raises(InvalidDomains, match="the domain library declares the kind Loan without a rule of visibility"):
+    with pytest.raises(InvalidDomains, match="the domain library declares the kind Loan without a visibility rule"):
         create_schema(Domains([Domain(name="library", about="Books.", kinds=kinds, queries=(LibraryQuery,))]))

@@ -115,8 +115,8 @@ async def test_without_a_token_the_caller_is_anonymous(socket: Socket) -> None:
 async def test_a_token_that_is_not_good_closes_it(port: int) -> None:
     for given, reason in (
         ("Bearer nonsense", "The token cannot be read."),
-        ("nonsense", "The Authorization header must be `Bearer` and a token."),
-        (17, "`Authorization` must be `Bearer` and a token."),
+        ("nonsense", "The Authorization header must be `Bearer`, then a space and a token."),
+        (17, "`Authorization` must be `Bearer`, then a space and a token."),
     ):
         async with opened(port) as socket:
             await socket.send({**INIT, "payload": {"Authorization": given}})
@@ -133,7 +133,7 @@ async def test_a_token_that_cannot_be_checked_just_now_asks_to_come_again(
     monkeypatch.setattr(gateway.state.authenticator, "identify", no_keys)
     await socket.send(INIT)
 
-    assert await socket.closed() == (1013, "The keys that check tokens cannot be read just now.")
+    assert await socket.closed() == (1013, "The keys that check tokens cannot be read. Try again later.")
 
 
 async def test_the_connection_ends_with_the_token(gateway: GatewayClient, port: int) -> None:
@@ -176,24 +176,24 @@ async def test_any_page_may_open_one_where_any_origin_may_ask() -> None:
 
 
 INVALID: list[tuple[Any, str]] = [
-    (b"{}", "it must be a text"),
-    ("{", "it is no JSON"),
-    ("[" * 3_000, "it is no JSON"),
-    ("[]", "it must be an object"),
-    ("{}", "there is no such type"),
-    ({"type": "connection_ack"}, "there is no such type"),
-    ({"type": "next", "id": "1"}, "there is no such type"),
-    ({"type": ["ping"]}, "there is no such type"),
+    (b"{}", "it must be a text frame"),
+    ("{", "it must be JSON"),
+    ("[" * 3_000, "it must be JSON"),
+    ("[]", "it must be a JSON object"),
+    ("{}", "unknown `type`"),
+    ({"type": "connection_ack"}, "unknown `type`"),
+    ({"type": "next", "id": "1"}, "unknown `type`"),
+    ({"type": ["ping"]}, "unknown `type`"),
     ({"type": "ping", "payload": 1}, "`payload` must be an object"),
     ({"type": "pong", "payload": []}, "`payload` must be an object"),
-    ({"type": "complete"}, "`id` must be a text, and not be empty"),
-    ({"type": "complete", "id": 1}, "`id` must be a text, and not be empty"),
-    (subscribe(key=""), "`id` must be a text, and not be empty"),
-    (subscribe(key=None), "`id` must be a text, and not be empty"),
-    ({"type": "subscribe", "id": "1"}, "`query` must be the text of an operation."),
-    (subscribe(query=1), "`query` must be the text of an operation."),
+    ({"type": "complete"}, "`id` must be a string that is not empty"),
+    ({"type": "complete", "id": 1}, "`id` must be a string that is not empty"),
+    (subscribe(key=""), "`id` must be a string that is not empty"),
+    (subscribe(key=None), "`id` must be a string that is not empty"),
+    ({"type": "subscribe", "id": "1"}, "`query` must be a string that contains a GraphQL operation."),
+    (subscribe(query=1), "`query` must be a string that contains a GraphQL operation."),
     (subscribe(variables=[]), "`variables` must be an object."),
-    (subscribe(operationName=1), "`operationName` must be a text."),
+    (subscribe(operationName=1), "`operationName` must be a string."),
     (subscribe(extensions=1), "`extensions` must be an object."),
 ]
 
@@ -243,4 +243,4 @@ async def test_a_gateway_that_stops_says_so(gateway: GatewayClient, socket: Sock
 
     gateway.app.state.gateway.stop_streams()
 
-    assert await socket.closed() == (1012, "The gateway stops")
+    assert await socket.closed() == (1012, "The gateway is stopping")

@@ -1,9 +1,13 @@
-"""Operations as compiled plans: what is to be fetched and answered, worked out once, then run as functions.
+"""Compiles operations to plans: what to fetch and how to answer is computed once, and then runs as functions.
 
-plan      what an operation does, field by field, and the functions it is compiled to
-flat      the functions that make answers of documents
-under_way what a run waits for
-run       one run of a plan: what is under way, errors with their places, nulls that spread
+plan      the fields of an operation, and the functions that they are compiled to
+compiler  makes the plan of an operation
+flat      compiles the functions that make answers from documents
+executor  runs operations by their plans, or with graphql-core
+run       one run of a plan: pending values, errors with their places, propagation of nulls
+running   the jobs of a run that are in flight
+values    completion of single values
+places    places of values in the answer, and errors
 describe  a plan as a tree, for people
-trace     what one run has sent to MongoDB, and what that cost
+trace     the commands that one run sends to MongoDB, and their cost
 """

@@ -1,4 +1,4 @@
-"""The arguments of a field: what does not depend on variables is coerced once."""
+"""Computes the arguments of a field. Values that do not depend on variables are coerced once."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _NO_ARGUMENTS: dict[str, Any] = {}
 
 
 class Arguments:
-    """The arguments of one field, for any variables; the base of a field without any."""
+    """The arguments of a field without arguments, and the base class for other fields."""
 
     def of(self, _variables: VariableValues) -> dict[str, Any]:
-        """Their values by the names that the resolver takes. Not to be changed. Raises GraphQLError."""
+        """Returns the values by the parameter names of the resolver. Do not change the dict. Raises GraphQLError."""
         return _NO_ARGUMENTS
 
 
 class _Given(Arguments):
-    """Arguments with values. graphql-core coerces them, and names what is wrong with one."""
+    """The arguments of a field with arguments. graphql-core coerces them and reports errors."""
 
     def __init__(self, definition: GraphQLField, node: FieldNode) -> None:
         self._definition = definition
         self._node = node
         given = {argument.name.value: argument.value for argument in node.arguments or ()}
         self._constant: dict[str, Any] | None = None
-        # What is one variable by itself has its value already; each with whether null is allowed.
+        # Arguments whose value is one variable, already coerced: (parameter, variable, whether null is allowed).
         self._variables: list[tuple[str, str, bool]] = []
         self._is_simple = True
         for name, argument in definition.args.items():
@@ -52,7 +52,7 @@ class _Given(Arguments):
         for name, variable, may_be_null in self._variables:
             value = variables.coerced.get(variable)
             if value is None and not (may_be_null and variable in variables.coerced):
-                # Left out, or null where it must not be: a default, or an error.
+                # Left out, or null where it is not allowed: graphql-core applies the default or reports the error.
                 return get_argument_values(self._definition, self._node, variables)
             values[name] = value
         return values

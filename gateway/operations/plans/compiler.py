@@ -1,4 +1,4 @@
-"""From a valid operation to its plan."""
+"""Compiles a valid operation to its plan."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _INTROSPECTION = {"__schema", "__type"}
 
 
 def conditions_of(document: DocumentNode, definition: OperationDefinitionNode) -> tuple[str, ...]:
-    """The variables that the `@include` and `@skip` of one operation ask: a plan is for some values of them.
+    """Returns the variables in the `@include` and `@skip` of one operation. A plan is for some values of these.
 
-    Another operation of the document may have variables of the same names for something else.
+    Another operation of the document may use variables of the same names in another way.
     """
     found = _Conditions()
     visit(definition.selection_set, found)
     fragments = _fragments(document)
-    # The fragments that are found on the way are looked through after those that are known.
+    # Visiting a fragment can append more fragments to `spreads`.
     for name in found.spreads:
         visit(fragments[name].selection_set, found)
     return tuple(sorted(found.names))
@@ -78,7 +78,7 @@ def _fragments(document: DocumentNode) -> dict[str, FragmentDefinitionNode]:
 def compile_operation(
     schema: GraphQLSchema, document: DocumentNode, definition: OperationDefinitionNode, conditions: Mapping[str, Any]
 ) -> Plan:
-    """The plan of a valid operation, for these values of its conditions. Raises NotCompiled."""
+    """Compiles a valid operation to a plan for these values of its conditions. Raises NotCompiled."""
     fragments = _fragments(document)
     if any(fragment.variable_definitions for fragment in fragments.values()):
         raise NotCompiled("fragment variables")
@@ -92,7 +92,7 @@ def compile_operation(
 class _Compiler:
     def __init__(self, schema: GraphQLSchema) -> None:
         self._schema = schema
-        # Types that share a field share the function that completes what it relates to.
+        # Types that share a relation field share the function that completes its documents.
         self._completers: dict[Hashable, Complete | None] = {}
 
     def object_plan(self, object_type: GraphQLObjectType, selection: Selection) -> ObjectPlan:
@@ -100,7 +100,7 @@ class _Compiler:
         fields = [
             self._field(object_type, definition, name, nodes, selection)
             for name, nodes in responses.items()
-            # What the type does not have is left out, as in a document that was not checked.
+            # Unknown fields are left out, as graphql-core does for a document that was not validated.
             if (definition := self._schema.get_field(object_type, nodes[0].name.value)) is not None
         ]
         return ObjectPlan(object_type, fields, [field for field in fields if not field.is_flat])
@@ -137,7 +137,7 @@ class _Compiler:
             case Computed(function=function):
                 plan.read = function
             case Related() as declared:
-                # Under whatever names it is selected: they share one read. A relation has no arguments to differ by.
+                # A relation has no arguments, so all aliases of the field share one read.
                 wanted = selection.below(selection.fields(parent)[name])
                 plan.relation = self._relation(nodes, declared, wanted, plan.shape)
             case _:

@@ -1,4 +1,4 @@
-"""A plan as a tree: for `portico explain`, and for `extensions.plan`."""
+"""Describes a plan as a tree, for `portico explain` and for `extensions.plan`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .plan import Abstract, FieldPlan, Leaf, Object, ObjectPlan, Plan, named_sha
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """The tree: {operation, fields: [field, …]}, each field {field, type, from, reads?, fields?, on?}.
+    """Returns the tree: {operation, order, fields: [field, …]}, each field {field, type, from, reads?, fields?, on?}.
 
-    `from` says where the value comes from: `stored`, `computed`, `resolver`, or the keys of a relation. `reads` is
-    what is fetched of each document, null for all of it. `on` has the fields of each type that the value may be of.
+    `from` is the source of the value: `stored`, `computed`, `resolver`, or the keys of a relation. `reads` lists the
+    paths to fetch of each document; null means the whole document. `on` has the fields for each possible type.
     """
     definition = plan.definition
     name = "" if definition.name is None else f" {definition.name.value}"
@@ -85,7 +85,7 @@ def _kind_of(named: GraphQLNamedType) -> Kind | None:
 
 
 def tree(described: dict[str, Any]) -> Tree:
-    """The same, for a terminal."""
+    """Returns a described plan as a tree for a terminal."""
     root = Tree(_line(described["operation"], described["order"], "bold"), guide_style="dim")
     _add(root, described["fields"])
     return root
@@ -96,7 +96,7 @@ def _line(name: str, more: str = "", style: str = "") -> Text:
 
 
 def _add(branch: Tree, fields: list[dict[str, Any]]) -> None:
-    # What needs nothing but the document stands in one line.
+    # All fields that need only the document share one line.
     plain = [field for field in fields if _is_plain(field)]
     if plain:
         branch.add(_line(", ".join(map(_inline, plain))))

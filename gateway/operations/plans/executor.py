@@ -1,4 +1,4 @@
-"""The two executors: compiled plans, and graphql-core's own, which is the reference and takes what is not compiled."""
+"""The two executors: one runs compiled plans; the other is graphql-core's, the reference and the fallback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .compiler import compile_operation, conditions_of
 from .plan import InvalidVariables, NotCompiled, Plan
 from .run import Run
 
-# Of one operation, the plans for so many combinations of its conditions are kept.
+# The most plans that are cached for an operation. Each is for one combination of its conditions.
 _MAX_PLANS = 32
 _NO_VARIABLES = VariableValues({}, {})
 
@@ -31,7 +31,7 @@ Result = ExecutionResult | Awaitable[ExecutionResult]
 
 
 class Planned(Protocol):
-    """A valid document, with room for its plans, and for the conditions of each of its operations."""
+    """A valid document, with caches for its plans and for the conditions of each of its operations."""
 
     document: DocumentNode
     plans: dict[Hashable, Plan | NotCompiled]
@@ -39,7 +39,7 @@ class Planned(Protocol):
 
 
 class ReferenceExecutor(CoreExecutor[Any]):
-    """graphql-core's executor. Strawberry's info reads the coerced variables as a plain mapping."""
+    """graphql-core's executor, with the coerced variables as a plain mapping, as strawberry's info expects them."""
 
     def build_resolve_info(self, *args: Any) -> GraphQLResolveInfo[Any]:
         info = super().build_resolve_info(*args)
@@ -66,9 +66,9 @@ def run_reference(
 
 
 class PlanExecutor:
-    """Runs operations by plans, which are compiled once and kept with the operation.
+    """Runs operations by plans, which are compiled once and cached with the operation.
 
-    `compiled` counts the operations that ran, `fallbacks` those that graphql-core ran, by what in them is not compiled.
+    `compiled` counts the operations that ran by a plan. `fallbacks` counts those that graphql-core ran, by the reason.
     """
 
     def __init__(self, schema: GraphQLSchema) -> None:
@@ -84,7 +84,7 @@ class PlanExecutor:
         context: Any,
         root_value: Any = None,
     ) -> Result:
-        """The result of one of the operations of a valid document, or an awaitable of it."""
+        """Runs one operation of a valid document. Returns the result or an awaitable of it."""
         coerced = self._coerced(definition.variable_definitions, variables)
         if isinstance(coerced, list):
             return ExecutionResult(None, coerced)
@@ -99,17 +99,19 @@ class PlanExecutor:
     def plan_of(
         self, operation: Planned, definition: OperationDefinitionNode, variables: Mapping[str, Any]
     ) -> Plan | NotCompiled:
-        """The plan for these variables; NotCompiled, which says why, where there can be none.
+        """Returns the plan for these variables, or NotCompiled with the reason.
 
-        Variables that no condition asks may be left out, as a plan is for any values of them. Raises InvalidVariables.
+        Variables that no condition uses may be left out, because the plan does not depend on their values.
+
+        Raises:   InvalidVariables.
         """
         conditions = conditions_of(operation.document, definition)
-        asked = [
+        needed = [
             variable
             for variable in definition.variable_definitions or ()
             if (name := variable.variable.name.value) in variables or name in conditions
         ]
-        coerced = self._coerced(asked, variables)
+        coerced = self._coerced(needed, variables)
         if isinstance(coerced, list):
             raise InvalidVariables(coerced)
         return self._plan(operation, definition, coerced.coerced)
@@ -130,7 +132,7 @@ class PlanExecutor:
             names = operation.conditions[id(definition)] = conditions_of(operation.document, definition)
         conditions = {name: variables[name] for name in names if name in variables}
         if any(value.__class__ is not bool for value in conditions.values()):
-            # A default lets null pass for a condition; each object that asks it is an error.
+            # A variable with a default can be null in a condition. Each object with the condition is then an error.
             return NotCompiled("a condition of null")
         key = (id(definition), *conditions.items())
         plan = operation.plans.get(key)
@@ -138,7 +140,7 @@ class PlanExecutor:
             try:
                 plan = compile_operation(self._schema, operation.document, definition, conditions)
             except NotCompiled as reason:
-                # It is kept, and the frames of this request are not.
+                # The cached exception must not keep the frames of this request.
                 plan = reason.with_traceback(None)
             if len(operation.plans) >= _MAX_PLANS:
                 operation.plans.clear()

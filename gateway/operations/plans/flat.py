@@ -1,13 +1,13 @@
-"""Documents to answers: Python functions, written for a selection and compiled.
+"""Compiles Python functions that make answers from documents, one function for each selection.
 
-Each function makes the whole flat part of an answer in one expression: no call for a field whose value is of the right
-type already. It reports nothing: where a value is not what its type wants it raises, whatever it may be, and `run`
-goes through the object again field by field, as the specification has it.
+A function makes the whole flat part of an answer in one expression. A field whose value already has the right type
+needs no function call. If a value does not fit its type, the function raises some exception, and `run` completes the
+object again field by field, which reports the error as the specification says.
 
-Nothing of a client's text becomes part of the source: names in answers are literals made by `repr`, all else is bound
-by generated names.
+The generated source contains no text of a client, except response names as literals made by `repr`. All other values
+are bound to generated names.
 
-The same as closures, one for a field, took 1.5 to 2 times as long on the benchmark's page (see docs/performance.md).
+With closures, one for each field, the benchmark's page takes 1.5 to 2 times as long (see docs/performance.md).
 """
 
 from __future__ import annotations
@@ -35,25 +35,26 @@ from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan
 Complete = Callable[[Any], dict[str, Any]]
 
 _MIN_INT, _MAX_INT = -(2**31), 2**31 - 1
-# Whole numbers that a scalar of our own takes as they are.
+# The ranges in which our own integer scalars return a value unchanged.
 _BOUNDS: dict[Any, tuple[int, int]] = {check_big_int: (-BIG, BIG)}
-
-
+# The most compiled sources in the cache.
 _MAX_CODE = 2_000
 
 
 class Unfit(Exception):
-    """A value is not what its type wants."""
+    """A value does not fit its type."""
 
 
 @lru_cache(maxsize=_MAX_CODE)
 def _code(text: str) -> CodeType:
-    """Python's compiler takes most of the time of a plan. The same selection makes the same text in any operation."""
+    """Compiles source text, and caches the result: this is most of the time to make a plan. The same selection has the
+    same text in any operation.
+    """
     return compile(text, "<plan>", "exec")
 
 
 class _Source:
-    """The text of one module of functions, and what its names stand for."""
+    """The source text of some functions, and the values of its names."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -76,7 +77,7 @@ class _Source:
 
 
 def completer(plan: ObjectPlan) -> Complete:
-    """The function that makes the answer of a document; what is not flat is null in it, in its place."""
+    """Returns the function that makes the answer of a document. The fields that are not flat are null in it."""
     if plan.complete is None:
         source = _Source()
         plan.complete = source.function(_object_function(source, plan))
@@ -84,7 +85,7 @@ def completer(plan: ObjectPlan) -> Complete:
 
 
 def compile_related(shape: Shape, kind: Kind, schema: GraphQLSchema) -> Complete | None:
-    """A function that makes the answer of one related document; None where it needs more than the document."""
+    """Returns a function that makes the answer of one related document; None if that needs more than the document."""
     named = named_shape(shape)
     if isinstance(named, Object):
         return completer(named.plan) if is_flat(named) else None
@@ -99,7 +100,7 @@ def compile_related(shape: Shape, kind: Kind, schema: GraphQLSchema) -> Complete
 
 
 def _object_function(source: _Source, plan: ObjectPlan) -> str:
-    """Writes the function of an object, after those that it calls. Returns its name."""
+    """Writes the function of an object, after the functions that it calls. Returns its name."""
     body: list[str] = []
     answer = _answer(source, plan, "d", body)
     name = source.new("object")
@@ -108,7 +109,7 @@ def _object_function(source: _Source, plan: ObjectPlan) -> str:
 
 
 def _answer(source: _Source, plan: ObjectPlan, document: str, body: list[str] | None) -> str:
-    """The expression of an answer. `body` takes statements before it; None where there is no place for any."""
+    """Returns the expression of an answer. Appends statements that must run first to `body`, unless that is None."""
     embedded: dict[str, str] = {}
     items = []
     for field in plan.fields:
@@ -120,7 +121,7 @@ def _answer(source: _Source, plan: ObjectPlan, document: str, body: list[str] | 
 
 
 def _read(source: _Source, field: FieldPlan, document: str, body: list[str] | None, embedded: dict[str, str]) -> str:
-    """The expression of a field's value as it is stored."""
+    """Returns the expression of a field's stored value."""
     if field.name == "__typename":
         return repr(field.parent.name)
     parts = () if field.path is None else tuple(field.path.split("."))
@@ -137,7 +138,7 @@ def _read(source: _Source, field: FieldPlan, document: str, body: list[str] | No
 
 
 def _embedded(source: _Source, name: str, document: str, body: list[str], embedded: dict[str, str]) -> str:
-    """A name for an embedded document, which several fields read; an empty one where there is none."""
+    """Returns the name of a variable with an embedded document, which fields share. A missing document is empty."""
     if name not in embedded:
         made = embedded[name] = source.new("e")
         body.append(f"{made} = {document}.get({name!r})")
@@ -146,7 +147,7 @@ def _embedded(source: _Source, name: str, document: str, body: list[str], embedd
 
 
 def _value(source: _Source, shape: Shape, read: str) -> str:
-    """The expression of a completed value."""
+    """Returns the expression of a completed value."""
     is_required = isinstance(shape, NonNull)
     inner = shape.inner if isinstance(shape, NonNull) else shape
     match inner:
@@ -157,7 +158,7 @@ def _value(source: _Source, shape: Shape, read: str) -> str:
         case Object(plan=plan):
             value = source.new("v")
             answer = _answer(source, plan, value, None)
-            # Nothing selected on it may read it at all.
+            # The selection may read nothing of the object, so this checks for null.
             missing = f"{source.bind(_unfit)}()" if is_required else "None"
             return f"({missing} if ({value} := {read}) is None else {answer})"
         case _:
@@ -197,7 +198,7 @@ def _coercion(leaf: GraphQLLeafType, *, is_required: bool) -> Getter:
 
 
 def _list(item: Shape, *, is_required: bool) -> Getter:
-    """A function that completes a list. It stands by itself, for an expression in a loop cannot name its values."""
+    """Returns a function that completes a list. It is separate, because loops in an expression cannot assign names."""
     required_text = isinstance(item, NonNull) and isinstance(item.inner, Leaf) and item.inner.type in _TEXTS
     complete = None if required_text else _item(item)
 
@@ -225,7 +226,7 @@ def _item(item: Shape) -> Getter:
     source = _Source()
     match inner:
         case Object(plan=plan) if is_required:
-            # Where nothing reads the document, null must not pass for one.
+            # If the selection reads nothing of the document, the function accepts null, which is not allowed here.
             return _required(completer(plan))
         case Leaf(type=leaf):
             return _coercion(leaf, is_required=is_required)

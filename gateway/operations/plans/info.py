@@ -1,4 +1,4 @@
-"""What a resolver is told of its field: graphql-core's info."""
+"""Makes graphql-core's info, which describes a field to its resolver."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def _gather(awaitables: Sequence[Awaitable[Any]]) -> list[Any]:
 
 
 def _track(_values: Sequence[Any]) -> None:
-    """Nothing outlives a run: the driver waits for what it was given."""
+    """Does nothing: a run awaits all its awaitables, so none outlives it."""
 
 
 _HELPERS = GraphQLResolveInfoHelpers(_gather, _track)

@@ -1,7 +1,7 @@
-"""What an operation does: a tree of its fields, worked out once for its text and the conditions in it.
+"""The plan of an operation: a tree of its fields, computed once for its text and the values of its conditions.
 
-A field is *flat* where its whole value comes out of its document by declared functions (`schema.fields`), without
-another read. The rest are relations, and fields with resolvers.
+A field is *flat* if declared functions (`schema.fields`) compute its whole value from its document, without another
+read. The other fields are relations and fields with resolvers.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .arguments import Arguments
 
 
 class NotCompiled(Exception):
-    """The operation has something that graphql-core must do. The text names it."""
+    """Only graphql-core can run the operation. The text names the part that is not supported."""
 
 
 class InvalidVariables(Exception):
-    """The variables are not those of the operation. `errors` name each that is wrong or missing."""
+    """The variables do not fit the operation. `errors` name each variable that is wrong or missing."""
 
     def __init__(self, errors: list[GraphQLError]) -> None:
         super().__init__(errors[0].message)
@@ -66,9 +66,9 @@ class Object:
 
 @dataclass(slots=True, eq=False)
 class Abstract:
-    """An interface or union. What is selected on each type is worked out when a value of it is first met.
+    """An interface or union. The plan of each type is compiled when the first value of the type occurs.
 
-    `type_name` tells the type by the document alone; it is None where that takes `resolve_type`.
+    `type_name` finds the type from the document alone; None if that needs `resolve_type`.
     """
 
     type: GraphQLAbstractType
@@ -89,10 +89,10 @@ Shape = NonNull | ListOf | Leaf | Object | Abstract
 
 @dataclass(slots=True, eq=False)
 class Relation:
-    """How related documents are read: one read a level, by the keys that `keys_of` finds in each document.
+    """How to read related documents: one read per level, by the keys that `keys_of` finds in each document.
 
-    `complete_one` makes the answer of one document, where that needs nothing more. With `is_checked` the loader leaves
-    out what the caller may not see, and has an error in place of a document whose rule fails.
+    `complete_one` makes the answer of one document; None if that needs more than the document. With `is_checked`, the
+    loader leaves out documents that the caller may not see, and returns an error for a document whose rule fails.
     """
 
     kind: str
@@ -107,7 +107,7 @@ class Relation:
 
 @dataclass(slots=True, eq=False)
 class FieldPlan:
-    """One field of an answer. `read` is how it comes out of its document; without it, `resolve` is called."""
+    """One field of an answer. `read` computes its value from the document; if it is None, `resolve` is called."""
 
     response_name: str
     name: str
@@ -131,9 +131,9 @@ class FieldPlan:
 
 @dataclass(slots=True, eq=False)
 class ObjectPlan:
-    """What is selected on one object type.
+    """The selection on one object type.
 
-    `complete` makes the answer of a document with the flat fields in their places; `rest` are the others, in order.
+    `complete` makes the answer of a document with the flat fields. `rest` are the other fields, in order.
     """
 
     type: GraphQLObjectType
@@ -144,7 +144,7 @@ class ObjectPlan:
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """An operation, compiled for some values of the variables that its directives ask."""
+    """An operation, compiled for some values of the variables in its directives."""
 
     schema: GraphQLSchema
     definition: OperationDefinitionNode
@@ -157,7 +157,7 @@ class Plan:
 
 
 def is_flat(shape: Shape) -> bool:
-    """Whether values of this shape are answered without another read, a resolver, or a question about their type."""
+    """Returns whether values of this shape need no other read, no resolver, and no call to find their type."""
     match shape:
         case NonNull(inner=inner) | ListOf(item=inner):
             return is_flat(inner)
@@ -170,7 +170,7 @@ def is_flat(shape: Shape) -> bool:
 
 
 def named_shape(shape: Shape) -> Leaf | Object | Abstract:
-    """The shape without its lists and non-nulls."""
+    """Returns the shape inside of lists and non-nulls."""
     while isinstance(shape, NonNull | ListOf):
         shape = shape.inner if isinstance(shape, NonNull) else shape.item
     return shape

@@ -1,16 +1,18 @@
-"""One run of a plan.
+"""Runs a plan.
 
-What can be answered at once is; what must be waited for is noted with its place, and a driver waits for all of it
-together: fields with resolvers, and relations, which are read a level at a time. An answer is filled in place. A null
-that must spread goes up the places until it finds one that may be null.
+1. A value that is available at once goes into the answer at once.
+2. A value that must be awaited is recorded with its place: an awaitable of a resolver, or a relation.
+3. `_drive` runs all recorded values concurrently, and reads the relations of one level with one read for each kind.
+   A completed value goes to its place, and can record more values.
+4. A null in a non-nullable place propagates to the nearest nullable place above it.
 
-Errors are those of the specification, with graphql-core's texts: whatever differs from its executor is a defect.
+Errors follow the specification, with graphql-core's texts: any difference from graphql-core's executor is a defect.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterable, Awaitable, Generator, Iterator, Sequence
 from typing import Any
 
 from graphql import ExecutionResult, GraphQLError, GraphQLResolveInfo, Undefined, located_error
@@ -24,27 +26,27 @@ from .flat import completer
 from .info import resolve_info
 from .places import Errors, Place, path_of
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Plan, Shape
-from .under_way import Job, Missing, Running, levels, referring
+from .running import Finish, Job, Missing, Pending, Running, by_loader, places_of
 from .values import (
     RelationEntry,
     close,
-    collected,
+    collect_keys,
+    collect_list,
     complete_flat,
-    completed_leaf,
-    keys_of,
+    complete_leaf,
     null_error,
     object_type,
+    place_of,
     plan_finder,
     related_value,
     runtime_type,
 )
 
-Finish = Callable[[Any], Any]
 _LISTS = (list, tuple)
 
 
 class Run:
-    """The state of one run. `context` is what resolvers find in their info."""
+    """The state of one run. Resolvers get `context` in their info."""
 
     def __init__(self, plan: Plan, variables: VariableValues, context: Any, root_value: Any = None) -> None:
         self.plan = plan
@@ -53,33 +55,33 @@ class Run:
         self.root_value = root_value
         self.errors = Errors()
         self._data: dict[str, Any] | None = {}
-        # Those that have not begun.
+        # Root fields, relations and awaitables that have not started.
         self._fields: Iterator[FieldPlan] = iter(plan.root.fields)
         self._relations: list[RelationEntry] = []
-        self._waiting: list[tuple[FieldPlan, Awaitable[Any], Place, Finish | None]] = []
+        self._pending: list[Pending] = []
         self._running = Running(context.loaders.siblings if isinstance(context, Context) else Siblings())
         self._ended: asyncio.Future[None] | None = None
         self._fault: BaseException | None = None
 
     def start(self) -> ExecutionResult | Run:
-        """The result; the run itself, to be awaited for it, where anything must be waited for."""
+        """Starts the run. Returns the result; if anything must be awaited, returns the run, which is awaitable."""
         try:
             for field in self._fields:
                 assert self._data is not None
                 self._field(field, self.root_value, self._data, None)
-                if self.plan.is_serial and (self._relations or self._waiting):
+                if self.plan.is_serial and (self._relations or self._pending):
                     return self
         except GraphQLError as error:
             self._null_out(None, error)
         if self._data is None:
-            self._drop_all()
-        return self if self._relations or self._waiting else self._result()
+            self.discard_pending()
+        return self if self._relations or self._pending else self._result()
 
     def __await__(self) -> Generator[Any, Any, ExecutionResult]:
         return self._finished().__await__()
 
     async def _finished(self) -> ExecutionResult:
-        """The fields of a mutation are left for here: each has ended before the next begins."""
+        """Finishes the run. The root fields of a mutation run here one after the other."""
         try:
             await self._drive()
             for field in self._fields:
@@ -89,36 +91,36 @@ class Run:
                 await self._drive()
         except GraphQLError as error:
             self._null_out(None, error)
-            self._drop_all()
+            self.discard_pending()
         return self._result()
 
-    def given_up(self, error: Exception) -> ExecutionResult:
-        """The result so far, once waiting for it was cancelled: what had not ended has the error."""
+    def timed_out(self, error: Exception) -> ExecutionResult:
+        """Returns the result so far, after awaiting the run was cancelled. Fields that had not ended get the error."""
         for field, here in list(self._missing()):
             self._null_out(here, located_error(error, field.nodes, path_of(here)))
-        self._drop_all()
+        self.discard_pending()
         return self._result()
 
     def _missing(self) -> Missing:
-        for job in self._running.cut_off:
+        for job in self._running.cancelled:
             yield from job.missing()
-        yield from referring(self._relations)
-        yield from ((field, here) for field, _, here, _ in self._waiting)
+        yield from places_of(self._relations)
+        yield from ((pending.field, pending.here) for pending in self._pending)
         if self._data is not None:
-            yield from referring((field, None, self._data, None) for field in self._fields)
+            yield from places_of((field, None, self._data, None) for field in self._fields)
 
     def _result(self) -> ExecutionResult:
         return ExecutionResult(self._data, self.errors.found or None)
 
     async def _drive(self) -> None:
-        """Until nothing is under way. Whatever ends it early ends what is under way, too."""
+        """Runs jobs until none are left. If it ends early, it cancels the running jobs."""
         try:
             while True:
                 jobs = self._jobs()
                 if len(jobs) == 1 and not self._running:
-                    await self._running.alone(jobs[0])
+                    await self._running.run_alone(jobs[0])
                     continue
-                self._running.begin(jobs, self._end)
+                self._running.start(jobs, self._on_done)
                 if not self._running:
                     return
                 self._ended = asyncio.get_running_loop().create_future()
@@ -130,36 +132,33 @@ class Run:
                 await self._running.stop()
 
     def _jobs(self) -> list[Job]:
-        """What can begin now."""
-        read = levels(self._relations, self.errors, self.context)
+        """Returns the jobs that can start now."""
+        read = by_loader(self._relations, self.errors, self.context)
         self._relations = []
-        jobs = [Job(self._read_related(loader, found), references=found) for loader, found in read.items()]
-        return jobs + self._waits()
+        jobs = [Job(self._read_related(loader, found), relations=found) for loader, found in read.items()]
+        return jobs + self._pending_jobs()
 
-    def _waits(self) -> list[Job]:
+    def _pending_jobs(self) -> list[Job]:
         jobs = []
-        for field, awaited, here, finish in self._waiting:
+        for field, awaited, here, finish in self._pending:
             if self.errors.found and self.errors.covers(here):
                 close(awaited)
             else:
                 jobs.append(Job(self._settle(field, awaited, here, finish), field, here, awaited=awaited))
-        self._waiting = []
+        self._pending = []
         return jobs
 
-    def drop(self) -> None:
-        """Lets go of what has not begun, once waiting for the run was cancelled and nobody wants its result."""
-        self._drop_all()
-
-    def _drop_all(self) -> None:
+    def discard_pending(self) -> None:
+        """Discards the relations and awaitables that have not started."""
         self._relations = []
-        for _, awaited, _, _ in self._waiting:
-            close(awaited)
-        self._waiting = []
+        for pending in self._pending:
+            close(pending.awaited)
+        self._pending = []
 
-    def _end(self, task: asyncio.Task[None]) -> None:
-        self._running.ended(task)
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._running.remove(task)
         fault = None if task.cancelled() else task.exception()
-        # Several may end before the driver wakes up for the first.
+        # Several tasks may end before `_drive` resumes.
         self._fault = self._fault or fault
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
@@ -173,7 +172,7 @@ class Run:
         else:
             try:
                 answer = completer(plan)(source)
-            except Exception:  # noqa: BLE001 - field by field it is found again, and reported
+            except Exception:  # noqa: BLE001 - completing field by field raises it again, and reports it
                 return self._field_by_field(plan, source, {}, place)
         for field in plan.rest:
             self._field(field, source, answer, place)
@@ -187,9 +186,9 @@ class Run:
         return answer
 
     def _field(self, field: FieldPlan, source: Any, answer: dict[str, Any], place: Place | None) -> None:
-        """Puts the value of a field into the answer, now or later. Raises a located error where null must spread."""
+        """Puts the value of a field into the answer, now or later. Raises a located error if null must propagate."""
         name = field.response_name
-        # Its place among the keys, whenever the value comes.
+        # Fixes the order of the keys, even if the value comes later.
         answer[name] = None
         try:
             if field.relation is not None:
@@ -208,12 +207,12 @@ class Run:
                 assert field.resolve is not None
                 value = field.resolve(source, self._info(field, here), **arguments)
             if is_awaitable(value):
-                self._waiting.append((field, value, here, None))
+                self._pending.append(Pending(field, value, here))
             else:
                 answer[name] = self._complete(field, field.shape, value, here)
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is the field's error
+        except Exception as error:  # noqa: BLE001 - any exception is an error of the field
             here = (place, answer, name, field.is_nullable, field.parent.name)
-            self._failed(field, error, here)
+            self._record_or_raise(field, error, here)
 
     def _info(self, field: FieldPlan, here: Place) -> GraphQLResolveInfo[Any]:
         return resolve_info(self.plan, field, here, self.variables, self.context, self.root_value)
@@ -221,7 +220,7 @@ class Run:
     # Values
 
     def _complete(self, field: FieldPlan, shape: Shape, value: Any, here: Place) -> Any:
-        """The completed value; null for now where something in it is waited for. Raises what is wrong with it."""
+        """Returns the completed value, or None for a value that is pending. Raises the error of the value."""
         if isinstance(value, Exception):
             raise value
         if isinstance(shape, NonNull):
@@ -232,7 +231,7 @@ class Run:
             case ListOf():
                 return self._list(field, shape, value, here)
             case Leaf():
-                return completed_leaf(shape, value)
+                return complete_leaf(shape, value)
             case Object(plan=plan):
                 return self._checked_object(field, plan, value, here)
             case _:
@@ -241,16 +240,16 @@ class Run:
 
     def _non_null(self, field: FieldPlan, inner: Shape, value: Any, here: Place) -> Any:
         completed = self._complete(field, inner, value, here)
-        if completed is None and not self._is_waited_for(here):
+        if completed is None and not self._is_pending(here):
             raise null_error(field)
         return completed
 
-    def _is_waited_for(self, here: Place) -> bool:
-        return bool(self._waiting) and self._waiting[-1][2] is here
+    def _is_pending(self, here: Place) -> bool:
+        return bool(self._pending) and self._pending[-1].here is here
 
     def _list(self, field: FieldPlan, shape: ListOf, values: Any, here: Place) -> Any:
         if isinstance(values, AsyncIterable):
-            self._waiting.append((field, collected(values), here, None))
+            self._pending.append(Pending(field, collect_list(values), here))
             return None
         if not is_iterable(values):
             raise GraphQLError(f"Expected Iterable, but did not find one for field '{field.parent}.{field.name}'.")
@@ -264,11 +263,12 @@ class Run:
                 if value.__class__ is dict and plan_of is not None:
                     completed[index] = self._object(plan_of(value), value, item_place)
                 elif is_awaitable(value):
-                    self._waiting.append((field, value, item_place, self._item_finish(field, item_shape, item_place)))
+                    finish = self._item_finish(field, item_shape, item_place)
+                    self._pending.append(Pending(field, value, item_place, finish))
                 else:
                     completed[index] = self._complete(field, item_shape, value, item_place)
-            except Exception as error:  # noqa: BLE001 - whatever it was, it is the item's error
-                self._failed(field, error, item_place)
+            except Exception as error:  # noqa: BLE001 - any exception is an error of the item
+                self._record_or_raise(field, error, item_place)
         return completed
 
     def _item_finish(self, field: FieldPlan, shape: Shape, place: Place) -> Finish:
@@ -284,7 +284,7 @@ class Run:
         def finish(type_name: Any) -> Any:
             return self._of_type(field, shape, type_name, value, here)
 
-        self._waiting.append((field, found, here, finish))
+        self._pending.append(Pending(field, found, here, finish))
         return None
 
     def _of_type(self, field: FieldPlan, shape: Abstract, type_name: Any, value: Any, here: Place) -> Any:
@@ -302,38 +302,38 @@ class Run:
             return self._object(plan, value, here)
 
         if is_awaitable(is_of_type):
-            self._waiting.append((field, is_of_type, here, finish))
+            self._pending.append(Pending(field, is_of_type, here, finish))
             return None
         return finish(is_of_type)
 
-    # What is waited for
+    # Awaited values
 
     async def _settle(self, field: FieldPlan, awaited: Awaitable[Any], here: Place, finish: Finish | None) -> None:
         _, holder, key, _, _ = here
         try:
             value = await awaited
             completed = self._complete(field, field.shape, value, here) if finish is None else finish(value)
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is the field's error
+        except Exception as error:  # noqa: BLE001 - any exception is an error of the field
             self._null_out(here, located_error(error, field.nodes, path_of(here)))
         else:
             holder[key] = completed
             if self._running:
-                # What it turned out to wait for begins at once, so that its reads join those of what runs beside it.
-                self._running.begin(self._waits(), self._end)
+                # New awaitables start at once, so that their reads join a batch with those of the running jobs.
+                self._running.start(self._pending_jobs(), self._on_done)
 
     async def _read_related(self, loader: Any, entries: Sequence[RelationEntry]) -> None:
-        """Reads the documents of one kind that a level refers to, and completes them.
+        """Reads the documents of one kind for the relations of a level, and completes them.
 
-        What cannot be a key is the error of its field alone.
+        A value that cannot be a key is an error of its own field only.
         """
-        keys, fit, unfit = keys_of(entries)
+        keys, fit, unfit = collect_keys(entries)
         for entry, wrong in unfit:
-            self._unrelated(entry, wrong)
+            self._relation_failed(entry, wrong)
         try:
             documents = await loader.load_all(keys)
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is the error of each field
+        except Exception as error:  # noqa: BLE001 - any exception is an error of each of the fields
             for entry in fit:
-                self._unrelated(entry, error)
+                self._relation_failed(entry, error)
             return
         completed: dict[Any, dict[Any, Any] | None] = {}
         for entry in fit:
@@ -350,34 +350,33 @@ class Run:
             else:
                 answer[field.response_name] = done[found]
 
-    def _unrelated(self, entry: RelationEntry, error: Exception) -> None:
-        """An error in place of what is related."""
-        field, _, answer, place = entry
-        here = (place, answer, field.response_name, field.is_nullable, field.parent.name)
-        self._null_out(here, located_error(error, field.nodes, path_of(here)))
+    def _relation_failed(self, entry: RelationEntry, error: Exception) -> None:
+        """Records the error of a relation, and nulls its place."""
+        here = place_of(entry)
+        self._null_out(here, located_error(error, entry[0].nodes, path_of(here)))
 
     def _complete_related(self, entry: RelationEntry, documents: Any) -> None:
-        field, keys, answer, place = entry
-        here = (place, answer, field.response_name, field.is_nullable, field.parent.name)
+        field, keys, answer, _ = entry
         assert field.relation is not None
         try:
             value = related_value(field, field.relation, keys, documents)
-            answer[field.response_name] = self._complete(field, field.shape, value, here)
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is the field's error
-            self._unrelated(entry, error)
+            answer[field.response_name] = self._complete(field, field.shape, value, place_of(entry))
+        except Exception as error:  # noqa: BLE001 - any exception is an error of the field
+            self._relation_failed(entry, error)
 
     # Errors
 
-    def _failed(self, field: FieldPlan, error: Exception, here: Place) -> None:
-        """An error at once: recorded where the place may be null, else raised with its location."""
+    def _record_or_raise(self, field: FieldPlan, error: Exception, here: Place) -> None:
+        """Records the error of a value and nulls its place. If the place is not nullable, raises the located error."""
+        _, holder, key, is_nullable, _ = here
         located = located_error(error, field.nodes, path_of(here))
-        if not here[3]:
+        if not is_nullable:
             raise located
-        here[1][here[2]] = None
+        holder[key] = None
         self.errors.add(located, tuple(path_of(here)))
 
     def _null_out(self, here: Place | None, error: GraphQLError) -> None:
-        """An error later: the nearest place that may be null becomes null, and nothing is done for it any more."""
+        """Records the error of an awaited value, nulls the nearest nullable place, and cancels the jobs below it."""
         failed = here
         while here is not None:
             above, holder, key, is_nullable, _ = here

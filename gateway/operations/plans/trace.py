@@ -1,4 +1,4 @@
-"""What one run has sent to MongoDB: each command, how long it took, and what it examined. For development."""
+"""Records the commands that one run sends to MongoDB, their duration, and what they examine. For development."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 from portico.resolvers.documents import Database
 
 _READS = {"find", "aggregate", "count", "distinct"}
-# What the driver adds to a command for its own ends.
+# Fields that the driver adds to a command.
 _OWN = {"lsid", "txnNumber", "$clusterTime", "$db", "$readPreference", "maxTimeMS", "readConcern", "writeConcern"}
-# A command with thousands of ids is cut for the eye.
+# Longer commands, for example with thousands of ids, are cut for display.
 _LONGEST = 2_000
 
 
@@ -27,7 +27,7 @@ class Trace:
     """The commands of one run, in the order in which they were sent."""
 
     commands: list[dict[str, Any]] = field(default_factory=list)
-    under_way: dict[int, dict[str, Any]] = field(default_factory=dict)
+    in_flight: dict[int, dict[str, Any]] = field(default_factory=dict)
 
 
 _current: ContextVar[Trace | None] = ContextVar("trace", default=None)
@@ -35,7 +35,7 @@ _current: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 @contextlib.contextmanager
 def tracing() -> Iterator[Trace]:
-    """Collects what is sent inside of it; needs a `TraceListener` at the client."""
+    """Collects the commands that the block sends. The client needs a `TraceListener`."""
     trace = Trace()
     token = _current.set(trace)
     try:
@@ -45,13 +45,13 @@ def tracing() -> Iterator[Trace]:
 
 
 class TraceListener(CommandListener):
-    """Tells the run that is being traced of its commands; others cost a look."""
+    """Adds commands to the trace of the current run. Without a trace, it does nothing."""
 
     def started(self, event: CommandStartedEvent) -> None:
         trace = _current.get()
         if trace is not None:
             command = {name: value for name, value in event.command.items() if name not in _OWN}
-            entry = trace.under_way[event.request_id] = {"name": event.command_name, "command": command}
+            entry = trace.in_flight[event.request_id] = {"name": event.command_name, "command": command}
             trace.commands.append(entry)
 
     def succeeded(self, event: CommandSucceededEvent) -> None:
@@ -62,22 +62,22 @@ class TraceListener(CommandListener):
 
     def _end(self, event: CommandSucceededEvent | CommandFailedEvent, name: str, value: Any) -> None:
         trace = _current.get()
-        entry = None if trace is None else trace.under_way.pop(event.request_id, None)
+        entry = None if trace is None else trace.in_flight.pop(event.request_id, None)
         if entry is not None:
             entry["milliseconds"] = round(event.duration_micros / 1000, 3)
             entry[name] = value
 
 
 def _count(reply: Any) -> int:
-    """Documents that came back, or were written."""
+    """Returns how many documents the command returned or wrote."""
     cursor = reply.get("cursor")
     if cursor is None:
         return int(reply.get("n", 1))
     return len(cursor.get("firstBatch", cursor.get("nextBatch", ())))
 
 
-async def examined(trace: Trace, db: Database) -> list[dict[str, Any]]:
-    """The commands as they are shown. Reads are run once more, for the server to say what they examine."""
+async def explain_commands(trace: Trace, db: Database) -> list[dict[str, Any]]:
+    """Returns the commands for display. The server runs each read again to count the documents that it examines."""
     shown = []
     for entry in trace.commands:
         command = entry["command"]
@@ -96,7 +96,7 @@ async def examined(trace: Trace, db: Database) -> list[dict[str, Any]]:
 
 
 def _sum(explained: Any, name: str) -> int:
-    """What all parts of a plan, and of the plans in it, examined together."""
+    """Returns the sum of this number over all parts of a query plan."""
     if isinstance(explained, list):
         return sum(_sum(part, name) for part in explained)
     if not isinstance(explained, dict):

@@ -1,4 +1,6 @@
-"""What the specification says of single values: leaves, nulls, types of objects, keys. The texts are graphql-core's."""
+"""Completes single values as the specification says: leaves, nulls, types of objects, keys. Error texts are
+graphql-core's.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,20 @@ from portico.resolvers.errors import NotFound
 from .places import Place
 from .plan import Abstract, FieldPlan, Leaf, NonNull, Object, ObjectPlan, Plan, Relation, Shape
 
-# A relation that is to be read: its field, the keys in the document, the answer that it goes into, and its place.
+# A relation to read: (its field, the keys in the parent document, the answer that gets the value, the place of that
+# answer). A plain tuple, because each relation of each row has one: a NamedTuple takes seven times as long to build.
 RelationEntry = tuple[FieldPlan, Any, dict[str, Any], Place | None]
 
 
-def keys_of(
+def place_of(entry: RelationEntry) -> Place:
+    field, _, answer, place = entry
+    return place, answer, field.response_name, field.is_nullable, field.parent.name
+
+
+def collect_keys(
     entries: Iterable[RelationEntry],
 ) -> tuple[dict[Any, None], list[RelationEntry], list[tuple[RelationEntry, TypeError]]]:
-    """All the keys, the relations that have them, and those whose document has something else in their place."""
+    """Returns all keys, the relations that have them, and the relations with unusable keys and their errors."""
     keys: dict[Any, None] = {}
     fit: list[RelationEntry] = []
     unfit: list[tuple[RelationEntry, TypeError]] = []
@@ -40,9 +48,9 @@ def keys_of(
 
 
 def complete_flat(relation: Relation, documents: Mapping[Any, Any], keys: Iterable[Any]) -> dict[Any, Any] | None:
-    """The answers of these related documents by the compiled function, for all that refer to them to share.
+    """Returns the answers of related documents by their keys. Relations to the same document share its answer.
 
-    None where that does not do: where a document needs more, or is not what its type wants.
+    None if there is no compiled function for them, or a document does not fit its type.
     """
     complete = relation.complete_one
     if complete is None:
@@ -51,12 +59,12 @@ def complete_flat(relation: Relation, documents: Mapping[Any, Any], keys: Iterab
         return None
     try:
         return {key: complete(document) for key in keys if (document := documents.get(key)) is not None}
-    except Exception:  # noqa: BLE001 - field by field it is found again, and reported
+    except Exception:  # noqa: BLE001 - completing field by field raises it again, and reports it
         return None
 
 
 def related_value(field: FieldPlan, relation: Relation, keys: Any, documents: Any) -> Any:
-    """What a relation leads to. Raises NotFound where that is gone and the field cannot be null."""
+    """Returns the related document or documents. Raises NotFound for a missing one, if the field is not nullable."""
     if relation.many:
         return [document for key in keys if (document := documents.get(key)) is not None]
     document = documents.get(keys)
@@ -66,7 +74,7 @@ def related_value(field: FieldPlan, relation: Relation, keys: Any, documents: An
 
 
 def plan_finder(shape: Shape, plan: Plan) -> Callable[[Any], ObjectPlan] | None:
-    """What tells the plan of a document of this shape by the document alone; None where that takes more."""
+    """Returns a function that finds the plan of a document of this shape; None if that needs more than the document."""
     named = shape.inner if isinstance(shape, NonNull) else shape
     if isinstance(named, Object) and named.plan.type.is_type_of is None:
         of_type = named.plan
@@ -83,7 +91,7 @@ def plan_finder(shape: Shape, plan: Plan) -> Callable[[Any], ObjectPlan] | None:
     return find
 
 
-def completed_leaf(shape: Leaf, value: Any) -> Any:
+def complete_leaf(shape: Leaf, value: Any) -> Any:
     coerced = shape.type.coerce_output_value(value)
     if coerced is Undefined or coerced is None:
         raise TypeError(
@@ -128,12 +136,12 @@ def runtime_type(plan: Plan, field: FieldPlan, shape: Abstract, name: Any, value
 
 
 def close(awaited: Any) -> None:
-    """Nobody is going to wait for it."""
+    """Closes an awaitable that is never awaited."""
     if isinstance(awaited, asyncio.Future):
         awaited.cancel()
     elif hasattr(awaited, "close"):
         awaited.close()
 
 
-async def collected(values: AsyncIterable[Any]) -> list[Any]:
+async def collect_list(values: AsyncIterable[Any]) -> list[Any]:
     return [value async for value in values]

@@ -1,0 +1,104 @@
+"""The jobs of a run that are in flight, and the fields that wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from portico.loaders.batching import Loader, Siblings
+
+from .places import Errors, Place
+from .plan import FieldPlan
+from .values import RelationEntry, close, place_of
+
+Missing = Iterator[tuple[FieldPlan, Place]]
+Finish = Callable[[Any], Any]
+
+
+class Pending(NamedTuple):
+    """An awaitable value for a place. `finish` completes the value; with None, the shape of the field does."""
+
+    field: FieldPlan
+    awaited: Awaitable[Any]
+    here: Place
+    finish: Finish | None = None
+
+
+class Job(NamedTuple):
+    """Work to await: the value of a field for its place, or a read for the relations of a level."""
+
+    work: Awaitable[None]
+    field: FieldPlan | None = None
+    here: Place | None = None
+    relations: Sequence[RelationEntry] = ()
+    awaited: Any = None
+
+    def close(self) -> None:
+        """Closes the awaitable of the work. A task that is cancelled before its first step never awaits it."""
+        if self.awaited is not None:
+            close(self.awaited)
+
+    def missing(self) -> Missing:
+        """Yields the fields whose values come from this job, with their places."""
+        if self.field is not None and self.here is not None:
+            yield self.field, self.here
+        yield from places_of(self.relations)
+
+
+class Running(dict[asyncio.Task[None], Job]):
+    """The jobs in flight, by their tasks. `cancelled` are the jobs that were cancelled before their end."""
+
+    def __init__(self, siblings: Siblings) -> None:
+        super().__init__()
+        self.cancelled: list[Job] = []
+        self._siblings = siblings
+
+    def start(self, jobs: Iterable[Job], then: Callable[[asyncio.Task[None]], None]) -> None:
+        for job in jobs:
+            task = asyncio.ensure_future(job.work)
+            self[task] = job
+            task.add_done_callback(then)
+
+    def remove(self, task: asyncio.Task[None]) -> None:
+        job = self.pop(task)
+        if task.cancelled():
+            job.close()
+
+    async def run_alone(self, job: Job) -> None:
+        """Runs the only job in flight. Its reads are sent at once, because no others can join their batch."""
+        self._siblings.are_none = True
+        try:
+            await job.work
+        except asyncio.CancelledError:
+            self.cancelled.append(job)
+            raise
+        finally:
+            self._siblings.are_none = False
+
+    async def stop(self) -> None:
+        running = dict(self)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self.cancelled += [job for task, job in running.items() if task.cancelled()]
+
+
+def places_of(relations: Iterable[RelationEntry]) -> Missing:
+    for entry in relations:
+        yield entry[0], place_of(entry)
+
+
+def by_loader(
+    relations: Iterable[RelationEntry], errors: Errors, context: Any
+) -> dict[Loader[Any, Any], list[RelationEntry]]:
+    """Groups the relations by the loader of their documents. Leaves out those below a null."""
+    related: dict[Any, list[RelationEntry]] = {}
+    for entry in relations:
+        field, _, _, place = entry
+        if not (errors.found and errors.covers(place)):
+            related.setdefault(field.relation, []).append(entry)
+    found: dict[Loader[Any, Any], list[RelationEntry]] = {}
+    for relation, entries in related.items():
+        found.setdefault(relation.loader(context), []).extend(entries)
+    return found
