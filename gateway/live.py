@@ -213,13 +213,13 @@ class _Reader:
                     for event in events:
                         self._tell(event)
         except ChangesLost:
-            logger().warning("changes lost")
+            logger().warning("change stream lost events")
             self._hub.end_all(EventsLost)
         except Exception as error:  # noqa: BLE001 - whatever it was, it belongs to those who wait, and into the log
             if not self.opened.done():
                 self.opened.set_exception(error)
                 return
-            logger().error("the stream of changes has failed", exc_info=error)
+            logger().error("change stream failed", exc_info=error)
             self._hub.end_all(EventsLost)
 
     def _tell(self, event: Event) -> None:
@@ -233,7 +233,7 @@ class _Reader:
         if self._is_closing:
             raise asyncio.CancelledError
         self._hub.counts.interruptions += 1
-        logger().warning("the stream of changes is interrupted", error=type(error).__name__)
+        logger().warning("change stream interrupted", error=type(error).__name__)
 
     def close(self) -> None:
         self._is_closing = True

@@ -66,7 +66,7 @@ class PictureProcesses:
     async def thumbnail(self, data: AsyncIterator[bytes], width: int) -> bytes:
         status, out = await self._run(data, "thumbnail", *self._limits, width)
         if status != 0:
-            logger().error("a picture cannot be decoded", status=status)
+            logger().error("thumbnail process failed", status=status)
             raise PictureBroken
         return out
 

@@ -15,7 +15,7 @@ from pymongo.errors import BulkWriteError, ExecutionTimeout, WTimeoutError
 from rich.console import Console
 from structlog.testing import capture_logs
 
-from portico.gateway.cli.data import examine
+from portico.gateway.cli.data import check_invariants
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.documents import Document
 from portico.resolvers.domains import Turn
@@ -271,7 +271,7 @@ async def test_doctor_goes_on_behind_a_date_that_python_cannot_hold(gateway: Gat
     )
     printed = io.StringIO()
 
-    left = await examine(gateway.settings, Console(file=printed, width=200), repair=False)
+    left = await check_invariants(gateway.settings, Console(file=printed, width=200), repair=False)
 
     assert left == 1
     assert "product out-of-date: its search terms are out of date" in printed.getvalue()
@@ -287,7 +287,7 @@ async def test_doctor_copies_no_text_that_cannot_be_decoded(gateway: GatewayClie
     await categories.update_one({"slug": below["slug"]}, {"$set": {"ancestors": []}})
     printed = io.StringIO()
 
-    left = await examine(gateway.settings, Console(file=printed, width=200), repair=True)
+    left = await check_invariants(gateway.settings, Console(file=printed, width=200), repair=True)
 
     assert left == 1
     assert f"category {below['slug']}: its ancestors are out of date" in printed.getvalue()

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from rich.console import Console
 
-from portico.gateway.cli.data import judge
+from portico.gateway.cli.data import check_invariant
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Problem
@@ -199,13 +199,13 @@ async def test_a_stock_that_never_stands_still_is_told_of_and_no_problem(
 
     printed = io.StringIO()
     restless = always(gateway.db, change)
-    lefts = [await judge(restless, invariant, Console(file=printed), repair=True) for invariant in INVARIANTS]
+    lefts = [await check_invariant(restless, invariant, Console(file=printed), repair=True) for invariant in INVARIANTS]
     (told,) = await problems_of(restless)
 
     assert (told.subject, told.repair, told.is_open) == (f"stock of {sku}", None, True)
     assert sum(lefts) == 0
     assert f"stock of {sku}: it changed whenever it was looked at\n" in printed.getvalue()
-    assert "1 could not be judged: check again at a quieter hour.\n" in printed.getvalue()
+    assert "1 changed during the check: check again when there are fewer writes.\n" in printed.getvalue()
     assert {line[:4] for line in printed.getvalue().splitlines() if line[:1] != " "} == {"ok  "}
 
 
