@@ -222,7 +222,7 @@ async def test_an_exported_comment_that_cannot_be_taken_is_named(gateway: Gatewa
         "3: created_utc: seconds since 1970 are wanted",
         "4: parent_id: a name that begins with t1_ or t3_ is wanted",
         "5: text: Text must not be empty.",
-        "6: text: it is missing",
+        "6: text: is missing",
         "7: link_id: a name that begins with t3_ is wanted",
         "8: parent: there is no comment 't1_gone'",
     ]

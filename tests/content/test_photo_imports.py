@@ -133,7 +133,7 @@ async def test_each_bad_record_is_named_and_the_others_are_kept(
     )
 
     assert told == [
-        "2: file: it is missing",
+        "2: file: is missing",
         "3: file: there is no such file",
         "4: file: it leads out of the folder",
         "5: file: it leads out of the folder",

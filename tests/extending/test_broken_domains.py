@@ -41,9 +41,9 @@ CASES = {
     ),
     "an error of several lines": Broken("raise ValueError('one\\ntwo')", "cannot be imported: ValueError: one two"),
     "an exit": Broken("raise SystemExit(7)", "cannot be imported: SystemExit: 7"),
-    "no domain": Broken("DOMAIN = 1", "the package portico-extra is not a Domain of the name extra."),
+    "no domain": Broken("DOMAIN = 1", "the package portico-extra is not a Domain with the name extra."),
     "a name that is taken": Broken(
-        "DOMAIN = None", "declares the domain catalog, a name that Portico itself has taken.", name="catalog"
+        "DOMAIN = None", "declares the domain catalog, but Portico itself already declares it.", name="catalog"
     ),
     "a need that is missing": Broken(
         "DOMAIN = Domain(name='extra', about='Extra.', needs=('weather',))", "needs weather, which is not served."
@@ -73,7 +73,7 @@ CASES = {
 
         DOMAIN = Domain(name="extra", about="Extra.", settings=Extra)
         """,
-        "declares the setting PORTICO_DATABASE, which the gateway has.",
+        "declares the setting PORTICO_DATABASE, which the gateway already declares.",
     ),
     "a type that cannot be": Broken(
         """

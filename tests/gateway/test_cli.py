@@ -208,9 +208,9 @@ def test_bad_records_are_named_and_the_good_ones_kept(env: dict[str, str], tmp_p
     assert done.stdout.strip().splitlines()[-1] == "products: 2 created, 5 failed"
     reasons = dict(line.split(": ", 1) for line in done.stderr.splitlines())
     assert reasons[f"{path}:2"].startswith("not JSON: ")
-    assert reasons[f"{path}:3"] == "color: there is no such field"
+    assert reasons[f"{path}:3"] == "color: unknown field"
     assert reasons[f"{path}:6"] == "categories: There is no category 'nowhere'."
-    assert reasons[f"{path}:7"] == "an object is wanted"
+    assert reasons[f"{path}:7"] == "must be an object"
     assert reasons[f"{path}:8"].startswith("not JSON: ")
     assert len(reasons) == 5
 

@@ -34,7 +34,7 @@ OPERATION = re.compile(r"^(?:query|mutation|subscription) (\w+)", re.MULTILINE)
 PAGES = ["/", "/graphiql/", "/graphql"]
 HTML = {"accept": "text/html"}
 ASKED = ("CategoryPage", "breadcrumbs")
-needs_build = pytest.mark.skipif(not explorer.is_built(), reason="GraphiQL has not been built: see `make graphiql`")
+needs_build = pytest.mark.skipif(not explorer.is_built(), reason="GraphiQL is not built: run `make graphiql`")
 
 
 @needs_build
