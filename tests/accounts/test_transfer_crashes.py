@@ -40,7 +40,7 @@ class Scene(Stage):
 
     async def set(self, name: str) -> Given:
         """The input of the call, on accounts that are as they were at first."""
-        await self.put_back()
+        await self.restore()
         return INPUTS[name](*self.accounts)
 
     async def ask(self, mutation: str, given: Given) -> Answer:
@@ -96,7 +96,7 @@ async def test_a_call_stopped_anywhere_and_repeated_by_its_key_happens_once(
         # The call that is gone holds the key for half a minute.
         scene.clock.advance(seconds=31)
 
-        told = [await scene.told(mutation, given) for _ in range(2)]
+        told = [await scene.typename_of(mutation, given) for _ in range(2)]
 
         assert told == [answer] * 2, stop
         await scene.assert_settled(after)
@@ -168,7 +168,7 @@ async def asleep(
         await asyncio.wait_for(go_on.wait(), 60)
 
     with database_of(scene.gateway, interrupted(scene.gateway.db, None, None, sleep, skip=command)):
-        call = asyncio.create_task(scene.told(mutation, given))
+        call = asyncio.create_task(scene.typename_of(mutation, given))
         fallen = asyncio.create_task(reached.wait())
         await asyncio.wait({call, fallen}, return_when=asyncio.FIRST_COMPLETED)
         fallen.cancel()
@@ -185,7 +185,7 @@ async def _jobs(scene: Scene, _mutation: str, _given: Given) -> None:
 async def _twin(scene: Scene, mutation: str, given: Given) -> None:
     """The caller comes again, and somebody else carries the call out."""
     scene.clock.advance(seconds=31)
-    await scene.told(mutation, given)
+    await scene.typename_of(mutation, given)
 
 
 async def _both(scene: Scene, mutation: str, given: Given) -> None:
@@ -199,7 +199,7 @@ async def _others(scene: Scene, mutation: str, given: Given) -> None:
     (first, second) = await balances(scene.gateway.db, *scene.accounts)
     if first:
         mine, theirs = scene.accounts
-        assert await scene.told("transfer", transfer_input(mine, theirs, first)) == "TransferPayload"
+        assert await scene.typename_of("transfer", transfer_input(mine, theirs, first)) == "TransferPayload"
     await scene.run_jobs()
     assert await balances(scene.gateway.db, *scene.accounts) == [0, first + second]
 
@@ -223,7 +223,7 @@ async def test_a_process_that_sleeps_before_any_command_moves_the_money_once(
         wake()
 
         assert await call == answer, command
-        assert await scene.told(mutation, given) == answer
+        assert await scene.typename_of(mutation, given) == answer
         await scene.assert_settled(after)
     assert command > 6
 
@@ -321,7 +321,7 @@ async def test_an_account_that_holds_less_than_nothing_is_found(scene: Scene) ->
 
 async def test_a_note_of_a_transfer_that_was_called_off_is_found_and_taken_off(scene: Scene) -> None:
     given = await scene.set("a transfer")
-    await scene.told("transfer", given)
+    await scene.typename_of("transfer", given)
     db = scene.gateway.db
     await db["transfers"].update_many({"source": {"$ne": None}}, {"$set": {"state": "CANCELLED"}})
     (record,) = await db["transfers"].find({"source": {"$ne": None}}).to_list()
@@ -336,7 +336,7 @@ async def test_a_note_of_a_transfer_that_was_called_off_is_found_and_taken_off(s
 
 async def test_a_note_of_a_transfer_that_is_over_is_found(scene: Scene) -> None:
     given = await scene.set("a transfer")
-    await scene.told("transfer", given)
+    await scene.typename_of("transfer", given)
     (record,) = await scene.gateway.db["transfers"].find({"source": {"$ne": None}}).to_list()
     note = {"id": record["_id"], "amount": -30}
     await scene.gateway.db["accounts"].update_many({"owner": {"$ne": "another"}}, {"$push": {"pending": note}})

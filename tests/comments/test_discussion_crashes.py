@@ -200,7 +200,7 @@ async def test_a_write_that_stops_anywhere_is_finished_or_undone_and_can_be_repe
     for stop in stops():
         # In a long run each is done both ways.
         for is_repeated_first in (False, True) if IS_SOAK else (stop % 2 == 0,):
-            await scene.snapshot.put_back()
+            await scene.snapshot.restore()
             if not await _stopped(scene, call, stop):
                 assert await scene.rows() == after
                 return
@@ -236,7 +236,7 @@ async def test_a_write_that_sleeps_while_a_repeated_call_and_the_jobs_are_done_c
 
     for skip in stops():
         for is_late in (False, True) if IS_SOAK else (skip % 2 == 1,):
-            await scene.snapshot.put_back()
+            await scene.snapshot.restore()
             slept = False
             try:
                 await call(scene, interrupted(scene.db, None, None, partial(meanwhile, is_late), skip=skip))
@@ -274,7 +274,7 @@ async def test_a_reply_and_the_deletion_of_its_parent_at_any_moment_leave_no_rep
     outcomes = set()
     for first, second in ((reply, delete), (delete, reply)):
         for skip in stops():
-            await scene.snapshot.put_back()
+            await scene.snapshot.restore()
             told.clear()
 
             await first(interrupted(scene.db, None, None, partial(second, scene.db), skip=skip))
@@ -298,7 +298,7 @@ async def test_a_retry_finds_the_reply_that_an_earlier_one_has_posted_though_its
     await scene.keep()
     parent = scene.comments["Other."]["slug"]
     for stop in stops():
-        await scene.snapshot.put_back()
+        await scene.snapshot.restore()
         if not await _stopped(scene, lambda scene, db: scene.post(db, "New.", parent, OPERATION), stop):
             break
         await scene.jobs()
@@ -319,7 +319,7 @@ async def test_two_replies_that_go_at_once_take_their_deleted_parent_with_them(s
     await _delete_both(scene)
     await scene.keep()
     for _ in range(10):
-        await scene.snapshot.put_back()
+        await scene.snapshot.restore()
 
         await asyncio.gather(*(scene.delete(scene.db, text) for text in ("Last.", "Second.")))
 
@@ -351,7 +351,7 @@ async def test_a_change_that_meets_a_split_is_made_however_the_split_goes_on(sce
     mark = {"$set": {"split": {"at": other["key"], "since": scene.now}}}
     await scene.keep()
     for method in ("find_one_and_update", "find_one", None):
-        await scene.snapshot.put_back()
+        await scene.snapshot.restore()
         await scene.db["comment_pages"].update_one({"_id": page["_id"]}, mark)
         # Somebody else finishes it before this is looked at, or nobody does.
         finish = partial(finish_split, scene.db, page)

@@ -125,7 +125,7 @@ async def test_every_reader_sees_what_is_written_while_a_page_is_being_split(
     snapshot = Snapshot(gateway.db, COLLECTIONS)
     await snapshot.take()
     for page in await pages_of(gateway):
-        await snapshot.put_back()
+        await snapshot.restore()
         middle = await split_in_turn(gateway, page, STEPS[step])
         behind = [row for row in rows if middle <= keys[key_of(row)] < page["high"]]
         fresh = await write_behind(gateway, behind, rng, discussion)

@@ -27,9 +27,9 @@ from tests.support.catalog import document
 from tests.support.damage import damage_in_front
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock, create_category, run_jobs
-from tests.support.interruptions import always, database_of
+from tests.support.interruptions import before_every_command, database_of
 from tests.support.leftovers import (
-    LEFT,
+    LEFTOVERS,
     LONG_AGO,
     OP,
     Left,
@@ -44,7 +44,9 @@ from tests.support.leftovers import (
 from tests.support.shop import new_cart, stock_up
 
 Given = dict[str, Any]
-CASES = [pytest.param(job, leave, id=f"{job}: {leave.__name__}") for job, leaves in LEFT.items() for leave in leaves]
+CASES = [
+    pytest.param(job, leave, id=f"{job}: {leave.__name__}") for job, leaves in LEFTOVERS.items() for leave in leaves
+]
 
 
 async def turn_of(gateway: GatewayClient, clock: SettableClock, name: str) -> None:
@@ -54,7 +56,7 @@ async def turn_of(gateway: GatewayClient, clock: SettableClock, name: str) -> No
 
 
 def test_every_job_is_tried_with_damaged_documents() -> None:
-    assert sorted(LEFT) == sorted(job.name for job in JOBS)
+    assert sorted(LEFTOVERS) == sorted(job.name for job in JOBS)
 
 
 @pytest.mark.parametrize(("job", "leave"), CASES)
@@ -161,7 +163,7 @@ async def test_a_database_that_times_out_ends_a_turn_at_its_first_document(
         tries += 1
         raise error
 
-    stalled = always(gateway.db, time_out, collection="carts", method="find_one")
+    stalled = before_every_command(gateway.db, time_out, collection="carts", method="find_one")
     with database_of(gateway, stalled), pytest.raises(type(error)) as raised:
         await run_jobs(gateway, clock, "expire-carts")
 

@@ -21,7 +21,7 @@ from portico.resolvers.shop.checkout import finish
 from portico.resolvers.shop.stock_checks import find_wrong_stocks
 from tests.support.domains import INVARIANTS
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
-from tests.support.interruptions import always, crashing, database_of, delayed, interrupted, stopping
+from tests.support.interruptions import before_every_command, crashing, database_of, delayed, interrupted, stopping
 from tests.support.shop import (
     Given,
     add_input,
@@ -198,7 +198,7 @@ async def test_a_stock_that_never_stands_still_is_told_of_and_no_problem(
         await gateway.db["stock"].update_one({"_id": sku}, {"$inc": {"version": 1}})
 
     printed = io.StringIO()
-    restless = always(gateway.db, change)
+    restless = before_every_command(gateway.db, change)
     lefts = [await check_invariant(restless, invariant, Console(file=printed), repair=True) for invariant in INVARIANTS]
     (told,) = await problems_of(restless)
 

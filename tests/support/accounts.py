@@ -65,7 +65,7 @@ async def balances(db: Database, *ids: str) -> list[int]:
     return [found[key]["balance"] for key in keys]
 
 
-async def assert_nothing_under_way(db: Database) -> None:
+async def assert_nothing_in_flight(db: Database) -> None:
     """Every transfer has come to its end, and no account notes one."""
     assert await db["transfers"].find_one({"open_since": {"$exists": True}}) is None
     assert await db["transfers"].find_one({"state": {"$nin": ["SETTLED", "CANCELLED"]}}) is None
@@ -77,5 +77,5 @@ async def assert_money(gateway: GatewayClient, deposited: int) -> None:
     found = [account["balance"] async for account in gateway.db["accounts"].find({})]
     assert sum(found) == deposited
     assert all(balance >= 0 for balance in found)
-    await assert_nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)

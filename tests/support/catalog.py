@@ -78,7 +78,7 @@ async def add_categories(db: Database, given: Iterable[Given]) -> None:
     assert set(outcomes) == {"created"}, outcomes
 
 
-async def put_in_stock(db: Database, which: Document) -> None:
+async def mark_in_stock(db: Database, which: Document) -> None:
     """Makes the products that the filter document lets through available."""
     await db["products"].update_many(which, {"$set": {"in_stock": True}})
     for wrong in [wrong async for wrong in find_wrong_products(db)]:

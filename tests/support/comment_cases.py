@@ -52,7 +52,7 @@ DONE = {"DiscussionPayload", "CommentPayload"}
 COLLECTIONS = ("discussions", "comments", "comment_discussions", "comment_pages", "comment_keys")
 
 
-async def full(gateway: GatewayClient) -> tuple[Given, Callable[[], Awaitable[object]]]:
+async def post_into_full_discussion(gateway: GatewayClient) -> tuple[Given, Callable[[], Awaitable[object]]]:
     """A post into a discussion that is full, and what makes room in it."""
     discussion = await open_on_product(gateway, EMBEDDED)
     await post(gateway, discussion)
@@ -61,7 +61,7 @@ async def full(gateway: GatewayClient) -> tuple[Given, Callable[[], Awaitable[ob
     return post_input(discussion), lambda: sizes.update_one({}, {"$set": {"size": 0}})
 
 
-async def without_text(gateway: GatewayClient) -> Given:
+async def post_without_text(gateway: GatewayClient) -> Given:
     """A post without anything in it."""
     return post_input(await open_on_product(gateway, DOCUMENTS), " \n")
 

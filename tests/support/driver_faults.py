@@ -13,7 +13,7 @@ from pymongo import pool_shared
 P = ParamSpec("P")
 
 
-def mend() -> None:
+def patch_driver() -> None:
     """Mends them for the process."""
     pool_shared._async_create_connection = _closing(pool_shared._async_create_connection)
 

@@ -19,7 +19,7 @@ _FILM = {"directors": ["One"], "actors": ["Two", "Three"], "genres": ["Drama"], 
 _PRODUCTS = 12
 
 
-async def something_of_everything(gateway: GatewayClient) -> Known:
+async def create_everything(gateway: GatewayClient) -> Known:
     """What was made: a catalog, the content of a site, discussions, and what the caller has bought and paid for."""
     catalog = await _catalog(gateway)
     site = await _site(gateway)

@@ -25,7 +25,7 @@ class Failure:
 Failing = Callable[[GatewayClient], Awaitable[Failure]]
 
 
-def always(given: Callable[[], Given]) -> Failing:
+def fails_with(given: Callable[[], Given]) -> Failing:
     async def fail(gateway: GatewayClient) -> Failure:
         return Failure({name: value(gateway) if callable(value) else value for name, value in given().items()})
 

@@ -33,10 +33,12 @@ def delayed(database: Database, rng: random.Random, longest: float) -> Database:
     async def delay() -> None:
         await asyncio.sleep(rng.uniform(0, longest))
 
-    return always(database, delay)
+    return before_every_command(database, delay)
 
 
-def always(database: Database, action: Action, *, collection: str | None = None, method: str | None = None) -> Database:
+def before_every_command(
+    database: Database, action: Action, *, collection: str | None = None, method: str | None = None
+) -> Database:
     """The database, where `action` happens right before every command, or every one on a collection, by a method."""
     return cast("Database", _InterruptedDatabase(database, collection, method, _EveryTime(action, 0)))
 

@@ -26,5 +26,5 @@ def examples(short: int = 30, long: int = 1_000) -> settings:
     )
 
 
-def some(steps: st.SearchStrategy[T]) -> st.SearchStrategy[list[T]]:
+def step_lists(steps: st.SearchStrategy[T]) -> st.SearchStrategy[list[T]]:
     return st.lists(steps, min_size=20, max_size=60 if IS_SOAK else 25)

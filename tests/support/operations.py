@@ -51,7 +51,7 @@ class Request:
     operation: str | None = None
 
 
-def as_a_client_asks(schema: GraphQLSchema, text: str, known: Mapping[str, Sequence[str]], seed: int) -> Request:
+def as_client_request(schema: GraphQLSchema, text: str, known: Mapping[str, Sequence[str]], seed: int) -> Request:
     """The operation with values that exist for the arguments in `known`, some as variables, and some conditions."""
     rng = random.Random(seed)
     document = visit(parse(text), _Found(known, rng))

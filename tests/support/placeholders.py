@@ -30,25 +30,25 @@ _OWN = re.compile(r"<(my cart|account ([^<>]+))>")
 _VIEWER = "{ viewer { cart { id } accounts { id name } } }"
 
 
-async def resolved(shop: GatewayClient, query: str, given: Any, operation: str | None = None) -> Any:
+async def resolve_placeholders(shop: GatewayClient, query: str, given: Any, operation: str | None = None) -> Any:
     """The variables with what their placeholders stand for."""
     if isinstance(given, dict):
         cursors = [name for name, value in given.items() if value == _CURSOR]
         if cursors:
             first = await shop.data(query, {**given, **dict.fromkeys(cursors)}, operation=operation)
             given = {**given, **dict.fromkeys(cursors, end_cursor(first))}
-        return {name: await resolved(shop, query, value) for name, value in given.items()}
+        return {name: await resolve_placeholders(shop, query, value) for name, value in given.items()}
     if isinstance(given, list):
-        return [await resolved(shop, query, value) for value in given]
-    return await stood_for(shop, given) if isinstance(given, str) else given
+        return [await resolve_placeholders(shop, query, value) for value in given]
+    return await resolve_text(shop, given) if isinstance(given, str) else given
 
 
-async def stood_for(shop: GatewayClient, given: str) -> str:
+async def resolve_text(shop: GatewayClient, given: str) -> str:
     """What a text stands for; most stand for themselves."""
     if (own := _OWN.fullmatch(given)) is not None:
         return await own_id(shop, own[2])
     if (place := _AT.fullmatch(given)) is not None:
-        return await found_at(shop, place[1], place[2])
+        return await read_node_at(shop, place[1], place[2])
     if (found := _STANDS_FOR.fullmatch(given)) is None:
         return given
     kind, key = found.groups()
@@ -59,7 +59,7 @@ async def stood_for(shop: GatewayClient, given: str) -> str:
     return str(product["product"]["nonce"])
 
 
-async def found_at(shop: GatewayClient, wanted: str, path: str) -> str:
+async def read_node_at(shop: GatewayClient, wanted: str, path: str) -> str:
     """The id or the nonce of the node at a path, as it is or as it was at first."""
     node = (await shop.data(_NODE_AT, {"path": path}))["content"]
     if not wanted.startswith("first"):

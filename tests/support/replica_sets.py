@@ -68,7 +68,7 @@ class ReplicaSet:
         eventually(lambda: _is_stopped(pid))
         return before
 
-    def succeeded(self, before: int) -> int:
+    def wait_for_new_primary(self, before: int) -> int:
         """Waits for the next primary. Returns its port."""
         return eventually(lambda: self._primary_beside(before), START_SECONDS)
 
@@ -76,7 +76,7 @@ class ReplicaSet:
         """Resumes a stalled node."""
         os.kill(self._nodes[port].pid, signal.SIGCONT)
 
-    def rejoined(self, port: int) -> None:
+    def wait_until_secondary(self, port: int) -> None:
         """Returns when a resumed node is a secondary."""
         eventually(lambda: _state(port).get("secondary"), START_SECONDS)
 

@@ -26,7 +26,7 @@ class Snapshot:
         for name in self._documents:
             self._documents[name] = await self._db[name].find({}).to_list()
 
-    async def put_back(self) -> None:
+    async def restore(self) -> None:
         for name, documents in self._documents.items():
             await self._db[name].delete_many({})
             if documents:
@@ -48,7 +48,7 @@ class Stage(ABC):
     async def build(self) -> None:
         """Makes what the calls are tried on."""
 
-    async def put_back(self) -> None:
+    async def restore(self) -> None:
         """Makes it so, and so late, as `build` left it."""
         if self._snapshot is None:
             await self.build()
@@ -56,7 +56,7 @@ class Stage(ABC):
             await self._snapshot.take()
             self._offset = self.clock.offset
             return
-        await self._snapshot.put_back()
+        await self._snapshot.restore()
         self.clock.offset = self._offset
 
     async def ask(self, mutation: str, given: Given) -> Answer:
@@ -64,7 +64,7 @@ class Stage(ABC):
         text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
         return await self.gateway.ask(text, {"input": given})
 
-    async def told(self, mutation: str, given: Given) -> str:
+    async def typename_of(self, mutation: str, given: Given) -> str:
         """The member of the union that is answered."""
         return str((await self.ask(mutation, given)).data[mutation]["__typename"])
 

@@ -130,7 +130,7 @@ def quantities(cart: Any) -> dict[str, int]:
     return {line["sku"]: line["quantity"] for line in cart["items"]}
 
 
-async def nothing_under_way(db: Database) -> None:
+async def assert_nothing_in_flight(db: Database) -> None:
     """No move is left in the stock or in a cart, and no cart is locked."""
     assert await db["stock"].find_one({"$or": [{"under_way": {"$ne": []}}, {"flipped_at": {"$exists": True}}]}) is None
     assert await db["carts"].find_one({"decided": {"$exists": True, "$ne": []}}) is None

@@ -149,7 +149,7 @@ async def streamed(
         yield EventStream(response)
 
 
-async def live(gateway: GatewayClient, count: int = 1) -> None:
+async def wait_until_live(gateway: GatewayClient, count: int = 1) -> None:
     """Until so many subscriptions miss nothing any more."""
     counts = gateway.state.live.counts
     await until(lambda: counts.listeners >= count and counts.streams > 0)

@@ -33,7 +33,7 @@ class Wire:
         for end in list(self._ends):
             _end(end)
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         self._is_cut = False
 
     def block(self) -> None:
@@ -44,7 +44,7 @@ class Wire:
         self._is_open.set()
 
     @contextlib.contextmanager
-    def laid(self) -> Iterator[Wire]:
+    def opened(self) -> Iterator[Wire]:
         self._start(self._accept)
         try:
             yield self
@@ -89,10 +89,10 @@ def _end(end: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def by_wire(settings: Settings) -> Iterator[tuple[Wire, Settings]]:
+def through_wire(settings: Settings) -> Iterator[tuple[Wire, Settings]]:
     """A wire to the MongoDB of the settings, and settings that lead over it."""
     found = re.search(r":(\d+)/", settings.mongodb_uri or "")
     assert found is not None
-    with Wire(int(found[1])).laid() as wire:
+    with Wire(int(found[1])).opened() as wire:
         uri = f"mongodb://127.0.0.1:{wire.port}/?directConnection=true"
         yield wire, replace(settings, mongodb_uri=Secret(uri))
