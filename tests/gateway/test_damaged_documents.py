@@ -33,13 +33,13 @@ from tests.support.leftovers import (
     LONG_AGO,
     OP,
     Left,
-    changed,
     expiring_cart,
     move_in_cart,
     move_in_stock,
     moving_category,
     posted_comment,
     replaced_photo,
+    set_values,
 )
 from tests.support.shop import new_cart, stock_up
 
@@ -80,7 +80,7 @@ async def test_what_a_damaged_document_is_the_cause_of_is_logged_and_the_rest_is
     await moving_category(gateway)
     await moving_category(gateway)
     damaged, _ = await gateway.db["categories"].find({"moving.op": OP}).to_list()
-    await changed(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
+    await set_values(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
     (job,) = [job for job in JOBS if job.name == "finish-categories"]
     worker = Worker(gateway.db, clock, 0.01, gateway.state.resources, [job])
 
@@ -95,7 +95,7 @@ async def test_what_a_damaged_document_is_the_cause_of_is_logged_and_the_rest_is
 async def test_an_error_names_the_document_that_is_its_cause(gateway: GatewayClient, clock: SettableClock) -> None:
     await moving_category(gateway)
     (damaged,) = await gateway.db["categories"].find({"moving.op": OP}).to_list()
-    await changed(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
+    await set_values(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
 
     with pytest.raises(SweepFailed) as failed:
         await run_jobs(gateway, clock, "finish-categories")
@@ -110,7 +110,7 @@ async def test_errors_in_a_list_name_its_document_and_all_of_them_are_counted(
 ) -> None:
     collection, _ = await move_in_stock(gateway)
     (stock,) = await gateway.db[collection].find({}).to_list()
-    await changed(gateway, collection, stock["_id"], under_way=[{"at": LONG_AGO}] * 25)
+    await set_values(gateway, collection, stock["_id"], under_way=[{"at": LONG_AGO}] * 25)
 
     with pytest.raises(SweepFailed, match="25 could not be finished") as failed:
         await run_jobs(gateway, clock, "finish-stock")
@@ -130,7 +130,7 @@ async def test_damaged_carts_that_would_fill_a_turn_leave_the_healthy_ones_their
     healthy_ones = [{**healthy, "_id": f"healthy-{number}"} for number in range(4)]
     await gateway.db["carts"].insert_many([*damaged, *healthy_ones])
     idle = key_in("Cart", await new_cart(gateway, **{sku: 1}))
-    await changed(gateway, "carts", idle, expires_at=LONG_AGO)
+    await set_values(gateway, "carts", idle, expires_at=LONG_AGO)
 
     done = []
     for _ in range(2):
@@ -230,7 +230,7 @@ async def test_a_renamed_category_above_a_damaged_one_is_left_alone_for_ten_minu
     clock.advance(minutes=2)
     with pytest.raises(SweepFailed):
         await run_jobs(gateway, clock, "finish-categories")
-    await changed(gateway, "categories", key, name="Child")
+    await set_values(gateway, "categories", key, name="Child")
     clock.advance(minutes=11)
 
     assert await run_jobs(gateway, clock, "finish-categories") == 1
@@ -248,7 +248,7 @@ async def test_a_product_of_an_import_that_is_damaged_leaves_the_others_of_it_th
     kept, gone = [
         await gateway.db["products"].insert_one(_announced(f"announced-{number}", category)) for number in range(2)
     ]
-    await changed(gateway, "products", kept.inserted_id, category_ids=7)
+    await set_values(gateway, "products", kept.inserted_id, category_ids=7)
     keys = ["announced-0", "announced-1"]
     await gateway.db["intents"].insert_one({"_id": OP, "kind": "product-creation", "keys": keys, "at": LONG_AGO})
     await gateway.db["categories"].delete_many({})

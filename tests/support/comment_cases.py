@@ -1,4 +1,4 @@
-"""Inputs of the mutations of discussions, for the tests that hold of every mutation."""
+"""Inputs of the mutations of discussions, for the tests that run on every mutation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def _delete(gateway: GatewayClient) -> tuple[Given, Given]:
     return {"id": one["id"]}, {"id": other["id"]}
 
 
-# For each mutation two inputs, of which each alone succeeds.
+# Two inputs for each mutation. Each one succeeds alone.
 CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "openDiscussion": _open,
     "postComment": _post,
@@ -53,7 +53,7 @@ COLLECTIONS = ("discussions", "comments", "comment_discussions", "comment_pages"
 
 
 async def post_into_full_discussion(gateway: GatewayClient) -> tuple[Given, Callable[[], Awaitable[object]]]:
-    """A post into a discussion that is full, and what makes room in it."""
+    """Returns a post into a full discussion, and a function that makes room in it."""
     discussion = await open_on_product(gateway, EMBEDDED)
     await post(gateway, discussion)
     sizes = gateway.db["comment_discussions"]
@@ -62,7 +62,7 @@ async def post_into_full_discussion(gateway: GatewayClient) -> tuple[Given, Call
 
 
 async def post_without_text(gateway: GatewayClient) -> Given:
-    """A post without anything in it."""
+    """Returns a post whose text is blank."""
     return post_input(await open_on_product(gateway, DOCUMENTS), " \n")
 
 

@@ -1,4 +1,4 @@
-"""What a crash leaves for each job, long ago: by which filter it is found, until a job has settled it."""
+"""Creates what an old crash leaves for each job. A filter finds it until a job settles it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .site import create_page, create_section
 Given = dict[str, Any]
 OP = "r-0123456789abcdef0123456789abcdef"
 LONG_AGO = datetime(2020, 1, 1)  # noqa: DTZ001 - as the driver gives it
-# Where something was left, and the filter that only what was left matches.
+# A collection, and a filter that matches only the leftover.
 Left = tuple[str, Document]
 
 

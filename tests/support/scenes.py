@@ -1,4 +1,4 @@
-"""What a call that stops half way is tried on: made once, and put back as it was for every stop."""
+"""Prepares the data for a call that is stopped at every command: creates it once, and restores it for every stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Given = dict[str, Any]
 
 
 class Snapshot:
-    """What the collections hold, to be put back."""
+    """The documents of collections, to restore them."""
 
     def __init__(self, db: Database, collections: Sequence[str]) -> None:
         self._db = db
@@ -34,7 +34,7 @@ class Snapshot:
 
 
 class Stage(ABC):
-    """A gateway with what `build` makes, and what is asked of it."""
+    """A gateway with the data that `build` creates, and its calls."""
 
     collections: ClassVar[Sequence[str]]
 
@@ -46,10 +46,10 @@ class Stage(ABC):
 
     @abstractmethod
     async def build(self) -> None:
-        """Makes what the calls are tried on."""
+        """Creates the data for the calls."""
 
     async def restore(self) -> None:
-        """Makes it so, and so late, as `build` left it."""
+        """Restores the data and the time to the state after `build`."""
         if self._snapshot is None:
             await self.build()
             self._snapshot = Snapshot(self.gateway.db, self.collections)
@@ -65,11 +65,11 @@ class Stage(ABC):
         return await self.gateway.ask(text, {"input": given})
 
     async def typename_of(self, mutation: str, given: Given) -> str:
-        """The member of the union that is answered."""
+        """Calls the mutation. Returns the `__typename` of its union member."""
         return str((await self.ask(mutation, given)).data[mutation]["__typename"])
 
     async def crash(self, mutation: str, given: Given, stop: int) -> bool:
-        """Whether the call got no further than to the command with this number."""
+        """Crashes the call before the command with this number. Returns False if the call sends fewer commands."""
         with crashing(self.gateway, stop) as faulty:
             answer = await self.ask(mutation, given)
         if faulty.has_crashed:

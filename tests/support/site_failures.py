@@ -1,4 +1,4 @@
-"""Ways in which mutations of the site fail."""
+"""Failures of the site's mutations."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ CONTENT_FAILURES: dict[tuple[str, str], Failing] = {
     ("deleteContent", "SectionNotEmpty"): _not_empty,
     ("deleteContent", "NotFound"): fails_with(lambda: NO_NODE),
 }
-# A conflict is no final answer; a node that has revisions has a text, and they fit.
+# Cases without a failure here. A conflict is not a final answer, and restoring a revision never violates a rule.
 CONTENT_ELSEWHERE = {
     ("editText", "EditConflict"),
     ("editText", "SlugTaken"),
@@ -90,7 +90,7 @@ CONTENT_ELSEWHERE = {
     ("restoreRevision", "SlugTaken"),
     ("restoreRevision", "InvalidInput"),
     ("deleteContent", "EditConflict"),
-    # A photo is locked for a while; calls with files have tests of their own.
+    # A photo is locked only for a time. Uploads have separate tests.
     ("deleteContent", "PhotoLocked"),
     *(("uploadPhoto", name) for name in ("SlugTaken", "UnacceptableFile", "NotFound", "InvalidInput")),
     *(("replacePhoto", name) for name in ("EditConflict", "PhotoLocked", "UnacceptableFile", "NotFound")),

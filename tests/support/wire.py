@@ -1,4 +1,4 @@
-"""A way to MongoDB that can be cut."""
+"""A proxy to MongoDB whose connections can be cut or blocked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from portico.resolvers.configuration import Secret
 
 
 class Wire:
-    """A port on this machine behind which MongoDB answers, until the wire is cut or blocked."""
+    """A local port that forwards to MongoDB, until the wire is cut or blocked."""
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
@@ -27,7 +27,7 @@ class Wire:
         self.port: int = self._listening.getsockname()[1]
 
     def cut(self) -> None:
-        """Ends every connection, and those to come."""
+        """Closes all connections, and new ones immediately."""
         self._is_cut = True
         self._is_open.set()
         for end in list(self._ends):
@@ -37,7 +37,7 @@ class Wire:
         self._is_cut = False
 
     def block(self) -> None:
-        """From here on connections stay, and nothing comes through."""
+        """Keeps connections open, but forwards nothing."""
         self._is_open.clear()
 
     def unblock(self) -> None:
@@ -82,7 +82,7 @@ class Wire:
 
 
 def _end(end: socket.socket) -> None:
-    """Closes a socket, also under a thread that waits for it."""
+    """Closes a socket, even if a thread waits for it."""
     with contextlib.suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
     end.close()
@@ -90,7 +90,7 @@ def _end(end: socket.socket) -> None:
 
 @contextlib.contextmanager
 def through_wire(settings: Settings) -> Iterator[tuple[Wire, Settings]]:
-    """A wire to the MongoDB of the settings, and settings that lead over it."""
+    """Opens a wire to the MongoDB of the settings. Yields the wire, and settings that use it."""
     found = re.search(r":(\d+)/", settings.mongodb_uri or "")
     assert found is not None
     with Wire(int(found[1])).opened() as wire:
