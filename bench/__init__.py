@@ -1,1 +1,1 @@
-"""One page of work, measured on the gateway and on its peers. Run with `python -m bench`."""
+"""Benchmarks of the gateway and its peers. Run them with `python -m bench`."""

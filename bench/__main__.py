@@ -1,4 +1,4 @@
-"""`python -m bench`: one page of products, on the gateway and on its peers, side by side on this machine."""
+"""`python -m bench`: measure one page of products on the gateway and on its peers, on this machine."""
 
 import os
 import signal
@@ -26,12 +26,12 @@ console = Console()
 
 
 def environment(uri: str) -> dict[str, str]:
-    """Where every server finds the data."""
+    """Return the variables that tell every server where the data is."""
     return {"PORTICO_MONGODB_URI": uri, "PORTICO_DATABASE": DATABASE}
 
 
 def load(uri: str, folder: Path) -> dict[str, Any]:
-    """Fill the database. Return what the report says of the data."""
+    """Fill the database. Return what the report says about the data."""
     files = dataset.make(folder)
     for kind, file in (("categories", files.categories), ("products", files.products)):
         subprocess.run(
@@ -46,7 +46,7 @@ def load(uri: str, folder: Path) -> dict[str, Any]:
 
 
 def start(peers: list[Peer], cores: Cores, uri: str, logs: Path, stack: ExitStack) -> list[Server]:
-    """Start all peers; they stay until the stack is closed. Idle ones take next to no processor time."""
+    """Start all peers. They run until the stack is closed. Idle peers use almost no CPU time."""
     env = environment(uri)
     started = [stack.enter_context(servers.running(peer, cores.server, env, logs)) for peer in peers]
     if differences := servers.differing(started):
@@ -68,15 +68,21 @@ def run(peers: list[Peer], settings: Settings) -> tuple[Samples, dict[str, Any]]
 
 
 def main(
-    rounds: Annotated[int, typer.Option(min=1, help="How often every peer is measured.")] = 3,
-    requests: Annotated[int, typer.Option(min=1, help="A run at 1 connection; twice as many at 16.")] = 2_000,
-    peers: Annotated[str, typer.Option(help="Names, with commas between. The floor is always in.")] = "",
-    json: Annotated[Path | None, typer.Option(help="Where the figures go. Default: bench/results/page.json.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="The number of measurements of each peer.")] = 3,
+    requests: Annotated[
+        int, typer.Option(min=1, help="Requests in a run at 1 connection. Runs at 16 have twice as many.")
+    ] = 2_000,
+    peers: Annotated[str, typer.Option(help="Names, separated by commas. The floor is always included.")] = "",
+    json: Annotated[
+        Path | None, typer.Option(help="The file for the figures. Default: bench/results/page.json.")
+    ] = None,
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="One short round, to see that all runs; not kept.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run one short round as a check, and do not store it.")
+    ] = False,
 ) -> None:
     """Measure one page of products on the gateway and on its peers."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the children are stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the child processes, too
     settings = Settings(1, 200, 50, 100) if quick else Settings(rounds, requests, 300, 1_000)
     try:
         chosen = choose(peers)

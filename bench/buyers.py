@@ -1,4 +1,4 @@
-"""Buyers for the bench of the shop: what they ask the gateway, and how a crowd of them is timed."""
+"""Buyers for the shop's bench: their requests, and the timing of a crowd of them."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.schema.roles import Role
 
-SECRET = "the bench's own secret, which nobody else has"  # noqa: S105 - guards a database that lives for minutes
+SECRET = "the bench's own secret, which nobody else has"  # noqa: S105 - the database exists only for minutes
 PAYLOADS = {"CartPayload", "CheckoutPayload", "AccountPayload", "StockPayload"}
 SECONDS_TO_ANSWER = 120
 
@@ -37,7 +37,7 @@ _keys = count()
 
 @dataclass(frozen=True)
 class Sample:
-    """What one crowd did. Times in milliseconds; `commands` is what MongoDB was sent for one operation."""
+    """The result of one crowd. Times are in milliseconds. `commands` is the MongoDB commands per operation."""
 
     clients: int
     operations: int
@@ -45,7 +45,7 @@ class Sample:
     p50_ms: float
     p99_ms: float
     commands: float
-    refused: int  # operations that were not answered with a payload
+    refused: int  # operations that did not return a payload
 
 
 def key() -> str:
@@ -53,7 +53,7 @@ def key() -> str:
 
 
 class Buyer:
-    """A signed-in caller with a connection of its own."""
+    """A signed-in caller."""
 
     def __init__(self, http: httpx.AsyncClient, subject: str) -> None:
         issuer = Authenticator(Settings(jwt_secret=Secret(SECRET)))
@@ -63,7 +63,7 @@ class Buyer:
         self.account = ""
 
     async def ask(self, mutation: str, given: dict[str, Any]) -> Any:
-        """The union member that the mutation answers. Raises RuntimeError for an error."""
+        """Send a mutation, and return its union member. Raise RuntimeError for an error."""
         kind = mutation[0].upper() + mutation[1:]
         text = (
             f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename {_SELECTIONS[mutation]} }} }}"
@@ -72,7 +72,7 @@ class Buyer:
         answer = (await self._http.post("/graphql", json=body, headers=self._headers)).json()
         if "errors" in answer:
             codes = {error["extensions"]["code"] for error in answer["errors"]}
-            # Others were in the way for too long; a buyer would try again.
+            # Conflicts with other buyers took too long. A real buyer would retry.
             if codes <= {"CONFLICT", "TIMEOUT"}:
                 return {"__typename": "Conflict"}
             raise RuntimeError(str(answer["errors"]))
@@ -90,7 +90,7 @@ class Buyer:
         await self.must("deposit", paid)
 
     async def cart(self, *skus: str) -> str:
-        """The id of a new cart with one unit of each SKU."""
+        """Create a cart with one unit of each SKU. Return its id."""
         cart = str((await self.must("createCart", {}))["cart"]["id"])
         for sku in skus:
             await self.must("addItemToCart", self.one_of(sku, cart))
@@ -104,18 +104,18 @@ class Buyer:
         return {"cartId": cart, "payment": {"accountId": self.account}, "idempotencyKey": key()}
 
 
-# What a client does next: the mutation and its input.
+# The next request of a client: the buyer, the mutation and its input.
 Operation = tuple[Buyer, str, dict[str, Any]]
 
 
 class Database:
-    """What MongoDB says of itself."""
+    """The server's own counts and version."""
 
     def __init__(self, uri: str) -> None:
         self._client: MongoClient[dict[str, Any]] = MongoClient(uri)
 
     def commands(self) -> int:
-        """The commands on collections that it has carried out so far."""
+        """Return the number of commands on collections that the server has executed."""
         counted = self._client.admin.command("serverStatus")["metrics"]["commands"]
         return sum(int(counted[name]["total"]) for name in _COUNTED)
 
@@ -136,7 +136,7 @@ def watching(uri: str) -> Iterator[Database]:
 
 
 async def crowd(database: Database, work: list[list[Operation]]) -> Sample:
-    """Times clients side by side, each with its operations one after the other."""
+    """Time clients that run concurrently. Each one sends its operations one after the other."""
     times: list[float] = []
     refused = 0
 
@@ -163,12 +163,12 @@ async def crowd(database: Database, work: list[list[Operation]]) -> Sample:
     )
 
 
-async def side_by_side(tasks: list[Callable[[], Awaitable[Any]]], at_once: int = 16) -> list[Any]:
-    """The results of what prepares a measurement."""
-    line = asyncio.Semaphore(at_once)
+async def run_concurrently(tasks: list[Callable[[], Awaitable[Any]]], at_once: int = 16) -> list[Any]:
+    """Run tasks that prepare a measurement, and return their results."""
+    slots = asyncio.Semaphore(at_once)
 
     async def run(task: Callable[[], Awaitable[Any]]) -> Any:
-        async with line:
+        async with slots:
             return await task()
 
     return await asyncio.gather(*map(run, tasks))

@@ -1,8 +1,8 @@
-"""`python -m bench.comments`: discussions of 200 and 10,000 comments in each storage, beside plain PyMongo.
+"""`python -m bench.comments`: measure discussions of 200 and 10,000 comments in each storage, and plain PyMongo.
 
-One gateway on a core of its own; MongoDB and the client share the other. Requests come one after the other. Plain
-PyMongo sends the command that the storage is made for, takes what the page shows, and writes it as JSON; it checks
-nothing, and knows no GraphQL.
+One gateway has a core of its own. MongoDB and the client share the other core. Requests are sent one after the other.
+Plain PyMongo sends the command that fits the storage, fetches what the page shows, and writes it as JSON. It has no
+checks and no GraphQL.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from portico.resolvers.indexes import create_indexes
 from portico.resolvers.paging import encode_cursor
 
 RESULTS = Path(__file__).parent / "results" / "comments.json"
-# A small discussion, and a large one.
+# A small and a large discussion.
 SIZES = (200, 10_000)
 FIRST = 20
 STORAGES = (DOCUMENTS, EMBEDDED, PAGES)
@@ -95,7 +95,7 @@ def timed(work: Callable[[], Any], times: int) -> Sample:
 
 
 class Plain:
-    """What one would write for one storage, with PyMongo alone."""
+    """Hand-written reads for one storage, with only PyMongo."""
 
     def __init__(self, db: Any, storage: str, discussion: Any) -> None:
         self._db = db
@@ -139,8 +139,8 @@ class Plain:
         return orjson.dumps(row, default=str)
 
 
-class Asked:
-    """The same through the gateway."""
+class GatewayReads:
+    """The same reads through the gateway."""
 
     def __init__(self, client: httpx.Client, discussion: str, token: str) -> None:
         self._client = client
@@ -165,7 +165,7 @@ Made = dict[tuple[int, str], tuple[Document, list[Document]]]
 
 
 async def prepare(uri: str) -> Made:
-    """The discussions, by their sizes and storages, with their comments."""
+    """Store the discussions. Return them by size and storage, with their comments."""
     kinds = [(size, storage) for size in SIZES for storage in STORAGES]
     async with AsyncMongoClient[Document](uri) as client:
         db = client["bench"]
@@ -190,7 +190,7 @@ def measure(address: str, uri: str, made: Made, times: int, say: Any) -> Any:
         for (size, storage), (discussion, comments) in made.items():
             rows = sorted(comments, key=lambda one: str(one["key"]))
             plain = Plain(mongo_client["bench"], storage, discussion["_id"])
-            asked = Asked(client, global_id("Discussion", discussion["_id"]), token)
+            asked = GatewayReads(client, global_id("Discussion", discussion["_id"]), token)
             cases = cases_of(storage, discussion, rows, plain, asked)
             for name, works in cases.items():
                 say(f"{size:,} {storage}: {name}")
@@ -200,7 +200,7 @@ def measure(address: str, uri: str, made: Made, times: int, say: Any) -> Any:
 
 
 def cases_of(
-    storage: str, discussion: Document, rows: Sequence[Document], plain: Plain, asked: Asked
+    storage: str, discussion: Document, rows: Sequence[Document], plain: Plain, asked: GatewayReads
 ) -> dict[str, dict[str, Callable[[], Any]]]:
     listing = listing_of(storage, discussion["_id"], order=THREADED, max_depth=None)
     last = rows[-FIRST - 1]
@@ -222,7 +222,7 @@ def cases_of(
 
 
 def sizes(uri: str) -> dict[str, int]:
-    """Bytes on disk of the data and the indexes of each collection."""
+    """Return the bytes on disk of each collection, with its indexes."""
     with MongoClient[Document](uri) as client:
         names = ("comments", DISCUSSION_DOCUMENTS.name, "comment_pages", "comment_keys")
         found = {name: client["bench"].command("collStats", name) for name in names}
@@ -260,15 +260,15 @@ def run(cores: Cores, times: int) -> dict[str, Any]:
 
 
 def main(
-    times: Annotated[int, typer.Option(min=10, help="How often each is asked for.")] = 500,
+    times: Annotated[int, typer.Option(min=10, help="The number of requests for each case.")] = 500,
     json: Annotated[
-        Path | None, typer.Option(help="Where the figures go. Default: bench/results/comments.json.")
+        Path | None, typer.Option(help="The file for the figures. Default: bench/results/comments.json.")
     ] = None,
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="Few requests, to see that all runs; not kept.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run few requests as a check, and do not store them.")] = False,
 ) -> None:
     """Measure pages, links and posts of a large discussion in each storage."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the children are stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the child processes, too
     try:
         result = run(share_out(), 20 if quick else times)
     except (RuntimeError, subprocess.SubprocessError, httpx.HTTPError) as error:

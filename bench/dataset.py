@@ -1,7 +1,8 @@
-"""What the bench loads: categories and exactly 5,000 products, as JSON Lines in the form of Portico's importer.
+"""The data that the bench loads: categories and exactly 5,000 products, as JSON Lines for Portico's importers.
 
-Real data where they are at hand: albums, films and groceries from the shared data folder. What a source lacks (prices
-of albums and films, aspect ratios, dates of introduction) is drawn with a fixed seed. Without the folder all is.
+If the shared data folder exists, the data is real: albums, films and groceries. Values that a source lacks (prices of
+albums and films, aspect ratios, issue dates) are generated with a fixed seed. Without the folder, all data is
+generated.
 
 A category line is {"slug", "name", "parent"?: slug}, parents before their children. A product line is {"sku", "type",
 "title", "description"?, "pricing": {"list": money, "retail": money}, "categories": [slug], "properties": [{"name",
@@ -28,33 +29,33 @@ Line = dict[str, Any]
 
 
 class Files(NamedTuple):
-    """The two files that `portico import` takes."""
+    """The two files for `portico import`."""
 
     categories: Path
     products: Path
-    origin: str  # where the data come from, for the report
+    origin: str  # the origin of the data, for the report
 
 
 def shared_folder() -> Path:
-    """The folder of real data sets; it need not exist."""
+    """Return the folder of the real data sets, which may not exist."""
     beside_project = Path(__file__).parents[2] / "shared" / "data"
     return Path(os.environ.get("PORTICO_SHARED_DATA", beside_project))
 
 
 def in_turn(groups: Iterable[list[Line]]) -> Iterator[Line]:
-    """An album, a film, a general product, and so on, so that every page has all types."""
+    """Yield an album, a film, a general product, and so on, so that every page has all types."""
     return (line for line in chain.from_iterable(zip_longest(*groups)) if line is not None)
 
 
 def finish(lines: Iterator[Line]) -> Iterator[Line]:
-    """Number the products, newest first. Each date is distinct, so the order by date is total."""
+    """Number the products, newest first. The dates are distinct, so the order by date is total."""
     for number, line in zip(range(PRODUCTS), lines, strict=False):
         issued = (NEWEST - number * STEP).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         yield {"sku": f"P-{number + 1:05}", **line, "issueDate": issued}
 
 
 def write(path: Path, lines: Iterable[Line]) -> int:
-    """Write one JSON object a line. Return how many."""
+    """Write one JSON object per line. Return how many."""
     count = 0
     with path.open("wb") as file:
         for line in lines:
@@ -64,7 +65,7 @@ def write(path: Path, lines: Iterable[Line]) -> int:
 
 
 def make(folder: Path) -> Files:
-    """Write both files into the folder: the same bytes in every run on the same sources."""
+    """Write both files into the folder. The same sources always give the same bytes."""
     rng = random.Random(20_260_101)
     shared = shared_folder()
     real = sources.present(shared)

@@ -1,4 +1,4 @@
-"""Categories and products drawn with a seeded generator, about as long as the real ones."""
+"""Generates categories and products with a seed. They are about as long as the real ones."""
 
 import random
 from typing import Any
@@ -22,7 +22,7 @@ def phrases(rng: random.Random, fewest: int, most: int, words: int = 2) -> list[
 
 
 def category_lines(rng: random.Random) -> list[Line]:
-    """Three levels: departments, aisles, shelves. Products stand on shelves."""
+    """Return categories in three levels: departments, aisles and shelves. Products belong to shelves."""
     lines: list[Line] = []
     for department in range(DEPARTMENTS):
         root = f"department-{department}"
@@ -66,7 +66,7 @@ def product(kind: str, shelves: list[str], rng: random.Random) -> Line:
 
 
 def make(rng: random.Random, count: int) -> tuple[list[Line], list[list[Line]]]:
-    """The categories, and `count` products, a third of each type."""
+    """Return the categories, and `count` products, a third of each type."""
     categories = category_lines(rng)
     shelves = [line["slug"] for line in categories if "shelf" in line["slug"]]
     kinds = ("Audio Album", "Film", "Grocery")

@@ -1,7 +1,7 @@
-"""The load generator, a process of its own: `python -m bench.load`, options as JSON on the command line.
+"""The load generator, a separate process: `python -m bench.load`, with options as JSON on the command line.
 
-Each connection is kept open and sends its next request when the response to the last is complete. Responses must have
-status 200 and the expected length; the bench has compared their bytes before.
+Each connection stays open, and sends its next request when the last response is complete. Responses must have status
+200 and the expected length. The bench has already compared their bytes.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from bench.processes import HOST, cpu_seconds
 class Job:
     port: int
     path: str
-    pid: int  # the server, whose processor time is read
+    pid: int  # the server's, to read its CPU time
     length: int  # bytes of a response's body
     connections: int
     warmup: int  # requests that are sent before the measured ones
@@ -32,7 +32,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Sample:
-    """What one run measured. Times in milliseconds."""
+    """The result of one run. Times are in milliseconds."""
 
     cpu_ms: float  # a request, in the server's processes
     rate: float  # requests a second
@@ -42,7 +42,7 @@ class Sample:
 
 
 class Counter:
-    """How many requests may still be sent, and how long each took, in seconds."""
+    """The number of requests that are left, and the latency of each request, in seconds."""
 
     def __init__(self, requests: int) -> None:
         self.left = requests
@@ -50,7 +50,7 @@ class Counter:
 
 
 class Connection(asyncio.Protocol):
-    """One keep-alive connection. `run` lets it take requests from a counter until none is left."""
+    """One keep-alive connection. `run` sends requests until the counter has none left."""
 
     def __init__(self, request: bytes, length: int) -> None:
         self.request = request
@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
 
 
 def percentile(ordered: list[float], share: float) -> float:
-    """The nearest rank."""
+    """Return the percentile by nearest rank."""
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
@@ -136,7 +136,7 @@ async def measure(job: Job) -> Sample:
 
 
 def main() -> None:
-    """Carry out the job and print the sample as JSON."""
+    """Run the job, and print the sample as JSON."""
     job = Job(**orjson.loads(sys.argv[1]))
     sys.stdout.buffer.write(orjson.dumps(asdict(uvloop.run(measure(job)))))
 

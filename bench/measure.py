@@ -1,4 +1,4 @@
-"""Rounds of measurement: every peer in turn, at every number of connections."""
+"""Rounds of measurement: each round measures every peer at every number of connections."""
 
 import subprocess
 import sys
@@ -27,12 +27,12 @@ class Settings:
     connections: tuple[int, ...] = (1, 16)
 
     def requests_at(self, connections: int) -> int:
-        """Twice as many when several are under way at once."""
+        """Return the requests of a run: twice as many if several are in flight at the same time."""
         return self.requests if connections == 1 else 2 * self.requests
 
 
 def run(server: Server, settings: Settings, connections: int, core: int | None, *, warmup: int) -> Sample:
-    """One run of the load generator."""
+    """Run the load generator once."""
     job = Job(
         port=server.port,
         path=server.peer.path,
@@ -55,7 +55,7 @@ def run(server: Server, settings: Settings, connections: int, core: int | None, 
 
 
 def rounds(servers: list[Server], settings: Settings, core: int | None, say: Callable[[str], None]) -> Samples:
-    """All samples. Each round begins with another peer, so that none always follows the same one."""
+    """Return all samples. Each round starts with a different peer, so that no peer always follows the same one."""
     samples: Samples = {server.peer.name: {count: [] for count in settings.connections} for server in servers}
     for number in range(settings.rounds):
         shift = number % len(servers)
@@ -69,6 +69,6 @@ def rounds(servers: list[Server], settings: Settings, core: int | None, say: Cal
     return samples
 
 
-def middle(samples: list[Sample]) -> Sample:
-    """The median of every figure over the rounds."""
+def median_of(samples: list[Sample]) -> Sample:
+    """Return the median of every figure over the rounds."""
     return Sample(**{one.name: median(getattr(sample, one.name) for sample in samples) for one in fields(Sample)})

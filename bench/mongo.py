@@ -1,4 +1,4 @@
-"""A MongoDB of the bench's own: a replica set of one on a loopback port, in a temporary folder."""
+"""The bench's own MongoDB: a replica set with one node on a loopback port, in a temporary folder."""
 
 import importlib.util
 import shutil
@@ -18,7 +18,7 @@ SECONDS_TO_START = 60
 
 
 def find_mongod() -> str:
-    """The program: from the PATH, else from the wheel that holds one."""
+    """Return the path of mongod: from the PATH, or else from the wheel that contains it."""
     if found := shutil.which("mongod"):
         return found
     package = importlib.util.find_spec("fiftyone")
@@ -26,12 +26,12 @@ def find_mongod() -> str:
         program = Path(folder) / "db" / "bin" / "mongod"
         if program.is_file():
             return str(program)
-    message = "no mongod: put one on the PATH, or install portico[embedded]"
+    message = "there is no mongod: put it on the PATH, or install portico[embedded]"
     raise RuntimeError(message)
 
 
 def initiate(port: int) -> None:
-    """Make it a replica set of one. Return when it takes writes."""
+    """Initiate the replica set. Return when it accepts writes."""
     deadline = time.monotonic() + SECONDS_TO_START
     config = {"_id": "bench", "members": [{"_id": 0, "host": f"{HOST}:{port}"}]}
     uri = f"mongodb://{HOST}:{port}/?directConnection=true&serverSelectionTimeoutMS={SECONDS_TO_START * 1_000}"
@@ -50,12 +50,12 @@ def tail(log: Path) -> str:
 
 @contextmanager
 def running(core: int | None) -> Iterator[str]:
-    """Start a mongod on that core, yield its URI, stop it and remove its data at the end."""
+    """Start a mongod on that core, and yield its URI. At the end, stop it and remove its data."""
     with tempfile.TemporaryDirectory(prefix="portico-bench-") as folder:
         port, log = free_port(), Path(folder) / "mongod.log"
         command = [find_mongod(), "--dbpath", folder, "--logpath", str(log), "--bind_ip", HOST, "--port", str(port)]
         command += ["--replSet", "bench", "--wiredTigerCacheSizeGB", "0.5", "--nounixsocket"]
-        # The statistics that mongod gathers every second would disturb the measurement.
+        # mongod collects statistics every second, which would disturb the measurement.
         command += ["--setParameter", "diagnosticDataCollectionEnabled=false"]
         process = spawn(command, core, stdout=subprocess.DEVNULL)
         try:

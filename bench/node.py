@@ -1,4 +1,4 @@
-"""Node and the packages of its peers."""
+"""Finds Node.js, and installs the packages of its peers."""
 
 import shutil
 import subprocess
@@ -17,13 +17,13 @@ def version() -> str | None:
 
 
 def install() -> str | None:
-    """Install what package-lock.json names, unless that has been done since it changed. Return why it failed."""
+    """Install the packages in package-lock.json, unless they are current. Return the reason if that fails."""
     if INSTALLED.exists() and INSTALLED.stat().st_mtime >= LOCK.stat().st_mtime:
         return None
     npm = shutil.which("npm")
     if npm is None:
         return "npm is not installed"
-    # No peer needs a script of a package to run at installation.
+    # No peer needs the installation scripts of its packages.
     command = [npm, "ci", "--ignore-scripts", "--no-progress"]
     done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)
     return f"npm ci failed: {done.stderr.strip()[-300:]}" if done.returncode else None
@@ -31,5 +31,5 @@ def install() -> str | None:
 
 @cache
 def missing() -> str | None:
-    """Why no peer in Node can be started here, or None. Installs their packages on the first call."""
+    """Return why peers in Node.js cannot start here, or None. The first call installs their packages."""
     return "Node is not installed" if version() is None else install()

@@ -1,7 +1,7 @@
-"""`python -m bench.operations`: what different operations cost inside the gateway, compiled and by the reference.
+"""`python -m bench.operations`: measure the cost of operations in the gateway, compiled and by the reference executor.
 
-In one process, without HTTP: the processor time from the text of an operation to the bytes of its answer. The two
-executors take turns, block by block, so that whatever else the machine does hits both.
+It measures the CPU time from the text of an operation to the bytes of its answer, in one process and without HTTP. The
+two executors take turns, block by block, so that other work on the machine affects both.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ Variables = dict[str, Any]
 
 @dataclass(frozen=True)
 class Operation:
-    """What is asked: the text and variables of the next request."""
+    """An operation. `requests` yields the text and variables of each request."""
 
     name: str
     requests: Iterator[tuple[str, Variables]]
@@ -72,7 +72,7 @@ class Operation:
 
 
 class Bench:
-    """The executors on one database."""
+    """Both executors, on one database."""
 
     def __init__(self, settings: Settings, uri: str) -> None:
         self._connection = connect(settings, uri)
@@ -103,7 +103,7 @@ class Bench:
         return encode(response.payload)
 
     async def measure(self, operation: Operation, blocks: int) -> dict[str, float]:
-        """Milliseconds of processor time a request, by executor: the median of the blocks."""
+        """Return the CPU time per request in milliseconds, by executor: the median of the blocks."""
         times: dict[str, list[float]] = {name: [] for name in EXECUTORS}
         for number in range(blocks + 1):
             for name in EXECUTORS:
@@ -115,8 +115,8 @@ class Bench:
                     times[name].append((time.process_time() - start) * 1_000 / operation.block)
         return {name: median(found) for name, found in times.items()}
 
-    async def agree(self, operation: Operation) -> None:
-        """Raises RuntimeError where the executors answer otherwise."""
+    async def require_same_answers(self, operation: Operation) -> None:
+        """Raise RuntimeError if the answers of the executors differ."""
         text, variables = next(operation.requests)
         first, second = [await self.ask(name, text, variables) for name in EXECUTORS]
         if first != second:
@@ -141,18 +141,20 @@ def operations(category_id: str) -> list[Operation]:
         Operation("flat: 100 products, 8 fields", itertools.repeat((FLAT, {}))),
         Operation("single: one product", ((SINGLE, {"sku": sku}) for sku in skus), block=100),
         Operation("mutation: rename a category", ((MUTATION, names_of) for names_of in names)),
-        Operation("1,000 different pages in turn", different(), block=100),
+        Operation("1,000 different pages in turn", different_pages(), block=100),
     ]
 
 
-def different() -> Iterator[tuple[str, Variables]]:
-    """Pages whose texts all differ, so that no cache helps; two of each, one for either executor."""
+def different_pages() -> Iterator[tuple[str, Variables]]:
+    """Yield pages with different texts, so that no cache helps."""
     for number in itertools.count():
         yield PAGE.replace("products(", f"page{number}: products("), {}
 
 
-async def remember(bench: Bench, mixed: list[Operation], count: int, say: Callable[[str], None]) -> dict[int, float]:
-    """Megabytes of memory in use after so many mixed operations."""
+async def measure_memory(
+    bench: Bench, mixed: list[Operation], count: int, say: Callable[[str], None]
+) -> dict[int, float]:
+    """Return the memory in use, in megabytes, after increasing numbers of mixed operations."""
     rng = random.Random(1)
     found: dict[int, float] = {}
     for number in range(1, count + 1):
@@ -177,20 +179,20 @@ async def run(uri: str, blocks: int, mixed: int) -> dict[str, Any]:
         rows = []
         for operation in asked:
             if operation.name.split(":")[0] != "mutation":
-                await bench.agree(operation)
+                await bench.require_same_answers(operation)
             figures = await bench.measure(operation, blocks)
             rows.append({"operation": operation.name, **figures, "ratio": figures["compiled"] / figures["reference"]})
             console.print(rows[-1], highlight=False)
-        kept = await remember(bench, asked, mixed, console.print) if mixed else {}
+        kept = await measure_memory(bench, asked, mixed, console.print) if mixed else {}
         return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "operations": rows, "memory_mb": kept}
     finally:
         await bench.close()
 
 
 def main(
-    blocks: Annotated[int, typer.Option(min=1, help="How often each executor has its turn.")] = 30,
-    memory_of: Annotated[int, typer.Option("--memory", help="Then look at the memory of so many operations.")] = 0,
-    json: Annotated[Path, typer.Option(help="Where the figures go.")] = RESULTS,
+    blocks: Annotated[int, typer.Option(min=1, help="The number of blocks for each executor.")] = 30,
+    memory_of: Annotated[int, typer.Option("--memory", help="Then measure the memory over this many operations.")] = 0,
+    json: Annotated[Path, typer.Option(help="The file for the figures.")] = RESULTS,
 ) -> None:
     """Measure different operations on both executors."""
     cores = share_out()

@@ -1,4 +1,4 @@
-"""The page of work: the request that every server gets."""
+"""The request that every server gets."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def body() -> bytes:
 
 
 def request(port: int, path: str) -> bytes:
-    """The whole HTTP/1.1 request, which keeps the connection open."""
+    """Return the whole HTTP/1.1 request, which keeps the connection open."""
     content = body()
     headers = {"Host": f"{HOST}:{port}", **HEADERS, "Content-Length": str(len(content))}
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())

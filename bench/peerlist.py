@@ -1,4 +1,4 @@
-"""The servers that are measured. To change how one is started, edit PEERS."""
+"""The servers that the bench measures. To change how a server starts, edit PEERS."""
 
 import shutil
 import sys
@@ -18,14 +18,14 @@ FLOOR = "floor"
 
 @dataclass(frozen=True)
 class Peer:
-    """A server of one process. `{port}` in its command stands for the port it is to listen on.
+    """A server with one process. `{port}` in its command stands for its port.
 
-    Every peer finds the database in PORTICO_MONGODB_URI and PORTICO_DATABASE, and answers POST requests at `path`.
+    Every peer reads PORTICO_MONGODB_URI and PORTICO_DATABASE, and answers POST requests at `path`.
     """
 
     name: str
     command: tuple[str, ...]
-    packages: tuple[str, ...]  # whose versions the report names
+    packages: tuple[str, ...]  # the report shows their versions
     path: str = "/graphql"
     env: Mapping[str, str] = field(default_factory=dict)
 
@@ -34,7 +34,7 @@ class Peer:
         return self.command[0] == "node"
 
     def missing(self) -> str | None:
-        """Why it cannot be started here, or None."""
+        """Return why the peer cannot start here, or None."""
         if self.in_node:
             return node.missing()
         return None if shutil.which(self.command[0]) else f"no command {Path(self.command[0]).name}"
@@ -83,10 +83,10 @@ PEERS = (
 
 
 def choose(names: str) -> list[Peer]:
-    """The peers of a comma-separated list, or all. The floor is always in: the others are measured against it."""
+    """Return the peers of a comma-separated list, or all. The floor is always included, as the base of all ratios."""
     known = {peer.name: peer for peer in PEERS}
     wanted = {name.strip() for name in names.split(",") if name.strip()} or set(known)
     if unknown := wanted - set(known):
-        message = f"no peer {', '.join(sorted(unknown))}; there are {', '.join(known)}"
+        message = f"there is no peer {', '.join(sorted(unknown))}. The peers are: {', '.join(known)}."
         raise ValueError(message)
     return [peer for peer in PEERS if peer.name in wanted | {FLOOR}]

@@ -1,4 +1,4 @@
-"""Child processes: on which core they run, how they start and end, and the processor time that they have used."""
+"""Child processes: their cores, their start and end, and their CPU time."""
 
 import os
 import socket
@@ -12,14 +12,14 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class Cores(NamedTuple):
-    """Which core the measured server has, and which one everything else. None leaves it to the kernel."""
+    """The core of the measured server, and the core of everything else. With None, the kernel decides."""
 
     server: int | None
     rest: int | None
 
 
 def share_out() -> Cores:
-    """One core for the server and one for the rest, where there are two."""
+    """Return one core for the server and one for the rest, if the machine has two."""
     usable = sorted(os.sched_getaffinity(0))
     return Cores(usable[0], usable[1]) if len(usable) > 1 else Cores(None, None)
 
@@ -39,13 +39,13 @@ def spawn(
     stdout: IO[bytes] | int | None = None,
     stderr: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process whose threads all stay on that core. `env` is added to this process's own environment.
+    """Start a process with all its threads on that core. `env` is added to the environment of this process.
 
-    It leads a process group, so an interrupt from the keyboard does not reach it before the bench stops it.
+    The process leads a process group, so Ctrl-C does not reach it before the bench stops it.
     """
     before = os.sched_getaffinity(0)
     if core is not None:
-        os.sched_setaffinity(0, {core})  # a child inherits it from its first thread on
+        os.sched_setaffinity(0, {core})  # the child and its threads inherit it
     try:
         return subprocess.Popen(
             command,
@@ -61,7 +61,7 @@ def spawn(
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask it to end, then make it end."""
+    """Terminate the process. Kill it if it does not end in time."""
     process.terminate()
     try:
         process.wait(SECONDS_TO_STOP)
@@ -76,17 +76,17 @@ class Stat(NamedTuple):
 
 
 def read_stat(pid: int) -> Stat | None:
-    """A process's parent and processor time, user and system, with that of the children it has waited for."""
+    """Return the parent and the CPU time of a process: user and system time, with its finished children."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = text.rpartition(")")[2].split()  # the name before it may hold spaces
+    fields = text.rpartition(")")[2].split()  # the name before it may contain spaces
     return Stat(parent=int(fields[1]), ticks=sum(map(int, fields[11:15])))
 
 
 def cpu_seconds(pid: int) -> float:
-    """The processor time of a process and all its descendants so far, to a hundredth of a second."""
+    """Return the CPU time of a process and its descendants, to a hundredth of a second."""
     stats = {int(entry.name): read_stat(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
     tree, size = {pid}, 0
     while len(tree) > size:

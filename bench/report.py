@@ -1,4 +1,4 @@
-"""The figures: as a table for people, as JSON for keeping."""
+"""Reports the figures: as a table to read, and as JSON to store."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ from rich.table import Table
 
 from bench import node
 from bench.load import Sample
-from bench.measure import Samples, Settings, middle
+from bench.measure import Samples, Settings, median_of
 from bench.peerlist import FLOOR, Peer
 
 
@@ -29,7 +29,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "node": (node.version() or "none").removeprefix("v"),
-        # Well above the number of busy cores, it says that other work disturbed the figures.
+        # If it is far above the number of busy cores, other work disturbed the figures.
         "load_average": [round(value, 2) for value in os.getloadavg()],
     }
 
@@ -43,10 +43,10 @@ def rounded(sample: Sample) -> dict[str, float]:
 
 
 def peer_figures(peer: Peer, samples: Samples) -> dict[str, Any]:
-    """One peer: medians over the rounds, ratios to the floor, and the rounds themselves, by connections."""
+    """Return the figures of a peer by connections: medians over the rounds, ratios to the floor, and each round."""
     runs: dict[str, Any] = {}
     for count, taken in samples[peer.name].items():
-        sample, floor = middle(taken), middle(samples[FLOOR][count])
+        sample, floor = median_of(taken), median_of(samples[FLOOR][count])
         runs[str(count)] = {
             **rounded(sample),
             "cpu_ratio": ratio(sample, floor, "cpu_ms"),
@@ -59,7 +59,7 @@ def peer_figures(peer: Peer, samples: Samples) -> dict[str, Any]:
 def figures(
     peers: list[Peer], samples: Samples, settings: Settings, page: dict[str, Any], skipped: dict[str, str]
 ) -> dict[str, Any]:
-    """Everything that was measured, and on what."""
+    """Return all figures, with the machine and the settings."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
@@ -76,7 +76,7 @@ def write(path: Path, report: dict[str, Any]) -> None:
 
 
 def table(report: dict[str, Any], count: int) -> Table:
-    """One table for one number of connections. Every ratio is to the floor."""
+    """Return the table for one number of connections. Every ratio is to the floor."""
     result = Table(title=f"{count} connection{'s' if count > 1 else ''}", title_justify="left")
     result.add_column("peer")
     for heading in ("CPU ms/request", "ratio", "requests/s", "ratio", "p50 ms", "p99 ms"):

@@ -1,4 +1,4 @@
-"""Starting the peers, and comparing their answers."""
+"""Starts the peers, and compares their answers."""
 
 import http.client
 import subprocess
@@ -18,7 +18,7 @@ SECONDS_TO_ANSWER = 30
 
 @dataclass(frozen=True)
 class Server:
-    """A peer that runs, with the body of its first answer."""
+    """A running peer, with the body of its first answer."""
 
     peer: Peer
     port: int
@@ -27,7 +27,7 @@ class Server:
 
 
 def ask(port: int, path: str) -> bytes:
-    """The body of one answer, unchanged. Raises RuntimeError for any other status than 200."""
+    """Send the request, and return the body of the response. Raise RuntimeError if the status is not 200."""
     connection = http.client.HTTPConnection(HOST, port, timeout=SECONDS_TO_ANSWER)
     try:
         connection.request("POST", path, page.body(), page.HEADERS)
@@ -43,7 +43,7 @@ def ask(port: int, path: str) -> bytes:
 
 @contextmanager
 def running(peer: Peer, core: int | None, env: dict[str, str], logs: Path) -> Iterator[Server]:
-    """Start a peer on that core, yield it when it has answered, stop it at the end."""
+    """Start a peer on that core, yield it when it answers, and stop it at the end."""
     port = free_port()
     command = [part.format(port=port) for part in peer.command]
     log = logs / f"{peer.name}.log"
@@ -66,7 +66,7 @@ def running(peer: Peer, core: int | None, env: dict[str, str], logs: Path) -> It
 
 
 def difference(expected: bytes, found: bytes, around: int = 60) -> str | None:
-    """Where two bodies part, with what stands around it; None when they are equal."""
+    """Return where two bodies differ, with the bytes around it; None if they are equal."""
     if expected == found:
         return None
     pairs = zip(expected, found, strict=False)
@@ -76,7 +76,7 @@ def difference(expected: bytes, found: bytes, around: int = 60) -> str | None:
 
 
 def differing(servers: list[Server]) -> list[str]:
-    """A line for every server whose answer is not the first one's, byte by byte."""
+    """Return a line for every server whose answer differs from the first server's."""
     first, *others = servers
     return [
         f"{server.peer.name} differs from {first.peer.name} {where}"

@@ -1,7 +1,7 @@
-"""`python -m bench.shop`: how many carts are filled and sold a second, and what slows that down.
+"""`python -m bench.shop`: measure how many carts are filled and sold per second, and what slows that down.
 
-One gateway on a core of its own; MongoDB and the buyers share the other. Each buyer pays from an account of their own
-to the one account of the shop.
+One gateway has a core of its own. MongoDB and the buyers share the other core. Each buyer pays from a separate account
+to the shop's single account.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from bench.buyers import (
     Sample,
     crowd,
     key,
-    side_by_side,
+    run_concurrently,
     watching,
 )
 from bench.peerlist import BIN, ROOT
@@ -51,7 +51,7 @@ console = Console()
 
 @dataclass(frozen=True)
 class Settings:
-    """How much is done. `operations` is a crowd's, over all clients."""
+    """The size of the measurements. `operations` is the total of all clients of a crowd."""
 
     operations: int
     clients: tuple[int, ...]
@@ -66,7 +66,7 @@ QUICK = Settings(operations=64, clients=(1, 16, 64), lines=(1, 5), reservations=
 
 @contextmanager
 def gateway(uri: str, core: int | None, folder: Path) -> Iterator[str]:
-    """A gateway on that core; yields its address."""
+    """Start a gateway on that core, and yield its address."""
     port = free_port()
     env = {
         "PORTICO_MONGODB_URI": uri,
@@ -74,7 +74,7 @@ def gateway(uri: str, core: int | None, folder: Path) -> Iterator[str]:
         "PORTICO_JWT_SECRET": SECRET,
         "PORTICO_DATA_DIR": str(folder),
         "PORTICO_LOG_LEVEL": "error",
-        # Nothing is left behind here, and the commands of the jobs would be counted as the buyers'.
+        # The jobs have nothing to do here, and their commands would be counted as the buyers'.
         "PORTICO_JOB_SECONDS": "86400",
     }
     products = folder / "products.jsonl"
@@ -128,22 +128,22 @@ class Shop:
     async def open(self) -> None:
         merchant = self.buyers[0]
         stocked = [{"sku": sku(n), "quantity": 2_000_000, "idempotencyKey": key()} for n in range(self.settings.skus)]
-        await side_by_side([partial(merchant.must, "restock", given) for given in stocked])
-        await side_by_side([partial(buyer.open_account, PLENTY) for buyer in self.buyers])
+        await run_concurrently([partial(merchant.must, "restock", given) for given in stocked])
+        await run_concurrently([partial(buyer.open_account, PLENTY) for buyer in self.buyers])
 
     def shares(self, clients: int) -> list[tuple[Buyer, int]]:
-        """The buyers of a crowd, and how many operations each has."""
+        """Return the buyers of a crowd, with the number of operations of each."""
         return [(buyer, max(self.settings.operations // clients, 1)) for buyer in self.buyers[:clients]]
 
     def skus(self, number: int, *, hot: bool, lines: int = 1) -> list[str]:
-        """The SKUs of a cart: on a hot SKU everybody has the same."""
+        """Return the SKUs of a cart. If `hot`, all carts have the same SKUs."""
         first = 0 if hot else number * lines
         return [sku((first + line) % self.settings.skus) for line in range(lines)]
 
     async def adding(self, clients: int, *, hot: bool) -> Sample:
-        """Each client adds to one cart of its own, again and again."""
+        """Measure clients that repeatedly add to a cart of their own."""
         shares = self.shares(clients)
-        carts = await side_by_side([buyer.cart for buyer, _ in shares])
+        carts = await run_concurrently([buyer.cart for buyer, _ in shares])
         return await crowd(
             self.database,
             [
@@ -153,25 +153,25 @@ class Shop:
         )
 
     async def selling(self, clients: int, *, hot: bool, lines: int = 1) -> Sample:
-        """Each client checks out carts that were filled before."""
+        """Measure clients that check out carts, which are filled before."""
         numbered = [
             (buyer, self.skus(number * operations + cart, hot=hot, lines=lines))
             for number, (buyer, operations) in enumerate(self.shares(clients))
             for cart in range(operations)
         ]
-        carts = await side_by_side([partial(buyer.cart, *skus) for buyer, skus in numbered])
+        carts = await run_concurrently([partial(buyer.cart, *skus) for buyer, skus in numbered])
         work: dict[int, list[Operation]] = {}
         for (buyer, _), cart in zip(numbered, carts, strict=True):
             work.setdefault(id(buyer), []).append((buyer, "checkout", buyer.payment_of(cart)))
         return await crowd(self.database, list(work.values()))
 
     async def reserve(self, count: int) -> None:
-        """Puts a unit of the hot SKU into so many carts, which stay as they are."""
-        await side_by_side([partial(self.buyers[n % len(self.buyers)].cart, sku(0)) for n in range(count)])
+        """Put a unit of the hot SKU into this many carts, and leave them there."""
+        await run_concurrently([partial(self.buyers[n % len(self.buyers)].cart, sku(0)) for n in range(count)])
 
 
 async def measure(client: httpx.AsyncClient, database: Database, settings: Settings, say: Any) -> dict[str, Any]:
-    """Every table, by its title."""
+    """Return every table, by its title."""
     shop = Shop(client, database, settings)
     await shop.open()
     # The first requests of a gateway fill its caches.
@@ -233,12 +233,16 @@ async def run(settings: Settings, cores: Cores) -> dict[str, Any]:
 
 
 def main(
-    json: Annotated[Path | None, typer.Option(help="Where the figures go. Default: bench/results/shop.json.")] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="The file for the figures. Default: bench/results/shop.json.")
+    ] = None,
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="Few operations, to see that all runs; not kept.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run few operations as a check, and do not store them.")
+    ] = False,
 ) -> None:
     """Measure how fast carts are filled and sold."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the children are stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the child processes, too
     try:
         result = asyncio.run(run(QUICK if quick else FULL, share_out()))
     except (RuntimeError, subprocess.SubprocessError, httpx.HTTPError) as error:

@@ -20,7 +20,7 @@ WRITTEN = re.compile(rf"written (?:and directed )?by {NAME}")
 
 
 def present(folder: Path) -> bool:
-    """Whether all data sets are there."""
+    """Return whether all data sets exist."""
     return all((folder / name).is_file() for name in FILES)
 
 
@@ -34,7 +34,7 @@ def slug(text: str) -> str:
 
 
 def pricing(retail: int, rng: random.Random) -> Line:
-    """The prices, in cents. The list price is up to half above the retail price."""
+    """Return the prices in cents. The list price is up to 50% above the retail price."""
     listed = retail + rng.randrange(retail // 2 + 1)
     return {
         "list": {"amount": listed, "currency": "USD"},
@@ -49,7 +49,7 @@ class Tree:
         self.lines: dict[str, Line] = {}
 
     def add(self, key: str, name: str, parent: str | None = None) -> str:
-        """Add a category unless it is there. Return its slug."""
+        """Add a category, unless it exists. Return its slug."""
         line = {"slug": key, "name": name} | ({"parent": parent} if parent else {})
         return str(self.lines.setdefault(key, line)["slug"])
 
@@ -71,7 +71,7 @@ def album(row: Line, tree: Tree, rng: random.Random) -> Line:
 
 
 def film(row: Line, tree: Tree, rng: random.Random) -> Line:
-    """A film. Its directors and writers are those that its extract names, the first of each."""
+    """Return a film. Its director and writer are the first ones that its extract names."""
     root = tree.add("films", "Films")
     genres = tree.add("film-genres", "Genres", root)
     decades = tree.add("film-decades", "Decades", root)
@@ -107,7 +107,7 @@ def grocery(row: Line, rng: random.Random) -> Line:
 
 
 def read(folder: Path, rng: random.Random, count: int) -> tuple[list[Line], list[list[Line]]]:
-    """The categories, and the products by type: all albums, 2,000 groceries, films up to `count` products."""
+    """Return the categories and the products by type: all albums, 2,000 groceries, and films up to `count` products."""
     tree = Tree()
     for row in rows(folder / "grocery_categories.jsonl"):
         tree.add(slug(row["id"]), row["name"], slug(row["parentId"]) if row["parentId"] else None)

@@ -1,4 +1,4 @@
-"""Large discussions, put into the database as posting them one by one would have left them, only sooner."""
+"""Stores large discussions directly, in the state that posting their comments one by one would leave."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ _WORDS = [
     "from",
     "this",
 ]
-# Pages that were split in the middle as they filled have about so many comments.
+# The approximate number of comments on a page after splits.
 _ON_A_PAGE = 70
-# One in so many begins a thread; the others reply to one of the latest.
+# One comment in this many starts a thread. The others reply to one of the latest.
 _ROOTS = 4
 _LATEST = 200
 _DEEPEST = 10
 
 
 def comments_of(discussion: ObjectId, number: int, *, seed: int = 1, words: int = 40) -> list[Document]:
-    """So many comments in threads up to ten deep, in the order in which they were posted."""
+    """Returns this many comments in the order of their posts, in threads of up to ten levels."""
     rng = random.Random(seed)
     made: list[Document] = []
     replies: Counter[ObjectId] = Counter()
@@ -84,7 +84,7 @@ def comments_of(discussion: ObjectId, number: int, *, seed: int = 1, words: int 
 async def put_discussion(
     db: Database, *, kind: str, key: str, storage: str, made: Sequence[Document] | int
 ) -> tuple[Document, list[Document]]:
-    """A discussion on a subject with these comments, or with so many. Returns it with its comments."""
+    """Stores a discussion with these comments, or with this many. Returns it with its comments."""
     discussion = await open_discussion(db, kind=kind, key=key, storage=storage, subject="bench", now=BEGIN)
     comments = comments_of(discussion["_id"], made, seed=made) if isinstance(made, int) else list(made)
     if storage == DOCUMENTS:

@@ -195,7 +195,7 @@ class _Jwks:
             keys = jwt.PyJWKSet.from_dict(answer.raise_for_status().json()).keys
         # The library does not check the shape of the response.
         except (httpx.HTTPError, ValueError, TypeError, AttributeError, jwt.PyJWTError) as error:
-            logger().warning("the public keys cannot be read", url=self._url, error=str(error) or type(error).__name__)
+            logger().warning("cannot read the JWKS", url=self._url, error=str(error) or type(error).__name__)
         else:
             self._keys = {key.key_id: key for key in keys}
             self._fresh_until = time.monotonic() + _JWKS_SECONDS

@@ -216,7 +216,7 @@ class _Reader:
                     for event in events:
                         self._publish(event)
         except ChangesLost:
-            logger().warning("changes lost")
+            logger().warning("change stream lost events")
             self._hub.end_all(EventsLost)
         except Exception as error:  # noqa: BLE001 - any error goes to the listeners and to the log
             if not self.opened.done():

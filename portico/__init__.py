@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the API when one of its names is first used: the command line needs none of them to print its help."""
+    """Imports the API when one of its names is first used, because the command line does not need it for its help."""
     if name.startswith("_") and name != "__all__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     facade = importlib.import_module("portico._facade")

@@ -1,4 +1,4 @@
-"""What `import portico` gives. A name stands here under the term that the field uses for it."""
+"""The names that `import portico` offers. Some are renamed to the usual terms."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The pytest plugin `portico`: fixtures for tests of domains.
 
-The tests are coroutines, which anyio runs: set `anyio_mode = "auto"`, and define a fixture `anyio_backend` that returns
-`"asyncio"`. Portico itself is imported when a test first uses a fixture.
+The tests are coroutines, which anyio runs. Set `anyio_mode = "auto"`, and define a fixture `anyio_backend` that returns
+`"asyncio"`. The plugin imports Portico when a test first uses a fixture.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def gateway_mongodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URI of a replica set of one, shared by the workers of the session: whoever comes first starts it."""
-    from portico.gateway.mongo import embedded  # noqa: PLC0415 - a session without these fixtures need not wait for it
+    """The URI of a replica set with one node. The first worker of the session starts it, and all workers share it."""
+    from portico.gateway.mongo import embedded  # noqa: PLC0415 - sessions without these fixtures do not import it
     from portico.gateway.settings import Settings  # noqa: PLC0415
 
     base = tmp_path_factory.getbasetemp()
@@ -34,8 +34,8 @@ def gateway_mongodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def gateway_settings(gateway_mongodb: str, tmp_path: Path) -> Iterator[Settings]:
-    """Settings with a database of the test's own. All domains that are installed are served; jobs run when a test
-    runs them. Override it for others.
+    """Settings with a separate database for each test. All installed domains are served, and jobs run only when a test
+    runs them. Override the fixture to change the settings.
     """
     from pymongo import MongoClient  # noqa: PLC0415
 
@@ -58,7 +58,7 @@ def gateway_settings(gateway_mongodb: str, tmp_path: Path) -> Iterator[Settings]
 
 @pytest.fixture
 def gateway_clock() -> SettableClock:
-    """The clock of the gateway."""
+    """The gateway's clock."""
     from portico.testing import SettableClock  # noqa: PLC0415
 
     return SettableClock()
@@ -66,7 +66,7 @@ def gateway_clock() -> SettableClock:
 
 @pytest.fixture
 async def gateway(gateway_settings: Settings, gateway_clock: SettableClock) -> AsyncIterator[Gateway]:
-    """A running gateway, asked over HTTP without a network."""
+    """A running gateway. Its requests are HTTP, without a network."""
     from portico.testing import running  # noqa: PLC0415
 
     async with running(gateway_settings, clock=gateway_clock) as running_gateway:

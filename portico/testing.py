@@ -1,6 +1,6 @@
-"""Tests of domains: a gateway on a real MongoDB, callers, crashes at every command, and budgets of commands.
+"""A harness for tests of domains: a gateway on a real MongoDB, callers, crashes before any command, and budgets.
 
-The fixtures of `portico.pytest_plugin` make these; pytest finds them by itself where Portico is installed.
+If Portico is installed, pytest finds the fixtures of `portico.pytest_plugin`, which create these objects.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 SECRET = Secret("a secret of the tests, long enough to be one")
-# The call that a crash ended holds its idempotency key so long; what it left is old enough for the jobs by then.
+# After this time, the idempotency key of a crashed call is free again, and the jobs settle what the call left.
 RECOVERY_SECONDS = 31
 _SESSION_COMMANDS = {"hello", "ping", "endSessions", "createIndexes", "isMaster", "listIndexes"}
 _EVENT_SECONDS = 20.0
@@ -64,29 +64,29 @@ AnyGateway = TypeVar("AnyGateway", bound="Gateway")
 
 
 class SettableClock:
-    """Runs like the system's, from wherever it is set to."""
+    """A clock that runs like the system's, and can be set forward."""
 
     def __init__(self) -> None:
         self.offset = timedelta()
 
     def now(self) -> datetime:
-        """The time that the gateway sees, UTC."""
+        """Returns the time that the gateway sees, in UTC."""
         return SystemClock().now() + self.offset
 
     def advance(self, **duration: float) -> None:
-        """Sets it forward, e.g. by `seconds=31`."""
+        """Sets the clock forward, e.g. by `seconds=31`."""
         self.offset += timedelta(**duration)
 
 
 class Commands(CommandListener):
-    """Records the commands that are sent, without those that only keep a connection."""
+    """Records the commands that are sent, without those that only maintain connections."""
 
     def __init__(self) -> None:
         self.sent: list[Mapping[str, Any]] = []
         self.is_recording = True
 
     def started(self, event: CommandStartedEvent) -> None:
-        # The jobs' leases are no part of a request.
+        # The commands for the jobs' leases do not belong to a request.
         is_lease = event.command.get(event.command_name) == "leases"
         if self.is_recording and event.command_name not in _SESSION_COMMANDS and not is_lease:
             self.sent.append(dict(event.command))
@@ -96,11 +96,11 @@ class Commands(CommandListener):
     def failed(self, event: CommandFailedEvent) -> None: ...
 
     def names(self) -> list[str]:
-        """Each command with its collection, e.g. `find products`."""
+        """Returns each command with its collection, e.g. `find products`."""
         return [f"{name} {command[name]}" for command in self.sent for name in list(command)[:1]]
 
     def clear(self) -> None:
-        """Forgets what was recorded."""
+        """Forgets the recorded commands."""
         self.sent.clear()
 
 
@@ -114,7 +114,7 @@ class Answer:
 
     @property
     def data(self) -> Any:
-        """The data; fails where there are errors."""
+        """The data. Fails if the answer has errors."""
         assert "errors" not in self.body, self.body["errors"]
         return self.body["data"]
 
@@ -126,7 +126,7 @@ class Answer:
 
 @dataclass
 class Gateway:
-    """A running gateway, and the caller that asks it."""
+    """A running gateway, and the caller that sends its requests."""
 
     http: httpx.AsyncClient
     state: State
@@ -138,20 +138,20 @@ class Gateway:
 
     @property
     def db(self) -> Database:
-        """The database, as resolvers see it."""
+        """The database that resolvers use."""
         return self.state.database
 
     @property
     def domains(self) -> Domains:
-        """The domains that it serves."""
+        """The domains that the gateway serves."""
         return use(self.settings.domain_names)
 
     def as_caller(self, subject: str, *roles: Role) -> Self:
-        """The same gateway, asked by another caller."""
+        """Returns the same gateway with another caller."""
         return replace(self, subject=subject, roles=roles)
 
     def token(self, subject: str | None = None, roles: Sequence[Role] | None = None) -> str:
-        """A bearer token; left out, it is that of the present caller."""
+        """Returns a bearer token. The defaults are the caller's subject and roles."""
         chosen = self.roles if roles is None else roles
         return Authenticator(self.settings).issue(
             subject or self.subject, list(chosen), now=SystemClock().now(), lasts=timedelta(hours=1)
@@ -165,7 +165,7 @@ class Gateway:
         token: str | None = "",
         operation: str | None = None,
     ) -> Answer:
-        """Sends a request by POST. `token` None is an anonymous caller."""
+        """Sends a request by POST. If `token` is None, the caller is anonymous."""
         chosen = self.token() if token == "" else token
         headers = {} if chosen is None else {"authorization": f"Bearer {chosen}"}
         body: dict[str, Any] = {"query": query, "variables": variables or {}}
@@ -175,14 +175,14 @@ class Gateway:
         return Answer(response.status_code, response.json(), response.headers)
 
     async def data(self, query: str, variables: Mapping[str, Any] | None = None, **options: Any) -> Any:
-        """The data of a request that must succeed."""
+        """Sends a request that must succeed. Returns its data."""
         return (await self.ask(query, variables, **options)).data
 
     @contextlib.asynccontextmanager
     async def subscription(
         self, query: str, variables: Mapping[str, Any] | None = None
     ) -> AsyncIterator[AsyncGenerator[Any, None]]:
-        """The data of each event from now on. Nothing is missed once it has been entered."""
+        """Yields the data of each event from now on. Inside of the block, no event is missed."""
         session = Session(self.state, f"Bearer {self.token()}")
         live = asyncio.Event()
         request = Request(query, variables or {}, None)
@@ -219,7 +219,7 @@ async def _events(first: asyncio.Future[Any], answers: AsyncIterator[Any]) -> As
 def running(
     settings: Settings, *, clock: Clock | None = None, commands: Commands | None = None
 ) -> contextlib.AbstractAsyncContextManager[Gateway]:
-    """A gateway from its start to its stop."""
+    """Starts a gateway, and stops it at the end of the block."""
     return running_as(Gateway, settings, clock=clock, commands=commands)
 
 
@@ -227,64 +227,61 @@ def running(
 async def running_as(
     kind: type[AnyGateway], settings: Settings, *, clock: Clock | None = None, commands: Commands | None = None
 ) -> AsyncIterator[AnyGateway]:
-    """As `running`, with a class of one's own."""
+    """Does the same as `running`, with a subclass of `Gateway`."""
     recorded = commands or Commands()
     app = create_app(settings, clock=clock, listeners=[recorded])
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
             gateway = kind(http, app.state.gateway.state, recorded, settings, app)
-            await _first_turn_of_the_jobs(len(gateway.domains.jobs))
+            await _wait_for_idle_jobs(len(gateway.domains.jobs))
             recorded.clear()
             yield gateway
 
 
-async def _first_turn_of_the_jobs(count: int) -> None:
-    """Until the worker rests, so that nothing of its first turn falls into a test."""
+async def _wait_for_idle_jobs(count: int) -> None:
+    """Waits until each job sleeps, so that its first run does not overlap with a test."""
     async with asyncio.timeout(30):
-        while not _all_rest(count):  # noqa: ASYNC110 - a worker tells nobody
+        while not _are_all_idle(count):  # noqa: ASYNC110 - a worker signals nothing
             await asyncio.sleep(0.001)
 
 
-def _all_rest(count: int) -> bool:
+def _are_all_idle(count: int) -> bool:
     coroutines = [task.get_coro() for task in asyncio.all_tasks()]
     workers, jobs = (
         [found for found in coroutines if getattr(found, "__qualname__", "") == name]
         for name in ("Worker.run", "Worker._repeat")
     )
-    return len(jobs) == len(workers) * count and all(map(_rests, jobs))
+    return len(jobs) == len(workers) * count and all(map(_is_idle, jobs))
 
 
-def _rests(job: object) -> bool:
+def _is_idle(job: object) -> bool:
     return getattr(getattr(job, "cr_await", None), "__name__", "") == "sleep"
 
 
 async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str) -> int:
-    """One turn of every job, or of those with these names, on the database itself. Returns how much was done.
-
-    Raises Crash where it stops there.
-    """
+    """Runs every job once, or those with these names. Returns how much was done. Raises Crash if a job crashes."""
     all_jobs = gateway.domains.jobs
     assert set(names) <= {job.name for job in all_jobs}
     jobs = [job for job in all_jobs if not names or job.name in names]
     try:
         return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
     except ExceptionGroup as failures:
-        # A job goes on after what fails; of a process that is gone nothing does.
+        # A job continues after an item that fails. After a crash, nothing continues.
         if failures.split(Crash)[1] is None:
             raise Crash from failures
         raise
 
 
 async def assert_invariants(gateway: Gateway) -> None:
-    """What `portico doctor` checks holds."""
+    """Asserts that all invariants hold, as `portico doctor` checks them."""
     for invariant in gateway.domains.invariants:
         assert [problem async for problem in invariant.check(gateway.db)] == [], invariant.name
 
 
 @contextlib.contextmanager
 def database_of(gateway: Gateway, database: Any) -> Iterator[Any]:
-    """Until it is left, requests see this database."""
+    """Gives requests another database during the block."""
     own = gateway.state.database
     gateway.state.database = cast("Database", database)
     try:
@@ -295,14 +292,14 @@ def database_of(gateway: Gateway, database: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def crashing(gateway: Gateway, stop_before: int | None) -> Iterator[FaultyDatabase]:
-    """Until it is left, the gateway loses its database before the command with this number; with None never."""
+    """Cuts off the database before the command with this number, during the block. With None, never cuts it off."""
     with database_of(gateway, FaultyDatabase(gateway.state.database, stop_before)) as faulty:
         yield faulty
 
 
 @contextlib.contextmanager
 def stopping() -> Iterator[None]:
-    """Around a job that may stop at a crash. It goes on with other documents, and all of them fail."""
+    """Expects that a job may crash in the block. The job continues with other documents, which all fail."""
     try:
         yield
     except Crash:
@@ -325,15 +322,14 @@ async def crash_matrix(
     recoveries: Sequence[Sequence[str]] = RECOVERIES,
     check: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None,
 ) -> int:
-    """Stops a mutation before each of its commands, lets it recover in each way, and checks every invariant then.
+    """Stops a mutation before each of its commands, recovers in each way, and then checks all invariants.
 
-    A recovery is a sequence of `"repeat"`, the same call by its key, and `"jobs"`, a turn of all jobs. A repeated call
-    must answer the member of the union that a call without a crash answers, and twice the same.
+    A recovery is a sequence of `"repeat"` (the same call with the same key) and `"jobs"` (one run of all jobs). A
+    repeated call must return the union member that a call without a crash returns, and the same answer twice.
 
     Args:     mutation: the text of the operation; select `__typename` on its field.
-              prepare: makes anew what the call works on, and returns its variables, which use the given idempotency
-              key.
-              check: is given the variables after each recovery, and asserts what else must be so.
+              prepare: creates new objects for a call, and returns its variables, with the given idempotency key.
+              check: gets the variables after each recovery, and makes further assertions.
     Returns:  how many commands the mutation has.
     """
     count = 0
@@ -352,9 +348,9 @@ async def crash_matrix(
                 if step == JOBS:
                     await run_jobs(gateway, clock)
                 else:
-                    told = [await gateway.data(mutation, variables) for _ in range(2)]
-                    assert told[0] == told[1], (recovery, stop, told)
-                    members.append(_members(told[0]))
+                    answers = [await gateway.data(mutation, variables) for _ in range(2)]
+                    assert answers[0] == answers[1], (recovery, stop, answers)
+                    members.append(_members(answers[0]))
             await assert_invariants(gateway)
             if check is not None:
                 await check(variables)
@@ -363,14 +359,14 @@ async def crash_matrix(
 
 
 def _members(data: Any) -> dict[str, Any]:
-    """The member of its union that each field answers."""
+    """Returns the union member that each field returned."""
     return {name: value.get("__typename") if isinstance(value, dict) else value for name, value in data.items()}
 
 
 async def assert_budget(
     gateway: Gateway, query: str, variables: Mapping[str, Any] | None, commands: Sequence[str]
 ) -> None:
-    """The operation succeeds, and sends just these commands, in any order, e.g. `["find products"]`."""
+    """Asserts that the operation succeeds, and sends exactly these commands, in any order, e.g. `["find products"]`."""
     gateway.commands.clear()
     await gateway.data(query, variables)
     assert sorted(gateway.commands.names()) == sorted(commands)

@@ -265,7 +265,8 @@ class Domains:
             other = owners.setdefault(name, domain)
             if other is not domain:
                 raise InvalidDomains(
-                    f"{self.source_of(domain.name)} declares the {what} {name}, which {self.source_of(other.name)} has."
+                    f"{self.source_of(domain.name)} declares the {what} {name}, "
+                    f"which {self.source_of(other.name)} already declares."
                 )
 
     def _upgrades(self) -> Job:

@@ -25,7 +25,7 @@ from tests.support.sockets import Socket, listening, opened
 for _name in [name for name in os.environ if name.startswith("PORTICO_") and name != "PORTICO_SHARED_DATA"]:
     del os.environ[_name]
 
-driver_faults.mend()
+driver_faults.patch_driver()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

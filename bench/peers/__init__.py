@@ -1,1 +1,1 @@
-"""The servers that Portico is measured against, one file each."""
+"""The servers that the bench compares with Portico, in one file each."""

@@ -1,4 +1,4 @@
-// Apollo Server by its standalone integration. Its document store (parsed and validated) is on by default.
+// Apollo Server with its standalone integration. Its cache of parsed and validated documents is on by default.
 
 import { ApolloServer } from "@apollo/server";
 import { startStandaloneServer } from "@apollo/server/standalone";
@@ -8,7 +8,7 @@ import { host, newContext, port, resolvers, typeDefs } from "./shared.mjs";
 const server = new ApolloServer({
   typeDefs,
   resolvers,
-  // By default a line feed follows the JSON, and the other peers send none.
+  // By default, a line feed follows the JSON. The other peers send none.
   stringifyResult: JSON.stringify,
 });
 

@@ -1,4 +1,4 @@
-"""The floor: the same data by hand, by the driver as it is, with no GraphQL."""
+"""The floor: the same data in hand-written code with the plain driver, without GraphQL."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def category_json(category: Document) -> Document:
 
 
 def particulars(product: Document) -> tuple[str, Document]:
-    """The GraphQL type of a product and the fields that only this type has."""
+    """Return the GraphQL type of a product, and the fields that only this type has."""
     details = product.get("details", {})
     if product["type"] == "Audio Album":
         return "AudioAlbum", {
@@ -72,7 +72,7 @@ def product_json(product: Document, categories: dict[Any, Document]) -> Document
 
 
 async def page(_: Request) -> Response:
-    """Answer with the page, whatever is asked."""
+    """Return the page, whatever the request is."""
     found = await fetch_page(db, FIRST)
     nodes = found[:FIRST]
     ids = {key for product in nodes for key in product["category_ids"]}

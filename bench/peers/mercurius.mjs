@@ -1,4 +1,4 @@
-// Mercurius on Fastify, with its just-in-time compiler from the first request on.
+// Mercurius on Fastify. Its just-in-time compiler starts with the first request.
 
 import Fastify from "fastify";
 import mercurius from "mercurius";
@@ -9,7 +9,7 @@ const app = Fastify();
 
 app.register(mercurius, {
   schema: typeDefs,
-  // Mercurius calls this function resolveType, the others call it __resolveType.
+  // Mercurius uses the name resolveType. The other peers use __resolveType.
   resolvers: { ...resolvers, Product: { resolveType: resolvers.Product.__resolveType } },
   context: newContext,
   jit: 1,

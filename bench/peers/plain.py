@@ -1,7 +1,7 @@
-"""A plain strawberry server, as its documentation writes one: types, constructors from documents, a DataLoader.
+"""A plain strawberry server, as in its documentation: types, constructors from documents, and a DataLoader.
 
-Two things are in its favour. The parser and validation caches are on, and orjson writes the response: the default
-JSON encoder is slower, and its escapes would make another body than that of the other peers.
+Two settings are in its favor. The parser and validation caches are on, and orjson writes the response: the default JSON
+encoder is slower, and its escapes would make the body differ from the other peers' bodies.
 """
 
 from enum import Enum
@@ -81,7 +81,7 @@ async def load_categories(keys: list[ObjectId]) -> list[Category | None]:
 
 
 class Context:
-    """What one request carries."""
+    """The context of one request."""
 
     def __init__(self) -> None:
         self.categories = DataLoader(load_categories)
@@ -127,7 +127,7 @@ class GeneralProduct(Product):
 
 
 def product_from_document(document: Document) -> Product:
-    """The object of the GraphQL type that the document's `type` names."""
+    """Return an object of the GraphQL type that the document's `type` names."""
     details = document.get("details", {})
     common = {
         "id": strawberry.ID(global_id(f"Product:{document['sku']}")),
@@ -193,7 +193,7 @@ schema = strawberry.Schema(
 
 
 class View(GraphQL[Context, None]):
-    """The stock view, with a context of ours and orjson."""
+    """The default view, with this server's context and orjson."""
 
     async def get_context(self, request: Request | WebSocket, response: Response | WebSocket) -> Context:  # noqa: ARG002
         return Context()

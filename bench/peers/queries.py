@@ -1,4 +1,4 @@
-"""The two queries behind the page, for the Python peers. The Node peers have the same ones in shared.mjs."""
+"""The two queries for the page, for the Python peers. The Node.js peers have the same ones in shared.mjs."""
 
 import base64
 import os
@@ -18,25 +18,25 @@ CATEGORY_PROJECTION = {"slug": 1, "name": 1, "ancestors.slug": 1, "ancestors.nam
 
 
 def open_database() -> Database:
-    """The database that the environment names. The client connects with the first query."""
+    """Return the database that the environment names. The client connects with the first query."""
     client: AsyncMongoClient[Document] = AsyncMongoClient(os.environ["PORTICO_MONGODB_URI"])
     return client[os.environ["PORTICO_DATABASE"]]
 
 
 def global_id(text: str) -> str:
-    """The text in URL-safe base64, without padding."""
+    """Return the text in URL-safe base64, without padding."""
     return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
 
 
 async def fetch_page(db: Database, first: int) -> list[Document]:
-    """The newest products, one more than `first`, so that hasNextPage costs no second query.
+    """Return the newest products, one more than `first`, so that hasNextPage costs no second query.
 
-    The filter is the term that every product has: the index that it leads is the one that sorts.
+    The filter is the term that every product has. It is the first key of the index that sorts the products.
     """
     return await db["products"].find({"terms": "*"}, PAGE_PROJECTION, sort=NEWEST, limit=first + 1).to_list()
 
 
 async def fetch_categories(db: Database, ids: Sequence[ObjectId]) -> dict[ObjectId, Document]:
-    """The categories of these ids, by id."""
+    """Return the categories with these ids, by id."""
     found = await db["categories"].find({"_id": {"$in": list(ids)}}, CATEGORY_PROJECTION).to_list()
     return {category["_id"]: category for category in found}

@@ -1,5 +1,5 @@
-// The schema, the resolvers and the queries that the three Node peers share.
-// Every peer makes its context with newContext(), so each request has its own DataLoader.
+// The schema, the resolvers and the queries that the three Node.js peers share.
+// Every peer creates its context with newContext(), so each request has its own DataLoader.
 
 import DataLoader from "dataloader";
 import { MongoClient } from "mongodb";
@@ -105,7 +105,7 @@ const TYPENAMES = new Map([
 
 const globalId = (text) => Buffer.from(text).toString("base64url");
 
-// One more than the page, so that hasNextPage costs no second query.
+// Fetches one more than the page, so that hasNextPage costs no second query.
 const fetchPage = (db, first) =>
   db
     .collection("products")
@@ -175,7 +175,7 @@ const db = client.db(process.env.PORTICO_DATABASE);
 export function newContext() {
   return {
     db,
-    // Two ObjectIds of the same value are different keys to a Map, their hex text is not.
+    // Two equal ObjectIds are different keys of a Map, but their hex strings are equal.
     categories: new DataLoader((ids) => fetchCategories(db, ids), { cacheKeyFn: (id) => id.toHexString() }),
   };
 }

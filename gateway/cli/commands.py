@@ -25,7 +25,7 @@ from portico.gateway.settings import Settings
 
 from . import import_group
 from .errors import Failure
-from .lazy import lazy
+from .lazy import import_lazily
 
 if TYPE_CHECKING:
     from portico.gateway import auth, logs
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
     from . import data, failures, schema_check, server
 else:
-    # To import them takes most of a second. `--help` needs none of them, and each command a few.
-    auth, data, failures = map(lazy, ("auth", "cli.data", "cli.failures"))
-    demo_token, explaining, logs = map(lazy, ("demo.demo_token", "operations.explain", "logs"))
-    operations, schema_check, server = map(lazy, ("operations.documents", "cli.schema_check", "cli.server"))
+    # Importing them takes most of a second. `--help` needs none of them, and each command needs only a few.
+    auth, data, failures = map(import_lazily, ("auth", "cli.data", "cli.failures"))
+    demo_token, explaining, logs = map(import_lazily, ("demo.demo_token", "operations.explain", "logs"))
+    operations, schema_check, server = map(import_lazily, ("operations.documents", "cli.schema_check", "cli.server"))
 
 T = TypeVar("T")
-# The names of `roles.Role`, which comes with all of GraphQL.
+# The names of `roles.Role`, which is not imported here because it imports all of GraphQL.
 RoleName = Enum(
     "RoleName",
     {
@@ -68,18 +68,18 @@ errors = Console(stderr=True, highlight=False, soft_wrap=True)
 out = Console(highlight=False)
 
 
-def _text(given: str | None) -> str | None:
-    """An option as it was given. Bytes that are not UTF-8 would become a text that can be sent and stored nowhere."""
+def _require_utf8(given: str | None) -> str | None:
+    """Returns the option unchanged. Refuses bytes that are not UTF-8, because such text cannot be sent or stored."""
     try:
         (given or "").encode()
     except UnicodeEncodeError:
-        raise typer.BadParameter("it is not UTF-8.") from None
+        raise typer.BadParameter("the value is not UTF-8.") from None
     return given
 
 
-Host = Annotated[str, typer.Option(help="The address to listen on.", callback=_text)]
-Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes any that is free.", min=0, max=65535)]
-Workers = Annotated[int, typer.Option(help="How many processes serve.", min=1)]
+Host = Annotated[str, typer.Option(help="The address to listen on.", callback=_require_utf8)]
+Port = Annotated[int, typer.Option(help="The port to listen on. 0 selects a free port.", min=0, max=65535)]
+Workers = Annotated[int, typer.Option(help="The number of processes that serve.", min=1)]
 
 
 _WIDE = 1_000
@@ -95,15 +95,15 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def portico(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_print_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    # The options of the whole command line; what it does is in the commands.
+    # Declares the options of the whole command line. The commands do the work.
     del version
 
 
 def main() -> None:
-    """Runs a command; what can go wrong in the world ends in one line and status 1."""
+    """Runs a command. Expected failures, such as an unreachable database, print one line and exit with status 1."""
     try:
         app()
     except Failure as failure:
@@ -121,7 +121,7 @@ def _fail(text: str) -> None:
 
 
 def _read(file: Path) -> str:
-    """The text in the file; `-` is standard input."""
+    """Returns the text of the file. `-` is standard input."""
     content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     try:
         return content.decode()
@@ -142,11 +142,11 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8000,
     workers: Workers = 1,
-    reload: Annotated[bool, typer.Option("--reload", help="Start again when a source file changes.")] = False,
+    reload: Annotated[bool, typer.Option("--reload", help="Restart when a source file changes.")] = False,
 ) -> None:
-    """Serve the API until Ctrl-C: GraphQL at /graphql, GraphiQL at /."""
+    """Serve the API until Ctrl-C. GraphQL is at /graphql, and GraphiQL at /."""
     chosen = settings()
-    with data.held(chosen):
+    with data.embedded_mongodb(chosen):
         run(data.check_database(chosen))
         _listen(chosen, host, port, workers, reload=reload)
 
@@ -156,39 +156,40 @@ def demo(
     host: Host = "127.0.0.1",
     port: Port = 8000,
     workers: Workers = 1,
-    size: Annotated[int, typer.Option(help="Multiplies the demo data, for load.", min=1, max=10_000)] = 1,
+    size: Annotated[int, typer.Option(help="Multiply the demo data, for load tests.", min=1, max=10_000)] = 1,
 ) -> None:
     """Load a record and film shop, print a token, and serve."""
     os.environ["PORTICO_DEMO"] = "true"
-    # A token that may do everything and stands in a page is signed by a key of the demo's own.
+    # GraphiQL contains the token, which allows everything. Only the demo's own key may sign it.
     for name in ("PORTICO_JWT_SECRET", "PORTICO_JWKS_URL"):
         os.environ.pop(name, None)
     os.environ.setdefault("PORTICO_SHOW_PLANS", "true")
     chosen = settings()
     if host not in _LOOPBACK:
         errors.print(
-            "portico: other machines can reach this demo. GraphiQL has the token only at localhost; "
-            "elsewhere, paste the printed one.",
+            "portico: other machines can reach this demo. GraphiQL has the token only at localhost. "
+            "On other hosts, paste the printed token.",
             style="yellow",
         )
-    with data.held(chosen):
+    with data.embedded_mongodb(chosen):
         run(data.load_demo(chosen, size, out))
-        token = demo_token.make(chosen)
-        out.print("\nA token that may do everything (GraphiQL has it already):")
+        token = demo_token.get_or_make(chosen)
+        out.print("\nA token that allows everything (GraphiQL has it already):")
         out.print(f"  Authorization: Bearer {token}\n", soft_wrap=True)
-        # Several demos can run at once; a search by name would find all of them.
+        # Several demos can run at the same time, and a search by name would find all of them.
         out.print(f"Process id: {os.getpid()}")
         _listen(chosen, host, port, workers, reload=False)
 
 
 def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: bool) -> None:
-    # A worker that cannot begin would be started again and again.
+    # Fails here, because uvicorn would restart a worker that cannot start, forever.
     chosen.signing_secret()
     data.schema(chosen)
     listening = server.bind(host, port)
     address = _address(host, listening)
     out.print(
-        f"Portico is at [bold]{address}[/bold] (GraphiQL) and {address}/graphql. Ctrl-C stops it.", soft_wrap=True
+        f"Portico is at [bold]{address}[/bold] (GraphiQL) and {address}/graphql. Press Ctrl-C to stop it.",
+        soft_wrap=True,
     )
     server.serve(chosen, listening, workers=workers, reload=reload)
 
@@ -198,9 +199,9 @@ def _address(host: str, listening: socket.socket) -> str:
     return f"http://{shown}:{listening.getsockname()[1]}"
 
 
-_ABOUT_PAYMENT_SERVICE = """Serve a payment provider for tests, which takes nobody's money.
+_ABOUT_PAYMENT_SERVICE = """Serve a payment provider for tests, which charges nobody.
 
-PORTICO_PAYMENT_URL leads the gateway to it. The token of a checkout says what comes of its charge:
+Set PORTICO_PAYMENT_URL to its address. The token of a checkout selects the outcome of its charge:
 
 \b
 """ + "\n".join(f"  {token:<10} {what}" for token, what in payment_service.TOKENS.items())
@@ -211,21 +212,23 @@ def payment_service_(
     host: Host = "127.0.0.1",
     port: Port = 8090,
     file: Annotated[
-        Path | None, typer.Option(help="Where the charges are kept. Left out: they are forgotten at its end.")
+        Path | None, typer.Option(help="The file that stores the charges. Without it, they are lost at exit.")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="How long a while is, from the first request for it.", min=0)] = 20.0,
+    seconds: Annotated[
+        float, typer.Option(help="How many seconds `a while` lasts, from a charge's first request.", min=0)
+    ] = 20.0,
 ) -> None:
     service = PaymentService(seconds, file, lambda text: out.print(text, markup=False, soft_wrap=True))
     try:
         service.load_charges()
     except ValueError as error:
-        raise Failure(f"{file} is no file of charges: {error}") from None
+        raise Failure(f"{file} is not a file of charges: {error}") from None
     listening = server.bind(host, port)
     address = _address(host, listening)
-    out.print(f"A payment service for tests is at [bold]{address}[/bold]. Ctrl-C stops it.", soft_wrap=True)
-    out.print(f"For the gateway: PORTICO_PAYMENT_URL={address}", soft_wrap=True)
+    out.print(f"A payment service for tests is at [bold]{address}[/bold]. Press Ctrl-C to stop it.", soft_wrap=True)
+    out.print(f"For the gateway, set PORTICO_PAYMENT_URL={address}", soft_wrap=True)
     if run(payment_service.serve(service, listening)):
-        raise Failure("the token `die` has ended the payment service; start it again.")
+        raise Failure("the token `die` stopped the payment service. Start it again.")
 
 
 @app.command()
@@ -238,7 +241,7 @@ def schema(
         ),
     ] = None,
 ) -> None:
-    """Print the schema in the definition language, or compare it with an older one."""
+    """Print the schema, or compare it with an older one."""
     if check is None:
         sys.stdout.write(schema_check.print_sdl(data.schema(settings())))
         return
@@ -255,20 +258,20 @@ def schema(
 
 @app.command()
 def explain(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A document; - reads standard input.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A GraphQL document. - reads standard input.")],
     operation: Annotated[
-        str | None, typer.Option(help="The name of the operation, where there are several.", callback=_text)
+        str | None, typer.Option(help="The name of the operation, if the document has several.", callback=_require_utf8)
     ] = None,
     variables: Annotated[
         str,
         typer.Option(
-            help="A JSON object. What @include and @skip ask must be here, where it has no default; others may be "
-            "left out.",
-            callback=_text,
+            help="A JSON object. Variables that @include and @skip use are required, unless they have a default. "
+            "Others are optional.",
+            callback=_require_utf8,
         ),
     ] = "{}",
 ) -> None:
-    """Print the plan of an operation: what it reads, in which order, and of each document which paths."""
+    """Print the plan of an operation. It shows the reads, their order, and the paths that each read fetches."""
     try:
         given = orjson.loads(variables)
     except orjson.JSONDecodeError as error:
@@ -279,19 +282,19 @@ def explain(
         plan = explaining.plan_of_text(_read(file), operation, given, settings())
     except operations.InvalidOperation as invalid:
         raise Failure("; ".join(error.message for error in invalid.errors)) from None
-    # A line that is cut off in a file or a pipe tells nothing.
+    # A file or a pipe gets whole lines.
     (out if out.is_terminal else Console(width=_WIDE)).print(plan)
 
 
 @app.command()
 def indexes() -> None:
-    """Create the indexes that are missing, and anew what an earlier version defined otherwise."""
+    """Create missing indexes and rebuild outdated ones. Print all of them."""
     run(data.show_indexes(settings(), out))
 
 
 @app.command()
 def shard() -> None:
-    """Shard the collections that have a shard key. Needs a sharded cluster."""
+    """Shard the collections that have a shard key. Requires a sharded cluster."""
     run(data.shard(settings(), out))
 
 
@@ -300,16 +303,17 @@ app.add_typer(import_group.app, name="import")
 
 @app.command()
 def token(
-    sub: Annotated[str, typer.Option(help="The subject: who the token is for.", callback=_text)],
+    sub: Annotated[str, typer.Option(help="The subject of the token.", callback=_require_utf8)],
     role: Annotated[
-        list[RoleName] | None, typer.Option(help="A role; may be given several times.", case_sensitive=False)
+        list[RoleName] | None, typer.Option(help="A role. You can repeat the option.", case_sensitive=False)
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What the subject is called where they write something.", callback=_text)
+        str | None,
+        typer.Option(help="The name that appears as the author of what the subject writes.", callback=_require_utf8),
     ] = None,
-    hours: Annotated[float, typer.Option(help="How long it lasts.", min=0.01)] = 24.0,
+    hours: Annotated[float, typer.Option(help="The hours until the token expires.", min=0.01)] = 24.0,
 ) -> None:
-    """Print a token for development, and nothing else."""
+    """Print a token for development."""
     lasts = timedelta(hours=hours)
     roles = auth.roles_named(one.value for one in role or [])
     issued = auth.Authenticator(settings()).issue(sub, roles, now=SystemClock().now(), lasts=lasts, name=name)
@@ -318,23 +322,23 @@ def token(
 
 @app.command()
 def doctor(
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended safely.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired safely.")] = False,
 ) -> None:
-    """Check what must hold on the whole database. Exit status 1 where something does not."""
-    if run(data.examine(settings(), out, repair=repair)):
+    """Check the invariants of the whole database. Exit with status 1 if one does not hold."""
+    if run(data.check_invariants(settings(), out, repair=repair)):
         raise typer.Exit(1)
 
 
 @app.command()
 def migrate() -> None:
-    """Bring old documents up to date, 100 at a time, while the gateway runs."""
+    """Upgrade old documents, 100 at a time. The gateway may run."""
     run(data.migrate_documents(settings(), out))
 
 
 @app.command()
 def worker() -> None:
     """Run the jobs without serving, until Ctrl-C."""
-    run(data.work(settings(), out))
+    run(data.run_jobs(settings(), out))
 
 
 if __name__ == "__main__":

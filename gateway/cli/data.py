@@ -35,24 +35,24 @@ _SHOWN = 50
 
 
 def read_settings() -> Settings:
-    """The settings in the environment. Warns of variables that look like a setting and are none."""
+    """Returns the settings from the environment. Warns about variables that look like a misspelt setting."""
     found = Settings.from_env()
     logs.configure(found)
     kinds = [domain.settings for domain in use(found.domain_names).all if domain.settings is not None]
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     for given, meant in Settings.misspelt(kinds).items():
-        errors.print(f"portico: there is no setting {given}; {meant} was probably meant", style="yellow", markup=False)
+        errors.print(f"portico: there is no setting {given}. Did you mean {meant}?", style="yellow", markup=False)
     return found
 
 
 def schema(settings: Settings) -> strawberry.Schema:
-    """The schema of the domains that are served."""
+    """Returns the schema of the domains that are served."""
     return schema_of(use(settings.domain_names))
 
 
 @contextlib.contextmanager
-def held(settings: Settings) -> Iterator[None]:
-    """Holds the embedded MongoDB, where there is one, so that it stays from the first step to the last."""
+def embedded_mongodb(settings: Settings) -> Iterator[None]:
+    """Keeps the embedded MongoDB running during the block. Does nothing if the settings name another MongoDB."""
     if settings.mongodb_uri is not None:
         yield
         return
@@ -64,8 +64,8 @@ def held(settings: Settings) -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Database]:
-    """The database, which answers. Raises a driver's error where it does not."""
+async def connected_database(settings: Settings) -> AsyncIterator[Database]:
+    """Yields the database. Raises an error of the driver if the database does not answer."""
     uri: str | None = settings.mongodb_uri
     with contextlib.ExitStack() as stack:
         if uri is None:
@@ -81,15 +81,15 @@ async def opened(settings: Settings) -> AsyncIterator[Database]:
 
 
 async def check_database(settings: Settings) -> None:
-    """Raises a driver's error where the database does not answer."""
-    async with opened(settings):
+    """Raises an error of the driver if the database does not answer."""
+    async with connected_database(settings):
         pass
 
 
 async def load_demo(settings: Settings, size: int, out: Console) -> None:
     """Loads the demo data of every domain that is served."""
     domains = use(settings.domain_names)
-    async with opened(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
+    async with connected_database(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
         async for _ in create_indexes(db, domains.collections):
             pass
 
@@ -113,10 +113,10 @@ async def import_files(
     errors: Console,
     options: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Whether every record was good. Raises ValueError for options that the importer does not take."""
+    """Imports the files. Returns whether all records are valid. Raises ValueError for options that are invalid."""
     domains = use(settings.domain_names)
     importer = domains.importers[name].configured(options or {})
-    async with opened(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
+    async with connected_database(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
         async for _ in create_indexes(db, domains.collections):
             pass
         summary = await _import(db, resources, importer, name, files, out, errors)
@@ -156,7 +156,7 @@ def _counts(subject: str, summary: Summary) -> str:
 
 async def show_indexes(settings: Settings, out: Console) -> None:
     table = Table("collection", "index")
-    async with opened(settings) as db:
+    async with connected_database(settings) as db:
         async for collection, names in create_indexes(db, use(settings.domain_names).collections, rebuild=True):
             for name in names:
                 table.add_row(collection, name)
@@ -164,64 +164,65 @@ async def show_indexes(settings: Settings, out: Console) -> None:
 
 
 async def shard(settings: Settings, out: Console) -> None:
-    async with opened(settings) as db:
+    async with connected_database(settings) as db:
         async for collection, key in shard_collections(db, use(settings.domain_names).collections):
             out.print(f"{collection} is sharded by {key}")
 
 
-async def examine(settings: Settings, out: Console, *, repair: bool) -> int:
-    """Reports each invariant. Returns how many problems are left."""
-    async with opened(settings) as db:
+async def check_invariants(settings: Settings, out: Console, *, repair: bool) -> int:
+    """Reports whether each invariant holds. Returns how many problems are left."""
+    async with connected_database(settings) as db:
         checked = db.with_options(codec_options=LENIENT_FOR_REPAIRS)
         found = use(settings.domain_names).invariants
-        return sum([await judge(checked, invariant, out, repair=repair) for invariant in found])
+        return sum([await check_invariant(checked, invariant, out, repair=repair) for invariant in found])
 
 
-async def judge(db: Database, invariant: Invariant, out: Console, *, repair: bool) -> int:
-    """Reports whether the invariant holds. Returns how many problems are left; what nobody can tell is none."""
-    found = mended = unclear = 0
+async def check_invariant(db: Database, invariant: Invariant, out: Console, *, repair: bool) -> int:
+    """Reports whether the invariant holds. Returns how many problems are left, without those that are unclear."""
+    found = repaired = unclear = 0
     async for problem in invariant.problems(db):
         if problem.is_open:
             unclear += 1
         else:
             found += 1
         if repair and await problem.mend():
-            mended += 1
+            repaired += 1
         if found + unclear <= _SHOWN:
             out.print(printable(f"  {problem.subject}: {problem.text}"), markup=False, soft_wrap=True)
-    verdict = f" {found:,} wrong, {mended:,} mended." if found else ""
+    verdict = f" {found:,} wrong, {repaired:,} repaired." if found else ""
     if unclear:
-        verdict += f" {unclear:,} could not be judged: check again at a quieter hour."
-    out.print(f"{'ok  ' if found == mended else 'FAIL'} {invariant.name}{verdict}", markup=False, soft_wrap=True)
-    return found - mended
+        verdict += f" {unclear:,} changed during the check: check again when there are fewer writes."
+    out.print(f"{'ok  ' if found == repaired else 'FAIL'} {invariant.name}{verdict}", markup=False, soft_wrap=True)
+    return found - repaired
 
 
 async def migrate_documents(settings: Settings, out: Console) -> None:
     total = 0
-    async with opened(settings) as db:
+    async with connected_database(settings) as db:
         async for collection, count in migrate(db, use(settings.domain_names).collections):
             total += count
             out.print(f"{collection}: {count}")
-    out.print(f"{total:,} documents were brought up to date.")
+    out.print(f"Upgraded {total:,} documents.")
 
 
-async def work(settings: Settings, out: Console) -> None:
-    # From the start: the driver may turn a cancellation of what comes first into a command that is tried again.
+async def run_jobs(settings: Settings, out: Console) -> None:
+    """Runs the jobs until SIGINT or SIGTERM."""
+    # The handlers come first. A cancellation during the next steps could make the driver retry a command instead.
     stopping = asyncio.Event()
     for ending in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(ending, stopping.set)
-    out.print("The jobs are running. Ctrl-C stops them.")
+    out.print("The jobs are running. Press Ctrl-C to stop them.")
     domains = use(settings.domain_names)
-    async with opened(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
+    async with connected_database(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
         async for _ in create_indexes(db, domains.collections):
             if stopping.is_set():
                 return
         async with clock_of(db) as clock:
             worker = Worker(db, clock, settings.job_seconds, resources, domains.jobs)
             running = asyncio.create_task(worker.run())
-            told = asyncio.create_task(stopping.wait())
-            await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
-            told.cancel()
+            stop_requested = asyncio.create_task(stopping.wait())
+            await asyncio.wait({running, stop_requested}, return_when=asyncio.FIRST_COMPLETED)
+            stop_requested.cancel()
             running.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await running

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class Failure(Exception):
-    """The command cannot do what it was asked. The text is one line for people."""
+    """The command cannot continue. The text is one line for the user."""

@@ -1,4 +1,4 @@
-"""What can go wrong around a command, as one line for people."""
+"""Expected failures of a command, as one line for the user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .server import PortTaken
 
 
 def line_of(error: Exception) -> str | None:
-    """What to tell of an error; None of one that is a fault, whose traceback is wanted."""
+    """Returns the line that describes an expected failure; None for a bug, which needs a traceback."""
     if isinstance(error, SettingsError | InvalidDomains | EmbeddedError | PortTaken | InvalidToken):
         return str(error)
     if isinstance(error, PyMongoError):
@@ -27,5 +27,5 @@ def line_of(error: Exception) -> str | None:
 
 
 def _one_line(text: str) -> str:
-    # The driver tells of every server and time-out at length; the first clause says what is the matter.
+    # The driver lists every server and timeout. The first clause names the cause.
     return re.split(r", full error|, Timeout:|\(configured timeouts", text)[0].strip()

@@ -1,4 +1,4 @@
-"""`portico import`: its commands are the importers that the served domains declare, imported when one is asked for."""
+"""`portico import`: a group of commands, one for each importer of the served domains. They are imported on use."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from .lazy import lazy
+from .lazy import import_lazily
 
 if TYPE_CHECKING:
     from . import importing
 else:
-    importing = lazy("cli.importing")
+    importing = import_lazily("cli.importing")
 
 
 class _Importers(TyperGroup):
@@ -25,7 +25,7 @@ class _Importers(TyperGroup):
 
 app = typer.Typer(
     cls=_Importers,
-    help="Import JSON Lines: every good record is kept, every bad one is named. Safe to run again.",
+    help="Import JSON Lines. Valid records are stored, and invalid ones are listed. Safe to repeat.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -33,4 +33,4 @@ app = typer.Typer(
 
 @app.callback()
 def import_() -> None:
-    """Import JSON Lines: every good record is kept, every bad one is named. Safe to run again."""
+    """Import JSON Lines. Valid records are stored, and invalid ones are listed. Safe to repeat."""

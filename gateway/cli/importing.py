@@ -23,9 +23,9 @@ _FILES = Parameter(
     Parameter.POSITIONAL_OR_KEYWORD,
     annotation=Annotated[list[Path], typer.Argument(metavar="FILE…", help="JSON Lines, plain or gzipped.")],
 )
-_ABOUT = """Import {name} from JSON Lines: every good record is kept, every bad one is named. Safe to run again.
+_ABOUT = """Import {name} from JSON Lines. Valid records are stored, and invalid ones are listed. Safe to repeat.
 
-The form is in docs/importing.md. Exit status 1 where a record was bad.
+docs/importing.md describes the format. Exit status 1 means that a record was invalid.
 """
 
 
@@ -34,7 +34,7 @@ def names() -> list[str]:
 
 
 def command(name: str) -> Any:
-    """The command of an importer; None where there is none of this name."""
+    """Returns the command of the importer with this name; None if there is none."""
     importer = _importers().get(name)
     return None if importer is None else _command(name, importer)
 
@@ -50,20 +50,20 @@ def _command(name: str, importer: Importer) -> Any:
 
 
 def _runner(name: str, importer: Importer) -> Callable[..., None]:
-    """The function of the command. Typer reads its parameters from its signature."""
+    """Returns the function of the command. Typer reads the parameters from its signature."""
 
     def run(files: list[Path], **options: Any) -> None:
         for file in files:
             if not file.is_file():
-                raise Failure(f"{file}: there is no such file.")
+                raise Failure(f"{file}: no such file.")
         given = {option: value for option, value in options.items() if value not in (None, [])}
         settings = data.read_settings()
         out, errors = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
         try:
-            is_good = asyncio.run(data.import_files(settings, name, files, out, errors, given))
+            all_valid = asyncio.run(data.import_files(settings, name, files, out, errors, given))
         except ValueError as error:
             raise Failure(str(error)) from None
-        if not is_good:
+        if not all_valid:
             raise typer.Exit(1)
 
     parameters = [

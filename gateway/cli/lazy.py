@@ -1,4 +1,4 @@
-"""Modules that are imported when something of them is first used, so that a command imports what it needs."""
+"""Imports modules on first use, so that a command imports only what it needs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 
 
-def lazy(name: str) -> Any:
-    """The module of this name in the gateway. Type checkers need its import beside this call."""
+def import_lazily(name: str) -> Any:
+    """Returns the gateway's module of this name. Type checkers also need a regular import of it."""
     whole = f"portico.gateway.{name}"
     if whole in sys.modules:
         return sys.modules[whole]
@@ -19,7 +19,7 @@ def lazy(name: str) -> Any:
     spec.loader = importlib.util.LazyLoader(spec.loader)
     module: ModuleType = importlib.util.module_from_spec(spec)
     sys.modules[whole] = module
-    # As an import does it: a package knows its modules by their names.
+    # A regular import also makes the module an attribute of its package.
     package, _, own_name = whole.rpartition(".")
     setattr(sys.modules[package], own_name, module)
     spec.loader.exec_module(module)

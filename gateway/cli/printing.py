@@ -1,10 +1,10 @@
-"""Text from elsewhere, as it is shown on a terminal."""
+"""Untrusted text, made safe for a terminal."""
 
 from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """The text with whatever does not print escaped: nobody's name moves the cursor, or begins a line of its own."""
+    """Escapes characters that do not print, so that a stored name cannot move the cursor or start a line."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )

@@ -1,4 +1,4 @@
-"""The schema as text, and what changed in it since an older text."""
+"""Prints the schema as text, and finds its changes since an older text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphql.utilities.find_schema_changes import find_schema_changes
 
 
 class Severity(IntEnum):
-    """How a change meets clients; its value is the exit status."""
+    """How a change affects clients. The value is the exit status."""
 
     SAFE = 0
     DANGEROUS = 1
@@ -33,14 +33,14 @@ class Change:
 
 
 def print_sdl(schema: strawberry.Schema) -> str:
-    """The schema in the definition language, in alphabetical order, so that it changes only where the schema does."""
-    # Defaults are printed first: an enum of strawberry takes its own members, one that was sorted does not.
-    printed = print_schema(schema._schema)  # noqa: SLF001 - strawberry has no public way to it
+    """Returns the schema in the definition language, sorted, so that the text changes only if the schema does."""
+    # Prints before it sorts: strawberry's enums print their defaults, but their sorted copies cannot.
+    printed = print_schema(schema._schema)  # noqa: SLF001 - strawberry has no public attribute for it
     return print_schema(lexicographic_sort_schema(build_schema(printed))) + "\n"
 
 
 def check(old_sdl: str, schema: strawberry.Schema) -> list[Change]:
-    """The changes from an older schema to the present one, worst first. Raises ValueError for a text that is none."""
+    """Returns the changes since an older schema, worst first. Raises ValueError if the text is not a schema."""
     try:
         old, new = build_schema(old_sdl), build_schema(print_sdl(schema))
         assert_valid_schema(old)

@@ -1,4 +1,4 @@
-"""The token of the demo: it may do everything, and is kept, so that GraphiQL's tabs stay as they are."""
+"""The token of the demo, which allows everything. It is stored, because a new token would reset GraphiQL's tabs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SUBJECT = "demo"
 _LASTS = timedelta(days=7)
 
 
-def make(settings: Settings) -> str:
-    """The kept token where it is still good, else a new one, which is kept."""
+def get_or_make(settings: Settings) -> str:
+    """Returns the stored token if it is valid. Otherwise makes and stores a new one."""
     path = settings.data_dir / "demo-token"
     authenticator = Authenticator(settings)
     if path.exists():
@@ -36,6 +36,7 @@ def make(settings: Settings) -> str:
 
 
 def read(settings: Settings) -> str | None:
+    """Returns the stored token, if there is one."""
     return _read(settings.data_dir / "demo-token")
 
 

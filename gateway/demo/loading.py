@@ -1,4 +1,4 @@
-"""Loads the demo data of the served domains, each in its turn. What is there already stays, or is brought back."""
+"""What domains use to load their demo data. Loading again is safe: existing data stays, or is reset."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Resources
 
-# An operation whose id begins so has its effect once, however often the demo is started.
+# The prefix of the demo's operation ids. They are fixed, so an operation has its effect once, however often it runs.
 OPERATION = "k-demo."
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What a domain loads its demo data with.
+    """What a domain uses to load its demo data.
 
-    `size` multiplies the data, for load. `folder` is for files that are made on the way. `load_files` imports files by
-    the name of an importer, and shows progress; `say` prints a line.
+    `size` multiplies the data, for load tests. `folder` is for temporary files. `load_files` runs the importer of this
+    name on files, and shows progress. `say` prints a line.
     """
 
     db: Database

@@ -1,7 +1,7 @@
 """The domains that a process serves: the built-in ones, and those of installed packages.
 
-A package outside of Portico declares a domain by an entry point of the group `portico.domains`, whose name is that of
-the domain, and whose object is a `Domain`.
+To declare a domain, a package defines an entry point of the group `portico.domains` with the name of the domain. The
+entry point leads to a `Domain`.
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ BUILT_IN = ("catalog", "accounts", "shop", "content", "comments")
 
 @functools.cache
 def load(names: Sequence[str] | None = None) -> Domains:
-    """The domains of these names; with None all that there are.
+    """Returns the domains of these names; with None all of them.
 
-    Raises InvalidDomains for a name that no domain has, a domain that cannot be imported, or two that exclude each
-    other.
+    Raises InvalidDomains for a name that no domain has, a domain that cannot be imported, or domains that conflict.
     """
     outside = _entry_points()
     for name in names or ():
         if name not in BUILT_IN and name not in outside:
             known = ", ".join((*BUILT_IN, *sorted(outside)))
-            raise InvalidDomains(f"there is no domain {name!r}. There are: {known}.")
+            raise InvalidDomains(f"there is no domain {name!r}. The domains are: {known}.")
     chosen = (*BUILT_IN, *sorted(outside)) if names is None else tuple(dict.fromkeys(names))
     found = [_built_in(name) if name in BUILT_IN else _outside(outside[name]) for name in chosen]
     domains = Domains(found, sources={name: _package_of(entry) for name, entry in outside.items()})
@@ -48,9 +47,9 @@ def load(names: Sequence[str] | None = None) -> Domains:
 
 @functools.cache
 def schema_of(domains: Domains) -> strawberry.Schema:
-    """The schema of these domains. Everyone gets the same one.
+    """Returns the schema of these domains. It is built once.
 
-    Raises:   InvalidDomains, also for whatever the types of a domain from outside raise.
+    Raises:   InvalidDomains, also for any error that the types of a package's domain raise.
     """
     try:
         return create_schema(domains)
@@ -64,7 +63,7 @@ def schema_of(domains: Domains) -> strawberry.Schema:
 
 
 def _culprit(domains: Domains) -> str | None:
-    """The domain from outside without which the schema can be built; None where it is none of them."""
+    """Returns the first domain of a package with which the schema cannot be built; None if no domain is the cause."""
     outside = [domain for domain in domains.all if domain.name not in BUILT_IN]
     served = [domain for domain in domains.all if domain.name in BUILT_IN]
     try:
@@ -73,7 +72,7 @@ def _culprit(domains: Domains) -> str | None:
             nodes.register(kind for one in served for kind in one.kinds)
             try:
                 create_schema(Domains(served))
-            except Exception:  # noqa: BLE001 - whatever it is, the domain that has come last brings it
+            except Exception:  # noqa: BLE001 - any error comes from the domain that was added last
                 return domain.name
     finally:
         nodes.register(kind for domain in domains.all for kind in domain.kinds)
@@ -81,7 +80,7 @@ def _culprit(domains: Domains) -> str | None:
 
 
 def use(names: Sequence[str] | None = None) -> Domains:
-    """Makes the domains of these names those of the process. Raises as `load`."""
+    """Sets the domains of the process to those of these names. Raises the same errors as `load`."""
     domains = load(None if names is None else tuple(names))
     domains.activate()
     nodes.register(kind for domain in domains.all for kind in domain.kinds)
@@ -89,7 +88,7 @@ def use(names: Sequence[str] | None = None) -> Domains:
 
 
 def base_resources(settings: Settings, domains: Domains) -> Resources:
-    """The settings, by their types: the gateway's own, and those of each domain. Raises SettingsError."""
+    """Returns the settings of the gateway and of each domain, by their types. Raises SettingsError."""
     kinds = [domain.settings for domain in domains.all if domain.settings is not None]
     return Resources({Settings: settings, **{kind: settings.of(kind) for kind in kinds}})
 
@@ -106,7 +105,7 @@ def _entry_points() -> dict[str, metadata.EntryPoint]:
         if other is not entry or entry.name in BUILT_IN:
             taken = "Portico itself" if entry.name in BUILT_IN else f"the package {_package_of(other)}"
             raise InvalidDomains(
-                f"the package {_package_of(entry)} declares the domain {entry.name}, a name that {taken} has taken."
+                f"the package {_package_of(entry)} declares the domain {entry.name}, but {taken} already declares it."
             )
     return found
 
@@ -120,7 +119,7 @@ def _outside(entry: metadata.EntryPoint) -> Domain:
             f"the domain {entry.name} of the package {package} cannot be imported: {_on_one_line(error)}"
         ) from error
     if not isinstance(domain, Domain) or domain.name != entry.name:
-        raise InvalidDomains(f"{entry.value} of the package {package} is not a Domain of the name {entry.name}.")
+        raise InvalidDomains(f"{entry.value} of the package {package} is not a Domain with the name {entry.name}.")
     return domain
 
 
@@ -133,7 +132,8 @@ def _require_own(
         for name in names_of(domain):
             if name in owners:
                 raise InvalidDomains(
-                    f"{domains.source_of(domain.name)} declares the {what} {name}, which {owners[name]} has."
+                    f"{domains.source_of(domain.name)} declares the {what} {name}, "
+                    f"which {owners[name]} already declares."
                 )
             owners[name] = domains.source_of(domain.name)
 

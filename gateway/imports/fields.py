@@ -1,4 +1,4 @@
-"""Reading the fields of imported records. Each function raises InvalidInput, with the path of the bad value."""
+"""Reads the fields of imported records. Each function raises InvalidInput, with the path of the invalid value."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from portico.resolvers.text import MAX_AUTHOR, MAX_SLUG, check_length, require_t
 from portico.schema.scalars import parse_instant
 
 Record = Mapping[str, Any]
-# Keys that one record may list.
+# The maximum number of keys that a record may list.
 MAX_KEYS = 500
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def object_of(value: Any, known: set[str] | None, *path: str) -> Record:
-    """An object with these fields; with None with any."""
+    """Returns the value, which must be an object with no other fields than these. With None, any field is allowed."""
     if not isinstance(value, dict):
-        raise InvalidInput("an object is wanted", *path)
+        raise InvalidInput("must be an object", *path)
     for name in value:
         if known is not None and name not in known:
-            raise InvalidInput("there is no such field", *path, name)
+            raise InvalidInput("unknown field", *path, name)
     return value
 
 
 def text_at(record: Record, *path: str) -> str:
-    """The text in a field that must be there."""
+    """Returns the text in a required field."""
     if record.get(path[-1]) is None:
-        raise InvalidInput("it is missing", *path)
+        raise InvalidInput("is missing", *path)
     return as_text(record[path[-1]], *path)
 
 
 def as_text(value: Any, *path: str) -> str:
-    """The value, which must be a text."""
+    """Returns the value, which must be a string."""
     if not isinstance(value, str):
-        raise InvalidInput("a text is wanted", *path)
+        raise InvalidInput("must be a string", *path)
     return value
 
 
 def key_at(record: Record, name: str, *, longest: int = MAX_SLUG) -> str:
-    """What something is looked for by. Of many records it comes into one query, so no part of that may be huge."""
+    """Returns a required key. Its length is limited, because one query contains the keys of many records."""
     return check_length(text_at(record, name).strip(), name, longest=longest)
 
 
@@ -59,31 +59,31 @@ def as_keys(value: Any, *path: str) -> list[str]:
 
 
 def optional(record: Record, name: str, read: Callable[..., Any], *path: str) -> Any:
-    """What `read` makes of the value in a field; None where there is none, or null."""
+    """Reads the value of a field with `read`. Returns None if the field is missing or null."""
     return None if record.get(name) is None else read(record[name], *path, name)
 
 
 def as_list(value: Any, *path: str) -> list[Any]:
-    """The value, which must be a list."""
+    """Returns the value, which must be a list."""
     if not isinstance(value, list):
-        raise InvalidInput("a list is wanted", *path)
+        raise InvalidInput("must be a list", *path)
     return value
 
 
 def as_texts(value: Any, *path: str) -> list[str]:
-    """The value, which must be a list of texts."""
+    """Returns the value, which must be a list of strings."""
     return [as_text(item, *path, str(number)) for number, item in enumerate(as_list(value, *path))]
 
 
 def as_number(value: Any, *path: str) -> float:
-    """The value, which must be a number."""
+    """Returns the value, which must be a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput("a number is wanted", *path)
+        raise InvalidInput("must be a number", *path)
     return float(value)
 
 
 def as_instant(value: Any, *path: str) -> Any:
-    """The instant of an RFC 3339 text with a zone, in UTC."""
+    """Parses a date and time in RFC 3339 with a zone. Returns it in UTC."""
     try:
         return parse_instant(value)
     except GraphQLError as error:
@@ -91,12 +91,12 @@ def as_instant(value: Any, *path: str) -> Any:
 
 
 def as_day(value: Any, *path: str) -> Any:
-    """An instant, or a day, which begins at midnight in UTC."""
+    """Parses a date and time, or a day, which stands for its midnight in UTC."""
     text = as_text(value, *path)
     return as_instant(f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text, *path)
 
 
 def as_author(value: Any, *path: str) -> str:
-    """The name of an author; empty where there is none."""
+    """Returns the name of an author, which may be empty."""
     name = as_text(value, *path).strip()
     return name and require_text(name, *path, longest=MAX_AUTHOR)

@@ -1,4 +1,4 @@
-"""Importing JSON Lines, plain or gzipped: in batches, every good record kept, every bad one named, safe to repeat."""
+"""Imports JSON Lines, plain or gzipped, in batches. Invalid records stop no others. An import is safe to repeat."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from portico.resolvers.errors import DomainError, InvalidInput
 from portico.resolvers.import_outcomes import Outcome, is_overtaken, refusal_of
 
 BATCH = 500
-# So many batches are stored at once: the server works on several while the next is read.
+# The number of batches that are stored at the same time, so that the server is busy while the next batch is read.
 IN_FLIGHT = 3
-# A record that waits for its parent is kept in memory; a file with more of them has lost its order, or its parents.
+# Records that wait for their parents are in memory. A file with more of them is out of order, or lacks the parents.
 MAX_WAITING = 200_000
 MAX_LINE = 16 * 1024 * 1024
-# Seconds. Where somebody else has just written the same, it is looked at again after each of these.
+# The pauses before retries, in seconds. A record is retried if another writer changed the same object.
 PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-# Characters of the reason for a bad record.
+# The maximum number of characters in the reason for an invalid record.
 _MAX_REASON = 500
 _GZIP = b"\x1f\x8b"
 
-# A record with the file and the line it comes from.
+# The file and line of a record, and the record.
 Row = tuple[str, int, Any]
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of an importer on the command line. `kind` is its Python type: str, a list of str, a Literal, …"""
+    """A command-line option of an importer. `kind` is its Python type: str, a list of str, a Literal, …"""
 
     name: str
     kind: Any
@@ -49,10 +49,10 @@ class Option:
 class Importer:
     """How one kind of record is read and stored.
 
-    `key` is the natural key: a batch holds each once. Several batches are stored at once where `is_parallel`: where no
-    record needs an earlier one. Records that name files `has_files`: `read` is given the file that they are in, and
-    `put` the resources of the domains. `awaits` is what a record's parent is. `configure` makes the importer that
-    follows the `options` which were given, and raises ValueError.
+    `key` returns the natural key of a record: a batch contains each key once. If no record needs an earlier one, set
+    `is_parallel` to store several batches at the same time. If records name files, set `has_files`: `read` then gets
+    the file that contains the record, and `put` gets the resources of the domains. `awaits` names the kind of a
+    record's parent. `configure` returns the importer for the given `options`, or raises ValueError.
     """
 
     read: Callable[..., Any]
@@ -65,20 +65,20 @@ class Importer:
     configure: Callable[..., Importer] | None = None
 
     def configured(self, given: Mapping[str, Any]) -> Importer:
-        """The importer with these options. Raises ValueError, with a line for people."""
+        """Returns the importer with these options. Raises ValueError, with one line for the user."""
         return self if not given or self.configure is None else self.configure(**given)
 
 
 @dataclass
 class Summary:
-    """What became of the records; `failed` is among the counts."""
+    """How many records were created, changed, unchanged or failed."""
 
     counts: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
 class BadRecord:
-    """A record that was not taken. `line` counts from 1."""
+    """A record that was not imported. `line` counts from 1."""
 
     file: str
     line: int
@@ -87,9 +87,10 @@ class BadRecord:
 
 @dataclass
 class Import:
-    """One run over some files. `on_bad` is told each bad record, `on_progress` the bytes that have been read.
+    """One run over some files.
 
-    `resources` are for records that name files.
+    It calls `on_bad` with each invalid record, and `on_progress` with the number of bytes read since the last call.
+    Records that name files need `resources`.
     """
 
     db: Database
@@ -103,27 +104,27 @@ class Import:
     _awaited: set[Hashable] = field(default_factory=set)
 
     async def run(self, files: Sequence[Path]) -> Summary:
-        """Imports the files in order. Raises OSError for one that cannot be read."""
-        under_way: list[tuple[asyncio.Task[bool], set[Hashable]]] = []
+        """Imports the files in order. Raises OSError for a file that cannot be read."""
+        in_flight: list[tuple[asyncio.Task[bool], set[Hashable]]] = []
         try:
             for file in files:
                 for batch in self._batches(file):
-                    await self._begin(batch, under_way)
+                    await self._start_batch(batch, in_flight)
         finally:
-            # Whatever ends the run, no batch is left half way.
-            await asyncio.gather(*(task for task, _ in under_way))
-        await self._put_waiting()
+            # Waits for the batches in flight, even if the run fails.
+            await asyncio.gather(*(task for task, _ in in_flight))
+        await self._retry_waiting()
         return self.summary
 
-    async def _begin(self, batch: list[Row], under_way: list[tuple[asyncio.Task[bool], set[Hashable]]]) -> None:
-        """Begins to store a batch, once there is room. Records with one key are stored in the order of the file."""
+    async def _start_batch(self, batch: list[Row], in_flight: list[tuple[asyncio.Task[bool], set[Hashable]]]) -> None:
+        """Stores a batch when a slot is free. Records with the same key keep the order of the file."""
         keys = {self._key(row) for row in batch}
-        while under_way and (len(under_way) >= self._in_flight or any(keys & other for _, other in under_way)):
-            await under_way.pop(0)[0]
-        under_way.append((asyncio.create_task(self._put(batch)), keys))
+        while in_flight and (len(in_flight) >= self._max_in_flight or any(keys & other for _, other in in_flight)):
+            await in_flight.pop(0)[0]
+        in_flight.append((asyncio.create_task(self._store_batch(batch)), keys))
 
     @property
-    def _in_flight(self) -> int:
+    def _max_in_flight(self) -> int:
         return IN_FLIGHT if self.importer.is_parallel else 1
 
     def _batches(self, file: Path) -> Iterator[list[Row]]:
@@ -152,46 +153,46 @@ class Import:
                     beside = (file,) if self.importer.has_files else ()
                     yield line, self.importer.read(orjson.loads(text), *beside)
                 except orjson.JSONDecodeError as error:
-                    self._bad((str(file), line, None), f"not JSON: {error.msg}, at character {error.pos + 1}")
+                    self._reject((str(file), line, None), f"not JSON: {error.msg}, at character {error.pos + 1}")
                 except InvalidInput as error:
-                    self._bad((str(file), line, None), _reason(error))
+                    self._reject((str(file), line, None), _reason(error))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            self._bad((str(file), line + 1, None), f"the rest of the gzipped file cannot be read: {error}")
+            self._reject((str(file), line + 1, None), f"the rest of the gzipped file cannot be read: {error}")
 
-    async def _put(self, batch: list[Row]) -> bool:
-        """Stores a batch. Returns whether anything in it could be stored, so that what waits may be tried again."""
-        # Behind a record that waits, others with its key wait, too: the last of them is the one that stays.
+    async def _store_batch(self, batch: list[Row]) -> bool:
+        """Stores a batch. Returns whether any record was settled, so that waiting ones may find their parents."""
+        # If a record waits, later records with its key wait, too, because the last one wins.
         ready: list[Row] = []
         for row in batch:
             if self._key(row) in self._awaited:
-                self._wait(row)
+                self._defer(row)
             else:
                 ready.append(row)
-        outcomes = await self._settled(ready)
+        outcomes = await self._store_with_retries(ready)
         for row, outcome in zip(ready, outcomes, strict=True):
             if isinstance(outcome, DomainError):
-                self._bad(row, _reason(outcome))
+                self._reject(row, _reason(outcome))
             elif outcome == "waiting":
-                self._wait(row)
+                self._defer(row)
             else:
                 self.summary.counts[outcome] += 1
         return any(outcome != "waiting" for outcome in outcomes)
 
-    async def _settled(self, rows: list[Row]) -> list[Outcome]:
-        """What becomes of the rows, in the end: what another import or an editor got at first is tried again."""
-        outcomes = await self._stored(rows)
+    async def _store_with_retries(self, rows: list[Row]) -> list[Outcome]:
+        """Stores the rows, and retries those that lost against another import or an edit. Returns their outcomes."""
+        outcomes = await self._store(rows)
         for pause in PAUSES:
             again = [number for number, outcome in enumerate(outcomes) if is_overtaken(outcome)]
             if not again:
                 break
             await asyncio.sleep(pause)
-            found = await self._stored([rows[number] for number in again])
+            found = await self._store([rows[number] for number in again])
             for number, outcome in zip(again, found, strict=True):
                 outcomes[number] = outcome
         return outcomes
 
-    async def _stored(self, rows: list[Row]) -> list[Outcome]:
-        """What becomes of the rows. Where the database refuses them together, each is stored by itself."""
+    async def _store(self, rows: list[Row]) -> list[Outcome]:
+        """Stores the rows together. If the database refuses that, stores each one alone. Returns their outcomes."""
         more = {"resources": self.resources} if self.importer.has_files else {}
         records = [record for _, _, record in rows]
         try:
@@ -202,29 +203,33 @@ class Import:
                 raise
         if len(rows) == 1:
             return [refusal]
-        return [outcome for row in rows for outcome in await self._stored([row])]
+        return [outcome for row in rows for outcome in await self._store([row])]
 
     def _key(self, row: Row) -> Hashable:
         return self.importer.key(row[2])
 
-    def _wait(self, row: Row) -> None:
+    def _defer(self, row: Row) -> None:
         if len(self._waiting) == MAX_WAITING:
-            self._bad(row, "its parent does not stand before it")
+            self._reject(row, "too many records come before their parents: put parents first")
             return
         self._waiting.append(row)
         self._awaited.add(self._key(row))
 
-    async def _put_waiting(self) -> None:
-        """Tries what waited for its parent until nothing more finds one."""
+    async def _retry_waiting(self) -> None:
+        """Retries the records that wait for their parents, until no more parents are found."""
         while self._waiting:
             waiting, self._waiting, self._awaited, moved = self._waiting, [], set(), False
             for batch in self._batched(waiting):
-                moved = await self._put(batch) or moved
+                moved = await self._store_batch(batch) or moved
             if not moved:
-                self._give_up()
+                self._reject_waiting()
 
-    def _give_up(self) -> None:
-        """Names the records that wait in vain: first those that others with their key wait behind, else all."""
+    def _reject_waiting(self) -> None:
+        """Rejects records whose parents do not exist.
+
+        If several records have the same key, rejects only the first of each such key, because the others may be valid.
+        Otherwise rejects all.
+        """
         firsts: dict[Hashable, Row] = {}
         for row in self._waiting:
             firsts.setdefault(self._key(row), row)
@@ -232,30 +237,30 @@ class Import:
         held_up = list(dict.fromkeys(map(self._key, behind)) or firsts)
         for key in held_up:
             row = firsts.pop(key)
-            self._bad(row, f"parent: there is no {self.importer.awaits} {row[2].parent!r}")
+            self._reject(row, f"parent: there is no {self.importer.awaits} {row[2].parent!r}")
         self._waiting = [*firsts.values(), *behind]
 
-    def _bad(self, row: Row, reason: str) -> None:
+    def _reject(self, row: Row, reason: str) -> None:
         self.summary.counts["failed"] += 1
         self.on_bad(BadRecord(row[0], row[1], reason))
 
 
 def _lines(file: Path, on_progress: Callable[[int], None]) -> Iterator[bytes]:
-    """The lines of a file, unpacked where it is gzipped; tells the bytes that were read of the file itself."""
+    """Yields the lines of a file, and decompresses a gzipped file. Reports the bytes that are read from the file."""
     with file.open("rb") as raw:
         packed = raw.peek(2)[:2] == _GZIP
         stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if packed else raw)
-        told = 0
-        # A line without an end would be read whole; it is cut at the bound, and then is not JSON.
+        reported = 0
+        # A longer line is cut at the limit, and then it is not JSON.
         while text := stream.readline(MAX_LINE):
             rest = text
             while len(rest) == MAX_LINE and not rest.endswith(b"\n"):
                 rest = stream.readline(MAX_LINE)
             yield text
             position = raw.tell()
-            on_progress(position - told)
-            told = position
-        on_progress(raw.tell() - told)
+            on_progress(position - reported)
+            reported = position
+        on_progress(raw.tell() - reported)
 
 
 def _reason(error: DomainError) -> str:

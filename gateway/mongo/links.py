@@ -230,10 +230,10 @@ class Links:
         try:
             link = await self._connected(primary)
         except (PyMongoError, OSError) as error:
-            _log.info("no direct connection", error=str(error))
+            _log.info("cannot open a direct connection", error=str(error))
         except (AttributeError, TypeError) as error:
             if self._is_usable:
-                _log.warning("direct reads are off: they do not support this version of the driver", error=str(error))
+                _log.warning("direct reads disabled: unsupported PyMongo version", error=str(error))
             self._is_usable = False
         finally:
             if primary is not self._primary:

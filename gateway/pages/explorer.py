@@ -1,4 +1,4 @@
-"""GraphiQL: from the gateway's own files, under a strict Content Security Policy, with a tab of examples a domain."""
+"""Serves GraphiQL from the gateway's own files, under a strict Content Security Policy, with a tab for each example."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
 }
 _NO_CACHE = {"Cache-Control": "no-cache"}
-# A host by which only this machine reaches itself, with its port.
+# A host name or address that always means the machine itself, with an optional port.
 _LOCAL_HOST = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?", re.IGNORECASE | re.ASCII)
 _HTTP_PORT = 80
 
 
 def wants_page(scope: Scope) -> bool:
-    """Whether a GET of `/graphql` is a browser's that wants to look, and not one that asks a query."""
+    """Returns whether a GET of `/graphql` asks for the page, and not for the answer to a query."""
     accept = next((value for name, value in scope["headers"] if name == b"accept"), b"")
     return b"text/html" in accept and not any(part.startswith(b"query=") for part in scope["query_string"].split(b"&"))
 
 
 def routes(settings: Settings, domains: Domains) -> list[BaseRoute]:
-    """The page at `/`, its files below `/graphiql/`, and its configuration."""
+    """Returns the routes of the page at `/`, its files below `/graphiql/`, and its configuration."""
 
     async def index(_request: Request) -> Response:
         return page(settings)
 
     async def config(request: Request) -> Response:
-        body = orjson.dumps(configuration(settings, domains, with_token=_is_of_this_machine(request)))
+        body = orjson.dumps(configuration(settings, domains, with_token=_is_from_this_machine(request)))
         return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
 
     found: list[BaseRoute] = [Route("/", index)]
@@ -62,11 +62,11 @@ def routes(settings: Settings, domains: Domains) -> list[BaseRoute]:
     return found
 
 
-def _is_of_this_machine(request: Request) -> bool:
-    """Whether a page that this machine opened from the gateway itself sends the request.
+def _is_from_this_machine(request: Request) -> bool:
+    """Returns whether the request comes from a page of this gateway in a browser on this machine.
 
-    A page whose name is pointed at the gateway later, by DNS rebinding, names its own host. A page of another origin
-    names that origin. Another machine can claim any host, so its address counts, too.
+    With DNS rebinding, a page can reach the gateway, but its requests name the page's own host. The requests of a page
+    of another origin name that origin. Another machine can send any host, so the client's address must be loopback.
     """
     hosts = request.headers.getlist("host")
     host = _LOCAL_HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
@@ -84,7 +84,7 @@ def _is_loopback(address: str) -> bool:
 
 
 class _Files(StaticFiles):
-    """Files whose names hold their hash: a browser may keep them for good."""
+    """Serves files. Names in `assets/` contain a hash, so browsers may cache these files forever."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
@@ -99,9 +99,11 @@ def is_built() -> bool:
 
 
 def page(settings: Settings) -> Response:
-    """GraphiQL, or a page that says how to get it."""
+    """Returns GraphiQL, or a page that says how to get it."""
     if settings.graphiql == "off":
-        return HTMLResponse(_plain("GraphiQL is turned off on this gateway.", "Queries go to <code>/graphql</code>."))
+        return HTMLResponse(
+            _notice("GraphiQL is turned off on this gateway.", "Send queries to <code>/graphql</code>.")
+        )
     if settings.graphiql == "cdn":
         headers = {**_HEADERS, **_NO_CACHE, "Content-Security-Policy": _POLICY.format(cdn=f" {_CDN}")}
         return FileResponse(_HERE / "static" / "cdn" / "index.html", headers=headers)
@@ -109,12 +111,12 @@ def page(settings: Settings) -> Response:
         return FileResponse(BUILT / "index.html", headers={**_HEADERS, **_NO_CACHE})
     how = (
         "Install Node.js 20 or later and run <code>make graphiql</code>, or set <code>PORTICO_GRAPHIQL=cdn</code> "
-        "to load it from a public CDN. Queries go to <code>/graphql</code> either way."
+        "to load it from a public CDN. You can send queries to <code>/graphql</code> without it."
     )
-    return HTMLResponse(_plain("GraphiQL has not been built.", how), headers={**_HEADERS, **_NO_CACHE})
+    return HTMLResponse(_notice("GraphiQL is not built.", how), headers={**_HEADERS, **_NO_CACHE})
 
 
-def _plain(title: str, text: str) -> str:
+def _notice(title: str, text: str) -> str:
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Portico</title>'
         f'<body style="font: 1rem/1.5 system-ui; margin: 4rem auto; max-width: 40rem">'
@@ -123,7 +125,7 @@ def _plain(title: str, text: str) -> str:
 
 
 def configuration(settings: Settings, domains: Domains, *, with_token: bool = True) -> dict[str, object]:
-    """What the page fetches at its start: the endpoint, headers, and a tab of examples a domain."""
+    """Returns what the page fetches first: the endpoint, headers, and a tab for each example of the domains."""
     token = demo_token.read(settings) if settings.demo and with_token else None
     return {
         "endpoint": "/graphql",

@@ -1,4 +1,4 @@
-"""What is served beside GraphQL, to be read alone: by GET and HEAD."""
+"""Serves read-only resources beside GraphQL, with GET and HEAD."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from portico.gateway.state import State
 
 
 class NotServed(Exception):
-    """There is nothing to send. `status` says why."""
+    """The request cannot be served. `status` says why."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class NotServed(Exception):
 
 
 class Files(ABC):
-    """An ASGI application that answers what can be read with what `respond` returns."""
+    """An ASGI application that answers GET and HEAD requests with the response of `respond`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         self._state = state
@@ -45,4 +45,4 @@ class Files(ABC):
 
     @abstractmethod
     async def respond(self, request: Request, state: State) -> Response:
-        """Raises NotServed, or a driver's error."""
+        """Returns the response. Raises NotServed, or an error of the driver."""

@@ -1,4 +1,4 @@
-"""Conditional requests and ranges: which part of something is to be sent, if any.
+"""Conditional requests and ranges: decides which parts of a resource to send, if any.
 
 Source: RFC 9110, sections 13 and 14.
 """
@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 from starlette.datastructures import Headers
 
-# A request for more ranges than this, or for more bytes than there are, is answered with the whole.
+# If a request has more ranges, or asks for more bytes than the resource has, the whole resource is sent.
 MAX_RANGES = 16
 _RANGE = re.compile(r"(\d{0,18})-(\d{0,18})")
 _TAG = re.compile(r'(W/)?("[\x21\x23-\x7e\x80-\xff]*")')
 
 
 class Span(NamedTuple):
-    """The bytes from `start` up to and without `end`."""
+    """The bytes from `start` up to, but not including, `end`."""
 
     start: int
     end: int
@@ -31,31 +31,31 @@ class Span(NamedTuple):
 
 
 class NotSatisfiable(Exception):
-    """None of the ranges holds a byte of what there is."""
+    """No range contains a byte of the resource."""
 
 
 def precondition_status(headers: Headers, method: str, *, tag: str, modified: datetime | None) -> int | None:
-    """412 or 304 where a condition of the request has it so; None where the request is to be carried out.
+    """Returns 412 or 304 if a condition of the request demands it; None if the request is to be served.
 
-    `tag` is the strong entity tag with its quotes, `modified` UTC without a zone; with None conditions of time are
-    passed over.
+    `tag` is the strong entity tag with its quotes. `modified` is UTC without a zone. With None, conditions on the
+    time are ignored.
     """
     if_match, if_none_match = _joined(headers, "if-match"), _joined(headers, "if-none-match")
     if if_match is not None:
-        if not _names(if_match, tag, weakly=False):
+        if not _matches(if_match, tag, weakly=False):
             return 412
-    elif _is_since(headers.get("if-unmodified-since"), modified):
+    elif _is_modified_since(headers.get("if-unmodified-since"), modified):
         return 412
     is_read = method in {"GET", "HEAD"}
     if if_none_match is not None:
-        return (304 if is_read else 412) if _names(if_none_match, tag, weakly=True) else None
-    if is_read and _is_since(headers.get("if-modified-since"), modified) is False:
+        return (304 if is_read else 412) if _matches(if_none_match, tag, weakly=True) else None
+    if is_read and _is_modified_since(headers.get("if-modified-since"), modified) is False:
         return 304
     return None
 
 
-def _is_since(text: str | None, modified: datetime | None) -> bool | None:
-    """Whether it was modified after the date; None where either is not known."""
+def _is_modified_since(text: str | None, modified: datetime | None) -> bool | None:
+    """Returns whether the resource was modified after the date; None if either time is unknown."""
     date = _date(text)
     return None if date is None or modified is None else modified.replace(microsecond=0) > date
 
@@ -65,14 +65,14 @@ def _joined(headers: Headers, name: str) -> str | None:
     return ", ".join(lines) if lines else None
 
 
-def _names(condition: str, tag: str, *, weakly: bool) -> bool:
+def _matches(condition: str, tag: str, *, weakly: bool) -> bool:
     if condition.strip() == "*":
         return True
     return any(found == tag and (weakly or not weak) for weak, found in _TAG.findall(condition))
 
 
 def _date(text: str | None) -> datetime | None:
-    """The date, without its zone; None where there is none, or it cannot be read."""
+    """Returns the date in UTC, without its zone; None if there is none or it is invalid."""
     if text is None:
         return None
     try:
@@ -83,12 +83,12 @@ def _date(text: str | None) -> datetime | None:
 
 
 def requested_spans(headers: Headers, length: int, *, tag: str, modified: datetime) -> list[Span] | None:
-    """The spans that a GET asks for, in its order; None where all of it is to be sent.
+    """Returns the spans that a GET asks for, in their order; None if the whole resource is to be sent.
 
     Raises:   NotSatisfiable.
     """
     asked = _joined(headers, "range")
-    if asked is None or not _may_range(headers.get("if-range"), tag, modified):
+    if asked is None or not _if_range_holds(headers.get("if-range"), tag, modified):
         return None
     unit, equals, text = asked.partition("=")
     if unit.strip().lower() != "bytes" or not equals:
@@ -101,8 +101,8 @@ def requested_spans(headers: Headers, length: int, *, tag: str, modified: dateti
     return None if sum(span.length for span in spans) > length else spans
 
 
-def _may_range(condition: str | None, tag: str, modified: datetime) -> bool:
-    """Whether what the client has a part of is what there is."""
+def _if_range_holds(condition: str | None, tag: str, modified: datetime) -> bool:
+    """Returns whether the part that the client already has is of the current version."""
     if condition is None:
         return True
     condition = condition.strip()
@@ -112,7 +112,7 @@ def _may_range(condition: str | None, tag: str, modified: datetime) -> bool:
 
 
 def _spans(asked: Sequence[str], length: int) -> list[Span] | None:
-    """Those of the ranges that hold something; None where they are no ranges, or too many."""
+    """Returns the spans of the ranges that are not empty; None if a range is invalid, or there are too many."""
     if not asked or len(asked) > MAX_RANGES:
         return None
     spans = []

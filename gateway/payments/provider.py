@@ -128,7 +128,7 @@ class TokenPayments:
                     if answer.status != _TOO_MANY and answer.status < _SERVER_FAULT:
                         return answer
                     failure = {"status": answer.status}
-        _warn("the payment provider did not answer", charge, **failure)
+        _warn("payment provider did not respond", charge, **failure)
         raise PaymentUnknown
 
     async def _ask(self, method: str, path: str, **request: Any) -> _Answer:
@@ -157,7 +157,7 @@ def _outcome(answer: _Answer, charge: Charge) -> str:
         raise PaymentDeclined(message[:_LONGEST_MESSAGE])
     if status != "pending":
         hint = _REDIRECTED if httpx.codes.is_redirect(answer.status) else _HINTS.get(answer.status)
-        _warn("the payment provider returned an invalid answer", charge, status=answer.status, hint=hint)
+        _warn("payment provider sent an unexpected response", charge, status=answer.status, hint=hint)
     raise PaymentUnknown
 
 

@@ -1,4 +1,4 @@
-"""Decodes pictures, each in a process of its own (`picture_process`), a few at a time."""
+"""Decodes each picture in a separate process (`process.py`), a few at a time."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from portico.resolvers.content.settings import ContentSettings
 from portico.resolvers.errors import UnacceptableFile
 
 _PROGRAM = Path(__file__).with_name("process.py")
-# The longest side of a picture, in pixels. Longer ones are refused by browsers.
+# The maximum length of a side, in pixels. Browsers do not show longer ones.
 MAX_SIDE = 30_000
-# So many are decoded at once; each may take much memory.
+# The number of pictures that are decoded at the same time. Each one may use much memory.
 _AT_ONCE = 2
-# Processor time is bounded by the process itself; a machine may be busy.
+# The time limit in wall-clock seconds. The process limits its own CPU time, but a busy machine may delay it.
 _SECONDS = 120.0
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF")
 
 
 def upload_rules(settings: Settings) -> UploadRules:
-    """What uploads may be, with what decodes them."""
-    # A lock is put off while bytes come and are decoded; it need not last as long as an upload may pause.
+    """Returns the limits of uploads, with their decoder."""
+    # An upload extends its lock while bytes arrive and are decoded, so the lock need not outlast a longer pause.
     lasts = timedelta(seconds=settings.upload_stall_seconds)
     return UploadRules(settings.max_upload_bytes, lasts, PictureProcesses(settings))
 
 
 class PictureProcesses:
-    """One a gateway."""
+    """Runs the decoder processes of a gateway."""
 
     def __init__(self, settings: Settings) -> None:
         Image.init()
@@ -51,13 +51,13 @@ class PictureProcesses:
 
     def _accepts(self, name: str, beginning: bytes) -> bool:
         accept = Image.OPEN[name][1]
-        # A text is a reason why not.
+        # A plugin may return a string that says why it refuses the file.
         return accept is not None and accept(beginning) is True
 
     async def examine(self, data: AsyncIterator[bytes]) -> Picture:
         status, out = await self._run(data, "examine", *self._limits)
         if status != 0:
-            raise UnacceptableFile("The picture takes too much memory or time to be decoded.")
+            raise UnacceptableFile("Decoding the picture takes too much memory or time.")
         found = orjson.loads(out)
         if "refused" in found:
             raise UnacceptableFile(found["refused"])
@@ -66,7 +66,7 @@ class PictureProcesses:
     async def thumbnail(self, data: AsyncIterator[bytes], width: int) -> bytes:
         status, out = await self._run(data, "thumbnail", *self._limits, width)
         if status != 0:
-            logger().error("a picture cannot be decoded", status=status)
+            logger().error("thumbnail process failed", status=status)
             raise PictureBroken
         return out
 
@@ -96,10 +96,10 @@ class PictureProcesses:
 
 
 async def _exchange(process: asyncio.subprocess.Process, data: AsyncIterator[bytes]) -> tuple[int, bytes]:
-    """Hands the process its file, and takes its answer, which comes when it has all of it."""
+    """Writes the file to the process. Returns its exit status and its output."""
     assert process.stdin is not None
     assert process.stdout is not None
-    # It may have ended before it has read everything.
+    # The process may exit before it has read everything.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         async for piece in data:
             process.stdin.write(piece)

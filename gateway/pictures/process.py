@@ -1,7 +1,7 @@
-"""Decodes one picture in a process of its own, which may take so much memory and time and no more.
+"""Decodes one picture in a separate process, with limits on memory and CPU time.
 
-A file that exhausts a decoder, or breaks it, ends this process and no other. It is run by its path, without the rest of
-the gateway, takes the file from standard input, and answers on standard output:
+A file that exhausts or crashes a decoder ends only this process. The gateway runs this file by its path, without the
+rest of the gateway. The process reads the picture from standard input, and answers on standard output:
 
     examine PIXELS SIDE BYTES              JSON: {type, width, height}, or {refused: why}
     thumbnail PIXELS SIDE BYTES WIDTH      the thumbnail, in WebP
@@ -27,7 +27,7 @@ from PIL import AvifImagePlugin, Image, ImageCms
 
 _TYPES = {
     "JPEG": "image/jpeg",
-    # A JPEG with more pictures behind it, as cameras write them.
+    # A JPEG with more pictures after it, as cameras write them.
     "MPO": "image/jpeg",
     "PNG": "image/png",
     "GIF": "image/gif",
@@ -36,7 +36,7 @@ _TYPES = {
 }
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF")
 _ORIENTATION = 0x0112
-# What shows the picture as its camera was held. Any other orientation means nothing, as in browsers.
+# How to turn a picture upright, by its EXIF orientation. Other values have no effect, as in browsers.
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -46,34 +46,35 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+# From this orientation on, width and height are exchanged.
 _FIRST_ON_ITS_SIDE = 5
-# Bytes that decoding may take for each pixel, with the copies that are made, and beside them.
+# The memory that decoding may use: bytes for each pixel, with copies, and bytes for everything else.
 _BYTES_A_PIXEL = 16
 _BYTES_BESIDE = 600_000_000
 _CPU_SECONDS = 40
-# A thumbnail of a tall picture is at most so many times as high as it is wide.
+# The maximum ratio of a thumbnail's height to its width.
 _TALLEST = 4
 _QUALITY = 82
-_BROKEN = "The file is no picture that can be decoded to its end."
-# Bytes of a chunk whose checksum is worked out at once.
+_BROKEN = "The picture cannot be decoded: it is damaged or incomplete."
+# The number of bytes that are read at a time to compute a checksum.
 _AT_ONCE = 1 << 20
-# A marker of a JPEG that has a segment, or its end. Within a scan 0xFF stands before 0x00 and 0xD0 to 0xD7 alone.
+# A JPEG marker that starts a segment or ends the file. Within a scan, only 0x00 and 0xD0 to 0xD7 follow 0xFF.
 _MARKER = re.compile(rb"\xff[\x02-\xcf\xd8-\xfe]")
 _END_OF_JPEG = b"\xff\xd9"
 
 
 class Refused(Exception):
-    """Not a picture that is taken. The text is for the client."""
+    """The picture is not accepted. The text is for the client."""
 
 
 def main() -> None:
-    """Reads, decodes, answers."""
+    """Reads the picture, decodes it, and writes the answer."""
     mode, (pixels, side, size, *more) = sys.argv[1], map(int, sys.argv[2:])
     _limit(pixels, size)
     warnings.simplefilter("ignore")
-    # The bounds are our own, and hold before anything is decoded.
+    # `_check_size` enforces the project's own limits before anything is decoded.
     Image.MAX_IMAGE_PIXELS = None
-    # Each thread takes memory, too.
+    # Each thread uses more memory.
     AvifImagePlugin.DEFAULT_MAX_THREADS = 1
     with tempfile.TemporaryFile() as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
@@ -109,15 +110,15 @@ def _examined(file: IO[bytes], pixels: int, side: int) -> dict[str, Any]:
     except Refused as refused:
         return {"refused": str(refused)}
     except MemoryError:
-        return {"refused": "The picture takes too much memory to be decoded."}
-    except Exception:  # noqa: BLE001 - a decoder may raise anything on what is no picture
+        return {"refused": "Decoding the picture takes too much memory."}
+    except Exception:  # noqa: BLE001 - a decoder may raise anything if the file is not a picture
         return {"refused": _BROKEN}
 
 
 def _orientation(image: Image.Image) -> int:
-    """How the camera was held, 1 to 8; 1 where that is not known."""
+    """Returns the EXIF orientation, 1 to 8; 1 if it is unknown."""
     with contextlib.suppress(Exception):
-        # What a camera wrote beside the picture may be anything.
+        # EXIF data may be damaged in any way.
         found = image.getexif().get(_ORIENTATION)
         if isinstance(found, int) and found in _TURNS:
             return found
@@ -125,9 +126,9 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _check_whole(image: Image.Image, file: IO[bytes]) -> None:
-    """Refuses a file that lacks its end or fails its own checksums: a decoder shows what there is of it.
+    """Refuses a file that is truncated or fails its own checksums, because a decoder would show the rest of it.
 
-    A JPEG, GIF, WebP or AVIF has no checksum, so other bytes inside its compressed data make another picture.
+    JPEG, GIF, WebP and AVIF have no checksums, so changed bytes in their compressed data go unnoticed.
     """
     is_whole = _WHOLE.get(str(image.format))
     if is_whole is not None:
@@ -139,7 +140,7 @@ def _check_whole(image: Image.Image, file: IO[bytes]) -> None:
 
 
 def _is_whole_png(data: mmap.mmap) -> bool:
-    """Each chunk has its checksum, up to the last one."""
+    """Returns whether every chunk matches its checksum, up to the last chunk."""
     position = 8
     while position + 12 <= len(data):
         end = position + 8 + int.from_bytes(data[position : position + 4])
@@ -160,7 +161,7 @@ def _crc_of(data: mmap.mmap, start: int, end: int) -> int:
 
 
 def _is_whole_jpeg(data: mmap.mmap) -> bool:
-    """The segments lead to the marker of its end."""
+    """Returns whether the segments lead to the end marker."""
     position = 2
     while (marker := _MARKER.search(data, position)) is not None:
         position = marker.end()
@@ -171,7 +172,7 @@ def _is_whole_jpeg(data: mmap.mmap) -> bool:
 
 
 def _is_whole_gif(data: mmap.mmap) -> bool:
-    """The blocks lead to the trailer."""
+    """Returns whether the blocks lead to the trailer."""
     position = 13 + _colors(data[10])
     while position < len(data):
         kind = data[position : position + 1]
@@ -190,12 +191,12 @@ def _is_whole_gif(data: mmap.mmap) -> bool:
 
 
 def _colors(flags: int) -> int:
-    """The bytes of the table of colours that the flags tell of."""
+    """Returns the size of the color table in bytes, from the flags."""
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 
 def _is_whole_webp(data: mmap.mmap) -> bool:
-    """The chunks fill the file as far as its head says."""
+    """Returns whether the chunks fill the file to the length in its header."""
     position, end = 12, 8 + int.from_bytes(data[4:8], "little")
     while position + 8 <= min(end, len(data)):
         if not data[position : position + 4].strip(b"\0"):
@@ -225,7 +226,7 @@ def _check_size(image: Image.Image, pixels: int, side: int) -> None:
 
 
 def _frames(image: Image.Image) -> int:
-    """How many pictures are shown one after the other. Those behind a camera's JPEG are not."""
+    """Returns the number of frames of an animation. The other pictures in a camera's JPEG do not count."""
     return 1 if image.format in {"JPEG", "MPO"} else getattr(image, "n_frames", 1)
 
 
@@ -238,12 +239,12 @@ def _decode(image: Image.Image) -> None:
 def _thumbnail(file: IO[bytes], width: int) -> bytes:
     with Image.open(file, formats=_FORMATS) as image:
         box = (width, _TALLEST * width)
-        # A JPEG can be decoded at a fraction of its size; it may be turned afterwards.
+        # Decodes a JPEG at a fraction of its size. Both sides are the longer one, because it may be turned afterwards.
         image.draft(None, (max(box), max(box)))
         turn = _TURNS.get(_orientation(image))
         shown = _in_srgb(image if turn is None else image.transpose(turn))
     shown.thumbnail(box, Image.Resampling.LANCZOS, reducing_gap=2.0)
-    # A new picture has the pixels and nothing else.
+    # The copy has only the pixels, without metadata.
     plain = Image.new(shown.mode, shown.size)
     plain.paste(shown)
     out = io.BytesIO()
@@ -252,10 +253,10 @@ def _thumbnail(file: IO[bytes], width: int) -> bytes:
 
 
 def _in_srgb(image: Image.Image) -> Image.Image:
-    """The picture in the colours of the web, with its transparency."""
+    """Converts the picture to sRGB, and keeps its transparency."""
     mode = "RGBA" if image.has_transparency_data else "RGB"
     if image.mode.startswith("I"):
-        # Grey in 16 bits.
+        # 16-bit grayscale.
         return image.point(lambda value: value * (1 / 256)).convert("L").convert(mode)
     if image.mode in {"P", "PA", "LA", "1"}:
         image = image.convert(mode)

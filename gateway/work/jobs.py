@@ -1,4 +1,7 @@
-"""Work that nobody waits for: leased, so that one worker at a time does each; every job may be repeated."""
+"""Runs jobs in the background.
+
+A lease on each job lets one worker at a time run it. A lease can expire during a run, so jobs must be safe to repeat.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,18 @@ from portico.resolvers.domains import Job, Resources, Turn
 from portico.resolvers.writes import leases
 from portico.resolvers.writes.sweeps import SweepFailed
 
-# Short, for the jobs of a worker that was killed wait until it has run out. It is renewed while a job runs.
+# Short, because the jobs of a killed worker wait until their leases expire. A worker renews the lease of a running job.
 LEASE = timedelta(seconds=10)
-_BEATS = 3
-# Between two turns while there is work: what cannot be finished must not be tried without a pause.
-_BETWEEN = 0.1
+_RENEWALS_PER_LEASE = 3
+# The pause after a run that found work, in seconds. Without a pause, work that cannot be finished would spin.
+_PAUSE_AFTER_WORK = 0.1
 RELEASE_SECONDS = 2.0
 
 
 class Worker:
-    """Runs each job again and again, in a rhythm of its own: one that is slow holds up no other.
+    """Runs each job repeatedly and concurrently with the others, so that a slow job delays no other.
 
-    A job that fails is logged, and tried again in its next turn.
+    If a run fails, the worker logs the error, and the job continues with its next run.
     """
 
     def __init__(
@@ -52,27 +55,27 @@ class Worker:
         self._acquiring: set[asyncio.Task[bool]] = set()
 
     async def run(self) -> None:
-        """Until it is cancelled; the leases it holds are given back then."""
+        """Runs the jobs until the task is cancelled, then releases their leases."""
         try:
             async with asyncio.TaskGroup() as group:
                 for job in self._jobs:
                     group.create_task(self._repeat(job))
         finally:
-            # They run out by themselves; a database that does not answer must not hold who wants to stop.
+            # The leases also expire by themselves, so an unreachable database does not delay the stop for long.
             with contextlib.suppress(PyMongoError, TimeoutError):
                 async with asyncio.timeout(RELEASE_SECONDS):
-                    # One that is taken after they were given back would last until it runs out.
+                    # A lease that is acquired after the release would stay until it expires.
                     await asyncio.gather(*self._acquiring, return_exceptions=True)
                     await leases.release(self._db, [job.name for job in self._jobs], owner=self._owner)
 
     async def run_once(self) -> int:
-        """One turn of every job that nobody else has leased. Returns how much was done."""
+        """Runs every job once that no other worker has leased. Returns how much was done."""
         return sum(await asyncio.gather(*map(self._turn, self._jobs)))
 
     async def _repeat(self, job: Job) -> None:
         while True:
             worked = await self._turn(job)
-            await asyncio.sleep(_BETWEEN if worked else self._pause)
+            await asyncio.sleep(_PAUSE_AFTER_WORK if worked else self._pause)
 
     async def _turn(self, job: Job) -> int:
         done = 0
@@ -83,7 +86,7 @@ class Worker:
             done = failed.done
             end_if_cancelled()
             logger().exception("job failed", job=job.name)
-        except Exception:  # noqa: BLE001 - one turn's fault must not stop the next
+        except Exception:  # noqa: BLE001 - a run that fails must not stop the next one
             end_if_cancelled()
             logger().exception("job failed", job=job.name)
         end_if_cancelled()
@@ -92,7 +95,7 @@ class Worker:
         return done
 
     async def _acquire(self, job: Job) -> bool:
-        """Whether the job is leased. Who stops waiting for that does not keep the command from the server."""
+        """Acquires or renews the lease. Returns whether this worker has it. Cancelling it does not stop the command."""
         acquiring = asyncio.create_task(
             leases.acquire(self._db, job.name, owner=self._owner, now=self._clock.now(), duration=self._lease)
         )
@@ -101,7 +104,7 @@ class Worker:
         return await asyncio.shield(acquiring)
 
     async def _run_job(self, job: Job) -> int:
-        """A turn of a job that is leased; it stops where the lease is lost."""
+        """Runs a leased job once. Stops if the lease is lost."""
         work = asyncio.create_task(job.run(Turn(self._db, self._clock.now(), self._resources)))
         heartbeat = asyncio.create_task(self._renew(job))
         try:
@@ -111,10 +114,10 @@ class Worker:
             await end(work, heartbeat)
 
     async def _renew(self, job: Job) -> int:
-        """Renews the lease until it is lost. A database that does not answer has given it to nobody else yet."""
+        """Renews the lease until it is lost. After a failed command it retries, because the lease may still be held."""
         is_held = True
         while is_held:
-            await asyncio.sleep(self._lease.total_seconds() / _BEATS)
+            await asyncio.sleep(self._lease.total_seconds() / _RENEWALS_PER_LEASE)
             with contextlib.suppress(PyMongoError):
                 is_held = await self._acquire(job)
             end_if_cancelled()

@@ -17,7 +17,7 @@ from portico.schema.nodes import key_in
 from tests.support.accounts import (
     OWNER,
     assert_money,
-    assert_nothing_under_way,
+    assert_nothing_in_flight,
     balances,
     deposit,
     deposit_input,
@@ -157,7 +157,7 @@ async def test_random_transfers_with_crashes_keep_the_sum_of_the_money(
 
     assert told["settled"] > TRANSFERS / 4
     assert min(told["crashed"], told["refused"]) > TRANSFERS / 20
-    await assert_nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_money(gateway, ACCOUNTS * 1_000)
 
 

@@ -40,7 +40,7 @@ class Scene(Stage):
 
     async def set(self, name: str) -> Given:
         """Restore the accounts, and return the input of the call."""
-        await self.put_back()
+        await self.restore()
         return INPUTS[name](*self.accounts)
 
     async def ask(self, mutation: str, given: Given) -> Answer:
@@ -96,7 +96,7 @@ async def test_a_call_that_crashes_anywhere_and_is_retried_with_its_key_happens_
         # The crashed call holds the key for 30 seconds.
         scene.clock.advance(seconds=31)
 
-        told = [await scene.told(mutation, given) for _ in range(2)]
+        told = [await scene.typename_of(mutation, given) for _ in range(2)]
 
         assert told == [answer] * 2, stop
         await scene.assert_settled(after)
@@ -170,7 +170,7 @@ async def asleep(
         await asyncio.wait_for(go_on.wait(), 60)
 
     with database_of(scene.gateway, interrupted(scene.gateway.db, None, None, sleep, skip=command)):
-        call = asyncio.create_task(scene.told(mutation, given))
+        call = asyncio.create_task(scene.typename_of(mutation, given))
         fallen = asyncio.create_task(reached.wait())
         await asyncio.wait({call, fallen}, return_when=asyncio.FIRST_COMPLETED)
         fallen.cancel()
@@ -187,7 +187,7 @@ async def _jobs(scene: Scene, _mutation: str, _given: Given) -> None:
 async def _retry(scene: Scene, mutation: str, given: Given) -> None:
     """Retry the call with its key, and carry it out."""
     scene.clock.advance(seconds=31)
-    await scene.told(mutation, given)
+    await scene.typename_of(mutation, given)
 
 
 async def _both(scene: Scene, mutation: str, given: Given) -> None:
@@ -201,7 +201,7 @@ async def _others(scene: Scene, mutation: str, given: Given) -> None:
     (first, second) = await balances(scene.gateway.db, *scene.accounts)
     if first:
         mine, theirs = scene.accounts
-        assert await scene.told("transfer", transfer_input(mine, theirs, first)) == "TransferPayload"
+        assert await scene.typename_of("transfer", transfer_input(mine, theirs, first)) == "TransferPayload"
     await scene.run_jobs()
     assert await balances(scene.gateway.db, *scene.accounts) == [0, first + second]
 
@@ -225,7 +225,7 @@ async def test_a_process_that_pauses_before_any_command_moves_the_money_once(
         wake()
 
         assert await call == answer, command
-        assert await scene.told(mutation, given) == answer
+        assert await scene.typename_of(mutation, given) == answer
         await scene.assert_settled(after)
     assert command > 6
 
@@ -323,7 +323,7 @@ async def test_a_negative_balance_is_reported(scene: Scene) -> None:
 
 async def test_a_pending_entry_of_a_cancelled_transfer_is_reported_and_removed(scene: Scene) -> None:
     given = await scene.set("a transfer")
-    await scene.told("transfer", given)
+    await scene.typename_of("transfer", given)
     db = scene.gateway.db
     await db["transfers"].update_many({"source": {"$ne": None}}, {"$set": {"state": "CANCELLED"}})
     (record,) = await db["transfers"].find({"source": {"$ne": None}}).to_list()
@@ -338,7 +338,7 @@ async def test_a_pending_entry_of_a_cancelled_transfer_is_reported_and_removed(s
 
 async def test_a_pending_entry_of_a_finished_transfer_is_reported(scene: Scene) -> None:
     given = await scene.set("a transfer")
-    await scene.told("transfer", given)
+    await scene.typename_of("transfer", given)
     (record,) = await scene.gateway.db["transfers"].find({"source": {"$ne": None}}).to_list()
     note = {"id": record["_id"], "amount": -30}
     await scene.gateway.db["accounts"].update_many({"owner": {"$ne": "another"}}, {"$push": {"pending": note}})

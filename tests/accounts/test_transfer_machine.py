@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from portico.gateway.mongo.faults import Crash
 from portico.schema.roles import Role
-from tests.support.accounts import assert_nothing_under_way, balances, open_account
+from tests.support.accounts import assert_nothing_in_flight, balances, open_account
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.interruptions import crashing
-from tests.support.machines import examples, some
+from tests.support.machines import examples, step_lists
 
 # The most crashes that may be unsettled at once: each doubles the number of possible states.
 MAX_CRASHES = 3
@@ -173,7 +173,7 @@ class Machine:
         self.possible = {state for state in self.possible if state.balances == found}
         assert self.possible, found
         self.crashed = []
-        await assert_nothing_under_way(self.gateway.db)
+        await assert_nothing_in_flight(self.gateway.db)
         await assert_invariants(self.gateway)
 
 
@@ -189,7 +189,7 @@ STEPS = st.builds(
 
 
 @examples()
-@given(steps=some(STEPS))
+@given(steps=step_lists(STEPS))
 async def test_the_balances_match_the_model_after_any_crashes(
     gateway: GatewayClient, clock: SettableClock, steps: list[Step]
 ) -> None:

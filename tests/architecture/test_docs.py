@@ -43,7 +43,7 @@ from portico.schema.roles import Role
 from tests.support.domains import DOMAINS, INVARIANTS, SCHEMA
 from tests.support.harness import GatewayClient, with_settings
 from tests.support.payment_service import running_payment_service
-from tests.support.placeholders import resolved
+from tests.support.placeholders import resolve_placeholders
 from tests.support.sockets import assert_listens
 
 ROOT = Path(__file__).parents[2]
@@ -160,7 +160,7 @@ async def test_examples_answer_what_the_page_shows(
 
 async def assert_answers(shop: GatewayClient, example: Example) -> None:
     query, where = example.block.text, example.block.where
-    variables = await resolved(shop, query, example.variables)
+    variables = await resolve_placeholders(shop, query, example.variables)
     if is_of_kind(OperationType.SUBSCRIPTION, query):
         await assert_listens(shop, query, None, variables)
         return
@@ -230,7 +230,7 @@ async def test_examples_of_graphiql_answer(shop: GatewayClient, path: Path) -> N
     for operation in named_in(path):
         given = operation.variables()
 
-        variables = await resolved(shop, operation.tab, given, operation.name)
+        variables = await resolve_placeholders(shop, operation.tab, given, operation.name)
         if is_of_kind(OperationType.SUBSCRIPTION, operation.tab, operation.name):
             await assert_listens(shop, operation.tab, operation.name, variables)
             continue

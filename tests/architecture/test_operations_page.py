@@ -74,7 +74,7 @@ def test_make_clean_keeps_the_data_of_the_demo_as_help_and_the_pages_say() -> No
 
     assert "rm -rf .venv" in printed[0]
     assert ".portico" not in printed[0]
-    assert "Remove what was built and installed; keep the demo's data in .portico." in printed[1]
+    assert "Remove everything built and installed. Keep the demo's data in .portico." in printed[1]
     (said,) = re.findall(r"`make clean` ([^.]*)\.", " ".join(STARTED.split()))
     assert "keeps" in said
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.catalog import SKUS, add_categories, add_products, put_in_stock, shared_gateway, skus
+from tests.support.catalog import SKUS, add_categories, add_products, mark_in_stock, shared_gateway, skus
 from tests.support.harness import GatewayClient
 from tests.support.record_shop import ALL, CATEGORIES, DATED, IN_STOCK, PRODUCTS
 
@@ -20,7 +20,7 @@ async def shop(
     async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("shop"), pytestconfig) as gateway:
         await add_categories(gateway.db, CATEGORIES)
         await add_products(gateway.db, PRODUCTS)
-        await put_in_stock(gateway.db, {"sku": {"$in": list(IN_STOCK)}})
+        await mark_in_stock(gateway.db, {"sku": {"$in": list(IN_STOCK)}})
         yield gateway
 
 

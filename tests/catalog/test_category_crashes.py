@@ -44,7 +44,7 @@ class Scene(Stage):
 @pytest.fixture
 async def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
     scene = Scene(gateway, clock)
-    await scene.put_back()
+    await scene.restore()
     return scene
 
 
@@ -83,7 +83,7 @@ async def test_the_jobs_finish_or_undo_a_write_that_crashes_anywhere_and_it_can_
     gateway: GatewayClient, clock: SettableClock, scene: Scene, mutation: str
 ) -> None:
     for stop in stops():
-        await scene.put_back()
+        await scene.restore()
         given = INPUTS[mutation](scene)
         if not await scene.crash(mutation, given, stop):
             break
@@ -108,7 +108,7 @@ async def test_a_write_that_crashes_anywhere_and_is_retried_with_its_key_happens
     gateway: GatewayClient, clock: SettableClock, scene: Scene, mutation: str, *, jobs_first: bool
 ) -> None:
     for stop in stops_of(jobs_first=jobs_first):
-        await scene.put_back()
+        await scene.restore()
         given = {**INPUTS[mutation](scene), "idempotencyKey": "key"}
         if not await scene.crash(mutation, given, stop):
             break
@@ -135,7 +135,7 @@ async def test_jobs_that_crash_anywhere_finish_in_their_next_run(
     # The number of the command after the one that sets the mark.
     after_mark = {"createCategory": 2, "renameCategory": 1, "moveCategory": 2, "deleteCategory": 2}[mutation]
     for stop in stops():
-        await scene.put_back()
+        await scene.restore()
         given = INPUTS[mutation](scene)
         assert await scene.crash(mutation, given, after_mark)
         clock.advance(seconds=6)

@@ -16,7 +16,7 @@ from portico.resolvers.writes.idempotency import derived_id, record_id_of
 from portico.schema.nodes import encode_id
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.interruptions import crashing
-from tests.support.machines import examples, some
+from tests.support.machines import examples, step_lists
 
 # The most crashes that may be unsettled at once: each doubles the number of possible states.
 MAX_CRASHES = 3
@@ -290,7 +290,7 @@ STEPS = st.builds(
 
 
 @examples()
-@given(steps=some(STEPS))
+@given(steps=step_lists(STEPS))
 async def test_the_hierarchy_matches_the_model_after_any_crashes(
     gateway: GatewayClient, clock: SettableClock, steps: list[Step]
 ) -> None:

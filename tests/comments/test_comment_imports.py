@@ -229,7 +229,7 @@ async def test_an_invalid_exported_comment_is_rejected_with_its_line_and_reason(
         "3: created_utc: it must be in seconds since 1970",
         "4: parent_id: it must begin with t1_ or t3_",
         "5: text: Text must not be empty.",
-        "6: text: it is missing",
+        "6: text: is missing",
         "7: link_id: it must begin with t3_",
         "8: parent: there is no comment 't1_gone'",
     ]

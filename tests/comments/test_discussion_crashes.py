@@ -200,7 +200,7 @@ async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_can_be_re
     for stop in stops():
         # The soak run covers both orders for each place.
         for is_repeated_first in (False, True) if IS_SOAK else (stop % 2 == 0,):
-            await scene.snapshot.put_back()
+            await scene.snapshot.restore()
             if not await _stopped(scene, call, stop):
                 assert await scene.rows() == after
                 return
@@ -236,7 +236,7 @@ async def test_a_paused_write_that_was_retried_and_finished_meanwhile_changes_no
 
     for skip in stops():
         for is_late in (False, True) if IS_SOAK else (skip % 2 == 1,):
-            await scene.snapshot.put_back()
+            await scene.snapshot.restore()
             slept = False
             try:
                 await call(scene, interrupted(scene.db, None, None, partial(meanwhile, is_late), skip=skip))
@@ -274,7 +274,7 @@ async def test_no_reply_stays_without_its_parent_if_the_parent_is_deleted_at_any
     outcomes = set()
     for first, second in ((reply, delete), (delete, reply)):
         for skip in stops():
-            await scene.snapshot.put_back()
+            await scene.snapshot.restore()
             told.clear()
 
             await first(interrupted(scene.db, None, None, partial(second, scene.db), skip=skip))
@@ -296,7 +296,7 @@ async def test_a_retry_finds_the_posted_reply_even_if_its_parent_has_been_delete
     await scene.keep()
     parent = scene.comments["Other."]["slug"]
     for stop in stops():
-        await scene.snapshot.put_back()
+        await scene.snapshot.restore()
         if not await _stopped(scene, lambda scene, db: scene.post(db, "New.", parent, OPERATION), stop):
             break
         await scene.jobs()
@@ -319,7 +319,7 @@ async def test_concurrent_deletions_of_the_last_two_replies_remove_their_deleted
     await _delete_both(scene)
     await scene.keep()
     for _ in range(10):
-        await scene.snapshot.put_back()
+        await scene.snapshot.restore()
 
         await asyncio.gather(*(scene.delete(scene.db, text) for text in ("Last.", "Second.")))
 
@@ -349,7 +349,7 @@ async def test_a_change_during_a_split_is_made_if_this_or_another_process_finish
     mark = {"$set": {"split": {"at": other["key"], "since": scene.now}}}
     await scene.keep()
     for method in ("find_one_and_update", "find_one", None):
-        await scene.snapshot.put_back()
+        await scene.snapshot.restore()
         await scene.db["comment_pages"].update_one({"_id": page["_id"]}, mark)
         # Another process finishes the split before this command, or none does.
         finish = partial(finish_split, scene.db, page)

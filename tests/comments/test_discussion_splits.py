@@ -126,7 +126,7 @@ async def test_every_reader_sees_the_writes_during_a_split(
     snapshot = Snapshot(gateway.db, COLLECTIONS)
     await snapshot.take()
     for page in await pages_of(gateway):
-        await snapshot.put_back()
+        await snapshot.restore()
         middle = await split_in_turn(gateway, page, STEPS[step])
         behind = [row for row in rows if middle <= keys[key_of(row)] < page["high"]]
         fresh = await write_behind(gateway, behind, rng, discussion)

@@ -33,7 +33,7 @@ class Scene(Stage):
 
     async def set(self, name: str) -> tuple[str, Given]:
         """Restore the site, and return the mutation and its input."""
-        await self.put_back()
+        await self.restore()
         mutation, given = CALLS[name](self._nodes)
         return mutation, {**given, "idempotencyKey": "the key"}
 
@@ -183,8 +183,8 @@ async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_its_retry
             await scene.assert_settled()
         else:
             scene.clock.advance(seconds=31)
-        again = await scene.told(mutation, given)
-        once_more = await scene.told(mutation, given)
+        again = await scene.typename_of(mutation, given)
+        once_more = await scene.typename_of(mutation, given)
         await scene.jobs()
 
         assert (again, once_more) == (kind, kind), stop
@@ -206,11 +206,11 @@ async def test_a_write_that_pauses_anywhere_while_the_jobs_run_has_one_effect(
         async def others(mutation: str = mutation, given: Given = given, told: list[str] = meanwhile) -> None:
             with database_of(scene.gateway, db):
                 await scene.jobs()
-                told.append(await scene.told(mutation, given) if is_repeated else kind)
+                told.append(await scene.typename_of(mutation, given) if is_repeated else kind)
                 await scene.jobs()
 
         with database_of(scene.gateway, interrupted(db, None, None, others, skip=skip)):
-            told = await scene.told(mutation, given)
+            told = await scene.typename_of(mutation, given)
         await scene.jobs()
 
         if not meanwhile:
@@ -278,10 +278,10 @@ async def test_an_edit_that_pauses_while_its_page_is_deleted_leaves_no_revision(
             with database_of(scene.gateway, db):
                 page = await db["cms.nodes"].find_one({"_id": key_in("ContentNode", given["id"])})
                 assert page is not None
-                ran.append(await scene.told("deleteContent", {"id": given["id"], "nonce": page["nonce"]}))
+                ran.append(await scene.typename_of("deleteContent", {"id": given["id"], "nonce": page["nonce"]}))
 
         with database_of(scene.gateway, interrupted(db, None, None, delete, skip=skip)):
-            told = await scene.told(mutation, given)
+            told = await scene.typename_of(mutation, given)
         if not ran:
             break
         assert ran == ["DeletedPayload"], skip
@@ -306,7 +306,7 @@ async def test_an_edit_of_an_unrevised_text_that_pauses_while_its_page_is_delete
         async def delete(ran: list[str] = ran, page: Document = page) -> None:
             own = {"id": encode_id("ContentNode", page["_id"]), "nonce": page["nonce"]}
             with database_of(scene.gateway, db):
-                ran.append(await scene.told("deleteContent", own))
+                ran.append(await scene.typename_of("deleteContent", own))
 
         edit = Edit(page["_id"], page["nonce"], {"id": "b", "name": "B"}, scene.clock.now(), "r-next")
         with contextlib.suppress(NotFound, EditConflict):
@@ -334,10 +334,10 @@ async def test_a_creation_that_pauses_while_its_section_is_deleted_is_refused_or
 
         async def delete(ran: list[str] = ran, section: Given = section) -> None:
             with database_of(scene.gateway, db):
-                ran.append(await scene.told("deleteContent", section))
+                ran.append(await scene.typename_of("deleteContent", section))
 
         with database_of(scene.gateway, interrupted(db, None, None, delete, skip=skip)):
-            created = await scene.told("createPage", page_input(parentId=section["id"]))
+            created = await scene.typename_of("createPage", page_input(parentId=section["id"]))
         if not ran:
             break
         told.add((created, *ran))

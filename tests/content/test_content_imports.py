@@ -123,16 +123,16 @@ NO_SLUG = "slug: Slug may hold letters a to z, digits, and '-', '_' or '.' betwe
 NO_INSTANT = "publishOn: `DateTime` must be an RFC 3339 string with a zone, for example 2012-03-09T20:55:36.000Z."
 NO_DAY = "date: `DateTime` must be an existing date and time; got '2014-02-30T00:00:00Z'."
 BAD: list[tuple[Given, str]] = [
-    ({"slug": None}, "slug: it is missing"),
+    ({"slug": None}, "slug: is missing"),
     (
         {"slug": "A b"},
         NO_SLUG,
     ),
     ({"title": ""}, "title: Title must not be empty."),
-    ({"title": 1}, "title: a text is wanted"),
-    ({"text": None}, "text: it is missing"),
+    ({"title": 1}, "title: must be a string"),
+    ({"text": None}, "text: is missing"),
     ({"text": "x" * 300_000}, "text: Text has 300,000 characters; 262,144 are allowed."),
-    ({"tags": "x"}, "tags: a list is wanted"),
+    ({"tags": "x"}, "tags: must be a list"),
     ({"tags": ["x", ""]}, "tags.1: Tags must not be empty."),
     (
         {"publishOn": "yesterday"},
@@ -147,8 +147,8 @@ BAD: list[tuple[Given, str]] = [
     ({"blog": "/none/blog"}, "blog: there is no section '/none'"),
     ({"blog": "/about"}, "blog: the node '/about' is not a blog"),
     ({"blog": "/about/blog"}, "blog: A section must be below a section."),
-    ({"author": {"name": "x"}}, "author.id: it is missing"),
-    ({"author": 1}, "author: a text is wanted"),
+    ({"author": {"name": "x"}}, "author.id: is missing"),
+    ({"author": 1}, "author: must be a string"),
     ({"slug": "attic"}, "slug: another node has the slug"),
 ]
 

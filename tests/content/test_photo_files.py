@@ -103,7 +103,7 @@ def turned(kind: int, count: int, value: bytes, beside: bytes = b"") -> bytes:
 SCRIPT = b"<script>alert(1)</script>"
 SVG = b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg">' + SCRIPT + b"</svg>"
 NONE_OF_THESE = "The file must have one of these types: image/jpeg, image/png, image/gif, image/webp, image/avif."
-BROKEN = "The file is no picture that can be decoded to its end."
+BROKEN = "The picture cannot be decoded: it is damaged or incomplete."
 REFUSED: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", NONE_OF_THESE),
     "a byte": (b"\x89", NONE_OF_THESE),

@@ -133,7 +133,7 @@ async def test_invalid_records_are_reported_and_the_others_are_imported(
     )
 
     assert told == [
-        "2: file: it is missing",
+        "2: file: is missing",
         "3: file: there is no such file",
         "4: file: the file must be in the folder of the import",
         "5: file: the file must be in the folder of the import",

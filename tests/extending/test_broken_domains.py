@@ -41,9 +41,9 @@ CASES = {
     ),
     "an error of several lines": Broken("raise ValueError('one\\ntwo')", "cannot be imported: ValueError: one two"),
     "an exit": Broken("raise SystemExit(7)", "cannot be imported: SystemExit: 7"),
-    "no domain": Broken("DOMAIN = 1", "the package portico-extra is not a Domain of the name extra."),
+    "no domain": Broken("DOMAIN = 1", "the package portico-extra is not a Domain with the name extra."),
     "a name that is taken": Broken(
-        "DOMAIN = None", "declares the domain catalog, a name that Portico itself has taken.", name="catalog"
+        "DOMAIN = None", "declares the domain catalog, but Portico itself already declares it.", name="catalog"
     ),
     "a need that is missing": Broken(
         "DOMAIN = Domain(name='extra', about='Extra.', needs=('weather',))", "needs weather, which is not served."
@@ -62,7 +62,7 @@ CASES = {
     ),
     "a collection that is taken": Broken(
         "DOMAIN = Domain(name='extra', about='Extra.', collections=(CollectionSpec('products'),))",
-        "declares the collection products, which the domain catalog has.",
+        "declares the collection products, which the domain catalog already declares.",
     ),
     "a setting that is taken": Broken(
         """
@@ -74,11 +74,11 @@ CASES = {
 
         DOMAIN = Domain(name="extra", about="Extra.", settings=Extra)
         """,
-        "declares the setting PORTICO_DATABASE, which the gateway has.",
+        "declares the setting PORTICO_DATABASE, which the gateway already declares.",
     ),
     "an error code that is taken": Broken(
         "DOMAIN = Domain(name='extra', about='Extra.', error_codes={'CONFLICT': 'Extra.'})",
-        "declares the error code CONFLICT, which the gateway has.",
+        "declares the error code CONFLICT, which the gateway already declares.",
     ),
     "a path that is taken": Broken(
         """
@@ -90,11 +90,11 @@ CASES = {
             name="extra", about="Extra.", routes=lambda state: [Route(path, lambda _: Response()) for path in PATHS]
         )
         """,
-        "declares the path /livez, which the gateway has.",
+        "declares the path /livez, which the gateway already declares.",
     ),
     "a tab of GraphiQL that is taken": Broken(
         "DOMAIN = Domain(name='extra', about='Extra.', examples=(('Shop', 'shop.graphql'),))",
-        "declares the GraphiQL tab Shop, which the domain shop has.",
+        "declares the GraphiQL tab Shop, which the domain shop already declares.",
     ),
     "a type that cannot be": Broken(
         """

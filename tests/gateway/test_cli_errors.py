@@ -46,7 +46,7 @@ def test_a_setting_that_is_misspelt_is_told_of(settings: Settings) -> None:
     done = portico("token", "--sub", "a", env=environment(settings, PORTICO_DATABSE="x"))
 
     assert done.returncode == 0
-    assert done.stderr == "portico: there is no setting PORTICO_DATABSE; PORTICO_DATABASE was probably meant\n"
+    assert done.stderr == "portico: there is no setting PORTICO_DATABSE. Did you mean PORTICO_DATABASE?\n"
 
 
 @pytest.mark.parametrize(
@@ -88,17 +88,17 @@ def test_a_mongodb_that_cannot_be_reached_is_told(free_tcp_port: int, command: s
 def test_a_port_that_is_taken_is_told(settings: Settings, taken: int) -> None:
     done = portico("serve", "--port", str(taken), env=environment(settings))
 
-    assert_one_line(done, f"127.0.0.1:{taken} cannot be listened on: Address already in use.")
+    assert_one_line(done, f"cannot listen on 127.0.0.1:{taken}: Address already in use.")
 
 
 def test_an_address_that_is_not_this_machines_is_told(settings: Settings) -> None:
     done = portico("serve", "--host", "192.0.2.1", "--port", "0", env=environment(settings))
 
-    assert_one_line(done, "192.0.2.1:0 cannot be listened on: Cannot assign requested address.")
+    assert_one_line(done, "cannot listen on 192.0.2.1:0: Cannot assign requested address.")
 
 
 def test_a_name_that_can_be_that_of_no_host_is_told() -> None:
-    with pytest.raises(server.PortTaken, match=r"^ä\.\.b:0 cannot be listened on: .+\.$"):
+    with pytest.raises(server.PortTaken, match=r"^cannot listen on ä\.\.b:0: .+\.$"):
         server.bind("ä..b", 0)
 
 
@@ -114,8 +114,8 @@ def test_a_secret_that_is_too_short_ends_a_gateway_before_it_begins(settings: Se
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("import", "products", "nowhere.jsonl"), "nowhere.jsonl: there is no such file."),
-        (("import", "products", "."), ".: there is no such file."),
+        (("import", "products", "nowhere.jsonl"), "nowhere.jsonl: no such file."),
+        (("import", "products", "."), ".: no such file."),
         (("schema", "--check", "nowhere.graphql"), "nowhere.graphql: No such file or directory"),
         (("schema", "--check", "."), ".: Is a directory"),
         (("explain", "nowhere.graphql"), "nowhere.graphql: No such file or directory"),

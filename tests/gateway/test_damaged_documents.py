@@ -15,7 +15,7 @@ from pymongo.errors import BulkWriteError, ExecutionTimeout, WTimeoutError
 from rich.console import Console
 from structlog.testing import capture_logs
 
-from portico.gateway.cli.data import examine
+from portico.gateway.cli.data import check_invariants
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.documents import Document
 from portico.resolvers.domains import Turn
@@ -27,24 +27,26 @@ from tests.support.catalog import document
 from tests.support.damage import damage_in_front
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock, create_category, run_jobs
-from tests.support.interruptions import always, database_of
+from tests.support.interruptions import before_every_command, database_of
 from tests.support.leftovers import (
-    LEFT,
+    LEFTOVERS,
     LONG_AGO,
     OP,
     Left,
-    changed,
     expiring_cart,
     move_in_cart,
     move_in_stock,
     moving_category,
     posted_comment,
     replaced_photo,
+    set_values,
 )
 from tests.support.shop import new_cart, stock_up
 
 Given = dict[str, Any]
-CASES = [pytest.param(job, leave, id=f"{job}: {leave.__name__}") for job, leaves in LEFT.items() for leave in leaves]
+CASES = [
+    pytest.param(job, leave, id=f"{job}: {leave.__name__}") for job, leaves in LEFTOVERS.items() for leave in leaves
+]
 
 
 async def turn_of(gateway: GatewayClient, clock: SettableClock, name: str) -> None:
@@ -54,7 +56,7 @@ async def turn_of(gateway: GatewayClient, clock: SettableClock, name: str) -> No
 
 
 def test_every_job_is_tried_with_damaged_documents() -> None:
-    assert sorted(LEFT) == sorted(job.name for job in JOBS)
+    assert sorted(LEFTOVERS) == sorted(job.name for job in JOBS)
 
 
 @pytest.mark.parametrize(("job", "leave"), CASES)
@@ -78,7 +80,7 @@ async def test_what_a_damaged_document_is_the_cause_of_is_logged_and_the_rest_is
     await moving_category(gateway)
     await moving_category(gateway)
     damaged, _ = await gateway.db["categories"].find({"moving.op": OP}).to_list()
-    await changed(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
+    await set_values(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
     (job,) = [job for job in JOBS if job.name == "finish-categories"]
     worker = Worker(gateway.db, clock, 0.01, gateway.state.resources, [job])
 
@@ -93,7 +95,7 @@ async def test_what_a_damaged_document_is_the_cause_of_is_logged_and_the_rest_is
 async def test_an_error_names_the_document_that_is_its_cause(gateway: GatewayClient, clock: SettableClock) -> None:
     await moving_category(gateway)
     (damaged,) = await gateway.db["categories"].find({"moving.op": OP}).to_list()
-    await changed(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
+    await set_values(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
 
     with pytest.raises(SweepFailed) as failed:
         await run_jobs(gateway, clock, "finish-categories")
@@ -108,7 +110,7 @@ async def test_errors_in_a_list_name_its_document_and_all_of_them_are_counted(
 ) -> None:
     collection, _ = await move_in_stock(gateway)
     (stock,) = await gateway.db[collection].find({}).to_list()
-    await changed(gateway, collection, stock["_id"], under_way=[{"at": LONG_AGO}] * 25)
+    await set_values(gateway, collection, stock["_id"], under_way=[{"at": LONG_AGO}] * 25)
 
     with pytest.raises(SweepFailed, match="25 could not be finished") as failed:
         await run_jobs(gateway, clock, "finish-stock")
@@ -128,7 +130,7 @@ async def test_damaged_carts_that_would_fill_a_turn_leave_the_healthy_ones_their
     healthy_ones = [{**healthy, "_id": f"healthy-{number}"} for number in range(4)]
     await gateway.db["carts"].insert_many([*damaged, *healthy_ones])
     idle = key_in("Cart", await new_cart(gateway, **{sku: 1}))
-    await changed(gateway, "carts", idle, expires_at=LONG_AGO)
+    await set_values(gateway, "carts", idle, expires_at=LONG_AGO)
 
     done = []
     for _ in range(2):
@@ -161,7 +163,7 @@ async def test_a_database_that_times_out_ends_a_turn_at_its_first_document(
         tries += 1
         raise error
 
-    stalled = always(gateway.db, time_out, collection="carts", method="find_one")
+    stalled = before_every_command(gateway.db, time_out, collection="carts", method="find_one")
     with database_of(gateway, stalled), pytest.raises(type(error)) as raised:
         await run_jobs(gateway, clock, "expire-carts")
 
@@ -228,7 +230,7 @@ async def test_a_renamed_category_above_a_damaged_one_is_left_alone_for_ten_minu
     clock.advance(minutes=2)
     with pytest.raises(SweepFailed):
         await run_jobs(gateway, clock, "finish-categories")
-    await changed(gateway, "categories", key, name="Child")
+    await set_values(gateway, "categories", key, name="Child")
     clock.advance(minutes=11)
 
     assert await run_jobs(gateway, clock, "finish-categories") == 1
@@ -246,7 +248,7 @@ async def test_a_product_of_an_import_that_is_damaged_leaves_the_others_of_it_th
     kept, gone = [
         await gateway.db["products"].insert_one(_announced(f"announced-{number}", category)) for number in range(2)
     ]
-    await changed(gateway, "products", kept.inserted_id, category_ids=7)
+    await set_values(gateway, "products", kept.inserted_id, category_ids=7)
     keys = ["announced-0", "announced-1"]
     await gateway.db["intents"].insert_one({"_id": OP, "kind": "product-creation", "keys": keys, "at": LONG_AGO})
     await gateway.db["categories"].delete_many({})
@@ -271,7 +273,7 @@ async def test_doctor_goes_on_behind_a_date_that_python_cannot_hold(gateway: Gat
     )
     printed = io.StringIO()
 
-    left = await examine(gateway.settings, Console(file=printed, width=200), repair=False)
+    left = await check_invariants(gateway.settings, Console(file=printed, width=200), repair=False)
 
     assert left == 1
     assert "product out-of-date: its search terms are out of date" in printed.getvalue()
@@ -287,7 +289,7 @@ async def test_doctor_copies_no_text_that_cannot_be_decoded(gateway: GatewayClie
     await categories.update_one({"slug": below["slug"]}, {"$set": {"ancestors": []}})
     printed = io.StringIO()
 
-    left = await examine(gateway.settings, Console(file=printed, width=200), repair=True)
+    left = await check_invariants(gateway.settings, Console(file=printed, width=200), repair=True)
 
     assert left == 1
     assert f"category {below['slug']}: its ancestors are out of date" in printed.getvalue()

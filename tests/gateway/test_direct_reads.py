@@ -23,7 +23,7 @@ from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database
 from tests.support.harness import Commands
 from tests.support.secure_mongodb import secure_mongodb
-from tests.support.wire import Wire, by_wire
+from tests.support.wire import Wire, through_wire
 
 ROWS = 300
 
@@ -210,7 +210,7 @@ async def test_the_listeners_hear_of_each_read_and_of_its_end(db: Database, comm
 
 
 async def test_a_cut_connection_costs_no_answer(settings: Settings) -> None:
-    with by_wire(settings) as (wire, over_wire):
+    with through_wire(settings) as (wire, over_wire):
         async with opened(over_wire) as db:
             for _ in range(5):
                 reads = [asyncio.ensure_future(db["rows"].find({}).to_list()) for _ in range(8)]
@@ -222,7 +222,7 @@ async def test_a_cut_connection_costs_no_answer(settings: Settings) -> None:
 
 def cut_once(wire: Wire) -> None:
     wire.cut()
-    wire.mend()
+    wire.restore()
 
 
 async def test_a_connection_that_has_ended_refuses_the_next_command_at_once(db: Database) -> None:

@@ -90,7 +90,7 @@ def test_every_subset_that_has_what_it_needs_is_served_in_any_order() -> None:
     ("names", "line"),
     [
         ("catalog,shop", "the domain shop needs accounts, which is not served."),
-        ("sho", "there is no domain 'sho'. There are: catalog, accounts, shop, content, comments."),
+        ("sho", "there is no domain 'sho'. The domains are: catalog, accounts, shop, content, comments."),
         (" , ", "PORTICO_DOMAINS names no domain. Name one or more, separated by commas, or unset it."),
     ],
 )

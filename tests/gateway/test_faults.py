@@ -14,7 +14,7 @@ from portico.gateway.logs import configure
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.gateway.settings import Settings
 from tests.support.harness import Answer, GatewayClient, category_input, create_category, create_product, running
-from tests.support.wire import by_wire
+from tests.support.wire import through_wire
 
 INTERNAL = "Internal error in the gateway. To find it in the log, search for the request id."
 TITLES = (
@@ -198,7 +198,7 @@ async def test_a_fault_outside_of_any_field_is_masked_as_well(settings: Settings
 async def test_while_mongodb_is_away_fields_that_need_it_are_unavailable_and_come_back_with_it(
     settings: Settings, log: Log
 ) -> None:
-    with by_wire(replace(settings, database_seconds=3)) as (wire, over_wire):
+    with through_wire(replace(settings, database_seconds=3)) as (wire, over_wire):
         async with running(replace(over_wire, log_format="json")) as gateway:
             wire.cut()
 
@@ -214,13 +214,13 @@ async def test_while_mongodb_is_away_fields_that_need_it_are_unavailable_and_com
             }
             assert [entry["request_id"] for entry in log.entries("fault")] == [request_id]
 
-            wire.mend()
+            wire.restore()
             assert (await gateway.ask(CREATE, {"input": category_input()})).data
 
 
 async def test_a_mongodb_that_does_not_answer_in_time_is_a_timeout(settings: Settings, log: Log) -> None:
     assert log.text == ""
-    with by_wire(replace(settings, database_seconds=3)) as (wire, over_wire):
+    with through_wire(replace(settings, database_seconds=3)) as (wire, over_wire):
         async with running(over_wire) as gateway:
             wire.block()
 

@@ -34,7 +34,7 @@ OPERATION = re.compile(r"^(?:query|mutation|subscription) (\w+)", re.MULTILINE)
 PAGES = ["/", "/graphiql/", "/graphql"]
 HTML = {"accept": "text/html"}
 ASKED = ("CategoryPage", "breadcrumbs")
-needs_build = pytest.mark.skipif(not explorer.is_built(), reason="GraphiQL has not been built: see `make graphiql`")
+needs_build = pytest.mark.skipif(not explorer.is_built(), reason="GraphiQL is not built: run `make graphiql`")
 
 
 @needs_build
@@ -77,7 +77,7 @@ async def test_nothing_else_is_served(gateway: GatewayClient, path: str) -> None
 
 
 async def test_the_configuration_has_a_tab_of_examples_for_each_file_and_no_token(gateway: GatewayClient) -> None:
-    demo_token.make(gateway.settings)
+    demo_token.get_or_make(gateway.settings)
 
     response = await gateway.http.get("/graphiql/config.json")
 
@@ -108,7 +108,7 @@ async def headers_of(
 @pytest.fixture
 async def demo(settings: Settings) -> AsyncIterator[GatewayClient]:
     async with running(replace(settings, demo=True)) as gateway:
-        demo_token.make(gateway.settings)
+        demo_token.get_or_make(gateway.settings)
         yield gateway
 
 
@@ -155,7 +155,7 @@ async def test_the_demo_gives_its_token_to_no_other_machine(demo: GatewayClient)
 
 async def test_the_demo_gives_its_token_to_no_page_of_another_origin(settings: Settings) -> None:
     async with running(replace(settings, demo=True, cors_origins="*")) as gateway:
-        demo_token.make(gateway.settings)
+        demo_token.get_or_make(gateway.settings)
 
         assert await headers_of(gateway, "localhost:8000", origin="http://localhost:9000") == {}
 
@@ -176,7 +176,7 @@ async def test_two_hosts_in_one_request_get_no_token(demo: GatewayClient) -> Non
 
 
 async def test_only_the_demo_has_a_token_for_pages_of_this_machine(gateway: GatewayClient) -> None:
-    demo_token.make(gateway.settings)
+    demo_token.get_or_make(gateway.settings)
 
     assert await headers_of(gateway, "localhost:8000") == {}
 
@@ -184,9 +184,9 @@ async def test_only_the_demo_has_a_token_for_pages_of_this_machine(gateway: Gate
 async def test_the_token_of_the_demo_is_kept_and_made_anew_where_it_is_good_no_more(settings: Settings) -> None:
     kept = settings.data_dir / "demo-token"
 
-    first, again = demo_token.make(settings), demo_token.make(settings)
+    first, again = demo_token.get_or_make(settings), demo_token.get_or_make(settings)
     kept.write_text("nonsense")
-    anew = demo_token.make(settings)
+    anew = demo_token.get_or_make(settings)
 
     assert first == again
     assert kept.read_text() == anew == demo_token.read(settings)

@@ -13,7 +13,7 @@ import pytest
 
 from portico.gateway.settings import Settings
 from tests.support.harness import GatewayClient, running
-from tests.support.wire import by_wire
+from tests.support.wire import through_wire
 
 JSON = "application/json; charset=utf-8"
 RESPONSE = "application/graphql-response+json; charset=utf-8"
@@ -366,7 +366,7 @@ async def test_a_running_gateway_is_alive_and_ready(gateway: GatewayClient) -> N
 
 
 async def test_without_its_database_a_gateway_is_alive_and_not_ready(settings: Settings) -> None:
-    with by_wire(settings) as (wire, over_wire):
+    with through_wire(settings) as (wire, over_wire):
         async with running(over_wire) as gateway:
             wire.cut()
 
@@ -375,5 +375,5 @@ async def test_without_its_database_a_gateway_is_alive_and_not_ready(settings: S
             assert live.status_code == 200
             assert (ready.status_code, ready.json()) == (503, {"status": "unavailable", "mongodb": "unreachable"})
 
-            wire.mend()
+            wire.restore()
             assert (await gateway.http.get("/readyz")).status_code == 200

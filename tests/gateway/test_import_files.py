@@ -11,7 +11,7 @@ import pytest
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import MAX_LINE, Import
-from tests.support.catalog import album, product, put_in_stock, skus
+from tests.support.catalog import album, mark_in_stock, product, skus
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
 
@@ -208,7 +208,7 @@ async def test_an_import_leaves_alone_what_a_file_says_nothing_of(gateway: Gatew
     """Here whether a product is in stock."""
     given = album(sku="a", title="One")
     await put(gateway.db, "products", file, [given])
-    await put_in_stock(gateway.db, {"sku": "a"})
+    await mark_in_stock(gateway.db, {"sku": "a"})
 
     again = await put(gateway.db, "products", file, [given])
     changed = await put(gateway.db, "products", file, [given | {"title": "Two"}])

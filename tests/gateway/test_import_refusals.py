@@ -23,7 +23,7 @@ from portico.resolvers.writes.sweeps import SweepFailed
 from tests.support.catalog import add_categories, add_products, product
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
-from tests.support.interruptions import always, interrupted
+from tests.support.interruptions import before_every_command, interrupted
 from tests.support.photos import picture
 
 from .test_imports import lines, put, write
@@ -176,7 +176,7 @@ async def test_a_product_that_others_keep_changing_is_tried_again(
         await db["products"].update_many({}, {"$set": {"category_ids": [ObjectId()]}})
 
     contested = interrupted(db, "products", "insert_many", delete_category)
-    contested = always(contested, change_product, collection="products", method="delete_one")
+    contested = before_every_command(contested, change_product, collection="products", method="delete_one")
 
     done = await put(contested, "products", tmp_path / "rows.jsonl", given)
 

@@ -21,9 +21,9 @@ from tests.support.catalog import (
     add_products,
     album,
     film,
+    mark_in_stock,
     pricing,
     product,
-    put_in_stock,
     shared_gateway,
 )
 from tests.support.domains import COLLECTIONS, IMPORTERS, INVARIANTS, JOBS, create_indexes, migrate
@@ -104,7 +104,7 @@ async def shop(
         small = [{"slug": "few", "name": "Few"}, {"slug": "few-1", "name": "Few 1", "parent": "few"}]
         await add_categories(gateway.db, [{"slug": "all", "name": "All"}, *small, *shelves])
         await add_products(gateway.db, [_product(rng, number) for number in range(2400)])
-        await put_in_stock(gateway.db, {"pricing.pct_savings": {"$gt": 85}})
+        await mark_in_stock(gateway.db, {"pricing.pct_savings": {"$gt": 85}})
         yield gateway
 
 

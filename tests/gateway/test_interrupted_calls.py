@@ -23,7 +23,7 @@ from tests.support.harness import (
     product_input,
     run_jobs,
 )
-from tests.support.interruptions import always, crashing, database_of, interrupted
+from tests.support.interruptions import before_every_command, crashing, database_of, interrupted
 
 Given = dict[str, Any]
 
@@ -217,7 +217,9 @@ async def test_a_call_that_slept_refuses_nothing_that_another_one_carries_out(
             go_on.set()
             await asyncio.wait({sleeper})
 
-    with database_of(gateway, always(gateway.db, wake_the_sleeper, collection="operations", method="update_one")):
+    with database_of(
+        gateway, before_every_command(gateway.db, wake_the_sleeper, collection="operations", method="update_one")
+    ):
         second = await gateway.result("deleteComment", given)
     go_on.set()
 

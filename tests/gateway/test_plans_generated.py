@@ -24,9 +24,9 @@ from portico.gateway.operations import execution
 from portico.resolvers.catalog import product_search
 from portico.resolvers.paging import Listing, Page
 from tests.support import domains
-from tests.support.everything import Known, something_of_everything
+from tests.support.everything import Known, create_everything
 from tests.support.harness import IS_SOAK, GatewayClient
-from tests.support.operations import Request, as_a_client_asks, comparable
+from tests.support.operations import Request, as_client_request, comparable
 
 # Each generated operation is asked in several forms.
 EXAMPLES = int(os.environ.get("PLANS_EXAMPLES", "2500" if IS_SOAK else "110"))
@@ -59,7 +59,7 @@ OPERATIONS = queries(
 @pytest.fixture
 async def shop(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> GatewayClient:
     """A gateway that has something of everything; some documents are damaged, and some reads fail."""
-    KNOWN.update(await something_of_everything(gateway))
+    KNOWN.update(await create_everything(gateway))
     rng = random.Random(5)
     for number in range(9, 12):
         change = {"$set": {rng.choice(PATHS): rng.choice(DAMAGE)}}
@@ -102,7 +102,7 @@ async def test_a_generated_operation_is_answered_as_the_reference_answers_it(
     shop: GatewayClient, text: str, seed: int
 ) -> None:
     for number in range(VARIANTS):
-        request = as_a_client_asks(SCHEMA, text, KNOWN, seed + number)
+        request = as_client_request(SCHEMA, text, KNOWN, seed + number)
 
         compiled, reference = [await _answer(shop, name, request) for name in EXECUTORS]
 

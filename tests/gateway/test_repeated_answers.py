@@ -13,7 +13,7 @@ from portico.schema.nodes import encode_id
 from tests.support import comment_cases
 from tests.support.accounts import deposit, deposit_input, open_account, transfer_input
 from tests.support.discussions import post_input
-from tests.support.failures import Failing, Failure, always, nothing
+from tests.support.failures import Failing, Failure, fails_with, nothing
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,
@@ -147,11 +147,11 @@ async def _too_poor(gateway: GatewayClient) -> Failure:
 
 
 async def _full(gateway: GatewayClient) -> Failure:
-    return Failure(*await comment_cases.full(gateway))
+    return Failure(*await comment_cases.post_into_full_discussion(gateway))
 
 
 async def _no_text(gateway: GatewayClient) -> Failure:
-    return Failure(await comment_cases.without_text(gateway))
+    return Failure(await comment_cases.post_without_text(gateway))
 
 
 async def _edit_without_text(gateway: GatewayClient) -> Failure:
@@ -167,52 +167,52 @@ NO_CART = encode_id("Cart", "0" * 32)
 NO_PRODUCT = {"id": encode_id("Product", "none"), "nonce": "n"}
 FAILURES: dict[tuple[str, str], Failing] = {
     ("createCategory", "SlugTaken"): _create_slug_taken,
-    ("createCategory", "NotFound"): always(lambda: category_input(parentId=nowhere())),
-    ("createCategory", "InvalidInput"): always(lambda: category_input(name="")),
+    ("createCategory", "NotFound"): fails_with(lambda: category_input(parentId=nowhere())),
+    ("createCategory", "InvalidInput"): fails_with(lambda: category_input(name="")),
     ("renameCategory", "SlugTaken"): _rename_slug_taken,
-    ("renameCategory", "NotFound"): always(lambda: {"id": "no id", "name": "New"}),
-    ("renameCategory", "InvalidInput"): always(lambda: {"id": nowhere(), "slug": "A"}),
+    ("renameCategory", "NotFound"): fails_with(lambda: {"id": "no id", "name": "New"}),
+    ("renameCategory", "InvalidInput"): fails_with(lambda: {"id": nowhere(), "slug": "A"}),
     ("moveCategory", "CategoryCycle"): _cycle,
-    ("moveCategory", "NotFound"): always(lambda: {"id": nowhere()}),
+    ("moveCategory", "NotFound"): fails_with(lambda: {"id": nowhere()}),
     ("deleteCategory", "CategoryNotEmpty"): _not_empty,
-    ("deleteCategory", "NotFound"): always(lambda: {"id": nowhere()}),
+    ("deleteCategory", "NotFound"): fails_with(lambda: {"id": nowhere()}),
     ("createProduct", "SkuTaken"): _sku_taken,
-    ("createProduct", "NotFound"): always(lambda: product_input(categoryIds=[nowhere()])),
-    ("createProduct", "InvalidInput"): always(lambda: product_input(type="Book", details={"a_b": {"c_d": 2**63}})),
+    ("createProduct", "NotFound"): fails_with(lambda: product_input(categoryIds=[nowhere()])),
+    ("createProduct", "InvalidInput"): fails_with(lambda: product_input(type="Book", details={"a_b": {"c_d": 2**63}})),
     ("updateProduct", "ProductEditConflict"): _edit_conflict,
-    ("updateProduct", "NotFound"): always(lambda: {**NO_PRODUCT, "title": "T"}),
+    ("updateProduct", "NotFound"): fails_with(lambda: {**NO_PRODUCT, "title": "T"}),
     ("deleteProduct", "ProductEditConflict"): _edit_conflict,
-    ("deleteProduct", "NotFound"): always(lambda: NO_PRODUCT),
+    ("deleteProduct", "NotFound"): fails_with(lambda: NO_PRODUCT),
     ("deleteProduct", "ProductInUse"): _in_use,
     ("restock", "InadequateInventory"): _too_few_to_take_away,
-    ("restock", "NotFound"): always(lambda: {"sku": "none", "quantity": 1}),
+    ("restock", "NotFound"): fails_with(lambda: {"sku": "none", "quantity": 1}),
     ("restock", "InvalidInput"): _too_many,
     ("addItemToCart", "CartInactive"): _inactive(lambda cart: add_input(cart, "held")),
     ("addItemToCart", "InadequateInventory"): _too_few(lambda cart: add_input(cart, "held", 5)),
-    ("addItemToCart", "NotFound"): always(lambda: add_input(NO_CART, "none")),
-    ("addItemToCart", "InvalidInput"): always(lambda: add_input(NO_CART, "none", 0)),
+    ("addItemToCart", "NotFound"): fails_with(lambda: add_input(NO_CART, "none")),
+    ("addItemToCart", "InvalidInput"): fails_with(lambda: add_input(NO_CART, "none", 0)),
     ("updateCartItem", "CartInactive"): _inactive(lambda cart: update_input(cart, "held", 2, 1)),
     ("updateCartItem", "InadequateInventory"): _too_few(lambda cart: update_input(cart, "held", 2, 5)),
-    ("updateCartItem", "NotFound"): always(lambda: update_input(NO_CART, "none", 1, 2)),
-    ("updateCartItem", "InvalidInput"): always(lambda: update_input(NO_CART, "none", -1, 2)),
+    ("updateCartItem", "NotFound"): fails_with(lambda: update_input(NO_CART, "none", 1, 2)),
+    ("updateCartItem", "InvalidInput"): fails_with(lambda: update_input(NO_CART, "none", -1, 2)),
     ("claimCart", "CartInactive"): _inactive(lambda cart: {"cartId": cart}, of_nobody=True),
-    ("claimCart", "NotFound"): always(lambda: {"cartId": NO_CART}),
+    ("claimCart", "NotFound"): fails_with(lambda: {"cartId": NO_CART}),
     ("checkout", "CartInactive"): _inactive(checkout_input),
     ("checkout", "EmptyCart"): _empty,
     ("checkout", "PaymentDeclined"): _declined,
     ("checkout", "InsufficientFunds"): _poor,
-    ("checkout", "NotFound"): always(lambda: checkout_input(NO_CART)),
-    ("openAccount", "InvalidInput"): always(lambda: {"name": ""}),
+    ("checkout", "NotFound"): fails_with(lambda: checkout_input(NO_CART)),
+    ("openAccount", "InvalidInput"): fails_with(lambda: {"name": ""}),
     ("transfer", "InsufficientFunds"): _too_poor,
-    ("transfer", "NotFound"): always(lambda: transfer_input(NO_ACCOUNT, encode_id("Account", ObjectId()))),
-    ("transfer", "InvalidInput"): always(lambda: transfer_input(NO_ACCOUNT, NO_ACCOUNT)),
-    ("openDiscussion", "NotFound"): always(lambda: {"subjectId": NO_PRODUCT["id"]}),
-    ("postComment", "NotFound"): always(lambda: post_input(comment_cases.NO_DISCUSSION)),
+    ("transfer", "NotFound"): fails_with(lambda: transfer_input(NO_ACCOUNT, encode_id("Account", ObjectId()))),
+    ("transfer", "InvalidInput"): fails_with(lambda: transfer_input(NO_ACCOUNT, NO_ACCOUNT)),
+    ("openDiscussion", "NotFound"): fails_with(lambda: {"subjectId": NO_PRODUCT["id"]}),
+    ("postComment", "NotFound"): fails_with(lambda: post_input(comment_cases.NO_DISCUSSION)),
     ("postComment", "InvalidInput"): _no_text,
     ("postComment", "DiscussionFull"): _full,
-    ("editComment", "NotFound"): always(lambda: {"id": comment_cases.NO_COMMENT, "text": "Text."}),
+    ("editComment", "NotFound"): fails_with(lambda: {"id": comment_cases.NO_COMMENT, "text": "Text."}),
     ("editComment", "InvalidInput"): _edit_without_text,
-    ("deleteComment", "NotFound"): always(lambda: {"id": comment_cases.NO_COMMENT}),
+    ("deleteComment", "NotFound"): fails_with(lambda: {"id": comment_cases.NO_COMMENT}),
     **CONTENT_FAILURES,
 }
 # An edit fails by its input only where there is a product; a conflict passes, and so does a payment that is pending;

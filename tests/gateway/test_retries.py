@@ -17,7 +17,7 @@ from portico.resolvers.writes.retries import attempts
 from portico.schema.nodes import key_in
 from tests.support.accounts import balances, open_account, transfer_input
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, create_category, run_jobs
-from tests.support.interruptions import always, crashing, database_of, interrupted
+from tests.support.interruptions import before_every_command, crashing, database_of, interrupted
 from tests.support.shop import add_input, new_cart, stock_up
 from tests.support.site import create_page
 
@@ -112,9 +112,9 @@ async def test_a_write_that_always_loses_is_a_conflict(
 
     contested = gateway.db
     for method in ("update_one", "find_one_and_update"):
-        contested = always(contested, get_in_the_way, collection=name, method=method)
+        contested = before_every_command(contested, get_in_the_way, collection=name, method=method)
     for method in ("find", "find_one"):
-        contested = always(contested, get_out_of_the_way, collection=name, method=method)
+        contested = before_every_command(contested, get_out_of_the_way, collection=name, method=method)
     with database_of(gateway, contested):
         async with asyncio.timeout(30):
             answer = await gateway.ask(MUTATIONS[mutation], {"input": given})
@@ -197,7 +197,7 @@ def _contested(db: Database, destination: str) -> Database:
     async def move_fence() -> None:
         await db["accounts"].update_one({"_id": key_in("Account", destination)}, {"$inc": {"fence": 1}})
 
-    return always(db, move_fence, collection="accounts", method="update_one")
+    return before_every_command(db, move_fence, collection="accounts", method="update_one")
 
 
 @pytest.mark.parametrize(("meanwhile", "told"), [(_gone, "NotFound"), (_contested, "CONFLICT")])

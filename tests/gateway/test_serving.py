@@ -26,7 +26,7 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from portico.schema.roles import Role
 from tests.support.processes import Served, environment, eventually, is_running, mongods_of, served
-from tests.support.wire import by_wire
+from tests.support.wire import through_wire
 
 CREATE = 'mutation {{ createCategory(input: {{ name: "A", slug: "{0}", idempotencyKey: "{0}" }}) {{ __typename }} }}'
 PAYLOAD = {"data": {"createCategory": {"__typename": "CategoryPayload"}}}
@@ -93,7 +93,7 @@ def is_refused(gateway: Served) -> bool:
 def test_a_request_under_way_is_finished_and_no_other_one_is_taken(
     settings: Settings, token: str, database: Database[dict[str, Any]], tmp_path: Path
 ) -> None:
-    with by_wire(settings) as (wire, over_wire), served(tmp_path, environment(over_wire)) as gateway:
+    with through_wire(settings) as (wire, over_wire), served(tmp_path, environment(over_wire)) as gateway:
         wire.block()
         request = Request(gateway, token)
 
@@ -115,7 +115,7 @@ def test_a_request_that_does_not_finish_is_cut_off_after_a_while(
     settings: Settings, token: str, tmp_path: Path
 ) -> None:
     chosen = replace(settings, stop_seconds=1)
-    with by_wire(chosen) as (wire, over_wire), served(tmp_path, environment(over_wire)) as gateway:
+    with through_wire(chosen) as (wire, over_wire), served(tmp_path, environment(over_wire)) as gateway:
         wire.block()
         request = Request(gateway, token)
         begun = time.monotonic()

@@ -67,7 +67,7 @@ async def stalled(three: ReplicaSet) -> AsyncIterator[int]:
         yield port
     finally:
         three.resume(port)
-        await asyncio.to_thread(three.rejoined, port)
+        await asyncio.to_thread(three.wait_until_secondary, port)
 
 
 async def known(db: Database, port: int) -> None:
@@ -96,7 +96,7 @@ async def test_a_caller_sees_what_was_written_while_a_former_primary_stalls(
         await asyncio.gather(*(name_of(gateway, category) for _ in range(100)))
 
         async with stalled(three) as former:
-            await known(gateway.db, await asyncio.to_thread(three.succeeded, former))
+            await known(gateway.db, await asyncio.to_thread(three.wait_for_new_primary, former))
             await written(gateway.db)["categories"].update_one({"slug": category["slug"]}, {"$set": {"name": "after"}})
             async with asyncio.timeout(SOON):
                 names = await asyncio.gather(*(name_of(gateway, category) for _ in range(100)))
@@ -116,7 +116,7 @@ async def test_reads_that_wait_on_a_stalled_primary_move_to_the_next_one_at_once
 ) -> None:
     async with stalled(three) as former:
         waiting = asyncio.ensure_future(values(db))
-        await known(db, await asyncio.to_thread(three.succeeded, former))
+        await known(db, await asyncio.to_thread(three.wait_for_new_primary, former))
 
         async with asyncio.timeout(SOON):
             assert await waiting == [0] * READERS
@@ -131,7 +131,7 @@ async def test_an_answer_that_a_former_primary_gives_after_the_election_does_not
     monkeypatch.setattr(links, "WATCH_SECONDS", 600)
     async with stalled(three) as former:
         waiting = asyncio.ensure_future(values(db))
-        await known(db, await asyncio.to_thread(three.succeeded, former))
+        await known(db, await asyncio.to_thread(three.wait_for_new_primary, former))
         await written(db)["rows"].update_one({"_id": 0}, {"$set": {"parity": 7}})
         assert not waiting.done()
 
@@ -148,7 +148,7 @@ async def test_connections_that_stall_while_they_open_do_not_count_after_the_ele
     async with stalled(three) as former:
         # The read without a connection opens one, and that stalls.
         waiting = asyncio.ensure_future(values(db, READERS + 1))
-        await known(db, await asyncio.to_thread(three.succeeded, former))
+        await known(db, await asyncio.to_thread(three.wait_for_new_primary, former))
 
         async with asyncio.timeout(SOON):
             await connected(db, READERS + 1)
@@ -189,7 +189,7 @@ async def test_a_read_never_finds_less_than_was_written_before_it_began(
 
     async def stall() -> None:
         async with stalled(three) as former:
-            await known(db, await asyncio.to_thread(three.succeeded, former))
+            await known(db, await asyncio.to_thread(three.wait_for_new_primary, former))
             before = newest
             while newest == before:  # noqa: ASYNC110 - the writer signals nothing
                 await asyncio.sleep(0.01)

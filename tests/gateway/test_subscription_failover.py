@@ -14,7 +14,7 @@ from portico.resolvers.configuration import Secret
 from tests.support.discussions import STORAGES, open_on_product, post_input
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, running
 from tests.support.replica_sets import ReplicaSet, replica_set
-from tests.support.sockets import POSTED, Socket, listening, live, opened, streamed, texts, until
+from tests.support.sockets import POSTED, Socket, listening, opened, streamed, texts, until, wait_until_live
 
 IS_LONG = IS_SOAK
 # Of each storage; about a third of them is posted when the primary goes.
@@ -61,7 +61,7 @@ async def test_every_comment_is_seen_once_whatever_happens_to_the_primary(
         await socket.init()
         for discussion in discussions:
             await socket.subscribe(discussion, POSTED, {"id": discussion})
-        await live(gateway, 4)
+        await wait_until_live(gateway, 4)
         told = asyncio.gather(told_of(socket, 3 * COUNT), texts(own, COUNT))
 
         posting = asyncio.gather(*(post_all(gateway, discussion, COUNT) for discussion in discussions))

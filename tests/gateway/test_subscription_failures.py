@@ -23,7 +23,7 @@ from portico.resolvers.comments.events import comments_of
 from portico.schema.nodes import decode_id
 from tests.support.discussions import open_on_product, post
 from tests.support.harness import GatewayClient, running
-from tests.support.sockets import POSTED, Socket, live, opened, streamed, subscribe, texts, until
+from tests.support.sockets import POSTED, Socket, opened, streamed, subscribe, texts, until, wait_until_live
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ async def test_a_socket_that_is_not_read_is_closed_and_others_go_on(
     client = StuckSocket(discussion, takes=3)
     connection = asyncio.create_task(SocketEndpoint(gateway.state)(SCOPE, client.receive, client.send))
     await socket.subscribe("1", POSTED, {"id": discussion})
-    await live(gateway, 2)
+    await wait_until_live(gateway, 2)
 
     for number in range(3):
         await post(gateway, discussion, str(number))
@@ -113,7 +113,7 @@ async def test_events_that_come_faster_than_they_can_be_told_close_a_socket_and_
 
     async with streamed(port, POSTED, {"id": discussion}) as stream:
         await socket.subscribe("1", POSTED, {"id": discussion})
-        await live(gateway, 2)
+        await wait_until_live(gateway, 2)
         monkeypatch.setattr(comment_storages, "find_comments", slowly)
         key = decode_id(discussion)[1]
         for number in range(12):
@@ -137,7 +137,7 @@ async def test_a_client_that_does_not_read_costs_a_bounded_amount_of_memory(
     client = StuckSocket(discussion, takes=3)
     connection = asyncio.create_task(SocketEndpoint(gateway.state)(SCOPE, client.receive, client.send))
     await socket.subscribe("1", POSTED, {"id": discussion})
-    await live(gateway, 2)
+    await wait_until_live(gateway, 2)
     posted = await post(gateway, discussion, "x" * 9_000)
     await texts(socket, 1)
     ref: CommentRef = parse_comment_ref(str(decode_id(posted["id"])[1]))
@@ -170,7 +170,7 @@ async def test_a_fault_in_one_event_does_not_end_the_others(
     gateway: GatewayClient, socket: Socket, discussion: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await socket.subscribe("1", POSTED, {"id": discussion})
-    await live(gateway)
+    await wait_until_live(gateway)
     with monkeypatch.context() as patched:
         patched.setattr(comment_storages, "find_comments", _failing(OperationFailure("a secret")))
         await post(gateway, discussion, "lost")
@@ -188,7 +188,7 @@ async def test_an_event_waits_for_a_database_that_cannot_be_reached(
     gateway: GatewayClient, socket: Socket, discussion: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await socket.subscribe("1", POSTED, {"id": discussion})
-    await live(gateway)
+    await wait_until_live(gateway)
     failing = _failing(AutoReconnect("stepped down"), times=2)
     monkeypatch.setattr(comment_storages, "find_comments", failing)
 
@@ -203,7 +203,7 @@ async def test_a_field_that_fails_is_told_of_with_the_rest(
 ) -> None:
     query = "subscription ($id: ID!) { commentPosted(discussionId: $id) { text thread(first: 1000) { nodes { id } } } }"
     await socket.subscribe("1", query, {"id": discussion})
-    await live(gateway)
+    await wait_until_live(gateway)
     await post(gateway, discussion, "a")
 
     payload = (await socket.receive())["payload"]
@@ -215,7 +215,7 @@ async def test_a_comment_that_is_gone_before_its_event_is_left_out(
     gateway: GatewayClient, socket: Socket, discussion: str
 ) -> None:
     await socket.subscribe("1", POSTED, {"id": discussion})
-    await live(gateway)
+    await wait_until_live(gateway)
     key = decode_id(discussion)[1]
     gone = CommentRef(DOCUMENTS, key, key)
 
@@ -246,7 +246,7 @@ async def test_lost_events_end_a_subscription_and_leave_its_connection(
 ) -> None:
     async with streamed(port, POSTED, {"id": discussion}) as stream:
         await socket.subscribe("1", POSTED, {"id": discussion})
-        await live(gateway, 2)
+        await wait_until_live(gateway, 2)
 
         await gateway.db.client.drop_database(gateway.db.name)
 
@@ -266,7 +266,7 @@ async def test_a_gateway_that_stops_closes_sockets_and_ends_streams_without_comp
 ) -> None:
     async with streamed(port, POSTED, {"id": discussion}) as stream:
         await socket.subscribe("1", POSTED, {"id": discussion})
-        await live(gateway, 2)
+        await wait_until_live(gateway, 2)
 
         gateway.app.state.gateway.stop_streams()
 
@@ -281,7 +281,7 @@ async def test_who_goes_away_is_told_of_nothing_more(
     async with opened(port) as socket, streamed(port, POSTED, {"id": discussion}) as stream:
         await socket.init()
         await socket.subscribe("1", POSTED, {"id": discussion})
-        await live(gateway, 2)
+        await wait_until_live(gateway, 2)
         if how == "close":
             await socket.connection.close()
             await stream.response.aclose()

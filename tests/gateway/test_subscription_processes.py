@@ -99,7 +99,7 @@ async def test_the_clients_of_graphql_ws_and_graphql_sse_understand_it(gateway: 
 async def test_graphiql_runs_subscriptions(gateway: GatewayClient, other: Served) -> None:
     project = node_modules("interop")
     if not (TESTS.parent / "gateway" / "graphiql" / "node_modules").exists():
-        pytest.skip("GraphiQL has not been built: see `make graphiql`")
+        pytest.skip("GraphiQL is not built: run `make graphiql`")
     discussion = await open_on_product(gateway, "DOCUMENTS")
 
     done = await asyncio.to_thread(

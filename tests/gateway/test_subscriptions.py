@@ -22,7 +22,7 @@ from portico.schema.roles import Role
 from tests.support.discussions import ON_EACH, delete, open_on_product, post
 from tests.support.harness import GatewayClient, running
 from tests.support.site import create_section, entry_input
-from tests.support.sockets import POSTED, Socket, listening, live, opened, streamed, texts, until
+from tests.support.sockets import POSTED, Socket, listening, opened, streamed, texts, until, wait_until_live
 
 EDIT = "mutation ($input: EditCommentInput!) { editComment(input: $input) { __typename } }"
 
@@ -48,7 +48,7 @@ async def test_a_comment_comes_with_all_that_was_asked_of_it(
       discussion { id commentCount }
     } }"""
     await socket.subscribe("1", query, {"id": discussion})
-    await live(gateway)
+    await wait_until_live(gateway)
 
     reply = await post(gateway, discussion, "*second*", first["slug"])
 
@@ -114,7 +114,7 @@ async def test_comments_that_split_a_page_come_once_each(gateway: GatewayClient,
 async def test_a_call_that_is_repeated_under_its_key_tells_once(gateway: GatewayClient, socket: Socket) -> None:
     discussion = await open_on_product(gateway, DOCUMENTS)
     await socket.subscribe("1", POSTED, {"id": discussion})
-    await live(gateway)
+    await wait_until_live(gateway)
 
     await asyncio.gather(*(post(gateway, discussion, "once", idempotencyKey="a") for _ in range(5)))
     await post(gateway, discussion, "last")
@@ -155,7 +155,7 @@ async def test_subscriptions_of_one_connection_are_apart(gateway: GatewayClient,
     await socket.subscribe("1", POSTED, {"id": one})
     await socket.subscribe("2", POSTED, {"id": two})
     await socket.subscribe("3", POSTED, {"id": one})
-    await live(gateway, 3)
+    await wait_until_live(gateway, 3)
 
     await post(gateway, one, "a")
     assert {(await socket.receive())["id"] for _ in range(2)} == {"1", "3"}
@@ -280,7 +280,7 @@ async def test_the_token_is_looked_at_for_each_event(
     async with opened(port) as socket, streamed(port, POSTED, {"id": discussion}, token=withdrawn) as stream:
         await socket.init(withdrawn)
         await socket.subscribe("1", POSTED, {"id": discussion})
-        await live(gateway, 2)
+        await wait_until_live(gateway, 2)
         monkeypatch.setattr(gateway.state.authenticator, "identify", without)
         await post(gateway, discussion)
 
@@ -315,7 +315,7 @@ async def test_many_subscribers_cost_one_stream_and_one_look_at_each_comment(gat
             await socket.init()
             for number in range(10):
                 await socket.subscribe(str(number), POSTED, {"id": discussion})
-        await live(gateway, 100)
+        await wait_until_live(gateway, 100)
         gateway.commands.clear()
 
         await post(gateway, discussion, "a")
@@ -373,7 +373,7 @@ async def test_a_request_in_parts_is_no_way_to_subscribe(gateway: GatewayClient)
 async def test_the_metrics_count_who_listens_and_what_they_were_told(gateway: GatewayClient, socket: Socket) -> None:
     discussion = await open_on_product(gateway, DOCUMENTS)
     await socket.subscribe("1", POSTED, {"id": discussion})
-    await live(gateway)
+    await wait_until_live(gateway)
     await post(gateway, discussion, "a")
     await texts(socket, 1)
 

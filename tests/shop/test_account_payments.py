@@ -16,10 +16,10 @@ from tests.support.shop import (
     SHOP_JOBS,
     add_input,
     anonymously,
+    assert_nothing_in_flight,
     cart_of,
     checkout_input,
     new_cart,
-    nothing_under_way,
     stock_of,
     stock_up,
 )
@@ -41,7 +41,7 @@ def paid_by(cart: str, account: str) -> dict[str, Any]:
 async def assert_unsold(gateway: GatewayClient, cart: str, sku: str) -> None:
     assert (await cart_of(gateway, cart))["status"] == "ACTIVE"
     assert await stock_of(gateway, sku) == (8, 2, 0)
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
 
 
 async def test_the_total_is_transferred_from_the_account_of_the_buyer_to_the_shop(gateway: GatewayClient) -> None:
@@ -143,7 +143,7 @@ async def test_a_checkout_that_crashes_anywhere_is_paid_once_or_not_at_all(
                 await run_jobs(gateway, clock, *SHOP_JOBS)
             orders = await gateway.db["orders"].count_documents({})
             assert await balances(gateway.db, account) == [amount - 2 * PRICE * orders], stop
-            await nothing_under_way(gateway.db)
+            await assert_nothing_in_flight(gateway.db)
             await assert_money(gateway, amount)
 
         told = [await gateway.result("checkout", given) for _ in range(2)]
@@ -172,7 +172,7 @@ async def test_concurrent_checkouts_succeed_until_the_money_is_spent(gateway: Ga
     assert sorted(one["__typename"] for one in told) == ["CheckoutPayload"] * 7 + ["InsufficientFunds"] * 5
     assert await balances(gateway.db, account, SHOP) == [0, 7 * PRICE]
     assert await stock_of(gateway, sku) == (8, 5, 7)
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_money(gateway, 7 * PRICE)
 
 

@@ -12,9 +12,9 @@ from tests.support.harness import GatewayClient, SettableClock, assert_invariant
 from tests.support.shop import (
     add_input,
     anonymously,
+    assert_nothing_in_flight,
     cart_of,
     new_cart,
-    nothing_under_way,
     quantities,
     stock_of,
     stock_up,
@@ -42,7 +42,7 @@ async def test_adding_an_item_reserves_units_for_the_cart(gateway: GatewayClient
     ]
     assert added["cart"]["total"] == {"amount": 4500, "currency": "USD"}
     assert await stock_of(gateway, sku) == (7, 3, 0)
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
 
 
@@ -90,7 +90,7 @@ async def test_more_units_than_available_cannot_be_added(gateway: GatewayClient)
     ]
     assert quantities(await cart_of(gateway, cart)) == {sku: 1}
     assert await stock_of(gateway, sku) == (1, 1, 0)
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
 
 
 async def test_a_quantity_changes_only_if_the_old_quantity_matches(gateway: GatewayClient) -> None:
@@ -117,7 +117,7 @@ async def test_a_line_without_units_is_removed(gateway: GatewayClient) -> None:
 
     assert quantities(changed["cart"]) == {other: 1}
     assert await stock_of(gateway, sku) == (10, 0, 0)
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
 
 
 @pytest.mark.parametrize("quantity", [0, -1, 1001])
@@ -312,7 +312,7 @@ async def test_an_idle_cart_expires_and_returns_its_units(gateway: GatewayClient
     assert (late["__typename"], late["status"]) == ("CartInactive", "EXPIRED")
     claimed = await gateway.result("claimCart", {"cartId": idle})
     assert claimed["__typename"] == "CartPayload"
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
 
 

@@ -12,10 +12,10 @@ from tests.support.shop import (
     Provider,
     add_input,
     anonymously,
+    assert_nothing_in_flight,
     cart_of,
     checkout_input,
     new_cart,
-    nothing_under_way,
     quantities,
     stock_of,
     stock_up,
@@ -42,7 +42,7 @@ async def test_a_cart_becomes_an_order(gateway: GatewayClient, provider: Provide
     assert [f"paid-{reference}" for reference in provider.taken] == [order["paymentReference"]]
     assert list(provider.taken.values()) == [3000]
     assert (await stock_of(gateway, one), await stock_of(gateway, other)) == ((8, 0, 2), (6, 0, 4))
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
 
 

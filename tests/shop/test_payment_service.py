@@ -99,8 +99,8 @@ def test_a_restarted_service_remembers_its_charges(tmp_path: Path) -> None:
 
     assert (status, ended) == (1, 0)
     assert url.startswith("http://127.0.0.1:")
-    assert first.errors == "portico: the token `die` has ended the payment service; start it again.\n"
-    assert "charge of 100 USD with the token die\n  outcome: charged ch-1\n" in first.output
+    assert first.errors == "portico: the token `die` stopped the payment service. Start it again.\n"
+    assert "asked for 100 USD by die\n  it is charged ch-1\n" in first.output
     assert known.json() == again.json() == {"status": "charged", "id": "ch-1", "amount": 100}
     assert process.errors == ""
 
@@ -117,7 +117,10 @@ def test_a_file_with_other_content_is_left_alone(tmp_path: Path) -> None:
 
     done = portico("payment-service", "--port", "0", "--file", str(file))
 
-    assert (done.returncode, done.stderr) == (1, f"portico: {file} is no file of charges: a line is not a charge\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"portico: {file} is not a file of charges: its lines are no charges\n",
+    )
 
 
 def test_a_port_in_use_is_reported() -> None:
@@ -128,4 +131,4 @@ def test_a_port_in_use_is_reported() -> None:
 
         done = portico("payment-service", "--port", str(port))
 
-    assert done.stderr == f"portico: 127.0.0.1:{port} cannot be listened on: Address already in use.\n"
+    assert done.stderr == f"portico: cannot listen on 127.0.0.1:{port}: Address already in use.\n"

@@ -33,7 +33,7 @@ from tests.support.harness import (
 )
 from tests.support.interruptions import crashing
 from tests.support.payment_service import PaymentService, running_payment_service
-from tests.support.shop import cart_of, checkout_input, new_cart, nothing_under_way, stock_of, stock_up
+from tests.support.shop import assert_nothing_in_flight, cart_of, checkout_input, new_cart, stock_of, stock_up
 
 PAGE = Path(__file__).parents[2] / "docs" / "shop.md"
 PRICE = 1000
@@ -73,7 +73,7 @@ async def assert_sold_once(shop: GatewayClient, service: PaymentService, cart: s
     assert order["payment_reference"] == service.outcomes[taken[0]]["id"]
     assert (await cart_of(shop, cart))["status"] == "COMPLETE"
     assert await stock_of(shop, sku) == (8, 0, 2)
-    await nothing_under_way(shop.db)
+    await assert_nothing_in_flight(shop.db)
     await assert_invariants(shop)
 
 
@@ -81,7 +81,7 @@ async def assert_unsold(shop: GatewayClient, cart: str, sku: str) -> None:
     assert await shop.db["orders"].count_documents({}) == 0
     assert (await cart_of(shop, cart))["status"] == "ACTIVE"
     assert await stock_of(shop, sku) == (8, 2, 0)
-    await nothing_under_way(shop.db)
+    await assert_nothing_in_flight(shop.db)
     await assert_invariants(shop)
 
 
@@ -344,7 +344,7 @@ async def test_a_checkout_that_crashes_anywhere_charges_once_or_not_at_all(
 
         # There is exactly one order for each charge.
         assert len(service.taken()) == await shop.db["orders"].count_documents({}), stop
-        await nothing_under_way(shop.db)
+        await assert_nothing_in_flight(shop.db)
         await assert_invariants(shop)
         told = [await shop.result("checkout", given) for _ in range(2)]
 

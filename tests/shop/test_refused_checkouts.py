@@ -22,10 +22,10 @@ from tests.support.interruptions import crashing
 from tests.support.shop import (
     Provider,
     add_input,
+    assert_nothing_in_flight,
     cart_of,
     checkout_input,
     new_cart,
-    nothing_under_way,
     quantities,
     stock_up,
 )
@@ -99,7 +99,7 @@ class Scene:
         assert (found["status"], quantities(found)) == ("ACTIVE", {self.sku: 3})
         assert self.provider.taken == {}
         assert await balances(self.gateway.db, self.account) == [12 * PRICE - 1]
-        await nothing_under_way(self.gateway.db)
+        await assert_nothing_in_flight(self.gateway.db)
 
 
 @pytest.fixture(params=REFUSALS)

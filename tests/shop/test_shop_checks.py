@@ -10,7 +10,7 @@ import pytest
 from bson import ObjectId
 from rich.console import Console
 
-from portico.gateway.cli.data import import_files, judge
+from portico.gateway.cli.data import check_invariant, import_files
 from portico.gateway.domains import shop as shop_domain
 from portico.gateway.mongo.faults import Crash
 from portico.gateway.settings import Settings
@@ -28,7 +28,9 @@ from tests.support.shop import Provider, checkout_input, new_cart, stock_of, sto
 async def examined(gateway: GatewayClient, *, repair: bool = False) -> tuple[list[str], int]:
     """Return the printed problems, and the number of problems that are left."""
     printed = io.StringIO()
-    left = [await judge(gateway.db, invariant, Console(file=printed), repair=repair) for invariant in INVARIANTS]
+    left = [
+        await check_invariant(gateway.db, invariant, Console(file=printed), repair=repair) for invariant in INVARIANTS
+    ]
     return [line.strip() for line in printed.getvalue().splitlines() if line[:4] not in {"ok  ", "FAIL"}], sum(left)
 
 
@@ -279,13 +281,13 @@ async def test_an_unexpected_error_in_a_check_is_reported_as_a_problem(gateway: 
         raise KeyError("other")
 
     printed = io.StringIO()
-    left = await judge(gateway.db, Invariant("All is well.", check), Console(file=printed), repair=True)
+    left = await check_invariant(gateway.db, Invariant("All is well.", check), Console(file=printed), repair=True)
 
     assert left == 2
     assert printed.getvalue().splitlines() == [
         "  one: it cannot be mended",
         "  the check: it stopped: a field is missing or invalid (KeyError: 'other')",
-        "FAIL All is well. 2 wrong, 0 mended.",
+        "FAIL All is well. 2 wrong, 0 repaired.",
     ]
 
 

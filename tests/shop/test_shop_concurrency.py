@@ -20,12 +20,12 @@ from tests.support.shop import (
     Provider,
     add_input,
     anonymously,
+    assert_nothing_in_flight,
     cart_of,
     cart_of_nobody,
     checkout_input,
     key,
     new_cart,
-    nothing_under_way,
     quantities,
     restock,
     stock_of,
@@ -66,7 +66,7 @@ async def test_10_of_500_buyers_get_the_10_units_and_490_are_refused(
     assert await stock_of(gateway, sku) == (0, 0, 10)
     assert len(provider.taken) == 10
     assert await gateway.db["orders"].count_documents({}) == 10
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
 
 
@@ -104,7 +104,7 @@ async def test_concurrent_changes_of_one_line_keep_cart_and_stock_consistent(gat
         assert sorted(kinds) == ["CartPayload", "Conflict"]
         assert left == wanted[kinds.index("CartPayload")]
         assert await stock_of(gateway, sku) == (50 - left, left, 0)
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
 
 
@@ -119,7 +119,7 @@ async def test_concurrent_additions_to_one_cart_all_count(gateway: GatewayClient
     assert {answer["__typename"] for answer in answers} == {"CartPayload"}
     assert quantities(await cart_of(gateway, cart)) == dict.fromkeys(skus, 20)
     assert [await stock_of(gateway, sku) for sku in skus] == [(20, 20, 0)] * 2
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
 
 
 async def test_a_cart_that_changes_during_its_checkout_is_sold_as_it_was_paid(
@@ -138,7 +138,7 @@ async def test_a_cart_that_changes_during_its_checkout_is_sold_as_it_was_paid(
             line["sku"]: line["quantity"] for line in done["order"]["items"]
         }
     assert sum(provider.taken.values()) == 1000 * (await stock_of(gateway, sku))[2]
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
 
 
@@ -172,7 +172,7 @@ async def test_a_product_is_either_deleted_or_put_into_a_cart(gateway: GatewayCl
         stock = await gateway.db["stock"].find_one({"_id": product["sku"]})
         assert stock is not None
         assert (stock["available"], stock["reserved"]) == ((0, 1) if in_cart else (0, 0))
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
 
 
@@ -212,7 +212,7 @@ async def test_in_a_busy_shop_every_unit_ends_in_one_place(gateway: GatewayClien
     for sku in skus:
         assert (await stock_of(gateway, sku))[1] == 0
     assert await gateway.db["carts"].find_one({"holding": True, "items": {"$ne": []}}) is None
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
 
 
@@ -264,7 +264,7 @@ async def test_jobs_that_take_live_calls_for_crashed_ones_do_no_harm(
 
     assert told["CartPayload"] > 0
     assert told["CheckoutPayload"] == await gateway.db["orders"].count_documents({}) == len(provider.taken)
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
 
 

@@ -20,7 +20,15 @@ from tests.support.harness import (
 )
 from tests.support.interruptions import crashing, database_of, interrupted
 from tests.support.scenes import Given, Stage
-from tests.support.shop import SHOP_JOBS, Provider, add_input, new_cart, nothing_under_way, stock_up, update_input
+from tests.support.shop import (
+    SHOP_JOBS,
+    Provider,
+    add_input,
+    assert_nothing_in_flight,
+    new_cart,
+    stock_up,
+    update_input,
+)
 
 # The counters of `plenty` and `last`, the status and the lines of the cart, and the number of orders.
 State = tuple[tuple[int, int, int], tuple[int, int, int], str, dict[str, int], int]
@@ -43,7 +51,7 @@ class Scene(Stage):
 
     async def set(self, name: str) -> tuple[str, Given]:
         """Restore the shop, and return the mutation and its input."""
-        await self.put_back()
+        await self.restore()
         self.provider.outcomes.clear()
         self.provider.taken.clear()
         mutation, given = CALLS[name](self.cart)
@@ -70,7 +78,7 @@ class Scene(Stage):
         return counters["plenty"], counters["last"], cart["status"], lines, orders
 
     async def assert_settled(self) -> None:
-        await nothing_under_way(self.gateway.db)
+        await assert_nothing_in_flight(self.gateway.db)
         assert await self.gateway.db["products"].find_one({"deleting": {"$exists": True}}) is None
         assert await self.gateway.db["stock"].find_one({"closed.is_final": False}) is None
         await assert_invariants(self.gateway)
@@ -140,8 +148,8 @@ async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_its_retry
             await scene.assert_settled()
         else:
             scene.clock.advance(seconds=31)
-        again = await scene.told(mutation, given)
-        once_more = await scene.told(mutation, given)
+        again = await scene.typename_of(mutation, given)
+        once_more = await scene.typename_of(mutation, given)
         await scene.jobs(31)
 
         assert (again, once_more) == (kind, kind), stop
@@ -164,11 +172,11 @@ async def test_a_write_that_pauses_anywhere_while_the_jobs_run_has_one_effect(
         async def others(mutation: str = mutation, given: Given = given, told: list[str] = meanwhile) -> None:
             with database_of(scene.gateway, db):
                 await scene.jobs(31)
-                told.append(await scene.told(mutation, given) if is_repeated else kind)
+                told.append(await scene.typename_of(mutation, given) if is_repeated else kind)
                 await scene.jobs(31)
 
         with database_of(scene.gateway, interrupted(db, None, None, others, skip=skip)):
-            told = await scene.told(mutation, given)
+            told = await scene.typename_of(mutation, given)
         await scene.jobs(31)
 
         if not meanwhile:

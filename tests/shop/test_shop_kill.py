@@ -13,7 +13,16 @@ from portico.gateway.settings import Settings
 from tests.support.accounts import assert_money, open_account
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs, running
 from tests.support.processes import Served, environment, portico, served
-from tests.support.shop import Given, add_input, key, new_cart, nothing_under_way, stock_of, stock_up, update_input
+from tests.support.shop import (
+    Given,
+    add_input,
+    assert_nothing_in_flight,
+    key,
+    new_cart,
+    stock_of,
+    stock_up,
+    update_input,
+)
 
 ROUNDS = 40 if IS_SOAK else 4
 BUYERS = 8
@@ -77,7 +86,7 @@ async def test_the_next_gateway_settles_the_calls_of_a_killed_gateway(
         # A job run takes a limited number of checkouts.
         while await run_jobs(gateway, clock):
             pass
-        await nothing_under_way(gateway.db)
+        await assert_nothing_in_flight(gateway.db)
         await assert_invariants(gateway)
 
         answers = [(await gateway.result(*call))["__typename"] for call in calls]
@@ -89,7 +98,7 @@ async def test_the_next_gateway_settles_the_calls_of_a_killed_gateway(
         assert len(orders) == len({order["cart_id"] for order in orders}) == ROUNDS * BUYERS
         mine = await gateway.data("{ viewer { accounts { balance { amount } } } }")
         assert mine["viewer"]["accounts"] == [{"balance": {"amount": DEPOSITED - sold * 100}}]
-        await nothing_under_way(gateway.db)
+        await assert_nothing_in_flight(gateway.db)
         await assert_money(gateway, DEPOSITED)
     checked = await asyncio.to_thread(portico, "doctor", env=environment(settings))
     assert (checked.returncode, checked.stderr) == (0, "")

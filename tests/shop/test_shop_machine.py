@@ -15,8 +15,8 @@ from portico.resolvers.payments import PaymentMethods
 from portico.schema.nodes import key_in
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.interruptions import crashing
-from tests.support.machines import examples, some
-from tests.support.shop import Provider, new_cart, nothing_under_way, stock_up
+from tests.support.machines import examples, step_lists
+from tests.support.shop import Provider, assert_nothing_in_flight, new_cart, stock_up
 
 # The most crashes that may be unsettled at once: each doubles the number of possible states.
 MAX_CRASHES = 3
@@ -287,7 +287,7 @@ class Machine:
         self.possible = [state for state in self.possible if state.shown() == actual]
         assert self.possible, actual
         self.unsettled = 0
-        await nothing_under_way(self.gateway.db)
+        await assert_nothing_in_flight(self.gateway.db)
         assert len(self.provider.taken) == await self.gateway.db["orders"].count_documents({})
 
     async def actual(self) -> State:
@@ -322,7 +322,7 @@ STEPS = st.builds(
 
 
 @examples()
-@given(steps=some(STEPS))
+@given(steps=step_lists(STEPS))
 async def test_the_shop_matches_the_model_after_any_crashes(
     gateway: GatewayClient, clock: SettableClock, steps: list[Step]
 ) -> None:

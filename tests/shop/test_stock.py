@@ -10,9 +10,9 @@ from portico.schema.roles import Role
 from tests.support.harness import MUTATIONS, GatewayClient, assert_invariants, create_product, product_input
 from tests.support.shop import (
     add_input,
+    assert_nothing_in_flight,
     checkout_input,
     new_cart,
-    nothing_under_way,
     quantities,
     restock,
     stock_of,
@@ -121,7 +121,7 @@ async def test_a_product_can_be_deleted_with_its_stock_unless_carts_hold_units(g
     assert found["cart"]["items"] == [{"title": product["title"], "product": None}]
     assert (await gateway.result("addItemToCart", add_input(cart, sku)))["__typename"] == "NotFound"
     assert (await restock(gateway, sku, 1))["__typename"] == "NotFound"
-    await nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
 
 

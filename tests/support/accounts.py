@@ -1,4 +1,4 @@
-"""Accounts for tests, and what must hold of their money."""
+"""Accounts for tests, and assertions about their money."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _numbers = itertools.count(1)
 async def open_account(
     db: Database, amount: int = 0, *, owner: str = OWNER, currency: str = "USD", name: str = "Savings"
 ) -> str:
-    """The id of a new account with so much money in it."""
+    """Opens an account with this amount of money. Returns its id."""
     now = SystemClock().now()
     opened = await accounts.open_account(
         db, owner=owner, name=name, currency=currency, now=now, operation_id=idempotency.random_operation_id()
@@ -45,7 +45,7 @@ def deposit_input(account: str, amount: int = 100, **money: Any) -> Given:
 
 
 def transfer_input(source: str, destination: str, amount: int = 10, **money: Any) -> Given:
-    """A valid `TransferInput`, where the source has so much."""
+    """A `TransferInput`, which is valid if the source has the amount."""
     return {
         "sourceId": source,
         "destinationId": destination,
@@ -59,23 +59,23 @@ async def deposit(gateway: GatewayClient, given: Given) -> Any:
 
 
 async def balances(db: Database, *ids: str) -> list[int]:
-    """What is in the accounts, without what is under way."""
+    """Returns the balances of the accounts, without pending transfers."""
     keys = [key_in("Account", account) for account in ids]
     found = await accounts.find_by_ids(db, keys)
     return [found[key]["balance"] for key in keys]
 
 
-async def assert_nothing_under_way(db: Database) -> None:
-    """Every transfer has come to its end, and no account notes one."""
+async def assert_nothing_in_flight(db: Database) -> None:
+    """Asserts that every transfer is settled or cancelled, and no account has a pending one."""
     assert await db["transfers"].find_one({"open_since": {"$exists": True}}) is None
     assert await db["transfers"].find_one({"state": {"$nin": ["SETTLED", "CANCELLED"]}}) is None
     assert await db["accounts"].find_one({"pending": {"$ne": []}}) is None
 
 
 async def assert_money(gateway: GatewayClient, deposited: int) -> None:
-    """The sum of all balances is what was deposited, none is negative, and every check of `portico doctor` passes."""
+    """Asserts that the sum of all balances is the deposited amount, none is negative, and all invariants hold."""
     found = [account["balance"] async for account in gateway.db["accounts"].find({})]
     assert sum(found) == deposited
     assert all(balance >= 0 for balance in found)
-    await assert_nothing_under_way(gateway.db)
+    await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)

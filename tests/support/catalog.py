@@ -1,4 +1,4 @@
-"""Catalogs for tests to read: products and categories in the form of an import, and a gateway that many tests share."""
+"""Catalogs for tests to read: products and categories as import records, and a gateway that several tests share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ query ($filter: ProductFilter, $sort: ProductSort, $first: Int = 100, $after: St
 
 
 def product(**fields: Any) -> Given:
-    """A valid product in the form of an import."""
+    """A valid product as an import record."""
     number = next(_numbers)
     return {
         "sku": f"sku-{number}",
@@ -61,7 +61,7 @@ def film(**fields: Any) -> Given:
 
 
 def document(**fields: Any) -> Document:
-    """The document of a product without categories, to be inserted as it is."""
+    """The document of a product without categories, ready to insert."""
     given = product(**fields)
     return new_document(product_record(given).fields, f"test-{given['sku']}")
 
@@ -78,22 +78,22 @@ async def add_categories(db: Database, given: Iterable[Given]) -> None:
     assert set(outcomes) == {"created"}, outcomes
 
 
-async def put_in_stock(db: Database, which: Document) -> None:
-    """Makes the products that the filter document lets through available."""
+async def mark_in_stock(db: Database, which: Document) -> None:
+    """Marks the products that match the filter document as in stock."""
     await db["products"].update_many(which, {"$set": {"in_stock": True}})
     for wrong in [wrong async for wrong in find_wrong_products(db)]:
         await mend_product(db, wrong)
 
 
 async def skus(gateway: GatewayClient, sort: str = "NEWEST", **conditions: Any) -> list[str]:
-    """The SKUs of the products that the filter lets through, in the order of the answer."""
+    """Returns the SKUs of the products that match the filter, in the order of the answer."""
     data = await gateway.data(SKUS, {"filter": conditions, "sort": sort})
     return [node["sku"] for node in data["products"]["nodes"]]
 
 
 @contextlib.asynccontextmanager
 async def shared_gateway(uri: str, folder: Path, config: pytest.Config) -> AsyncIterator[GatewayClient]:
-    """A gateway with a database of its own, for a module's tests that only read."""
+    """Runs a gateway with a separate database, for the read-only tests of a module."""
     with database(uri) as name:
         settings = Settings(
             mongodb_uri=Secret(uri),

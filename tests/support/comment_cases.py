@@ -1,4 +1,4 @@
-"""Inputs of the mutations of discussions, for the tests that hold of every mutation."""
+"""Inputs of the mutations of discussions, for the tests that run on every mutation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def _delete(gateway: GatewayClient) -> tuple[Given, Given]:
     return {"id": one["id"]}, {"id": other["id"]}
 
 
-# For each mutation two inputs, of which each alone succeeds.
+# Two inputs for each mutation. Each one succeeds alone.
 CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "openDiscussion": _open,
     "postComment": _post,
@@ -52,8 +52,8 @@ DONE = {"DiscussionPayload", "CommentPayload"}
 COLLECTIONS = ("discussions", "comments", "comment_discussions", "comment_pages", "comment_keys")
 
 
-async def full(gateway: GatewayClient) -> tuple[Given, Callable[[], Awaitable[object]]]:
-    """A post into a discussion that is full, and what makes room in it."""
+async def post_into_full_discussion(gateway: GatewayClient) -> tuple[Given, Callable[[], Awaitable[object]]]:
+    """Returns a post into a full discussion, and a function that makes room in it."""
     discussion = await open_on_product(gateway, EMBEDDED)
     await post(gateway, discussion)
     sizes = gateway.db["comment_discussions"]
@@ -61,8 +61,8 @@ async def full(gateway: GatewayClient) -> tuple[Given, Callable[[], Awaitable[ob
     return post_input(discussion), lambda: sizes.update_one({}, {"$set": {"size": 0}})
 
 
-async def without_text(gateway: GatewayClient) -> Given:
-    """A post without anything in it."""
+async def post_without_text(gateway: GatewayClient) -> Given:
+    """Returns a post whose text is blank."""
     return post_input(await open_on_product(gateway, DOCUMENTS), " \n")
 
 

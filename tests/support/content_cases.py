@@ -1,4 +1,4 @@
-"""Inputs of the mutations of content, for the tests that hold of every mutation."""
+"""Inputs of the mutations of content, for the tests that run on every mutation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def _restore(gateway: GatewayClient) -> tuple[Given, Given]:
 
 
 async def _restoration(gateway: GatewayClient) -> Given:
-    """Gives an edited page its first text again."""
+    """Returns an input that restores the first text of an edited page."""
     page = await create_page(gateway)
     edited = (await gateway.result("editText", _own(page, text="Three.\n")))["content"]
     revisions = (await gateway.data(REVISIONS, {"id": page["id"]}))["node"]["revisions"]["nodes"]
@@ -66,7 +66,7 @@ async def _delete(gateway: GatewayClient) -> tuple[Given, Given]:
     return _own(await create_page(gateway)), _own(await create_page(gateway))
 
 
-# For each mutation two inputs that succeed, also one after the other.
+# Two inputs for each mutation. Both succeed, alone and one after the other.
 CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "createSection": _create_section,
     "createPage": _create_page,

@@ -1,4 +1,4 @@
-"""Documents that are damaged in every way that a test can think of, in front of a healthy one."""
+"""Damages copies of a document in every possible way, and sorts them before the healthy one."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from portico.resolvers.documents import Database, Document
 
 Path = tuple[str | int, ...]
 
-# What stands where something else should: of every type, and a date that Python cannot hold.
+# Wrong values: one of every type, and a date that Python cannot represent.
 WRONG: tuple[Any, ...] = (None, 7, "text", [], [7], {}, {"other": 1}, ObjectId("0" * 24), DatetimeMS(-(10**15)))
 _ID_OF_AN_OPERATION = re.compile(r"[0-9a-f]{16}")
 
 
 async def damage_in_front(db: Database, collection: str, healthy: Document) -> int:
-    """Puts damaged copies in front of a healthy document: each lacks one value, or has something else in its place.
+    """Inserts damaged copies before a healthy document. Each copy lacks one value, or has a wrong one.
 
-    Returns:  how many damaged copies there are.
+    Returns:  the number of damaged copies.
     """
     copies = [
         damaged
@@ -35,7 +35,7 @@ async def damage_in_front(db: Database, collection: str, healthy: Document) -> i
     ]
     await db[collection].delete_one({"_id": healthy["_id"]})
     with contextlib.suppress(BulkWriteError):
-        # Of some damage a unique index takes one copy only.
+        # A unique index may accept only one copy with the same damage.
         await db[collection].insert_many(copies, ordered=False)
     count = await db[collection].count_documents({"_id": {"$in": [one["_id"] for one in copies]}})
     await db[collection].insert_one(healthy)
@@ -43,7 +43,7 @@ async def damage_in_front(db: Database, collection: str, healthy: Document) -> i
 
 
 def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
-    """The way to each value of a document, but for its `_id`."""
+    """Yields the path of each value of a document, except its `_id`."""
     if path and path != ("_id",):
         yield path
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
@@ -51,7 +51,7 @@ def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def _renamed(healthy: Document, suffix: str) -> Document:
-    """The document under another name: what it calls itself, and its operations, are its own everywhere in it."""
+    """Returns a copy of the document with other ids: its own ones and those of its operations, everywhere in it."""
     named = [healthy.get(name) for name in ("_id", "sku", "slug", "discussion")]
     named += [entry.get("id") for entry in healthy.get("under_way", ())]
     own = {value for value in named if isinstance(value, str | ObjectId)}
@@ -66,7 +66,7 @@ def _with_names(value: Any, own: set[Any], suffix: str) -> Any:
     if isinstance(value, ObjectId):
         return _other_id(value, suffix) if value in own else value
     if isinstance(value, str) and (value in own or _ID_OF_AN_OPERATION.search(value)):
-        # Strings that sort in front of the healthy one's.
+        # These strings sort before the healthy document's.
         return f"!{suffix}-{value}"
     return value
 

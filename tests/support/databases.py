@@ -1,7 +1,7 @@
-"""Databases for tests: each test has one to itself, and the next test gets it empty.
+"""Databases for tests. Each test has a database of its own, which is emptied for the next test.
 
-To make a database with all its indexes and to drop it costs half a second, and MongoDB holds the files of what was
-dropped open for minutes: a thousand of them are more than a process may have.
+Creating a database with all its indexes and dropping it takes half a second. MongoDB also keeps the files of dropped
+databases open for minutes, and a thousand of them exceed the limit of open files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pymongo.database import Database
 
 from .domains import COLLECTIONS
 
-# One that was used comes back last, so that what a process still wrote as it was killed can reach no test.
+# The number of free databases before one is reused. A late write of a killed process then cannot reach the next test.
 _SPARE = 3
 _CATALOG: dict[str, Any] = {"$listCatalog": {}}
 # Indexed paths whose values are lists.
@@ -34,12 +34,12 @@ _clients = contextlib.ExitStack()
 
 @contextlib.contextmanager
 def database(uri: str) -> Iterator[str]:
-    """The name of an empty database; it may have the collections of the project, with their indexes."""
+    """Yields the name of an empty database. It may have the project's collections, with their indexes."""
     free = _free.setdefault(uri, deque())
     name = free.popleft() if len(free) >= _SPARE else f"test_{uuid4().hex[:16]}"
     yield name
     client = _client(uri)
-    if _emptied(client[name]):
+    if _empty(client[name]):
         free.append(name)
     else:
         client.drop_database(name)
@@ -51,12 +51,12 @@ def _client(uri: str) -> MongoClient[dict[str, Any]]:
 
 
 def disconnect() -> None:
-    """Closes what has been opened; to be done before MongoDB ends."""
+    """Closes the connections. Call this before MongoDB stops."""
     _clients.close()
     _client.cache_clear()
 
 
-def _emptied(db: Database[dict[str, Any]]) -> bool:
+def _empty(db: Database[dict[str, Any]]) -> bool:
     """Empties it, unless a test has changed its indexes: made one, dropped one, or stored a list where others never do.
 
     MongoDB keeps for good that an index has held a list, and then sorts in memory what it would walk along the index.
@@ -80,7 +80,7 @@ def _indexes_of(catalog: dict[str, Any]) -> set[str]:
 
 
 def _of_each(db: Database[dict[str, Any]], names: list[str], stage: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What the stage tells of each of the collections, asked at once. `of` is the collection."""
+    """Runs the stage on each collection, in one command. `of` in each result is the collection."""
     parts = [(name, [stage, {"$addFields": {"of": name}}]) for name in names]
     if parts:
         others = [{"$unionWith": {"coll": name, "pipeline": part}} for name, part in parts[1:]]

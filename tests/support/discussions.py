@@ -1,4 +1,4 @@
-"""Discussions for tests: opened, filled and read through the gateway, whatever they are kept in."""
+"""Discussions for tests: opens, fills and reads them through the gateway, in any storage."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ query ($id: ID!, $slug: String!, $first: Int, $after: String) {{
 
 
 async def open_on_product(gateway: GatewayClient, storage: str) -> str:
-    """The id of a new discussion on a product of its own."""
+    """Opens a discussion on a new product. Returns its id."""
     sku = f"discussed-{next(_numbers)}"
     await add_products(gateway.db, [product(sku=sku)])
     opened = await gateway.result("openDiscussion", {"subjectId": encode_id("Product", sku), "storage": storage})
@@ -65,7 +65,7 @@ def post_input(discussion: str, text: str = "A comment.", parent: str | None = N
 async def post(
     gateway: GatewayClient, discussion: str, text: str = "A comment.", parent: str | None = None, **fields: Any
 ) -> Any:
-    """The comment that was posted."""
+    """Posts a comment, and returns it."""
     token = gateway.token(fields.pop("by", "poster"), fields.pop("roles", []))
     posted = await gateway.result("postComment", post_input(discussion, text, parent, **fields), token=token)
     assert posted["__typename"] == "CommentPayload", posted
@@ -78,7 +78,7 @@ async def delete(gateway: GatewayClient, comment: Any, by: str = "poster", **fie
 
 
 async def page(gateway: GatewayClient, discussion: str, **variables: Any) -> Any:
-    """A page of the discussion, as anybody sees it."""
+    """Reads a page of the discussion as an anonymous caller."""
     return (await gateway.data(PAGE, {"id": discussion, **variables}, token=None))["node"]["comments"]
 
 
@@ -89,7 +89,7 @@ async def count(gateway: GatewayClient, discussion: str) -> int:
 
 
 async def everything(gateway: GatewayClient, discussion: str, size: int = 100, **variables: Any) -> list[Any]:
-    """Every comment, a page after the other; that the pages say rightly what is before and behind them is checked."""
+    """Reads all comments, page by page. Checks what each page says about other pages."""
     rows: list[Any] = []
     after = None
     while True:
@@ -103,7 +103,7 @@ async def everything(gateway: GatewayClient, discussion: str, size: int = 100, *
 
 
 async def below(gateway: GatewayClient, discussion: str, slug: str, name: str, size: int = 100) -> list[Any]:
-    """All `replies` or the whole `thread` of a comment."""
+    """Reads all `replies` or the whole `thread` of a comment."""
     rows: list[Any] = []
     after = None
     while True:
@@ -117,7 +117,7 @@ async def below(gateway: GatewayClient, discussion: str, slug: str, name: str, s
 
 
 def threaded(rows: list[Any]) -> list[Any]:
-    """The rows as threads demand: each before its replies, replies by time and then by slug."""
+    """Sorts the rows by thread: each row before its replies, and replies by time and then by slug."""
     replies: dict[str | None, list[Any]] = {}
     for row in rows:
         replies.setdefault(row["parent"] and row["parent"]["slug"], []).append(row)
@@ -138,7 +138,7 @@ def editor(gateway: GatewayClient) -> str:
 
 
 async def fill(gateway: GatewayClient, discussion: str, rng: random.Random, number: int) -> list[Any]:
-    """So many comments, replies to any of those before."""
+    """Posts this many comments. Each one starts a thread, or replies to a random earlier one."""
     posted: list[Any] = []
     for n in range(number):
         parents = [None, *(one["slug"] for one in posted if one["depth"] < 4)]

@@ -1,4 +1,4 @@
-"""The domains that tests run with, which are all built-in ones, and what follows from them."""
+"""The domains that tests use: all built-in ones, with their schema, collections and jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of the driver that a test would be blamed for."""
+"""Works around bugs of the driver that would make tests fail."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pymongo import pool_shared
 P = ParamSpec("P")
 
 
-def mend() -> None:
-    """Mends them for the process."""
+def patch_driver() -> None:
+    """Patches the driver in this process."""
     pool_shared._async_create_connection = _closing(pool_shared._async_create_connection)
 
 
 def _closing(connect: Callable[P, Coroutine[Any, Any, socket]]) -> Callable[P, Coroutine[Any, Any, socket]]:
-    """Connects as the driver does, and closes the socket where that is cancelled.
+    """Wraps the driver's function to connect, and closes the socket if the call is cancelled.
 
-    PyMongo drops it instead (PYTHON-5867), as it does with its monitors' where a client is closed in that instant. The
-    collector then closes it, and tells of a socket left open in whatever test runs by then.
+    PyMongo leaves that socket open (PYTHON-5867), e.g. a monitor's, if its client is closed at that moment. The garbage
+    collector then closes it, and its warning makes another test fail.
     """
 
     @functools.wraps(connect)

@@ -1,4 +1,4 @@
-"""Something of everything that the gateway serves, for tests of whatever operations there may be."""
+"""Creates objects of every type that the gateway serves, for tests with generated operations."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .harness import GatewayClient, create_category, create_product
 from .shop import checkout_input, new_cart, restock
 from .site import create_entry, create_page, create_section
 
-# By the names of arguments, what they may be to find something.
+# For each name of an argument, the values that find an object.
 Known = dict[str, list[str]]
 
 _FILM = {"directors": ["One"], "actors": ["Two", "Three"], "genres": ["Drama"], "aspectRatio": "1.85:1"}
 _PRODUCTS = 12
 
 
-async def something_of_everything(gateway: GatewayClient) -> Known:
-    """What was made: a catalog, the content of a site, discussions, and what the caller has bought and paid for."""
+async def create_everything(gateway: GatewayClient) -> Known:
+    """Creates a catalog, the content of a site, discussions, and a purchase. Returns the values that find them."""
     catalog = await _catalog(gateway)
     site = await _site(gateway)
     comments = await _discussions(gateway, catalog["id"][-1], site["id"][-1])
@@ -33,7 +33,7 @@ async def something_of_everything(gateway: GatewayClient) -> Known:
 
 
 async def _catalog(gateway: GatewayClient) -> Known:
-    """Products of every type in categories three deep."""
+    """Creates products of every type, in three levels of categories."""
     parent: dict[str, Any] = {}
     for slug in ("music", "jazz", "bop"):
         more = {"parentId": parent["id"]} if parent else {}
@@ -52,7 +52,7 @@ async def _catalog(gateway: GatewayClient) -> Known:
 
 
 async def _site(gateway: GatewayClient) -> Known:
-    """A page and two entries in sections, with tags; one text was edited."""
+    """Creates a page and two entries in sections, with tags, and edits one text."""
     section = await create_section(gateway, slug="about")
     blog = await create_section(gateway, "BLOG", slug="blog")
     page = await create_page(gateway, parentId=section["id"], slug="us", tags=["news", "people"])
@@ -67,7 +67,7 @@ async def _site(gateway: GatewayClient) -> Known:
 
 
 async def _discussions(gateway: GatewayClient, *subjects: str) -> Known:
-    """Threads with a deleted comment, in two of the storages."""
+    """Creates threads with a deleted comment, in two of the storages."""
     known: Known = {"id": [], "slug": []}
     for subject, storage in zip(subjects, (DOCUMENTS, PAGES), strict=True):
         opened = await gateway.result("openDiscussion", {"subjectId": subject, "storage": storage})
@@ -83,7 +83,7 @@ async def _discussions(gateway: GatewayClient, *subjects: str) -> Known:
 
 
 async def _bought(gateway: GatewayClient, skus: list[str]) -> Known:
-    """A cart, an order, and two accounts with a transfer between them."""
+    """Creates a cart, an order, and two accounts with a transfer between them."""
     for sku in skus[:2]:
         await restock(gateway, sku, 10)
     accounts = [await open_account(gateway.db, amount) for amount in (1_000_000, 0)]

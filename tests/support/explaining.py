@@ -1,4 +1,4 @@
-"""What the server does for a command, by its own account."""
+"""Explains commands: what the server reports that it did for them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from portico.resolvers.documents import Database, Document
 
-# What belongs to the session and not to the command.
+# Parameters that belong to the session, not to the command.
 _SESSION = ("lsid", "txnNumber", "readConcern", "writeConcern", "maxTimeMS")
-# Of the writes, the server explains one statement at a time.
+# The server explains only one statement of a write at a time.
 _STATEMENTS = {"update": "updates", "delete": "deletes"}
 _PLANNED = {"find", "aggregate", "count", "distinct", "findAndModify", *_STATEMENTS}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How one command, or one statement of it, was carried out."""
+    """How the server executed a command, or one statement of it."""
 
     command: Mapping[str, Any]
     stages: frozenset[str]
@@ -42,7 +42,7 @@ class Plan:
 
 
 async def explain(db: Database, command: Mapping[str, Any]) -> list[Plan]:
-    """The plans of a command that was sent to this database; none for one that looks for nothing."""
+    """Returns the plans of a command that was sent to this database. A command without a query has none."""
     return [
         _plan(statement, await db.command({"explain": statement, "verbosity": "executionStats"}))
         for statement in _statements(command)
@@ -75,7 +75,7 @@ def _statements(command: Mapping[str, Any]) -> Iterator[Document]:
 
 
 def _parts(answer: Any) -> Iterator[Document]:
-    """Every document in an explanation, but for the plans that were not chosen."""
+    """Yields every document in an explanation, except rejected plans."""
     if isinstance(answer, Mapping):
         yield dict(answer)
         for name, value in answer.items():

@@ -1,4 +1,4 @@
-"""Ways in which mutations fail, and how the cause is taken away."""
+"""Failures of mutations, and repairs of their causes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ async def nothing() -> None: ...
 
 @dataclass
 class Failure:
-    """An input that fails, and what takes the cause away."""
+    """An input that fails, and a function that removes the cause."""
 
     given: Given
     repair: Callable[[], Awaitable[object]] = nothing
@@ -25,7 +25,9 @@ class Failure:
 Failing = Callable[[GatewayClient], Awaitable[Failure]]
 
 
-def always(given: Callable[[], Given]) -> Failing:
+def fails_with(given: Callable[[], Given]) -> Failing:
+    """Returns a failure whose input fails on any data."""
+
     async def fail(gateway: GatewayClient) -> Failure:
         return Failure({name: value(gateway) if callable(value) else value for name, value in given().items()})
 

@@ -1,4 +1,4 @@
-"""What the tests drive the gateway with, beside `portico.testing`."""
+"""The project's own test harness, in addition to `portico.testing`."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from portico.gateway.settings import Settings
 from portico.schema.roles import Role
 from portico.testing import SECRET, Answer, Commands, Gateway, SettableClock, assert_invariants, run_jobs, running_as
 
-# What tests import from here, though it is the public harness's.
+# Tests import these names of the public harness from here.
 __all__ = ["SECRET", "Answer", "Commands", "SettableClock", "assert_invariants", "run_jobs"]
 
-# Whether there is time for what takes long, as in `make soak`.
+# Whether long tests run, as in `make soak`.
 IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 _numbers = itertools.count(1)
 
 
 def with_settings(settings: Settings, kind: type, **fields: Any) -> Settings:
-    """The settings, with these of a domain."""
+    """Returns the settings with these settings of a domain."""
     return replace(settings, slices={**settings.slices, kind: kind(**fields)})
 
 
 @dataclass
 class GatewayClient(Gateway):
-    """Asks a running gateway, as a merchant and editor who may also make deposits unless told otherwise."""
+    """A gateway whose caller is a merchant and an editor, and can make deposits. Other roles can be chosen."""
 
     roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR))
 
     async def result(self, mutation: str, given: Mapping[str, Any], **options: Any) -> Any:
-        """The union member that a mutation of one field answers, e.g. `result("createCategory", {...})`."""
+        """Calls a mutation, e.g. `result("createCategory", {...})`. Returns its union member."""
         text = MUTATIONS[mutation]
         return (await self.data(text, {"input": dict(given)}, **options))[mutation]
 
@@ -42,7 +42,7 @@ class GatewayClient(Gateway):
 def running(
     settings: Settings, *, clock: Clock | None = None, commands: Commands | None = None
 ) -> AbstractAsyncContextManager[GatewayClient]:
-    """A gateway from its start to its stop."""
+    """Starts a gateway, and stops it at the end of the block."""
     return running_as(GatewayClient, settings, clock=clock, commands=commands)
 
 
@@ -162,15 +162,15 @@ async def create_product(gateway: GatewayClient, **fields: Any) -> dict[str, Any
 
 
 def stops() -> Iterator[int]:
-    """The numbers of the commands to stop before, one after the other."""
+    """Yields the numbers of the commands to stop before."""
     return itertools.count(0)
 
 
 def half_of_stops(*, odd: bool) -> Iterator[int]:
-    """Every second of the stops, for two tests that take one half each; all of them where there is time."""
+    """Yields every second stop, so that two tests take one half each. In a soak, yields all of them."""
     return stops() if IS_SOAK else itertools.islice(stops(), int(odd), None, 2)
 
 
 def stops_of(*, jobs_first: bool) -> Iterator[int]:
-    """All stops where the jobs come before the repetition, and every second one where it comes before them."""
+    """Yields all stops if the jobs run before the repeated call, and every second stop otherwise."""
     return stops() if jobs_first else half_of_stops(odd=True)

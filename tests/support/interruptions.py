@@ -1,4 +1,4 @@
-"""Stops a write between two of its commands, or lets something else happen there."""
+"""Stops a write between two of its commands, or runs an action there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from portico.gateway.mongo.faults import COMMANDS
 from portico.resolvers.documents import Database, Document
 from portico.testing import crashing, database_of, stopping
 
-# What tests import from here, though it is the public harness's.
+# Tests import these names of the public harness from here.
 __all__ = ["crashing", "database_of", "stopping"]
 
 Action = Callable[[], Awaitable[object]]
@@ -20,24 +20,26 @@ Action = Callable[[], Awaitable[object]]
 def interrupted(
     database: Database, collection: str | None, method: str | None, action: Action, *, skip: int = 0
 ) -> Database:
-    """The database, where `action` happens once: right before the command, of those that come after `skip` others.
+    """Returns the database with an `action` that runs once, before a command on the collection by the method.
 
-    With None for the collection or the method it is a command on any, or by any.
+    The action skips the first `skip` such commands. None as the collection or the method means any.
     """
     return cast("Database", _InterruptedDatabase(database, collection, method, _Interruption(action, skip)))
 
 
 def delayed(database: Database, rng: random.Random, longest: float) -> Database:
-    """The database, where every command comes up to so many seconds late."""
+    """Returns the database with a random delay of up to `longest` seconds before every command."""
 
     async def delay() -> None:
         await asyncio.sleep(rng.uniform(0, longest))
 
-    return always(database, delay)
+    return before_every_command(database, delay)
 
 
-def always(database: Database, action: Action, *, collection: str | None = None, method: str | None = None) -> Database:
-    """The database, where `action` happens right before every command, or every one on a collection, by a method."""
+def before_every_command(
+    database: Database, action: Action, *, collection: str | None = None, method: str | None = None
+) -> Database:
+    """Returns the database with an `action` that runs before every command, on a collection or by a method if given."""
     return cast("Database", _InterruptedDatabase(database, collection, method, _EveryTime(action, 0)))
 
 

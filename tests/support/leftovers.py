@@ -1,4 +1,4 @@
-"""What a crash leaves for each job, long ago: by which filter it is found, until a job has settled it."""
+"""Creates what an old crash leaves for each job. A filter finds it until a job settles it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .site import create_page, create_section
 Given = dict[str, Any]
 OP = "r-0123456789abcdef0123456789abcdef"
 LONG_AGO = datetime(2020, 1, 1)  # noqa: DTZ001 - as the driver gives it
-# Where something was left, and the filter that only what was left matches.
+# A collection, and a filter that matches only the leftover.
 Left = tuple[str, Document]
 
 
-async def changed(gateway: GatewayClient, collection: str, key: Any, **values: Any) -> None:
+async def set_values(gateway: GatewayClient, collection: str, key: Any, **values: Any) -> None:
     updated = await gateway.db[collection].update_one({"_id": key}, {"$set": values})
     assert updated.matched_count == 1
 
@@ -37,7 +37,7 @@ async def _category(gateway: GatewayClient, mark: str, **values: Any) -> Left:
     parent = await create_category(gateway)
     child = await create_category(gateway, parentId=parent["id"])
     left: Any = {"op": OP, "at": LONG_AGO, **values}
-    await changed(
+    await set_values(
         gateway, "categories", key_in("Category", child["id"]), **{mark: [left] if mark == "refresh" else left}
     )
     return "categories", {f"{mark}.op": OP}
@@ -84,20 +84,20 @@ async def deleting_product(gateway: GatewayClient) -> Left:
 async def pending_content(gateway: GatewayClient) -> Left:
     folder = await create_section(gateway)
     made = await create_page(gateway, parentId=folder["id"])
-    await changed(gateway, "cms.nodes", key_in("ContentNode", made["id"]), pending={"op": OP, "at": LONG_AGO})
+    await set_values(gateway, "cms.nodes", key_in("ContentNode", made["id"]), pending={"op": OP, "at": LONG_AGO})
     return "cms.nodes", {"pending.op": OP}
 
 
 async def deleting_content(gateway: GatewayClient) -> Left:
     made = await create_section(gateway)
-    await changed(gateway, "cms.nodes", key_in("ContentNode", made["id"]), deleting={"op": OP, "at": LONG_AGO})
+    await set_values(gateway, "cms.nodes", key_in("ContentNode", made["id"]), deleting={"op": OP, "at": LONG_AGO})
     return "cms.nodes", {"deleting.op": OP}
 
 
 async def unrevised_content(gateway: GatewayClient) -> Left:
     made = await create_page(gateway)
     mark = {"at": LONG_AGO, "author": {"id": "tester", "name": "Tester"}}
-    await changed(gateway, "cms.nodes", key_in("ContentNode", made["id"]), unrevised=mark)
+    await set_values(gateway, "cms.nodes", key_in("ContentNode", made["id"]), unrevised=mark)
     return "cms.nodes", {"unrevised.at": LONG_AGO}
 
 
@@ -127,37 +127,37 @@ async def _move(gateway: GatewayClient) -> tuple[str, str, Document]:
 
 async def move_in_stock(gateway: GatewayClient) -> Left:
     sku, _, move = await _move(gateway)
-    await changed(gateway, "stock", sku, under_way=[move])
+    await set_values(gateway, "stock", sku, under_way=[move])
     return "stock", {"under_way.op": OP}
 
 
 async def move_in_cart(gateway: GatewayClient) -> Left:
     _, cart, move = await _move(gateway)
-    await changed(gateway, "carts", cart, decided=[{**move, "is_taken": True}])
+    await set_values(gateway, "carts", cart, decided=[{**move, "is_taken": True}])
     return "carts", {"decided.op": OP}
 
 
 async def flipped_stock(gateway: GatewayClient) -> Left:
-    await changed(gateway, "stock", await stock_up(gateway), flipped_at=LONG_AGO)
+    await set_values(gateway, "stock", await stock_up(gateway), flipped_at=LONG_AGO)
     return "stock", {"flipped_at": LONG_AGO}
 
 
 async def closed_stock(gateway: GatewayClient) -> Left:
     sku = await stock_up(gateway)
     closed = {"deletion": OP, "product_id": ObjectId(), "at": LONG_AGO, "is_final": False}
-    await changed(gateway, "stock", sku, closed=closed)
+    await set_values(gateway, "stock", sku, closed=closed)
     return "stock", {"closed.is_final": False}
 
 
 async def idle_cart(gateway: GatewayClient) -> Left:
     cart = key_in("Cart", await new_cart(gateway, **{await stock_up(gateway): 1}))
-    await changed(gateway, "carts", cart, expires_at=LONG_AGO)
+    await set_values(gateway, "carts", cart, expires_at=LONG_AGO)
     return "carts", {"status": {"$in": ["ACTIVE", "EXPIRING"]}}
 
 
 async def expiring_cart(gateway: GatewayClient) -> Left:
     cart = key_in("Cart", await new_cart(gateway, **{await stock_up(gateway): 1}))
-    await changed(gateway, "carts", cart, status="EXPIRING", expires_at=None, due=LONG_AGO)
+    await set_values(gateway, "carts", cart, status="EXPIRING", expires_at=None, due=LONG_AGO)
     return "carts", {"status": "EXPIRING"}
 
 
@@ -169,7 +169,7 @@ async def pending_cart(gateway: GatewayClient) -> Left:
             "mutation ($input: CheckoutInput!) { checkout(input: $input) { __typename } }",
             {"input": checkout_input(cart, payment={"accountId": account})},
         )
-    await changed(gateway, "carts", key_in("Cart", cart), due=LONG_AGO)
+    await set_values(gateway, "carts", key_in("Cart", cart), due=LONG_AGO)
     return "carts", {"status": "PENDING"}
 
 
@@ -207,19 +207,19 @@ async def _discussion(gateway: GatewayClient, storage: str = "DOCUMENTS") -> Obj
 
 async def closed_discussion(gateway: GatewayClient) -> Left:
     closed = {"of": ObjectId(), "by": OP, "is_final": True}
-    await changed(gateway, "discussions", await _discussion(gateway), closed=closed, closing_at=LONG_AGO)
+    await set_values(gateway, "discussions", await _discussion(gateway), closed=closed, closing_at=LONG_AGO)
     return "discussions", {"closing_at": LONG_AGO}
 
 
 async def closing_discussion(gateway: GatewayClient) -> Left:
     closed = {"of": ObjectId(), "by": OP, "is_final": False}
-    await changed(gateway, "discussions", await _discussion(gateway), closed=closed, closing_at=LONG_AGO)
+    await set_values(gateway, "discussions", await _discussion(gateway), closed=closed, closing_at=LONG_AGO)
     return "discussions", {"closed.is_final": False}
 
 
 async def _comment(gateway: GatewayClient, storage: str, by: int) -> Left:
     entry = {"id": ObjectId(), "attempt": OP, "by": by, "parent": None, "at": LONG_AGO}
-    await changed(gateway, "discussions", await _discussion(gateway, storage), under_way=[entry])
+    await set_values(gateway, "discussions", await _discussion(gateway, storage), under_way=[entry])
     return "discussions", {"under_way.attempt": OP}
 
 
@@ -239,7 +239,7 @@ async def split_page(gateway: GatewayClient) -> Left:
     await _discussion(gateway, "PAGES")
     (page,) = await gateway.db["comment_pages"].find({}).to_list()
     split = {"at": page["comments"][1]["key"], "since": LONG_AGO}
-    await changed(gateway, "comment_pages", page["_id"], split=split)
+    await set_values(gateway, "comment_pages", page["_id"], split=split)
     return "comment_pages", {"split.since": LONG_AGO}
 
 
@@ -247,7 +247,7 @@ async def _photo(gateway: GatewayClient, **detail: Any) -> None:
     use_pictures(gateway, PicturesHere())
     photo = await create_photo(gateway, await create_gallery(gateway))
     values = {f"detail.{name}": value for name, value in detail.items()}
-    await changed(gateway, "cms.nodes", key_in("ContentNode", photo["id"]), **values)
+    await set_values(gateway, "cms.nodes", key_in("ContentNode", photo["id"]), **values)
 
 
 async def stalled_upload(gateway: GatewayClient) -> Left:
@@ -283,7 +283,7 @@ async def old_product(gateway: GatewayClient) -> Left:
     return "products", {"schema_version": None}
 
 
-LEFT: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
+LEFTOVERS: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
     "finish-categories": (pending_category, moving_category, deleting_category, renamed_category),
     "finish-products": (product_intent, incoming_product, deleting_product),
     "finish-content": (pending_content, deleting_content, unrevised_content, content_intent),

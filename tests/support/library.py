@@ -1,7 +1,7 @@
-"""A domain of the tests' own: readers, and books on shelves that their owners alone see.
+"""A domain for tests: readers, and books on shelves.
 
-Every caller sees a reader. The owner of a shelf sees it, and whoever sees a shelf sees its books. The lists of books do
-not filter, so that what they hide is hidden by the rule.
+All callers see readers. Only its owner sees a shelf, unless it has no owner. A caller who sees a shelf also sees its
+books. The lists of books do not filter, so only the visibility rule hides books.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ DOMAIN = Domain(name="library", about="Books.", kinds=(SHELF, BOOK, READER), que
 
 @contextlib.contextmanager
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The domain, as if a package brought it. Afterwards the process has the built-in ones again."""
+    """Serves the domain as if a package declared it. Afterwards, the process has only the built-in domains again."""
     entry = metadata.EntryPoint("library", f"{__name__}:DOMAIN", domains.GROUP)
     with monkeypatch.context() as patched:
         patched.setattr(metadata, "entry_points", lambda **_: [entry])
@@ -133,7 +133,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def library(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GatewayClient]:
-    """A gateway that serves this domain alone."""
+    """Runs a gateway that serves only this domain."""
     with served(monkeypatch):
         async with running(replace(settings, domains="library")) as gateway:
             yield gateway

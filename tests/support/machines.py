@@ -1,4 +1,4 @@
-"""How long tests go on that take random steps beside a model."""
+"""Settings for tests that compare random steps with a model."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 def examples(short: int = 30, long: int = 1_000) -> settings:
-    """So many examples, the same ones each time; where there is time others each time.
+    """Returns settings for this many examples. They are the same in each run, except in a soak.
 
-    Each example has to begin with data of its own.
+    Each example must create its own data.
     """
     return settings(
         max_examples=long if IS_SOAK else short,
@@ -26,5 +26,5 @@ def examples(short: int = 30, long: int = 1_000) -> settings:
     )
 
 
-def some(steps: st.SearchStrategy[T]) -> st.SearchStrategy[list[T]]:
+def step_lists(steps: st.SearchStrategy[T]) -> st.SearchStrategy[list[T]]:
     return st.lists(steps, min_size=20, max_size=60 if IS_SOAK else 25)

@@ -1,4 +1,4 @@
-"""Multipart requests, made by hand so that they can be wrong, and bodies that come in pieces."""
+"""Builds multipart requests, which can be invalid, and bodies that arrive in pieces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PREFLIGHT = {"graphql-require-preflight": "true"}
 
 
 def part(name: str, value: bytes, *, filename: str | None = None, content_type: str | None = None) -> bytes:
-    """One part of a body, without the boundary."""
+    """Returns one part of a body, without the boundary."""
     disposition = f'form-data; name="{name}"' + ("" if filename is None else f'; filename="{filename}"')
     head = f"Content-Disposition: {disposition}\r\n" + (f"Content-Type: {content_type}\r\n" if content_type else "")
     return head.encode() + b"\r\n" + value
@@ -27,7 +27,7 @@ def body_of(parts: Sequence[bytes], *, is_ended: bool = True) -> bytes:
 
 
 def upload_parts(query: str, variables: Mapping[str, Any], files: Mapping[str, tuple[list[str], bytes]]) -> list[bytes]:
-    """The parts of an operation with files, each under its name with the paths that it belongs to."""
+    """Returns the parts of an operation with files. Each file has a name, and the paths of its variables."""
     operations = json.dumps({"query": query, "variables": dict(variables)}).encode()
     places = json.dumps({name: paths for name, (paths, _) in files.items()}).encode()
     return [
@@ -38,7 +38,7 @@ def upload_parts(query: str, variables: Mapping[str, Any], files: Mapping[str, t
 
 
 def messages(*pieces: bytes, is_cut: bool = False) -> Receive:
-    """What a server is handed: the pieces of a body one after the other; the client goes away behind them if cut."""
+    """Returns an ASGI `receive` that yields the pieces of a body. If `is_cut`, the client then disconnects."""
     sent: list[Message] = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
     if is_cut:
         sent.append({"type": "http.disconnect"})
@@ -57,6 +57,6 @@ def pieces_of(body: bytes, size: int) -> list[bytes]:
 
 
 async def streamed(body: bytes, size: int) -> AsyncIterator[bytes]:
-    """A body for httpx that goes out in pieces."""
+    """Yields a body for httpx in pieces."""
     for piece in pieces_of(body, size):
         yield piece

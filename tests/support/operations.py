@@ -1,4 +1,4 @@
-"""Generated operations made into what clients send: arguments that find something, variables, conditions, aliases."""
+"""Turns generated operations into realistic requests: with arguments that find objects, variables and conditions."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from graphql import (
 )
 from graphql.language.visitor import REMOVE
 
-# Values beyond these would only be refused; the refusals have tests of their own.
+# Larger values would only be refused, and refusals have separate tests.
 _MAX_FIRST = 5
-# Enough for some of them to be of the types that are asked.
+# Enough ids that some are of the requested types.
 _IDS = 12
-# Other operations have variables of the same names for something else.
+# Other operations of the document, which use the same names for other variables.
 _OTHERS = (
     "query Other($v0: Boolean!, $v1: Boolean = false) { __typename @include(if: $v0) a: __typename @skip(if: $v1) }",
     "query Other($v0: [ID!]!, $v1: ProductFilter) { nodes(ids: $v0) { id } products(filter: $v1) { totalCount } }",
@@ -44,15 +44,15 @@ _OTHERS = (
 
 @dataclass
 class Request:
-    """A document, the variables of one of its operations, and the name of that one, where there are others."""
+    """A document with the variables of one operation. `operation` is its name if the document has several."""
 
     text: str
     variables: dict[str, Any] = field(default_factory=dict)
     operation: str | None = None
 
 
-def as_a_client_asks(schema: GraphQLSchema, text: str, known: Mapping[str, Sequence[str]], seed: int) -> Request:
-    """The operation with values that exist for the arguments in `known`, some as variables, and some conditions."""
+def as_client_request(schema: GraphQLSchema, text: str, known: Mapping[str, Sequence[str]], seed: int) -> Request:
+    """Returns the operation with existing values for the arguments in `known`, some as variables, and conditions."""
     rng = random.Random(seed)
     document = visit(parse(text), _Found(known, rng))
     type_info = TypeInfo(schema)
@@ -74,7 +74,7 @@ def as_a_client_asks(schema: GraphQLSchema, text: str, known: Mapping[str, Seque
 
 
 class _Found(Visitor):
-    """Gives arguments values that find something."""
+    """Gives arguments values that find objects."""
 
     def __init__(self, known: Mapping[str, Sequence[str]], rng: random.Random) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class _Found(Visitor):
             one = self._rng.choice(values)
             return _argument(name, orjson.dumps(self._rng.sample(values, _IDS) if name == "ids" else one).decode())
         if name == "filter" and self._rng.random() < 0.8:
-            # Most random conditions let nothing through.
+            # Most random filters match nothing.
             return _argument(name, "{}")
         return None
 
@@ -102,7 +102,7 @@ def _argument(name: str, value: str) -> ArgumentNode:
 
 
 class _Lift(Visitor):
-    """Makes variables of some arguments, and adds directives that ask variables."""
+    """Turns some arguments into variables, and adds directives with variables."""
 
     def __init__(self, type_info: TypeInfo, rng: random.Random) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class _Lift(Visitor):
         )
 
     def _directive(self) -> DirectiveNode:
-        """`@include` or `@skip` by a variable. Where its type has a default, null may come for it."""
+        """Returns `@include` or `@skip` with a variable. If the variable has a default, its value may be null."""
         name = self._rng.choice(["include", "skip"])
         value: bool | None = self._rng.random() < 0.5
         declared, default = parse_type("Boolean!"), None
@@ -158,7 +158,7 @@ class _Lift(Visitor):
 
     def _new(self, declared: Any, value: Any, default: Any = None, *, is_nullable: bool = False) -> VariableNode:
         variable = VariableNode(name=NameNode(value=f"v{len(self.definitions)}"))
-        # Some are left out, and have their value by default.
+        # Some variables are left out, so their default applies.
         is_default = default is not None and self._rng.random() < 0.2
         self.definitions.append(
             VariableDefinitionNode(
@@ -178,10 +178,10 @@ def _is_of_directive(node: ArgumentNode) -> bool:
 
 
 def comparable(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer, as two executors must agree on it.
+    """Returns the parts of the answer that two executors must agree on.
 
-    Errors may come in any order. Of several that end in one null, one is enough, whichever (section 6.4.4 of the
-    specification), so that below a null that has spread only its place counts.
+    Errors may be in any order. If several errors cause the same null, any one of them may be reported (section 6.4.4
+    of the specification). So for an error below a null, only the path of the null counts.
     """
     errors = body.get("errors", [])
     exact, spread = [], set()
@@ -200,7 +200,7 @@ def comparable(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _null_at(data: Any, path: Sequence[Any]) -> list[Any]:
-    """The part of the path that leads to a null."""
+    """Returns the part of the path that leads to a null."""
     reached: list[Any] = []
     for key in path:
         if data is None:

@@ -1,4 +1,4 @@
-"""The payment service on a port of its own, which notes what it was asked."""
+"""A payment service for tests that records its requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOR_EVER = 3600.0
 
 @dataclass
 class PaymentService(payment_service.PaymentService):
-    """What fails for a while fails until it `is_back`. Until then, too, `strange` is its answer to everything."""
+    """A service that fails until `is_back`. Until then, if `strange` is set, it is the answer to every request."""
 
     seconds: float = _FOR_EVER
     url: str = ""
@@ -49,7 +49,7 @@ class PaymentService(payment_service.PaymentService):
 
 @contextlib.asynccontextmanager
 async def running_payment_service() -> AsyncIterator[PaymentService]:
-    """A running service."""
+    """Runs the service on a free port."""
     service = PaymentService()
     listening = server.bind("127.0.0.1", 0)
     service.url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"

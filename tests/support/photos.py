@@ -1,4 +1,4 @@
-"""Photos for tests: pictures that are drawn, and uploads of them."""
+"""Photos for tests: generated pictures, and their uploads."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ CHUNK = 255 * 1024
 def picture(
     width: int = 40, height: int = 30, form: str = "PNG", *, color: str = "teal", mode: str = "RGB", **options: Any
 ) -> bytes:
-    """A picture in one colour."""
+    """Returns a picture in one color."""
     out = io.BytesIO()
     Image.new(mode, (width, height), color).save(out, form, **options)
     return out.getvalue()
 
 
 def noise(chunks: int, seed: int = 1) -> bytes:
-    """A PNG that nothing can make smaller, of so many chunks."""
+    """Returns a PNG that cannot be compressed, with this many chunks."""
     data = noise_of(300, (chunks * CHUNK - 20_000) // 900, seed)
     assert -(-len(data) // CHUNK) == chunks
     return data
 
 
 def noise_of(width: int, height: int, seed: int = 1) -> bytes:
-    """A PNG that nothing can make smaller: three bytes a pixel."""
+    """Returns a PNG that cannot be compressed: three bytes per pixel."""
     out = io.BytesIO()
     pixels = random.Random(seed).randbytes(3 * width * height)
     Image.frombytes("RGB", (width, height), pixels).save(out, "PNG", compress_level=0)
@@ -67,7 +67,7 @@ def noise_of(width: int, height: int, seed: int = 1) -> bytes:
 
 
 class PicturesHere:
-    """Decodes pictures in this process, for tests that decode hundreds which are harmless."""
+    """Decodes pictures in this process, for tests that decode hundreds of harmless pictures."""
 
     def recognizes(self, beginning: bytes) -> bool:
         return beginning.startswith((b"\x89PNG", b"\xff\xd8"))
@@ -86,7 +86,7 @@ class PicturesHere:
 
 
 def upload_body(mutation: str, given: Given, data: bytes) -> bytes:
-    """The whole body of an upload."""
+    """Returns the whole body of an upload."""
     files = {"0": (["variables.input.file"], data)}
     return body_of(upload_parts(UPLOADS[mutation], {"input": {**given, "file": None}}, files))
 
@@ -106,7 +106,7 @@ async def send(
     content: AsyncIterator[bytes] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> httpx.Response:
-    """Sends a file; with `content` that is the body, in place of a whole one."""
+    """Sends a file. If `content` is given, it is the body instead."""
     chosen = gateway.token() if token == "" else token
     sent = {"content-type": CONTENT_TYPE, **PREFLIGHT, **(headers or {})}
     if chosen is not None:
@@ -121,7 +121,7 @@ async def answer(gateway: GatewayClient, mutation: str, given: Given, data: byte
 
 
 async def result(gateway: GatewayClient, mutation: str, given: Given, data: bytes, **options: Any) -> Any:
-    """The union member that the mutation answers."""
+    """Sends a file. Returns the union member of the mutation."""
     return (await answer(gateway, mutation, given, data, **options)).data[mutation]
 
 
@@ -142,19 +142,19 @@ async def create_photo(gateway: GatewayClient, gallery: Given, data: bytes | Non
 
 
 async def bytes_of(gateway: GatewayClient, photo: Given) -> bytes:
-    """What a browser gets that shows the photo."""
+    """Returns the bytes that a browser gets for the photo."""
     response = await gateway.http.get(photo["url"])
     assert response.status_code == 200, response.text
     return response.content
 
 
 async def stored(db: Database) -> tuple[int, int]:
-    """How many files there are that are in use or may be, and how many chunks."""
+    """Returns the number of files that are not removed, and the number of chunks."""
     files = await db["cms.assets.files"].count_documents({"metadata.removed": None})
     return files, await db["cms.assets.chunks"].count_documents({})
 
 
 def use_pictures(gateway: GatewayClient, pictures: Pictures) -> None:
-    """Lets the gateway decode by these."""
+    """Sets the gateway's decoder of pictures."""
     rules = gateway.state.resources.of(UploadRules)
     gateway.state.resources[UploadRules] = replace(rules, pictures=pictures)

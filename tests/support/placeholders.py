@@ -1,9 +1,14 @@
-"""What stands in the documentation for ids and nonces, which differ from one database to another.
+"""Resolves the placeholders in the documentation for ids and nonces, which differ between databases.
 
-`<id of jazz>` stands for the id of the category with that slug, `<nonce of LP-0001>` for the present nonce of that
-product, `<id at /blog>` and `<nonce at /about>` for those of the node at that path, `<first revision at /about>` and
-`<first nonce at /about>` for the id and the nonce of its oldest revision, `<my cart>` and `<account Savings>` for the
-ids of the viewer's cart and account, and `<endCursor>` for that of the page before.
+<id of jazz>               the id of the category with this slug
+<nonce of LP-0001>         the current nonce of the product with this SKU
+<id at /blog>              the id of the node at this path
+<nonce at /about>          the current nonce of the node at this path
+<first revision at /about> the id of the node's oldest revision
+<first nonce at /about>    the nonce of the node's oldest revision
+<my cart>                  the id of the viewer's cart
+<account Savings>          the id of the viewer's account with this name
+<endCursor>                the `endCursor` of the previous page
 """
 
 from __future__ import annotations
@@ -30,25 +35,25 @@ _OWN = re.compile(r"<(my cart|account ([^<>]+))>")
 _VIEWER = "{ viewer { cart { id } accounts { id name } } }"
 
 
-async def resolved(shop: GatewayClient, query: str, given: Any, operation: str | None = None) -> Any:
-    """The variables with what their placeholders stand for."""
+async def resolve_placeholders(shop: GatewayClient, query: str, given: Any, operation: str | None = None) -> Any:
+    """Returns the variables with resolved placeholders."""
     if isinstance(given, dict):
         cursors = [name for name, value in given.items() if value == _CURSOR]
         if cursors:
             first = await shop.data(query, {**given, **dict.fromkeys(cursors)}, operation=operation)
             given = {**given, **dict.fromkeys(cursors, end_cursor(first))}
-        return {name: await resolved(shop, query, value) for name, value in given.items()}
+        return {name: await resolve_placeholders(shop, query, value) for name, value in given.items()}
     if isinstance(given, list):
-        return [await resolved(shop, query, value) for value in given]
-    return await stood_for(shop, given) if isinstance(given, str) else given
+        return [await resolve_placeholders(shop, query, value) for value in given]
+    return await resolve_text(shop, given) if isinstance(given, str) else given
 
 
-async def stood_for(shop: GatewayClient, given: str) -> str:
-    """What a text stands for; most stand for themselves."""
+async def resolve_text(shop: GatewayClient, given: str) -> str:
+    """Returns the value of a placeholder. Returns any other text unchanged."""
     if (own := _OWN.fullmatch(given)) is not None:
         return await own_id(shop, own[2])
     if (place := _AT.fullmatch(given)) is not None:
-        return await found_at(shop, place[1], place[2])
+        return await read_node_at(shop, place[1], place[2])
     if (found := _STANDS_FOR.fullmatch(given)) is None:
         return given
     kind, key = found.groups()
@@ -59,8 +64,8 @@ async def stood_for(shop: GatewayClient, given: str) -> str:
     return str(product["product"]["nonce"])
 
 
-async def found_at(shop: GatewayClient, wanted: str, path: str) -> str:
-    """The id or the nonce of the node at a path, as it is or as it was at first."""
+async def read_node_at(shop: GatewayClient, wanted: str, path: str) -> str:
+    """Returns the id or the nonce of the node at a path, or of its oldest revision."""
     node = (await shop.data(_NODE_AT, {"path": path}))["content"]
     if not wanted.startswith("first"):
         return str(node[wanted])
@@ -68,14 +73,14 @@ async def found_at(shop: GatewayClient, wanted: str, path: str) -> str:
 
 
 async def own_id(shop: GatewayClient, account: str | None) -> str:
-    """The id of the viewer's account of this name; with None of the viewer's cart."""
+    """Returns the id of the viewer's account with this name; with None, the id of the viewer's cart."""
     viewer = (await shop.data(_VIEWER))["viewer"]
     found = {one["name"]: one["id"] for one in viewer["accounts"]}
     return str(viewer["cart"]["id"] if account is None else found[account])
 
 
 def end_cursor(answer: Any) -> str:
-    """The first `endCursor` in an answer."""
+    """Returns the first `endCursor` in an answer."""
     text = re.search(r'"endCursor": "([^"]+)"', json.dumps(answer))
     assert text is not None, answer
     return text[1]

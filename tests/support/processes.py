@@ -1,4 +1,4 @@
-"""Real processes for tests: the command line, gateways that it serves, and Node."""
+"""Real processes for tests: the command line, the gateways that it serves, and Node.js."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ START_SECONDS = 30.0
 
 
 def environment(settings: Settings | None = None, **variables: str) -> dict[str, str]:
-    """The environment of a process: this one's, without what a developer has set, and with these settings."""
+    """Returns the environment of a process: this one's, without the developer's settings, and with these settings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     chosen = {} if settings is None else as_variables(settings)
-    # Tables and lines are as wide as they need to be.
+    # Wide enough that no line wraps.
     return {**inherited, "COLUMNS": "300", **chosen, **variables}
 
 
 def as_variables(settings: Settings) -> dict[str, str]:
-    """The settings that are not the defaults, as the environment holds them."""
+    """Returns the settings that differ from the defaults, as variables of the environment."""
     return {
         variable: str(value)
         for one in (settings, *settings.slices.values())
@@ -51,7 +51,7 @@ def as_variables(settings: Settings) -> dict[str, str]:
 
 @contextlib.contextmanager
 def own_database(uri: str, folder: Path) -> Iterator[Settings]:
-    """Settings with a database of their own, for processes that several tests share."""
+    """Yields settings with a separate database, for processes that several tests share."""
     with database(uri) as name:
         yield Settings(mongodb_uri=Secret(uri), database=name, data_dir=folder, jwt_secret=SECRET)
 
@@ -89,7 +89,7 @@ def _begun(
 
 
 class Process:
-    """A process that goes on, with all that it starts, and with its output in files."""
+    """A process that runs in the background, in a session with its children. Its output is in files."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ class Process:
         self.popen.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Ends this process alone, at once, as a crash does."""
+        """Kills this process, but not its children, as a crash does."""
         self.popen.kill()
         self.popen.wait(10)
 
@@ -120,7 +120,7 @@ class Process:
         return self.popen.wait(seconds)
 
     def end(self) -> None:
-        """Ends the process and its children, if they still run."""
+        """Kills the process and its children, if they still run."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         # It may not have its process group yet.
@@ -130,7 +130,7 @@ class Process:
 
 @contextlib.contextmanager
 def started(folder: Path, env: Mapping[str, str], *arguments: str) -> Iterator[Process]:
-    """A command that goes on until it is told to stop; it ends with the block at the latest."""
+    """Starts a command that runs until it is stopped. The end of the block kills it."""
     process = Process([PORTICO, *arguments], env, folder)
     try:
         yield process
@@ -142,13 +142,13 @@ def started(folder: Path, env: Mapping[str, str], *arguments: str) -> Iterator[P
 def served(
     folder: Path, env: Mapping[str, str], *options: str, command: str = "serve", port: int = 0
 ) -> Iterator[Served]:
-    """A gateway that is served and answers; it ends with the block at the latest."""
+    """Starts a gateway, and yields it when it answers. The end of the block kills it."""
     with started(folder, env, command, "--port", str(port), *options) as process:
         yield Served(process, _url_of(process))
 
 
 class Served:
-    """A gateway in a process of its own."""
+    """A gateway in a separate process."""
 
     def __init__(self, process: Process, url: str) -> None:
         self.process = process
@@ -168,7 +168,7 @@ class Served:
 
 
 def _url_of(process: Process) -> str:
-    """Where the gateway is, once it answers there."""
+    """Returns the URL of the gateway when it answers."""
 
     def answering() -> str | None:
         assert process.popen.poll() is None, f"it ended: {process.errors}"
@@ -184,7 +184,7 @@ def _url_of(process: Process) -> str:
 
 
 def eventually(find: Callable[[], T | None], seconds: float = 10.0) -> T:
-    """What `find` returns as soon as it is true. Fails where that takes too long."""
+    """Calls `find` until its result is true, and returns the result. Fails if that takes too long."""
     deadline = time.monotonic() + seconds
     while not (found := find()):
         assert time.monotonic() < deadline, f"nothing within {seconds:.0f} seconds"
@@ -193,7 +193,7 @@ def eventually(find: Callable[[], T | None], seconds: float = 10.0) -> T:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process, and it has not ended."""
+    """Returns whether the process exists and has not ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -202,7 +202,7 @@ def is_running(pid: int) -> bool:
 
 
 def mongods_of(folder: Path) -> list[int]:
-    """The processes that have the folder for their database's."""
+    """Returns the ids of the mongod processes whose data is in the folder."""
     wanted = f"--dbpath\0{folder / 'mongo'}\0".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -214,12 +214,12 @@ def mongods_of(folder: Path) -> list[int]:
 
 
 def node_modules(folder: str) -> Path:
-    """The folder below this one, with its packages installed as its lock file says. Skips the test without Node."""
+    """Installs the packages of a folder below the tests by its lock file. Skips the test without Node.js."""
     project = TESTS / folder
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("Node.js with npm is not installed")
     with (project / "package-lock.json").open() as lock:
-        # Workers of one session install once, one after the other.
+        # The lock makes the workers of a session install only once.
         fcntl.flock(lock, fcntl.LOCK_EX)
         installed = project / "node_modules" / ".package-lock.json"
         if not installed.exists() or installed.stat().st_mtime < (project / "package-lock.json").stat().st_mtime:

@@ -1,4 +1,4 @@
-"""Real data sets in the form of an import: category trees of two shops, films, albums and groceries."""
+"""Real data sets as import records: category trees of two shops, films, albums, groceries and comments."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Line = dict[str, Any]
 
 
 def rows(name: str) -> list[Line]:
-    """The records of a set. Skips the test where the sets are not at hand."""
+    """Returns the records of a set. Skips the test if the set does not exist."""
     path = shared_folder() / f"{name}.jsonl"
     if not path.is_file():
-        pytest.skip(f"{path} is not there; PORTICO_SHARED_DATA can name another folder")
+        pytest.skip(f"{path} does not exist. Set PORTICO_SHARED_DATA to use another folder.")
     return list(sources.rows(path))
 
 
@@ -32,7 +32,7 @@ def write(path: Path, lines: list[Line]) -> Path:
 
 
 def electronics_categories() -> list[Line]:
-    """The categories of an electronics shop; one has no name, and goes by its id."""
+    """Returns the categories of an electronics shop. One has no name, so its id is its name."""
     return [
         {"slug": row["id"], "name": row["name"] or row["id"], "parent": row["parentId"]}
         for row in rows("bestbuy_categories")
@@ -41,7 +41,7 @@ def electronics_categories() -> list[Line]:
 
 @dataclass(frozen=True)
 class Catalog:
-    """The lines to import, and for each product's SKU the record that it was made of."""
+    """The lines to import, and the source record of each product, by SKU."""
 
     categories: list[Line]
     products: list[Line]
@@ -51,7 +51,7 @@ class Catalog:
 
 
 def catalog() -> Catalog:
-    """Every album, film and grocery there is, in categories of genres, decades, and departments."""
+    """Returns all albums, films and groceries, in categories by genre, decade and department."""
     rng = random.Random(1)
     tree = sources.Tree()
     for row in rows("grocery_categories"):
@@ -72,13 +72,13 @@ def issued(film: Line) -> str:
     return f"{film['year']}-01-01T00:00:00.000Z"
 
 
-# What each real thread is kept in: 1,428, 541, 492 and 146 comments.
+# The storage of each real thread. The threads have 1,428, 541, 492 and 146 comments.
 THREADS = {"t3_n49rw": "PAGES", "t3_3hahrw": "PAGES", "t3_fo7p5b": "DOCUMENTS", "t3_57dw9a": "EMBEDDED"}
 LONG_THREADS = {"t3_n49rw", "t3_fo7p5b"}
 
 
 def discussions() -> list[Line]:
-    """Every comment of four real threads, on products that have the names of the threads."""
+    """Returns all comments of four real threads, on products with the names of the threads."""
     return [
         {
             "product": row["link_id"],

@@ -1,4 +1,4 @@
-"""The products of a small shop for records and films, some of them with titles that are hard to search for."""
+"""The products of a small record and film shop. Some titles are hard to search for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replica sets of three for tests: with primaries that step down, stall, or are killed."""
+"""Replica sets with three nodes for tests. Their primaries can step down, stall, or be killed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .processes import Process, eventually
 
 START_SECONDS = 60.0
 _NAME = "three"
-# An election is over within a second or two.
+# With these settings, an election takes a second or two.
 _ELECTIONS = {"electionTimeoutMillis": 1_000, "heartbeatIntervalMillis": 200}
 _OPTIONS = ("--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64", "--quiet")
 
@@ -34,7 +34,7 @@ class ReplicaSet:
         self.uri = f"mongodb://{hosts}/?replicaSet={_NAME}"
 
     def initiate(self) -> None:
-        """Makes one of them primary."""
+        """Initiates the set. Returns when it has a primary."""
         members = [{"_id": number, "host": f"127.0.0.1:{port}"} for number, port in enumerate(self._nodes)]
         config = {"_id": _NAME, "members": members, "settings": _ELECTIONS}
         for port in self._nodes:
@@ -44,18 +44,18 @@ class ReplicaSet:
         eventually(self.primary, START_SECONDS)
 
     def primary(self) -> int | None:
-        """The port of the primary; None while there is none."""
+        """Returns the port of the primary; None while there is none."""
         return next((port for port in self._nodes if _state(port).get("isWritablePrimary")), None)
 
     def step_down(self) -> int:
-        """Has the primary give way to another. Returns the port of the new one."""
+        """Makes the primary step down. Returns the port of the new one."""
         before = eventually(self.primary, START_SECONDS)
         with _client(before) as client:
             client.admin.command("replSetStepDown", 30, secondaryCatchUpPeriodSecs=10)
         return eventually(lambda: None if (port := self.primary()) == before else port, START_SECONDS)
 
     def kill_primary(self) -> int:
-        """Ends the primary as a crash does. Returns the port of the new one."""
+        """Kills the primary, as a crash does. Returns the port of the new one."""
         before = eventually(self.primary, START_SECONDS)
         self._nodes.pop(before).kill()
         return eventually(self.primary, START_SECONDS)
@@ -68,7 +68,7 @@ class ReplicaSet:
         eventually(lambda: _is_stopped(pid))
         return before
 
-    def succeeded(self, before: int) -> int:
+    def wait_for_new_primary(self, before: int) -> int:
         """Waits for the next primary. Returns its port."""
         return eventually(lambda: self._primary_beside(before), START_SECONDS)
 
@@ -76,8 +76,8 @@ class ReplicaSet:
         """Resumes a stalled node."""
         os.kill(self._nodes[port].pid, signal.SIGCONT)
 
-    def rejoined(self, port: int) -> None:
-        """Returns when a resumed node is a secondary."""
+    def wait_until_secondary(self, port: int) -> None:
+        """Waits until a resumed node is a secondary."""
         eventually(lambda: _state(port).get("secondary"), START_SECONDS)
 
     def _primary_beside(self, before: int) -> int | None:
@@ -86,7 +86,7 @@ class ReplicaSet:
 
 @contextlib.contextmanager
 def replica_set(folder: Path) -> Iterator[ReplicaSet]:
-    """Three nodes that run, with a primary; they end with the block."""
+    """Starts three nodes with a primary. The end of the block kills them."""
     mongod = find_mongod(Settings())
     ports = _free_ports(3)
     with contextlib.ExitStack() as stack:

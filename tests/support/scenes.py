@@ -1,4 +1,4 @@
-"""What a call that stops half way is tried on: made once, and put back as it was for every stop."""
+"""Prepares the data for a call that is stopped at every command: creates it once, and restores it for every stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Given = dict[str, Any]
 
 
 class Snapshot:
-    """What the collections hold, to be put back."""
+    """The documents of collections, to restore them."""
 
     def __init__(self, db: Database, collections: Sequence[str]) -> None:
         self._db = db
@@ -26,7 +26,7 @@ class Snapshot:
         for name in self._documents:
             self._documents[name] = await self._db[name].find({}).to_list()
 
-    async def put_back(self) -> None:
+    async def restore(self) -> None:
         for name, documents in self._documents.items():
             await self._db[name].delete_many({})
             if documents:
@@ -34,7 +34,7 @@ class Snapshot:
 
 
 class Stage(ABC):
-    """A gateway with what `build` makes, and what is asked of it."""
+    """A gateway with the data that `build` creates, and its calls."""
 
     collections: ClassVar[Sequence[str]]
 
@@ -46,17 +46,17 @@ class Stage(ABC):
 
     @abstractmethod
     async def build(self) -> None:
-        """Makes what the calls are tried on."""
+        """Creates the data for the calls."""
 
-    async def put_back(self) -> None:
-        """Makes it so, and so late, as `build` left it."""
+    async def restore(self) -> None:
+        """Restores the data and the time to the state after `build`."""
         if self._snapshot is None:
             await self.build()
             self._snapshot = Snapshot(self.gateway.db, self.collections)
             await self._snapshot.take()
             self._offset = self.clock.offset
             return
-        await self._snapshot.put_back()
+        await self._snapshot.restore()
         self.clock.offset = self._offset
 
     async def ask(self, mutation: str, given: Given) -> Answer:
@@ -64,12 +64,12 @@ class Stage(ABC):
         text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
         return await self.gateway.ask(text, {"input": given})
 
-    async def told(self, mutation: str, given: Given) -> str:
-        """The member of the union that is answered."""
+    async def typename_of(self, mutation: str, given: Given) -> str:
+        """Calls the mutation. Returns the `__typename` of its union member."""
         return str((await self.ask(mutation, given)).data[mutation]["__typename"])
 
     async def crash(self, mutation: str, given: Given, stop: int) -> bool:
-        """Whether the call got no further than to the command with this number."""
+        """Crashes the call before the command with this number. Returns False if the call sends fewer commands."""
         with crashing(self.gateway, stop) as faulty:
             answer = await self.ask(mutation, given)
         if faulty.has_crashed:

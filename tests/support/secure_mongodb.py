@@ -1,4 +1,4 @@
-"""A MongoDB that wants TLS and a password."""
+"""A MongoDB that requires TLS and a password."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ USER, PASSWORD = "portico", "s3cret/with:signs"
 
 @contextlib.contextmanager
 def secure_mongodb(folder: Path) -> Iterator[str]:
-    """Its URI. It is no replica set."""
+    """Starts the MongoDB, which is not a replica set. Yields its URI."""
     certificate, port, data = _certificate(folder), _free_port(), folder / "secure"
     data.mkdir()
     command = [find_mongod(Settings()), "--dbpath", str(data), "--bind_ip", "127.0.0.1", "--port", str(port), "--auth"]
@@ -59,7 +59,7 @@ def _add_user(uri: str) -> bool:
 
 
 def _certificate(folder: Path) -> Path:
-    """A file with a key and a certificate that it has signed itself."""
+    """Writes a key and its self-signed certificate. Returns the file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)

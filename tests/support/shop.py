@@ -17,16 +17,16 @@ from .catalog import add_products, pricing, product
 from .harness import MUTATIONS, GatewayClient
 
 Given = dict[str, Any]
-# All that touch the shop.
+# All jobs that write to the shop.
 SHOP_JOBS = ("finish-products", "finish-stock", "expire-carts", "finish-checkouts", "finish-transfers")
 _numbers = itertools.count(1)
 
 
 class Provider:
-    """Collects money by token, as the protocol demands: once for a reference, and with the same outcome for ever.
+    """A payment provider in memory. As the protocol requires, it charges a reference once, and keeps its outcome.
 
-    The token says what it does: `accept`, `decline`, `hang` (nobody hears anything until `is_back`), or `lost` (the
-    money is taken, and the first answer lost).
+    The token selects what it does: `accept`, `decline`, `hang` (the outcome is unknown until `is_back`), or `lost` (it
+    charges, but the first answer is lost).
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ def key() -> str:
 
 
 async def stock_up(gateway: GatewayClient, sku: str | None = None, units: int = 10, price: int = 1000) -> str:
-    """The SKU of a new product with so many units available."""
+    """Creates a product with this many available units. Returns its SKU."""
     sku = sku or f"stocked-{next(_numbers)}"
     await add_products(gateway.db, [product(sku=sku, title=f"Title of {sku}", pricing=pricing(price, price))])
     if units:
@@ -78,7 +78,7 @@ async def restock(gateway: GatewayClient, sku: str, units: int) -> Any:
 
 
 async def new_cart(gateway: GatewayClient, **units: int) -> str:
-    """The id of a new cart of the caller's, with so many units of each SKU."""
+    """Creates a cart of the caller with these units of each SKU. Returns its id."""
     created = await gateway.result("createCart", {})
     for sku, quantity in units.items():
         added = await gateway.result("addItemToCart", add_input(created["cart"]["id"], sku, quantity))
@@ -100,19 +100,19 @@ def checkout_input(cart: str, pays: str = "accept", **fields: Any) -> Given:
 
 
 async def anonymously(gateway: GatewayClient, mutation: str, given: Given) -> Any:
-    """What a caller without a token is answered."""
+    """Calls the mutation without a token. Returns its union member."""
     return (await gateway.data(MUTATIONS[mutation], {"input": given}, token=None))[mutation]
 
 
 async def stock_of(gateway: GatewayClient, sku: str) -> tuple[int, int, int]:
-    """Available, reserved and sold."""
+    """Returns the available, reserved and sold units."""
     text = "query ($sku: String!) { product(sku: $sku) { stock { available reserved sold } } }"
     found = (await gateway.data(text, {"sku": sku}))["product"]["stock"]
     return found["available"], found["reserved"], found["sold"]
 
 
 async def cart_of_nobody(gateway: GatewayClient, **units: int) -> str:
-    """The id of a new cart that has no owner, with so many units of each SKU."""
+    """Creates a cart without an owner, with these units of each SKU. Returns its id."""
     created = await anonymously(gateway, "createCart", {})
     for sku, quantity in units.items():
         added = await anonymously(gateway, "addItemToCart", add_input(created["cart"]["id"], sku, quantity))
@@ -130,8 +130,8 @@ def quantities(cart: Any) -> dict[str, int]:
     return {line["sku"]: line["quantity"] for line in cart["items"]}
 
 
-async def nothing_under_way(db: Database) -> None:
-    """No move is left in the stock or in a cart, and no cart is locked."""
+async def assert_nothing_in_flight(db: Database) -> None:
+    """Asserts that no move is in flight in the stock or in a cart, and no cart is locked."""
     assert await db["stock"].find_one({"$or": [{"under_way": {"$ne": []}}, {"flipped_at": {"$exists": True}}]}) is None
     assert await db["carts"].find_one({"decided": {"$exists": True, "$ne": []}}) is None
     assert await db["carts"].find_one({"status": {"$in": ["PENDING", "EXPIRING"]}}) is None

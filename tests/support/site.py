@@ -1,4 +1,4 @@
-"""Content for tests: valid inputs, and nodes that are created by the mutations."""
+"""Content for tests: valid inputs, and nodes that mutations create."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ async def create_entry(gateway: GatewayClient, blog: Given, **fields: Any) -> Gi
 
 
 async def at(gateway: GatewayClient, path: str, **options: Any) -> Any:
-    """The node at a path, as it is seen by who asks."""
+    """Returns the node at a path, as the caller sees it."""
     return (await gateway.data(AT, {"path": path}, **options))["content"]

@@ -1,4 +1,4 @@
-"""Ways in which mutations of the site fail."""
+"""Failures of the site's mutations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bson import ObjectId
 
 from portico.schema.nodes import encode_id
 
-from .failures import Failing, Failure, always
+from .failures import Failing, Failure, fails_with
 from .harness import GatewayClient
 from .site import create_page, create_section, page_input, section_input
 
@@ -60,28 +60,28 @@ def _of_page(**fields: Any) -> Failing:
 
 CONTENT_FAILURES: dict[tuple[str, str], Failing] = {
     ("createSection", "SlugTaken"): _section_taken,
-    ("createSection", "NotFound"): always(lambda: section_input(parentId=NOWHERE)),
-    ("createSection", "InvalidInput"): always(lambda: section_input(title="")),
+    ("createSection", "NotFound"): fails_with(lambda: section_input(parentId=NOWHERE)),
+    ("createSection", "InvalidInput"): fails_with(lambda: section_input(title="")),
     ("createPage", "SlugTaken"): _page_taken,
-    ("createPage", "NotFound"): always(lambda: page_input(parentId=NOWHERE)),
-    ("createPage", "InvalidInput"): always(lambda: page_input(tags=[""])),
+    ("createPage", "NotFound"): fails_with(lambda: page_input(parentId=NOWHERE)),
+    ("createPage", "InvalidInput"): fails_with(lambda: page_input(tags=[""])),
     ("createBlogEntry", "SlugTaken"): _entry_taken,
-    ("createBlogEntry", "NotFound"): always(lambda: page_input(blogId=NOWHERE)),
-    ("createBlogEntry", "InvalidInput"): always(lambda: page_input(blogId=NOWHERE, slug="a b")),
-    ("editText", "NotFound"): always(lambda: {**NO_NODE, "text": "x"}),
+    ("createBlogEntry", "NotFound"): fails_with(lambda: page_input(blogId=NOWHERE)),
+    ("createBlogEntry", "InvalidInput"): fails_with(lambda: page_input(blogId=NOWHERE, slug="a b")),
+    ("editText", "NotFound"): fails_with(lambda: {**NO_NODE, "text": "x"}),
     ("editText", "InvalidInput"): _of_page(text="\0"),
     ("editMetadata", "SlugTaken"): _metadata_taken,
-    ("editMetadata", "NotFound"): always(lambda: {**NO_NODE, "title": "x"}),
+    ("editMetadata", "NotFound"): fails_with(lambda: {**NO_NODE, "title": "x"}),
     ("editMetadata", "InvalidInput"): _of_page(title=""),
     ("restoreRevision", "NotFound"): _of_page(revisionId="x"),
-    ("addTags", "NotFound"): always(lambda: {"id": NOWHERE, "tags": ["x"]}),
-    ("addTags", "InvalidInput"): always(lambda: {"id": NOWHERE, "tags": [""]}),
-    ("removeTags", "NotFound"): always(lambda: {"id": NOWHERE, "tags": ["x"]}),
-    ("removeTags", "InvalidInput"): always(lambda: {"id": NOWHERE, "tags": [""]}),
+    ("addTags", "NotFound"): fails_with(lambda: {"id": NOWHERE, "tags": ["x"]}),
+    ("addTags", "InvalidInput"): fails_with(lambda: {"id": NOWHERE, "tags": [""]}),
+    ("removeTags", "NotFound"): fails_with(lambda: {"id": NOWHERE, "tags": ["x"]}),
+    ("removeTags", "InvalidInput"): fails_with(lambda: {"id": NOWHERE, "tags": [""]}),
     ("deleteContent", "SectionNotEmpty"): _not_empty,
-    ("deleteContent", "NotFound"): always(lambda: NO_NODE),
+    ("deleteContent", "NotFound"): fails_with(lambda: NO_NODE),
 }
-# A conflict is no final answer; a node that has revisions has a text, and they fit.
+# Cases without a failure here. A conflict is not a final answer, and restoring a revision never violates a rule.
 CONTENT_ELSEWHERE = {
     ("editText", "EditConflict"),
     ("editText", "SlugTaken"),
@@ -90,7 +90,7 @@ CONTENT_ELSEWHERE = {
     ("restoreRevision", "SlugTaken"),
     ("restoreRevision", "InvalidInput"),
     ("deleteContent", "EditConflict"),
-    # A photo is locked for a while; calls with files have tests of their own.
+    # A photo is locked only for a time. Uploads have separate tests.
     ("deleteContent", "PhotoLocked"),
     *(("uploadPhoto", name) for name in ("SlugTaken", "UnacceptableFile", "NotFound", "InvalidInput")),
     *(("replacePhoto", name) for name in ("EditConflict", "PhotoLocked", "UnacceptableFile", "NotFound")),

@@ -1,4 +1,4 @@
-"""Gateways that listen on a port, in the process of the test, and clients that speak the protocols by hand."""
+"""Gateways that listen on a port in the test's process, and low-level clients for the streaming protocols."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ POSTED = "subscription ($id: ID!) { commentPosted(discussionId: $id) { text } }"
 
 
 async def until(is_so: Callable[[], bool], seconds: float = SECONDS) -> None:
-    """Waits until it is so. Fails where that takes too long."""
+    """Waits until the condition holds. Fails if that takes too long."""
     async with asyncio.timeout(seconds):
-        while not is_so():  # noqa: ASYNC110 - what is waited for tells nobody
+        while not is_so():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.005)
 
 
 @contextlib.asynccontextmanager
 async def listening(gateway: GatewayClient) -> AsyncIterator[int]:
-    """The port at which the gateway is served, as `portico serve` does."""
+    """Serves the gateway as `portico serve` does. Yields its port."""
     config = uvicorn.Config(
         gateway.app,
         lifespan="off",
@@ -57,12 +57,12 @@ async def listening(gateway: GatewayClient) -> AsyncIterator[int]:
 
 
 def subscribe(key: Any = "1", query: Any = "{ viewer { subject } }", **more: Any) -> dict[str, Any]:
-    """The message that begins an operation."""
+    """Returns the message that starts an operation."""
     return {"id": key, "type": "subscribe", "payload": {"query": query, **more}}
 
 
 class Socket:
-    """A client of `graphql-transport-ws` that sends and receives message by message."""
+    """A client of `graphql-transport-ws` that sends and receives single messages."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
@@ -83,7 +83,7 @@ class Socket:
         await self.send(subscribe(key, query, variables=variables))
 
     async def closed(self) -> tuple[int, str]:
-        """The code and the reason with which the gateway closes it, whatever it sends before."""
+        """Waits until the gateway closes the socket, and ignores its messages. Returns the code and the reason."""
         with contextlib.suppress(ConnectionClosed):
             async with asyncio.timeout(SECONDS):
                 while True:
@@ -100,7 +100,7 @@ async def opened(
     origin: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Socket]:
-    """A socket before its first message."""
+    """Opens a socket. Sends no message."""
     async with connect(
         f"ws://127.0.0.1:{port}/graphql",
         subprotocols=None if subprotocol is None else [Subprotocol(subprotocol)],
@@ -121,7 +121,7 @@ class EventStream:
         self._lines = response.aiter_lines()
 
     async def receive(self) -> tuple[str, Any] | None:
-        """The next event with its data; None where the stream ends."""
+        """Returns the next event with its data; None at the end of the stream."""
         fields: dict[str, str] = {}
         async with asyncio.timeout(SECONDS):
             async for line in self._lines:
@@ -139,7 +139,7 @@ class EventStream:
 async def streamed(
     port: int, query: str, variables: Mapping[str, Any] | None = None, *, token: str | None = None
 ) -> AsyncIterator[EventStream]:
-    """The stream of events that answers an operation."""
+    """Sends an operation. Yields the stream of events that answers it."""
     headers = EVENTS if token is None else {**EVENTS, "authorization": f"Bearer {token}"}
     body = {"query": query, "variables": variables or {}}
     async with (
@@ -149,14 +149,14 @@ async def streamed(
         yield EventStream(response)
 
 
-async def live(gateway: GatewayClient, count: int = 1) -> None:
-    """Until so many subscriptions miss nothing any more."""
+async def wait_until_live(gateway: GatewayClient, count: int = 1) -> None:
+    """Waits until this many subscriptions are live, so that they miss no event."""
     counts = gateway.state.live.counts
     await until(lambda: counts.listeners >= count and counts.streams > 0)
 
 
 async def texts(source: Socket | EventStream, count: int) -> list[str]:
-    """What the next comments say, of which `POSTED` tells."""
+    """Receives the next events of `POSTED`. Returns the texts of their comments."""
     found = []
     for _ in range(count):
         received: Any = await source.receive()
@@ -167,7 +167,7 @@ async def texts(source: Socket | EventStream, count: int) -> list[str]:
 
 
 async def assert_listens(gateway: GatewayClient, query: str, name: str | None, variables: Mapping[str, Any]) -> None:
-    """The subscription begins, and has nothing to tell yet."""
+    """Asserts that the subscription starts, and has no event yet."""
     session = Session(gateway.state, f"Bearer {gateway.token()}")
     live = asyncio.Event()
     request = Request(query, variables, name)

@@ -1,4 +1,4 @@
-"""A way to MongoDB that can be cut."""
+"""A proxy to MongoDB whose connections can be cut or blocked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from portico.resolvers.configuration import Secret
 
 
 class Wire:
-    """A port on this machine behind which MongoDB answers, until the wire is cut or blocked."""
+    """A local port that forwards to MongoDB, until the wire is cut or blocked."""
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
@@ -27,24 +27,24 @@ class Wire:
         self.port: int = self._listening.getsockname()[1]
 
     def cut(self) -> None:
-        """Ends every connection, and those to come."""
+        """Closes all connections, and new ones immediately."""
         self._is_cut = True
         self._is_open.set()
         for end in list(self._ends):
             _end(end)
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         self._is_cut = False
 
     def block(self) -> None:
-        """From here on connections stay, and nothing comes through."""
+        """Keeps connections open, but forwards nothing."""
         self._is_open.clear()
 
     def unblock(self) -> None:
         self._is_open.set()
 
     @contextlib.contextmanager
-    def laid(self) -> Iterator[Wire]:
+    def opened(self) -> Iterator[Wire]:
         self._start(self._accept)
         try:
             yield self
@@ -82,17 +82,17 @@ class Wire:
 
 
 def _end(end: socket.socket) -> None:
-    """Closes a socket, also under a thread that waits for it."""
+    """Closes a socket, even if a thread waits for it."""
     with contextlib.suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
     end.close()
 
 
 @contextlib.contextmanager
-def by_wire(settings: Settings) -> Iterator[tuple[Wire, Settings]]:
-    """A wire to the MongoDB of the settings, and settings that lead over it."""
+def through_wire(settings: Settings) -> Iterator[tuple[Wire, Settings]]:
+    """Opens a wire to the MongoDB of the settings. Yields the wire, and settings that use it."""
     found = re.search(r":(\d+)/", settings.mongodb_uri or "")
     assert found is not None
-    with Wire(int(found[1])).laid() as wire:
+    with Wire(int(found[1])).opened() as wire:
         uri = f"mongodb://127.0.0.1:{wire.port}/?directConnection=true"
         yield wire, replace(settings, mongodb_uri=Secret(uri))

@@ -1,4 +1,4 @@
-"""Product reviews: what clients see of them, and the declaration of the domain."""
+"""Product reviews: their GraphQL schema, and the declaration of the domain."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -30,15 +30,15 @@ class Review(portico.Node):
     buyer: Author = portico.stored(description="Who posted it.")
 
 
-@strawberry.type(description="What the reviews of a product say together.")
+@strawberry.type(description="The rating of a product: a summary of its reviews.")
 class Rating:
     count: int = portico.stored(default=0, description="How many reviews there are.")
-    average: float | None = portico.stored(description="1 to 5; null without a review.")
+    average: float | None = portico.stored(description="1 to 5, or null if there are no reviews.")
 
 
 @strawberry.type
 class ProductReviews:
-    @portico.reads("_id", description="What the reviews say together.")
+    @portico.reads("_id", description="A summary of the reviews.")
     @staticmethod
     async def rating(root: strawberry.Parent[Any], info: Info) -> Rating:
         return cast("Rating", await portico.load_related(info, store.RATINGS, root["_id"]) or {})
@@ -52,7 +52,7 @@ class ProductReviews:
         return Connection(page=await PAGES.page(info, shown, first=first, default=10, after=after))
 
 
-@strawberry.input(description="A review of the viewer's.")
+@strawberry.input(description="A review by the viewer.")
 class ReviewProductInput:
     product_id: strawberry.ID = strawberry.field(description="The product.")
     stars: int = strawberry.field(description="1 to 5.")
@@ -60,40 +60,40 @@ class ReviewProductInput:
     idempotency_key: str | None = portico.idempotency_key()
 
 
-@strawberry.input(description="Whether a review is shown.")
+@strawberry.input(description="Hides or shows a review.")
 class ModerateReviewInput:
     id: strawberry.ID = strawberry.field(description="The review.")
-    hidden: bool = strawberry.field(description="Whether to hide it, or to show it again.")
+    hidden: bool = strawberry.field(description="True hides the review; false shows it again.")
     idempotency_key: str | None = portico.idempotency_key()
 
 
 @strawberry.type(description="The review after the write.")
 class ReviewPayload:
-    review: Review = strawberry.field(description="As it is now.")
+    review: Review = strawberry.field(description="The review.")
 
 
 @portico.error_member(store.AlreadyReviewed)
-@strawberry.type(description="The viewer has reviewed the product before.")
+@strawberry.type(description="The viewer has already reviewed the product.")
 class AlreadyReviewed(portico.UserError):
     pass
 
 
 Result = Annotated[
     ReviewPayload | AlreadyReviewed | NotFoundMember | InvalidInputMember,
-    strawberry.union("ReviewResult", description="What came of posting or moderating a review."),
+    strawberry.union("ReviewResult", description="The result of posting or moderating a review."),
 ]
 
 
 @strawberry.type
 class ReviewMutation:
-    @portico.mutation(description="Reviews a product, once. For callers with a token.")
+    @portico.mutation(description="Reviews a product, once per caller. Requires a token.")
     async def review_product(self, info: Info, input: ReviewProductInput) -> Result | None:
         buyer, sku = portico.require_caller(info.context).author, portico.key_in("Product", input.product_id)
         given = {"sku": sku, "buyer": buyer, "stars": input.stars, "text": input.text}
         posted = await store.post_review(info.context.db, **given, **info.context.operation)
         return ReviewPayload(review=cast("Review", posted))
 
-    @portico.mutation(role=Role.EDITOR, description="Hides a review, or shows it again. For an EDITOR.")
+    @portico.mutation(role=Role.EDITOR, description="Hides a review, or shows it again. Requires the role EDITOR.")
     async def moderate_review(self, info: Info, input: ModerateReviewInput) -> Result | None:
         review = await portico.find_visible(info.context, "Review", input.id)
         moderated = await store.moderate(info.context.db, review, hidden=input.hidden, **info.context.operation)

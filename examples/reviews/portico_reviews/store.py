@@ -1,8 +1,8 @@
 """Reviews and ratings in MongoDB.
 
 reviews   _id · sku, product (the key and the `_id` of the product) · buyer {id, name} · stars · text · posted ·
-          hidden · dirty, until the rating counts the review as it is now · applied
-ratings   _id (that of the product) · sku · count and average of the reviews that are shown · revision
+          hidden · dirty, until the rating includes the latest change of the review · applied
+ratings   _id (the product's) · sku · count and average of the reviews that are shown · revision
 """
 
 from datetime import datetime
@@ -41,7 +41,7 @@ RATING = portico.RollUp(REVIEWS, "product", RATINGS, compute=_count, then=OWNED.
 
 
 class AlreadyReviewed(portico.DomainError):
-    """The buyer has reviewed the product before."""
+    """The buyer has already reviewed the product."""
 
 
 async def post_review(
@@ -59,7 +59,7 @@ async def post_review(
     try:
         review = await portico.create_once(db, REVIEWS, review)
     except DuplicateKeyError:
-        raise AlreadyReviewed("You have reviewed this product already.") from None
+        raise AlreadyReviewed("You have already reviewed this product.") from None
     await RATING.settle(db, review)
     return review
 
@@ -78,14 +78,14 @@ async def moderate(db: Database, review: Document, *, hidden: bool, now: datetim
 
 
 def read_review(given: Any) -> Document:
-    """A record to import: {"product": a SKU, "buyer", "stars", "text"}. Raises InvalidInput."""
+    """Reads a record to import: {"product": a SKU, "buyer", "stars", "text"}. Raises InvalidInput."""
     record = portico.as_object(given, {"product", "buyer", "stars", "text"})
     sku, buyer, text = (portico.required_text(record, name) for name in ("product", "buyer", "text"))
     return {"sku": sku, "buyer": buyer, "stars": portico.as_number(record.get("stars"), "stars"), "text": text}
 
 
 async def put_review(db: Database, record: Document, *, now: datetime) -> portico.ImportOutcome:
-    """Posts an imported review, unless its buyer has reviewed the product."""
+    """Posts an imported review, unless its buyer has already reviewed the product."""
     given = record | {"buyer": {"id": record["buyer"], "name": record["buyer"]}}
     try:
         await post_review(db, **given, now=now, operation_id=portico.random_operation_id())

@@ -1,4 +1,4 @@
-"""Reviews: one for each buyer and product, an average that is right whatever crashes, and moderation."""
+"""Reviews: one for each buyer and product, an average that survives crashes, and moderation."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ async def test_each_buyer_reviews_a_product_once(gateway: Gateway, editor: Gatew
     await assert_invariants(gateway)
 
 
-async def test_a_hidden_review_does_not_exist_but_for_editors(gateway: Gateway, editor: Gateway) -> None:
+async def test_only_editors_see_a_hidden_review(gateway: Gateway, editor: Gateway) -> None:
     review = (await post(gateway, "buyer", await create_product(editor)))["review"]
 
     assert (await gateway.ask(MODERATE, review)).codes == ["FORBIDDEN"]
@@ -79,7 +79,7 @@ async def test_subscribers_get_each_review_as_it_is_posted(gateway: Gateway, edi
         assert await anext(events) == {"reviewPosted": {"stars": 4}}
 
 
-async def test_reviews_are_imported_once_and_go_with_products(
+async def test_reviews_are_imported_once_and_deleted_with_their_product(
     gateway: Gateway, editor: Gateway, tmp_path: Path
 ) -> None:
     product, file = await create_product(editor), tmp_path / "reviews.jsonl"

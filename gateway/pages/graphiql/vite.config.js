@@ -5,14 +5,14 @@ export default defineConfig({
   publicDir: false,
   build: {
     outDir: '../static/graphiql',
-    // The folder lies outside this one, so Vite does not empty it unasked.
+    // The folder is outside of this one, so Vite does not empty it by default.
     emptyOutDir: true,
     target: 'es2022',
     sourcemap: false,
     modulePreload: { polyfill: false },
-    // The bundled libraries ask for their notices to be kept.
+    // The licenses of the bundled libraries require their notices.
     license: { fileName: 'licenses.md' },
-    // React's directives mean nothing in a bundle without server components.
+    // React's directives have no effect in a bundle without server components.
     rolldownOptions: { checks: { moduleLevelDirective: false } },
     // Monaco's core is one large chunk.
     chunkSizeWarningLimit: 4000,

@@ -1,7 +1,7 @@
 const CONFIG_URL = `${import.meta.env.BASE_URL}config.json`;
 
-// FNV-1a. Web Crypto is missing on plain http, and this only has to tell
-// one configuration from another.
+// FNV-1a. Web Crypto is not available on plain HTTP, and this hash only has to
+// distinguish configurations.
 function hash(text) {
   let value = 0x811c9dc5;
   for (let i = 0; i < text.length; i += 1) {
@@ -15,10 +15,10 @@ export async function loadConfig() {
   try {
     response = await fetch(CONFIG_URL, { cache: 'no-store' });
   } catch {
-    throw new Error(`${CONFIG_URL} could not be loaded. The server did not answer.`);
+    throw new Error(`Cannot load ${CONFIG_URL}. The server did not respond.`);
   }
   if (!response.ok) {
-    throw new Error(`${CONFIG_URL} could not be loaded. The server answered with status ${response.status}.`);
+    throw new Error(`Cannot load ${CONFIG_URL}. The server returned status ${response.status}.`);
   }
   const text = await response.text();
   let config;

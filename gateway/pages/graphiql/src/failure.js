@@ -1,4 +1,4 @@
-// GraphiQL shows a thrown error with its stack, which says nothing to the reader.
+// GraphiQL shows a thrown error with its stack trace, which does not help the user. So failures become GraphQL errors.
 export function failure(message) {
   return { errors: [{ message }] };
 }

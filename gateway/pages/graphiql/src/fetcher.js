@@ -27,7 +27,7 @@ export function createFetcher(endpoint) {
       try {
         return withPrintableDefaults(JSON.parse(text));
       } catch {
-        return failure(`The server answered with status ${response.status} and no JSON.`);
+        return failure(`The server returned status ${response.status} without JSON.`);
       }
     } catch (error) {
       return failure(`The request failed. ${error.message}`);
@@ -35,8 +35,8 @@ export function createFetcher(endpoint) {
   };
 }
 
-// The editor has the schema printed for its worker, and graphql-js 16 cannot print an object that is the default of a
-// scalar, e.g. `details: JSON! = {}`. To the editor such an input is one that may be left out.
+// The editor prints the schema for its worker, but graphql-js 16 cannot print an object as the default of a scalar, e.g.
+// `details: JSON! = {}`. So such an input becomes optional, without a default.
 function withPrintableDefaults(result) {
   for (const { fields, inputFields } of result.data?.__schema?.types ?? []) {
     const inputs = [...(inputFields ?? []), ...(fields ?? []).flatMap(({ args }) => args ?? [])];

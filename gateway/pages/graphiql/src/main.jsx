@@ -1,5 +1,5 @@
 import 'graphiql/setup-workers/vite';
-// graphiql/style.css would bring Monaco's styles a second time.
+// graphiql/style.css would import Monaco's styles a second time.
 import '@graphiql/react/font/roboto.css';
 import '@graphiql/react/font/fira-code.css';
 import '@graphiql/react/style.css';
@@ -26,8 +26,8 @@ function Page({ config, fetcher, storage }) {
   if (error) {
     throw error;
   }
-  // GraphiQL asks for the schema as soon as it is mounted. Without its editors
-  // it would send that request without the headers.
+  // GraphiQL fetches the schema as soon as it is mounted. Before its editors are
+  // ready, it would send that request without the headers.
   if (!monaco) {
     return <p className="status" role="status">Loading…</p>;
   }
@@ -37,7 +37,7 @@ function Page({ config, fetcher, storage }) {
       storage={storage}
       defaultTabs={config.tabs.length ? config.tabs : undefined}
       defaultHeaders={config.headers}
-      // Where there is no storage, the first tab's variables come from here.
+      // Without storage, the first tab's variables come from here.
       initialVariables={storage ? undefined : config.tabs[0]?.variables}
       defaultEditorToolsVisibility={config.headers ? 'headers' : undefined}
       shouldPersistHeaders
@@ -51,7 +51,7 @@ function showError(error) {
   const status = document.createElement('p');
   status.className = 'status';
   status.setAttribute('role', 'alert');
-  status.textContent = `This page cannot be shown. ${error.message} Reload the page to try again.`;
+  status.textContent = `GraphiQL cannot start. ${error.message} To try again, reload the page.`;
   document.getElementById('root').replaceChildren(status);
 }
 

@@ -2,8 +2,8 @@ import { createLocalStorage } from '@graphiql/toolkit';
 
 const PREFIX = 'portico-';
 
-// Each configuration has its own part of the local storage. What was kept for
-// an earlier one is removed: it is out of reach and may hold an old token.
+// Each configuration has its own part of the local storage. The parts of earlier
+// configurations are removed: nothing reads them, and they may contain an old token.
 function removeOthers(namespace) {
   for (const key of Object.keys(localStorage)) {
     if (key.startsWith(PREFIX) && !key.startsWith(`${namespace}:`)) {
@@ -12,10 +12,9 @@ function removeOthers(namespace) {
   }
 }
 
-// GraphiQL reads the editors' first texts from the storage, not from the
-// default tabs, and on a later visit looks for the tab that matches them.
-// Unless they are there from the start, the first tab shows no variables, and
-// a reload adds a stray tab.
+// GraphiQL reads the initial texts of its editors from the storage, not from the
+// default tabs. On a later visit, it looks for the tab that matches them. Without
+// these texts, the first tab shows no variables, and a reload adds a stray tab.
 function fillIn(storage, tab) {
   if (!tab || storage.getItem('graphiql:tabState')) {
     return;
@@ -29,7 +28,7 @@ function fillIn(storage, tab) {
   }
 }
 
-// Returns null where the browser forbids local storage.
+// Returns null if the browser forbids local storage.
 export function openStorage({ id, tabs }) {
   const namespace = `${PREFIX}${id}`;
   try {

@@ -3,8 +3,8 @@ import { failure } from './failure.js';
 
 const DONE = { value: undefined, done: true };
 
-// Runs subscriptions over a WebSocket, one for each set of headers. Their token goes into its first message, for a
-// browser cannot send headers with it.
+// Runs subscriptions over WebSockets, one for each set of headers. The first message contains the headers, because
+// browsers cannot send headers with a WebSocket.
 export function createSubscriber(endpoint) {
   const url = new URL(endpoint, window.location.href);
   url.protocol = url.protocol.replace('http', 'ws');
@@ -14,15 +14,15 @@ export function createSubscriber(endpoint) {
     const key = JSON.stringify(headers);
     if (!clients.has(key)) {
       const options = { url: url.href, connectionParams: headers, lazyCloseTimeout: 3_000 };
-      // A code of the protocol's says what is wrong; it would be so again.
+      // Codes from 4000 on are errors of the protocol, so a retry would fail, too.
       clients.set(key, createClient({ ...options, shouldRetry: ({ code }) => code < 4000 }));
     }
     return results(clients.get(key).iterate(params));
   };
 }
 
-// GraphiQL shows a thrown error with its stack, which says nothing to the reader: the last result tells of it. This is no
-// generator, for one that waits for its next result cannot be ended.
+// Returns the results, with an error as the last one (see failure.js). This is not a generator, because a generator that
+// waits for its next result cannot be ended.
 function results(source) {
   let hasFailed = false;
   return {
@@ -37,7 +37,7 @@ function results(source) {
         return await source.next();
       } catch (error) {
         hasFailed = true;
-        return { value: explained(error), done: false };
+        return { value: toResult(error), done: false };
       }
     },
     return() {
@@ -46,13 +46,13 @@ function results(source) {
   };
 }
 
-// What ends a subscription is a list of GraphQL errors, or the event of a socket that was closed.
-function explained(error) {
+// A subscription ends with a list of GraphQL errors, or with the close event of its socket.
+function toResult(error) {
   if (Array.isArray(error)) {
     return { errors: error.map(({ message, path, extensions }) => ({ message, path, extensions })) };
   }
   if (error.code !== undefined) {
-    return failure(`The connection was closed: ${error.reason || 'no reason was given'} (${error.code}).`);
+    return failure(`The connection was closed: ${error.reason || 'no reason given'} (${error.code}).`);
   }
   return failure(`The subscription failed. ${error.message ?? ''}`.trim());
 }

@@ -1,4 +1,4 @@
-// Starts the GraphiQL that the page has loaded from a CDN, with the gateway's configuration.
+// Starts GraphiQL, which the page loads from a CDN, with the gateway's configuration.
 (async () => {
   const place = document.getElementById("graphiql");
   try {
@@ -14,6 +14,6 @@
       }),
     );
   } catch {
-    place.textContent = "GraphiQL cannot be loaded. The CDN or the gateway does not answer.";
+    place.textContent = "GraphiQL cannot start, because the CDN or the gateway does not respond. To try again, reload the page.";
   }
 })();
