@@ -1,4 +1,4 @@
-"""Titles, names and tags: one can see what they are, and they leave alone what stands beside them."""
+"""Titles, names and tags are visible, and do not change the text around them."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_what_people_write_is_taken_as_it_is(name: str) -> None:
+def test_text_in_any_script_is_accepted_unchanged(name: str) -> None:
     assert require_text(GOOD[name], "name", longest=100) == GOOD[name]
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_shows_nothing_or_turns_what_is_beside_it_is_refused(name: str) -> None:
+def test_invisible_text_and_direction_overrides_are_refused(name: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         require_text(BAD[name], "name", longest=100)
 
     assert refused.value.path == ["name"]
 
 
-async def test_the_rule_is_one_for_all_that_has_a_name(gateway: GatewayClient) -> None:
+async def test_every_mutation_with_a_name_applies_the_rule(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway)
     page = await create_page(gateway)
     for bad in ("\u200b", "a\u202eb"):
@@ -72,7 +72,7 @@ async def test_the_rule_is_one_for_all_that_has_a_name(gateway: GatewayClient) -
         assert (photo["__typename"], photo["path"]) == ("InvalidInput", ["title"])
 
 
-async def test_the_rule_is_that_of_imports_too(gateway: GatewayClient, tmp_path: Path) -> None:
+async def test_imports_apply_the_rule(gateway: GatewayClient, tmp_path: Path) -> None:
     page = await create_page(gateway)
     comment = {"content": f"/{page['slug']}", "id": "1", "posted": "2020-01-01T00:00:00Z", "text": "Hello."}
     post = {"slug": "post", "title": "Post", "text": "Hello."}
