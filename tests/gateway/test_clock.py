@@ -128,7 +128,7 @@ async def test_times_are_utc_without_a_zone_to_the_millisecond(db: Database) -> 
     assert abs(now - SystemClock().now()) < NEAR
 
 
-# ------------------------------------------------------------------ gateways
+# Gateways
 
 
 @contextlib.asynccontextmanager

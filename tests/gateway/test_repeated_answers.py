@@ -319,7 +319,7 @@ async def test_a_repeated_conflict_shows_the_product_as_it_is_by_then(gateway: G
     assert at_last == {"__typename": "NotFound", "message": "There is no such product.", "missingId": product["id"]}
 
 
-# ---------------------------------------------------------------- what is gone
+# Deleted objects
 
 
 @pytest.mark.parametrize("mutation", ["createCategory", "renameCategory", "moveCategory"])

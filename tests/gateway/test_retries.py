@@ -69,7 +69,7 @@ def test_no_write_tries_for_ever() -> None:
     assert _endless_loops() == ENDLESS
 
 
-# --------------------------------------------------- writes that always lose
+# Writes that always lose
 
 
 async def _rename(gateway: GatewayClient) -> tuple[str, Given, str, Document]:
@@ -123,7 +123,7 @@ async def test_a_write_that_always_loses_is_a_conflict(
     assert tries == retries.ATTEMPTS
 
 
-# ------------------------------------------------------- accounts that are gone
+# Missing accounts
 
 
 async def _stopped_transfer(gateway: GatewayClient, stop: int) -> tuple[str, str]:

@@ -335,7 +335,7 @@ async def test_a_job_upgrades_what_nobody_reads(gateway: GatewayClient, clock: C
     assert set(await skus(gateway)) == {"00e8da9b", "00e8da9d"}
 
 
-# ------------------------------------------------------- secondaries that lag
+# Lagging secondaries
 
 
 class LaggingDatabase:
