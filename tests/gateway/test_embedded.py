@@ -116,7 +116,7 @@ def test_a_restart_keeps_the_data_and_the_address(folder: Path) -> None:
                 assert not is_running(pid)
 
 
-def test_the_data_survives_a_kill_of_its_supervisor(folder: Path) -> None:
+def test_the_data_survives_a_kill_of_the_keeper(folder: Path) -> None:
     with holder(folder, "first") as first:
         with items(first.uri) as collection:
             collection.insert_one({"_id": 1})
@@ -136,10 +136,10 @@ def test_the_data_survives_a_kill_of_mongod(folder: Path) -> None:
         with items(first.uri) as collection:
             collection.insert_one({"_id": 1})
         pid = first.state()["pid"]
-        supervisor = parent_of(pid)
+        keeper = parent_of(pid)
 
         os.kill(pid, signal.SIGKILL)
-        assert_ends(supervisor)
+        assert_ends(keeper)
 
         with holder(folder, "second") as second, items(second.uri) as collection:
             assert collection.count_documents({}) == 1

@@ -107,7 +107,7 @@ async def test_a_client_that_accepts_neither_gets_the_supported_types(gateway: G
 
 
 class Held:
-    """Holds an operation until the test lets it go on."""
+    """Holds an operation until the test sets `go_on`."""
 
     def __init__(self, gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, *, is_write: bool = False) -> None:
         self.has_begun = self.has_ended = False

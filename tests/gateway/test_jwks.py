@@ -128,9 +128,9 @@ async def test_a_public_key_is_not_accepted_as_an_hmac_secret(key_id: str | None
         b"None",
     ]
 
-    told = [await refusal(issuer.trusted(), forged(secret, key_id)) for secret in spellings]
+    messages = [await refusal(issuer.trusted(), forged(secret, key_id)) for secret in spellings]
 
-    assert set(told) == {text}
+    assert set(messages) == {text}
 
 
 async def test_the_token_does_not_choose_its_algorithm() -> None:

@@ -109,7 +109,7 @@ MARKED = ("stock", "carts", "categories", "cms.nodes", "comments", "comment_disc
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Documents keep few marks, so that a few writes exceed the limit."""
+    """Lower the number of marks that a document keeps, so that a few writes exceed it."""
     monkeypatch.setattr(idempotency, "_MARKS_KEPT", KEPT)
     for module in (ledger, by_discussion):
         monkeypatch.setattr(module, "MARKS_KEPT", KEPT)
