@@ -16,26 +16,26 @@ from tests.support.photos import create_gallery, photo_input, picture, result
 from tests.support.site import create_page, page_input, section_input
 
 GOOD = {
-    "pictures with joiners": "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f3f3\ufe0f\u200d\U0001f308",
-    "a flag of tags": "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+    "emoji with joiners": "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f3f3\ufe0f\u200d\U0001f308",
+    "a flag with tag characters": "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
     "Persian": "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
     "Hebrew with points and a mark": "\u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd\u200f!",
     "Vietnamese": "Ti\u1ebfng Vi\u1ec7t",
     "Hindi": "\u0915\u094d\u200d\u0937",
     "Korean": "\ud55c\uad6d\uc5b4",
-    "a picture alone": "\u2764\ufe0f",
-    "Thai with a place to break": "\u0e20\u0e32\u0e29\u0e32\u200b\u0e44\u0e17\u0e22",
+    "a single emoji": "\u2764\ufe0f",
+    "Thai with a zero-width space": "\u0e20\u0e32\u0e29\u0e32\u200b\u0e44\u0e17\u0e22",
 }
 BAD = {
-    "a blank without width": "\u200b",
-    "joiners and blanks": "\u200d \u2060\ufeff\u00a0",
-    "a selector": "\ufe0f",
-    "a filler of Hangul": "\u3164",
-    "an empty pattern of Braille": "\u2800",
-    "an override of direction": "a\u202egnp.exe",
-    "an isolate": "a\u2066b",
-    "no character": "a\uffff",
-    "a tower of marks": "Z" + "\u0301" * 20,
+    "a zero-width space": "\u200b",
+    "joiners and spaces": "\u200d \u2060\ufeff\u00a0",
+    "a variation selector": "\ufe0f",
+    "a Hangul filler": "\u3164",
+    "a blank Braille pattern": "\u2800",
+    "a direction override": "a\u202egnp.exe",
+    "a direction isolate": "a\u2066b",
+    "a noncharacter": "a\uffff",
+    "a stack of combining marks": "Z" + "\u0301" * 20,
 }
 
 

@@ -45,7 +45,7 @@ CASES = {
     "a name that is taken": Broken(
         "DOMAIN = None", "declares the domain catalog, a name that Portico itself has taken.", name="catalog"
     ),
-    "a need that is missing": Broken(
+    "a domain that is missing": Broken(
         "DOMAIN = Domain(name='extra', about='Extra.', needs=('weather',))", "needs weather, which is not served."
     ),
     "a root field of another domain": Broken(
@@ -75,7 +75,7 @@ CASES = {
         """,
         "declares the setting PORTICO_DATABASE, which the gateway has.",
     ),
-    "a type that cannot be": Broken(
+    "a type that is defined twice": Broken(
         """
         @strawberry.type
         class Product:

@@ -126,8 +126,8 @@ READS: dict[str, str] = {
           }
         }
     """,
-    "what the schema is": "{ __schema { queryType { name } } viewer { subject } }",
-    "a list that is not looked at": "{ products { __typename } }",
+    "introspection": "{ __schema { queryType { name } } viewer { subject } }",
+    "a list without its rows": "{ products { __typename } }",
 }
 
 

@@ -39,7 +39,7 @@ def skewed(hours: float) -> DatabaseClock:
     return DatabaseClock(lambda: machine_time() + timedelta(hours=hours))
 
 
-async def off(clock: DatabaseClock, db: Database) -> timedelta:
+async def error_of(clock: DatabaseClock, db: Database) -> timedelta:
     return abs(clock.now() - await server_time(db))
 
 
@@ -47,11 +47,11 @@ async def off(clock: DatabaseClock, db: Database) -> timedelta:
 async def test_a_wrong_machine_clock_is_corrected_and_logged(settings: Settings, db: Database, hours: int) -> None:
     configure(replace(settings, log_level="warning"))
     clock = skewed(hours)
-    before = await off(clock, db)
+    before = await error_of(clock, db)
 
     with capture_logs() as log:
         async with clock_of(db, clock) as used:
-            after = await off(clock, db)
+            after = await error_of(clock, db)
 
     assert used is clock
     assert before > timedelta(hours=4)
@@ -67,7 +67,7 @@ async def test_setting_the_machine_clock_does_not_affect_a_running_process(db: D
 
     wrong = timedelta(hours=hours)
 
-    assert await off(clock, db) < NEAR
+    assert await error_of(clock, db) < NEAR
 
 
 async def test_a_suspended_process_is_right_again_after_the_next_measurement(db: Database) -> None:
@@ -75,12 +75,12 @@ async def test_a_suspended_process_is_right_again_after_the_next_measurement(db:
     clock = DatabaseClock(elapsed=lambda: asyncio.get_running_loop().time() - slept)
     await clock.measure(db)
     slept = 3600.0
-    late = await off(clock, db)
+    late = await error_of(clock, db)
 
     await clock.measure(db)
 
     assert late > timedelta(minutes=59)
-    assert await off(clock, db) < NEAR
+    assert await error_of(clock, db) < NEAR
 
 
 def test_an_operation_counts_the_time_while_its_machine_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import PyMongoError
 
 
-async def given_up(uri: str, turns: int, *, cancelled: bool) -> None:
+async def connect_and_close(uri: str, turns: int, *, cancelled: bool) -> None:
     """Close a client some turns of the loop after its first command. If `cancelled`, cancel the command first."""
     client = AsyncMongoClient[dict[str, object]](uri)
     command = asyncio.ensure_future(client.admin.command("ping"))
@@ -32,6 +32,6 @@ def test_a_client_that_is_closed_while_it_connects_leaves_no_socket_open(mongodb
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for turns in range(40):
-            asyncio.run(given_up(mongodb_uri, turns, cancelled=cancelled))
+            asyncio.run(connect_and_close(mongodb_uri, turns, cancelled=cancelled))
         gc.collect()
     assert [str(warning.message) for warning in caught] == []

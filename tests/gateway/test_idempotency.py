@@ -29,7 +29,7 @@ Given = dict[str, Any]
 AT_ONCE = 1_000 if IS_SOAK else 200
 
 
-def own(product: dict[str, Any]) -> Given:
+def id_and_nonce(product: dict[str, Any]) -> Given:
     return {"id": product["id"], "nonce": product["nonce"]}
 
 
@@ -62,14 +62,14 @@ async def _create_product(gateway: GatewayClient) -> tuple[Given, Given]:
 async def _update_product(gateway: GatewayClient) -> tuple[Given, Given]:
     product, category = await create_product(gateway), await create_category(gateway)
     # An absent field and a null field are two different inputs.
-    return {**own(product), "categoryIds": [category["id"]], "description": None}, {
-        **own(product),
+    return {**id_and_nonce(product), "categoryIds": [category["id"]], "description": None}, {
+        **id_and_nonce(product),
         "categoryIds": [category["id"]],
     }
 
 
 async def _delete_product(gateway: GatewayClient) -> tuple[Given, Given]:
-    return own(await create_product(gateway)), own(await create_product(gateway))
+    return id_and_nonce(await create_product(gateway)), id_and_nonce(await create_product(gateway))
 
 
 async def _open_account(_gateway: GatewayClient) -> tuple[Given, Given]:
@@ -231,7 +231,9 @@ async def test_a_repeated_call_gets_current_values_for_its_own_selection(gateway
     first = (await gateway.result("createProduct", product))["product"]
     await gateway.result("renameCategory", {"id": created["id"], "name": "All That Jazz"})
     await create_category(gateway, slug="bop", parentId=created["id"])
-    await gateway.result("updateProduct", {**own(first), "title": "Kind of Blue", "description": "by Miles Davis"})
+    await gateway.result(
+        "updateProduct", {**id_and_nonce(first), "title": "Kind of Blue", "description": "by Miles Davis"}
+    )
 
     answers: Given = {}
     for kind, given in (("Category", category), ("Product", product)):
@@ -269,7 +271,7 @@ async def test_a_key_belongs_to_one_input_of_one_mutation(gateway: GatewayClient
 async def test_the_same_key_from_another_caller_is_another_operation(gateway: GatewayClient, mutation: str) -> None:
     given, other = await CASES[mutation](gateway)
     if mutation == "updateProduct":
-        other = {**own(await create_product(gateway)), "title": "Other"}
+        other = {**id_and_nonce(await create_product(gateway)), "title": "Other"}
     one, another = gateway.token("one"), gateway.token("another")
     if mutation == "transfer":
         given, other = [

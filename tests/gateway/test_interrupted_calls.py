@@ -28,7 +28,7 @@ from tests.support.interruptions import always, crashing, database_of, interrupt
 Given = dict[str, Any]
 
 
-def own(product: dict[str, Any]) -> Given:
+def id_and_nonce(product: dict[str, Any]) -> Given:
     return {"id": product["id"], "nonce": product["nonce"]}
 
 
@@ -53,7 +53,7 @@ async def test_repeating_an_interrupted_write_does_not_undo_later_writes(
     mine, theirs = {
         "renameCategory": ({"id": one["id"], "name": "Mine"}, {"id": one["id"], "name": "Theirs"}),
         "moveCategory": ({"id": one["id"], "newParentId": place["id"]}, {"id": one["id"]}),
-        "updateProduct": ({**own(product), "title": "Mine"}, {"id": product["id"], "title": "Theirs"}),
+        "updateProduct": ({**id_and_nonce(product), "title": "Mine"}, {"id": product["id"], "title": "Theirs"}),
     }[mutation]
     mine["idempotencyKey"] = "key"
     await stop_at_the_end(gateway, mutation, mine)

@@ -108,7 +108,7 @@ MARKED = ("stock", "carts", "categories", "cms.nodes", "comments", "comment_disc
 
 
 @pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_marks_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the number of marks that a document keeps, so that a few writes exceed it."""
     monkeypatch.setattr(idempotency, "_MARKS_KEPT", KEPT)
     for module in (ledger, by_discussion):

@@ -126,7 +126,7 @@ def test_invalid_and_missing_variables_of_directives_are_named(given: dict[str, 
 
 @pytest.mark.parametrize(("value", "is_there"), [(True, True), (False, False)])
 def test_a_variable_that_no_directive_uses_may_be_left_out(value: bool, is_there: bool) -> None:
-    shown = plan_of_text(CONDITION, None, {"is": value, "of nobody": 1}, Settings())
+    shown = plan_of_text(CONDITION, None, {"is": value, "unused": 1}, Settings())
 
     assert ("totalCount" in " ".join(str(field.label) for field in shown.children[0].children)) is is_there
 

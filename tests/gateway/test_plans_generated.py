@@ -111,7 +111,7 @@ async def test_a_generated_operation_gets_the_answer_of_the_reference(
 
 
 @pytest.fixture(autouse=True, scope="module")
-def enough() -> Iterator[None]:
+def compared() -> Iterator[None]:
     """Print what was compared. Fail if almost all operations have errors."""
     yield
     sys.stderr.write(f"\ncompared: {dict(COUNTS)}\n")

@@ -41,7 +41,7 @@ from tests.support.site_failures import CONTENT_ELSEWHERE, CONTENT_FAILURES
 Given = dict[str, Any]
 
 
-def own(product: dict[str, Any]) -> Given:
+def id_and_nonce(product: dict[str, Any]) -> Given:
     return {"id": product["id"], "nonce": product["nonce"]}
 
 
@@ -74,20 +74,20 @@ async def _not_empty(gateway: GatewayClient) -> Failure:
 
 async def _sku_taken(gateway: GatewayClient) -> Failure:
     other = await create_product(gateway, sku="S")
-    return Failure(product_input(sku="S"), lambda: gateway.result("deleteProduct", own(other)))
+    return Failure(product_input(sku="S"), lambda: gateway.result("deleteProduct", id_and_nonce(other)))
 
 
 async def _edit_conflict(gateway: GatewayClient) -> Failure:
     product = await create_product(gateway)
-    await gateway.result("updateProduct", {**own(product), "title": "Second"})
-    return Failure(own(product))
+    await gateway.result("updateProduct", {**id_and_nonce(product), "title": "Second"})
+    return Failure(id_and_nonce(product))
 
 
 async def _in_use(gateway: GatewayClient) -> Failure:
     product = await create_product(gateway, sku="held")
     await restock(gateway, "held", 3)
     cart = await new_cart(gateway, held=2)
-    return Failure(own(product), lambda: gateway.result("updateCartItem", update_input(cart, "held", 2, 0)))
+    return Failure(id_and_nonce(product), lambda: gateway.result("updateCartItem", update_input(cart, "held", 2, 0)))
 
 
 async def _too_few_to_take_away(gateway: GatewayClient) -> Failure:
@@ -272,7 +272,7 @@ async def test_a_failure_is_repeated_even_after_its_cause_is_gone(
 
 async def test_a_refused_edit_is_refused_again_with_its_key(gateway: GatewayClient) -> None:
     product = await create_product(gateway)
-    given = {**own(product), "details": {"my_own": 1}, "idempotencyKey": "key"}
+    given = {**id_and_nonce(product), "details": {"my_own": 1}, "idempotencyKey": "key"}
 
     results = [await gateway.result("updateProduct", given) for _ in range(2)]
 
@@ -303,13 +303,13 @@ async def test_a_call_that_ended_in_a_conflict_can_be_repeated_with_its_key(
 @pytest.mark.parametrize("mutation", ["updateProduct", "deleteProduct"])
 async def test_a_repeated_conflict_returns_the_current_product(gateway: GatewayClient, mutation: str) -> None:
     product = await create_product(gateway, title="First")
-    second = (await gateway.result("updateProduct", {**own(product), "title": "Second"}))["product"]
-    given = {**own(product), "idempotencyKey": "key"}
+    second = (await gateway.result("updateProduct", {**id_and_nonce(product), "title": "Second"}))["product"]
+    given = {**id_and_nonce(product), "idempotencyKey": "key"}
     first = await gateway.result(mutation, given)
-    third = (await gateway.result("updateProduct", {**own(second), "title": "Third"}))["product"]
+    third = (await gateway.result("updateProduct", {**id_and_nonce(second), "title": "Third"}))["product"]
 
     again = await gateway.result(mutation, given)
-    await gateway.result("deleteProduct", own(third))
+    await gateway.result("deleteProduct", id_and_nonce(third))
     at_last = await gateway.result(mutation, given)
 
     message = "The product has changed since it was read."
@@ -341,9 +341,9 @@ async def test_a_repeated_answer_is_not_found_after_its_category_is_deleted(
 async def test_a_repeated_answer_is_not_found_after_its_product_is_deleted(
     gateway: GatewayClient, mutation: str
 ) -> None:
-    given = product_input() if mutation == "createProduct" else own(await create_product(gateway))
+    given = product_input() if mutation == "createProduct" else id_and_nonce(await create_product(gateway))
     first = (await gateway.result(mutation, {**given, "idempotencyKey": "key"}))["product"]
-    await gateway.result("deleteProduct", own(first))
+    await gateway.result("deleteProduct", id_and_nonce(first))
 
     again = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
 

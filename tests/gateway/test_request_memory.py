@@ -26,7 +26,7 @@ OPERATIONS: dict[str, tuple[str, Any]] = {
 }
 
 
-@pytest.fixture(params=[True, False], ids=["direct reads", "reads by the driver"])
+@pytest.fixture(params=[True, False], ids=["direct reads", "reads through the driver"])
 async def gateway(settings: Settings, request: pytest.FixtureRequest) -> AsyncIterator[GatewayClient]:
     async with running(replace(settings, direct_reads=request.param)) as client:
         yield client

@@ -182,7 +182,7 @@ async def test_a_transfer_continues_when_its_account_is_restored(gateway: Gatewa
     assert await balances(gateway.db, source, destination) == [90, 10]
 
 
-def _gone(db: Database, destination: str) -> Database:
+def _delete_destination(db: Database, destination: str) -> Database:
     """Delete the destination after the source has recorded the transfer."""
 
     async def delete() -> None:
@@ -191,7 +191,7 @@ def _gone(db: Database, destination: str) -> Database:
     return interrupted(db, "accounts", "update_one", delete, skip=1)
 
 
-def _contested(db: Database, destination: str) -> Database:
+def _change_fence(db: Database, destination: str) -> Database:
     """Change the fence of the destination before each update."""
 
     async def move_fence() -> None:
@@ -200,7 +200,7 @@ def _contested(db: Database, destination: str) -> Database:
     return always(db, move_fence, collection="accounts", method="update_one")
 
 
-@pytest.mark.parametrize(("meanwhile", "expected"), [(_gone, "NotFound"), (_contested, "CONFLICT")])
+@pytest.mark.parametrize(("meanwhile", "expected"), [(_delete_destination, "NotFound"), (_change_fence, "CONFLICT")])
 @pytest.mark.usefixtures("quick")
 async def test_a_transfer_that_its_destination_cannot_take_is_refunded_before_the_answer(
     gateway: GatewayClient, meanwhile: Callable[[Database, str], Database], expected: str

@@ -375,7 +375,7 @@ async def lagging(gateway: GatewayClient, settings: Settings) -> AsyncIterator[N
         yield
 
 
-@pytest.mark.parametrize("pricing", [{"list": 1200}, {"list": "a lot"}], ids=["upgradable", "unforeseen"])
+@pytest.mark.parametrize("pricing", [{"list": 1200}, {"list": "a lot"}], ids=["upgradable", "unknown form"])
 async def test_a_read_from_a_lagging_secondary_does_not_mark_an_upgraded_product_as_failed(
     gateway: GatewayClient, settings: Settings, pricing: Document
 ) -> None:
