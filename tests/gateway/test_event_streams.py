@@ -45,13 +45,13 @@ async def test_a_complete_event_has_a_data_field_so_that_browsers_dispatch_it(ga
     assert response.text == ':\n\nevent: next\ndata: {"data":{"viewer":null}}\n\nevent: complete\ndata: \n\n'
 
 
-async def test_a_query_by_get(gateway: GatewayClient) -> None:
+async def test_a_query_can_be_sent_by_get(gateway: GatewayClient) -> None:
     response = await gateway.http.get("/graphql", params={"query": VIEWER}, headers=EVENTS)
 
     assert "event: next" in response.text
 
 
-async def test_a_mutation_by_post(gateway: GatewayClient, port: int) -> None:
+async def test_a_mutation_can_be_sent_by_post(gateway: GatewayClient, port: int) -> None:
     async with streamed(port, CREATE, {"input": category_input(slug="a")}, token=gateway.token()) as stream:
         event = await stream.receive()
 
