@@ -45,7 +45,7 @@ CASES = {
     "a name that is taken": Broken(
         "DOMAIN = None", "declares the domain catalog, a name that Portico itself has taken.", name="catalog"
     ),
-    "a domain that is missing": Broken(
+    "a need that is missing": Broken(
         "DOMAIN = Domain(name='extra', about='Extra.', needs=('weather',))", "needs weather, which is not served."
     ),
     "a root field of another domain": Broken(
