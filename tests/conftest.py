@@ -1,4 +1,4 @@
-"""A real MongoDB for the session, a database for each test, and a gateway on it."""
+"""A real MongoDB for the session, a database for each test, and a gateway on that database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.harness import SECRET, Commands, GatewayClient, SettableClock
 from tests.support.shop import Provider
 from tests.support.sockets import Socket, listening, opened
 
-# What a developer has set must not reach a test.
+# The settings of a developer must not reach a test.
 for _name in [name for name in os.environ if name.startswith("PORTICO_") and name != "PORTICO_SHARED_DATA"]:
     del os.environ[_name]
 
@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a run for another driver or executor, only the tests that use one are left."""
+    """Keep only the tests that use a driver or an executor, if the run is for another driver or executor."""
     if config.getoption("driver") == "pymongo" and config.getoption("executor") == "compiled":
         return
     kept = [item for item in items if "settings" in getattr(item, "fixturenames", ())]
@@ -51,7 +51,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def mongodb_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A replica set of one, shared by the workers of the session: whoever comes first starts it."""
+    """A replica set with one node. The workers of the session share it: the first worker starts it."""
     base = tmp_path_factory.getbasetemp()
     folder = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     hold = embedded.attach(Settings(data_dir=folder / "mongodb"))
@@ -62,7 +62,7 @@ def mongodb_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def settings(mongodb_uri: str, tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Settings]:
-    """Settings with a database of the test's own."""
+    """Settings with a separate database for the test."""
     with database(mongodb_uri) as name:
         yield Settings(
             mongodb_uri=mongodb_uri,  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ def settings(mongodb_uri: str, tmp_path: Path, pytestconfig: pytest.Config) -> I
             driver=cast("Driver", pytestconfig.getoption("driver")),
             executor=cast("ExecutorName", pytestconfig.getoption("executor")),
             jwt_secret=SECRET,
-            # They run when a test runs them.
+            # Tests run the jobs themselves.
             jobs=False,
             log_level="error",
         )
@@ -79,7 +79,7 @@ def settings(mongodb_uri: str, tmp_path: Path, pytestconfig: pytest.Config) -> I
 
 @pytest.fixture
 def commands() -> Commands:
-    """Every command that the gateway under test has sent to MongoDB."""
+    """Every command that the gateway under test sends to MongoDB."""
     return Commands()
 
 
@@ -90,7 +90,7 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 async def db(settings: Settings) -> AsyncIterator[Database]:
-    """The test's own database, with all indexes, beside any gateway."""
+    """The database of the test, with all indexes, on a connection separate from any gateway."""
     assert settings.mongodb_uri is not None
     connection = connect(settings, settings.mongodb_uri)
     async for _ in create_indexes(connection.database):
@@ -101,7 +101,7 @@ async def db(settings: Settings) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def gateway(settings: Settings, clock: SettableClock, commands: Commands) -> AsyncIterator[GatewayClient]:
-    """A running gateway, asked over HTTP without a network."""
+    """A running gateway. The client sends requests over HTTP without a network."""
     async with running(settings, clock=clock, commands=commands) as client:
         yield client
 
@@ -116,13 +116,13 @@ def provider(gateway: GatewayClient) -> Provider:
 
 @pytest.fixture
 async def port(gateway: GatewayClient) -> AsyncIterator[int]:
-    """Where the gateway is served, as `portico serve` does."""
+    """The port on which the gateway is served, as by `portico serve`."""
     async with listening(gateway) as found:
         yield found
 
 
 @pytest.fixture
 async def socket(port: int) -> AsyncIterator[Socket]:
-    """A WebSocket to it, on which nothing was said yet."""
+    """A WebSocket to the gateway, before the first message."""
     async with opened(port) as found:
         yield found

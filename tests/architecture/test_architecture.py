@@ -1,4 +1,4 @@
-"""The rooms of the code: who may know whom, and how large a module may be."""
+"""The rooms of the code: which room may import which, and how large a module may be."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ROOMS = ("gateway", "schema", "loaders", "resolvers")
 MODULES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")) if "node_modules" not in path.parts]
 OTHERS = [path for folder in ("portico", "tests", "bench") for path in sorted((ROOT / folder).rglob("*.py"))]
 OURS = [*MODULES, *OTHERS]
-# What each room may import beside the standard library and itself.
+# What each room may import besides the standard library and itself.
 ALLOWED = {
-    # A merge is worked out where it is decided whether an edit is written.
+    # A resolver merges an edit before it decides whether to write it.
     "resolvers": {"pymongo", "bson", "merge3"},
     "loaders": {"resolvers"},
     "schema": {"loaders", "resolvers", "strawberry", "graphql", "orjson", "markdown_it", "nh3"},
@@ -40,28 +40,25 @@ ALLOWED = {
         "prometheus_client",
     },
 }
-# Where else the driver is known, and what for.
+# Modules outside of `resolvers` that may import the driver, and why.
 EXCEPTIONS = {
-    "gateway/app.py": {"pymongo.errors", "pymongo.monitoring"},  # whether MongoDB is there; who listens to commands
-    "gateway/mongo/database_clock.py": {"pymongo.errors"},  # goes on while the server does not answer
-    "gateway/domains/content/assets.py": {"bson"},  # a URL holds the key of a photo
-    "gateway/cli/failures.py": {"pymongo.errors"},  # a driver's error ends a command with one line
-    "gateway/mongo/direct.py": {"pymongo", "bson"},  # reads past the driver's own way to send commands
+    "gateway/app.py": {"pymongo.errors", "pymongo.monitoring"},  # checks that MongoDB is reachable; listens to commands
+    "gateway/mongo/database_clock.py": {"pymongo.errors"},  # continues while the server does not answer
+    "gateway/domains/content/assets.py": {"bson"},  # a URL contains the key of a photo
+    "gateway/cli/failures.py": {"pymongo.errors"},  # reports a driver error in one line
+    "gateway/mongo/direct.py": {"pymongo", "bson"},  # reads without the driver's command path
     "gateway/mongo/driver.py": {"pymongo", "bson", "motor"},  # connects
-    "gateway/mongo/embedded.py": {"pymongo", "fiftyone"},  # connects to what it has started, from a wheel if need be
-    "gateway/mongo/links.py": {
-        "pymongo",
-        "bson",
-    },  # takes over connections of the driver's
-    "gateway/pages/files.py": {"pymongo.errors"},  # says that the database is not there
-    "gateway/http/encoding.py": {"bson"},  # writes documents that something else has stored
+    "gateway/mongo/embedded.py": {"pymongo", "fiftyone"},  # connects to the MongoDB that it starts
+    "gateway/mongo/links.py": {"pymongo", "bson"},  # takes over connections of the driver
+    "gateway/pages/files.py": {"pymongo.errors"},  # reports that the database is unreachable
+    "gateway/http/encoding.py": {"bson"},  # writes documents that other programs stored
     "gateway/operations/plans/trace.py": {"pymongo.monitoring", "pymongo.errors", "bson"},  # shows commands
-    "gateway/operations/execution.py": {"pymongo.errors"},  # tells which of its errors is no fault of the gateway
-    "gateway/work/jobs.py": {"pymongo.errors"},  # gives its leases back, where there is anybody to take them
+    "gateway/operations/execution.py": {"pymongo.errors"},  # recognizes database errors that are no faults
+    "gateway/work/jobs.py": {"pymongo.errors"},  # releases its leases if the database is reachable
 }
 INSIDE = [path for path in MODULES if not path.is_relative_to(ROOT / "gateway")]
 OUTSIDE = [path for path in MODULES if not path.is_relative_to(ROOT / "resolvers")]
-# What stands for a collection, and hands its calls on.
+# Stand-ins for a collection, which pass its calls on.
 STAND_INS = {"gateway/mongo/direct.py", "gateway/mongo/driver.py", "gateway/mongo/faults.py"}
 LONGEST = 400
 
@@ -71,7 +68,7 @@ def name_of(path: Path) -> str:
 
 
 def imports_of(path: Path) -> Iterator[str]:
-    """The modules that a module imports, also inside of functions; the project's own begin with their room."""
+    """The modules that a module imports, also inside functions. A module of the project starts with its room."""
     package = name_of(path).split("/")[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -101,17 +98,17 @@ def test_every_exception_is_needed() -> None:
 
 
 @pytest.mark.parametrize("path", OURS, ids=name_of)
-def test_a_module_can_be_read_at_one_sitting(path: Path) -> None:
+def test_a_module_is_short_enough_to_read_in_one_go(path: Path) -> None:
     assert len(path.read_text().splitlines()) < LONGEST
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if path.stat().st_size], ids=name_of)
-def test_a_module_says_what_it_is_for(path: Path) -> None:
+def test_a_module_has_a_docstring(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text()))
 
 
 @pytest.mark.parametrize("path", INSIDE, ids=name_of)
-def test_only_the_gateway_knows_the_clock_and_the_environment(path: Path) -> None:
+def test_only_the_gateway_reads_the_clock_and_the_environment(path: Path) -> None:
     used = {ast.unparse(node) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
 
     assert used.isdisjoint({"os.environ", "os.getenv", "datetime.now", "datetime.utcnow", "time.time"})

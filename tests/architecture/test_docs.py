@@ -1,13 +1,13 @@
-"""What the documentation says is so: every example is run, every link, command and name is looked up.
+"""What the documentation says is true: the tests run every example, and look up every link, command and name.
 
-How a page is read:
+How the tests read a page:
 
-* A `graphql` block is run as it stands, by a caller who may do everything, on the demo's shop. The blocks of a page
-  are run in order, on one database of the page's own. A subscription is run until it listens.
-* `json variables` after it holds its variables, with `placeholders` for what differs from one database to another.
-* `json` after it is its answer. A second one is the answer when it is run again. `"…"` stands for a text that differs
-  from one database to another.
-* `jsonl categories` and `jsonl products` are imported; `text` after it is what the command prints.
+* They run a `graphql` block unchanged, as a caller who may do everything, on the demo's shop. They run the blocks of a
+  page in order, on a separate database for each page. They run a subscription until it listens.
+* `json variables` after a block has its variables, with `placeholders` for values that differ between databases.
+* `json` after a block is its answer. A second `json` is the answer to a second run. `"…"` stands for a text that
+  differs between databases.
+* They import `jsonl categories` and `jsonl products`. `text` after them is the output of the command.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _name(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block, or a heading, which ends what belongs to the blocks above it."""
+    """A fenced block, or a heading. A heading ends the list of blocks that belong to the example above it."""
 
     where: str
     info: str
@@ -75,7 +75,7 @@ class Block:
 
 @dataclass
 class Example:
-    """A block that is run, with what belongs to it."""
+    """A block that the tests run, with the blocks that belong to it."""
 
     block: Block
     variables: dict[str, Any] = field(default_factory=dict)
@@ -111,7 +111,7 @@ def ids(paths: list[Path]) -> list[str]:
 
 @pytest.fixture
 async def settings(settings: Settings) -> AsyncIterator[Settings]:
-    """With a payment provider for tests that keeps nobody waiting."""
+    """Settings with a test payment provider that answers at once."""
     async with running_payment_service() as service:
         service.is_back = True
         yield with_settings(settings, ShopSettings, payment_url=service.url)
@@ -119,14 +119,14 @@ async def settings(settings: Settings) -> AsyncIterator[Settings]:
 
 @pytest.fixture
 async def shop(gateway: GatewayClient, settings: Settings) -> GatewayClient:
-    """A gateway on the demo's data, asked by somebody who may do everything, as GraphiQL in the demo is."""
+    """A gateway on the demo's data. Like GraphiQL in the demo, the client may do everything."""
     await cli_data.load_demo(settings, 1, Console(file=io.StringIO()))
     gateway.roles, gateway.subject = (Role.ADMIN,), demo_token.SUBJECT
     return gateway
 
 
 def as_shown(answer: Any, shown: Any) -> Any:
-    """The answer, with `…` for the texts that the page shows so."""
+    """The answer, with `…` wherever the page shows `…`."""
     if isinstance(answer, dict) and isinstance(shown, dict):
         return {name: as_shown(value, shown.get(name)) for name, value in answer.items()}
     if isinstance(answer, list) and isinstance(shown, list) and len(answer) == len(shown):
@@ -164,7 +164,7 @@ async def assert_answers(shop: GatewayClient, example: Example) -> None:
     if is_of_kind(OperationType.SUBSCRIPTION, query):
         await assert_listens(shop, query, None, variables)
         return
-    assert example.shown or not is_mutation(query), f"{where}: a mutation's answer must be shown"
+    assert example.shown or not is_mutation(query), f"{where}: show the answer of the mutation"
     for text in example.shown:
         shown = json.loads(text)
         answer = await shop.ask(query, variables)
@@ -179,7 +179,7 @@ async def assert_imports(settings: Settings, example: Example) -> None:
     subject = example.block.info.removeprefix("jsonl ")
     file = Path(f"{subject}.jsonl")
     write(file, example.block.text)
-    assert example.shown, f"{example.block.where}: what the command prints must be shown"
+    assert example.shown, f"{example.block.where}: show the output of the command"
     for shown in example.shown:
         printed = io.StringIO()
         console = Console(file=printed, highlight=False, width=300)
@@ -203,7 +203,7 @@ _VARIABLES = re.compile(r"^# Variables: (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Named:
-    """An operation of a tab: the whole text is sent, as GraphiQL does, with the name of the one at the cursor."""
+    """An operation in a tab. The client sends the whole text and the name of the operation, as GraphiQL does."""
 
     tab: str
     name: str
@@ -242,7 +242,7 @@ async def test_examples_of_graphiql_answer(shop: GatewayClient, path: Path) -> N
             assert members <= set(re.findall(r"`(\w+)`", operation.comment)), operation.name
 
 
-def test_the_tab_of_the_shop_holds_the_operations_of_the_pages_walk() -> None:
+def test_the_shop_tab_holds_the_operations_of_the_walkthrough_on_the_page() -> None:
     in_tab = {
         operation.name: (printed(operation.tab, operation.name), operation.variables())
         for operation in named_in(dict(example for domain in DOMAINS.all for example in domain.examples)["Shop"])
@@ -258,20 +258,20 @@ def test_the_tab_of_the_shop_holds_the_operations_of_the_pages_walk() -> None:
 
 
 def name_in(text: str) -> str | None:
-    """What the operation of a block is called."""
+    """The name of the operation in a block."""
     (node,) = parse(text).definitions
     assert isinstance(node, OperationDefinitionNode)
     return None if node.name is None else node.name.value
 
 
 def printed(text: str, name: str | None = None) -> str:
-    """The operation of this name, or the only one, without its layout."""
+    """The operation with this name, or the only one, without its layout."""
     nodes = [node for node in parse(text).definitions if isinstance(node, OperationDefinitionNode)]
     (found,) = [node for node in nodes if name is None or (node.name and node.name.value == name)]
     return print_ast(found)
 
 
-def test_what_doctor_is_shown_to_print_is_what_it_checks() -> None:
+def test_the_page_shows_the_checks_that_doctor_runs() -> None:
     shown = [line for block in blocks_of(SHOP) if block.info == "text" for line in block.text.splitlines()]
     ok = [line.removeprefix("ok   ") for line in shown if line.startswith("ok ")]
 
@@ -283,12 +283,12 @@ def test_what_doctor_is_shown_to_print_is_what_it_checks() -> None:
     ("page", "count", "said"),
     [(README, 4, "It takes four commands"), (ROOT / "docs" / "architecture.md", 2, "It takes two commands")],
 )
-async def test_the_first_example_takes_as_many_commands_as_the_page_says(
+async def test_the_first_example_sends_as_many_commands_as_the_page_says(
     shop: GatewayClient, page: Path, count: int, said: str
 ) -> None:
     query = next(block.text for block in blocks_of(page) if block.info == "graphql")
 
-    # The jobs' first turn was over long before the shop was loaded.
+    # The first job run ended long before the shop was loaded.
     shop.commands.clear()
     await shop.data(query)
 
@@ -313,14 +313,14 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of the headings of a page, as forges make them."""
+    """The anchors of the headings of a page, in the form that code forges use."""
     prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     titles = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def code_in(page: Path) -> Iterator[str]:
-    """The lines of shell blocks, and what stands between backticks in the prose."""
+    """The lines of shell blocks, and the text between backticks in the prose."""
     for block in blocks_of(page):
         if block.info == "sh":
             yield from block.text.splitlines()
@@ -357,7 +357,7 @@ def test_settings_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [*TEXTS, *EXAMPLES], ids=ids([*TEXTS, *EXAMPLES]))
-def test_nothing_tells_of_one_machine(page: Path) -> None:
+def test_no_page_names_a_path_or_a_registry(page: Path) -> None:
     for pattern in _FORBIDDEN:
         assert re.findall(pattern, page.read_text()) == [], pattern
 

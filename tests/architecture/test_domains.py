@@ -1,4 +1,4 @@
-"""Domains: which may import which, and that modules import each other in one direction."""
+"""Domains: which domain may import which, and that no modules import each other in a circle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from portico.gateway.domains import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("gateway", "schema", "loaders", "resolvers")
-# Which domains each may import beside itself.
+# Which domains each domain may import besides itself.
 MAY_IMPORT: dict[str, set[str]] = {
     "catalog": set(),
     "accounts": set(),
@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ads": set(),
     "analytics": set(),
 }
-# Shared modules that serve one domain, and the domain.
+# Shared modules that serve one domain, and that domain.
 SERVING = {"gateway/payments/provider": "shop", "gateway/pictures/checking": "content"}
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -35,7 +35,7 @@ MODULES = {
 
 
 def domain_of(module: str) -> str | None:
-    """The domain whose folder the module is in; None for a shared one."""
+    """The domain whose folder contains the module; None for a shared module."""
     parts = module.split(".")
     serving = SERVING.get("/".join(parts))
     own = parts[2:3] if parts[:2] == ["gateway", "domains"] else parts[1:2]
@@ -43,7 +43,7 @@ def domain_of(module: str) -> str | None:
 
 
 def imports_of(module: str) -> Iterator[str]:
-    """The project's own modules that a module imports when it is imported."""
+    """The modules of the project that a module imports when it is imported."""
     path = MODULES[module]
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in _run_on_import(ast.parse(path.read_text())):
@@ -93,7 +93,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def _circles(graph: dict[str, list[str]]) -> Iterator[list[str]]:
-    """A circle for each module that closes one, by a walk in depth."""
+    """One circle for each import that closes a circle, found by a depth-first search."""
     done: set[str] = set()
     way: list[str] = []
 
@@ -114,7 +114,7 @@ def _circles(graph: dict[str, list[str]]) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_two_modules_of_a_room_have_one_name_only_in_folders_of_domains(room: str) -> None:
+def test_modules_of_a_room_share_a_name_only_across_domains(room: str) -> None:
     shared: dict[str, list[str]] = {}
     for module, path in MODULES.items():
         if module.startswith(f"{room}.") and path.name != "__init__.py":

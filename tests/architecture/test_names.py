@@ -1,4 +1,4 @@
-"""Titles, names and tags: one can see what they are, and they leave alone what stands beside them."""
+"""Titles, names and tags are visible, and do not change the text around them."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from tests.support.photos import create_gallery, photo_input, picture, result
 from tests.support.site import create_page, page_input, section_input
 
 GOOD = {
-    "pictures with joiners": "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f3f3\ufe0f\u200d\U0001f308",
-    "a flag of tags": "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+    "emoji with joiners": "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f3f3\ufe0f\u200d\U0001f308",
+    "a flag with tag characters": "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
     "Persian": "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
     "Hebrew with points and a mark": "\u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd\u200f!",
     "Vietnamese": "Ti\u1ebfng Vi\u1ec7t",
     "Hindi": "\u0915\u094d\u200d\u0937",
     "Korean": "\ud55c\uad6d\uc5b4",
-    "a picture alone": "\u2764\ufe0f",
-    "Thai with a place to break": "\u0e20\u0e32\u0e29\u0e32\u200b\u0e44\u0e17\u0e22",
+    "a single emoji": "\u2764\ufe0f",
+    "Thai with a zero-width space": "\u0e20\u0e32\u0e29\u0e32\u200b\u0e44\u0e17\u0e22",
 }
 BAD = {
-    "a blank without width": "\u200b",
-    "joiners and blanks": "\u200d \u2060\ufeff\u00a0",
-    "a selector": "\ufe0f",
-    "a filler of Hangul": "\u3164",
-    "an empty pattern of Braille": "\u2800",
-    "an override of direction": "a\u202egnp.exe",
-    "an isolate": "a\u2066b",
-    "no character": "a\uffff",
-    "a tower of marks": "Z" + "\u0301" * 20,
+    "a zero-width space": "\u200b",
+    "joiners and spaces": "\u200d \u2060\ufeff\u00a0",
+    "a variation selector": "\ufe0f",
+    "a Hangul filler": "\u3164",
+    "a blank Braille pattern": "\u2800",
+    "a direction override": "a\u202egnp.exe",
+    "a direction isolate": "a\u2066b",
+    "a noncharacter": "a\uffff",
+    "a stack of combining marks": "Z" + "\u0301" * 20,
 }
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_what_people_write_is_taken_as_it_is(name: str) -> None:
+def test_text_in_any_script_is_accepted_unchanged(name: str) -> None:
     assert require_text(GOOD[name], "name", longest=100) == GOOD[name]
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_shows_nothing_or_turns_what_is_beside_it_is_refused(name: str) -> None:
+def test_invisible_text_and_direction_overrides_are_refused(name: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         require_text(BAD[name], "name", longest=100)
 
     assert refused.value.path == ["name"]
 
 
-async def test_the_rule_is_one_for_all_that_has_a_name(gateway: GatewayClient) -> None:
+async def test_every_mutation_with_a_name_applies_the_rule(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway)
     page = await create_page(gateway)
     for bad in ("\u200b", "a\u202eb"):
@@ -72,7 +72,7 @@ async def test_the_rule_is_one_for_all_that_has_a_name(gateway: GatewayClient) -
         assert (photo["__typename"], photo["path"]) == ("InvalidInput", ["title"])
 
 
-async def test_the_rule_is_that_of_imports_too(gateway: GatewayClient, tmp_path: Path) -> None:
+async def test_imports_apply_the_rule(gateway: GatewayClient, tmp_path: Path) -> None:
     page = await create_page(gateway)
     comment = {"content": f"/{page['slug']}", "id": "1", "posted": "2020-01-01T00:00:00Z", "text": "Hello."}
     post = {"slug": "post", "title": "Post", "text": "Hello."}

@@ -20,14 +20,14 @@ SHOP = (ROOT / "docs" / "shop.md").read_text()
 
 
 def rows_of(heading: str) -> Iterator[list[str]]:
-    """The cells of the table below a heading, without the head of the table."""
+    """The cells of the table below a heading, without the header row."""
     section = PAGE.partition(f"\n{heading}\n")[2].partition("\n## ")[0]
     for line in re.findall(r"^\| (`.*) \|$", section, re.MULTILINE):
         yield [cell.strip() for cell in line.split("|")]
 
 
 def shard_key_of(spec: CollectionSpec) -> list[str]:
-    """The cells of a collection: its name, its shard key, and what the key is beside a range of values."""
+    """The cells of a collection: its name, its shard key, and the kind of the key."""
     if spec.shard_key is None:
         return [f"`{spec.name}`", "none", "stays on one shard"]
     paths = ", ".join(f"`{path}`" for path in spec.shard_key)
@@ -48,7 +48,7 @@ def test_every_importer_is_listed_in_the_order_of_the_code() -> None:
     assert listed == [f"`{name}`" for name in IMPORTERS]
 
 
-def test_every_importer_says_what_tells_its_records_apart_and_where_its_fields_are_described() -> None:
+def test_the_page_says_what_identifies_a_record_and_where_its_fields_are_described() -> None:
     importing = (ROOT / "docs" / "importing.md").read_text()
     for name, key, first, page in rows_of("## Imports"):
         assert key
@@ -66,7 +66,7 @@ def test_every_command_is_listed() -> None:
     assert sorted(row[0] for row in rows_of("## Commands")) == sorted(f"`portico {name}`" for name in group.commands)
 
 
-def test_make_clean_keeps_the_data_of_the_demo_as_help_and_the_pages_say() -> None:
+def test_make_clean_keeps_the_demo_data_as_its_help_and_the_pages_say() -> None:
     printed = [
         subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
         for arguments in (("--dry-run", "clean"), ("help",))
@@ -79,7 +79,7 @@ def test_make_clean_keeps_the_data_of_the_demo_as_help_and_the_pages_say() -> No
     assert "keeps" in said
 
 
-def test_the_pages_end_processes_by_the_id_that_the_demo_prints_alone() -> None:
+def test_the_pages_stop_processes_only_by_the_id_that_the_demo_prints() -> None:
     commands = [line for page in (PAGE, STARTED, SHOP) for line in re.findall(r"^.*\bp?kill\b.*$", page, re.MULTILINE)]
 
     assert [line for line in commands if re.search(r"pgrep|pkill|killall", line)] == []

@@ -1,4 +1,4 @@
-"""The public schema: everything in it is described, and like things have like shapes."""
+"""The public schema: everything in it is described, and similar fields have similar shapes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphql import (
 from portico.gateway.cli.schema_check import Severity, check, print_sdl
 from tests.support import domains
 
-# As clients see it.
+# The schema as clients see it.
 SCHEMA: GraphQLSchema = build_schema(print_sdl(domains.SCHEMA))
 TYPES = [
     found
@@ -31,7 +31,7 @@ TYPES = [
     if not found.name.startswith("__") and not is_specified_scalar_type(found)
 ]
 CONNECTIONS = [found for found in TYPES if found.name.endswith("Connection")]
-# Mutations that do the same to other types share their results.
+# Mutations that do the same to several types share their results.
 SHARED_RESULTS = {
     "createSection": "CreateContentResult",
     "createPage": "CreateContentResult",
@@ -52,7 +52,7 @@ def name_of(found: GraphQLNamedType) -> str:
 
 
 def parts_of(found: GraphQLNamedType) -> Iterator[tuple[str, str | None]]:
-    """Everything that a type has, with its description."""
+    """Each part of a type, with its description."""
     yield found.name, found.description
     if isinstance(found, GraphQLEnumType):
         for name, value in found.values.items():
@@ -73,12 +73,12 @@ def test_everything_is_described(found: GraphQLNamedType) -> None:
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_takes_one_input_and_answers_a_union_of_its_payload_and_its_errors(name: str) -> None:
+def test_a_mutation_takes_one_input_and_returns_a_union_of_its_payload_and_its_errors(name: str) -> None:
     field = MUTATIONS[name]
     title = name[0].upper() + name[1:]
 
     assert {argument: str(given.type) for argument, given in field.args.items()} == {
-        # A cart needs nothing to be said of it.
+        # `createCart` has no required input.
         "input": "CreateCartInput" if name == "createCart" else SHARED_INPUTS.get(name, f"{title}Input!")
     }
     assert isinstance(field.type, GraphQLUnionType)
@@ -91,11 +91,11 @@ def test_a_mutation_takes_one_input_and_answers_a_union_of_its_payload_and_its_e
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_can_be_repeated_under_a_key(name: str) -> None:
+def test_a_mutation_can_be_repeated_with_a_key(name: str) -> None:
     given = get_named_type(MUTATIONS[name].args["input"].type)
 
     assert isinstance(given, GraphQLInputObjectType)
-    # Where a call that was cut off must not be made a second time under another name, the key is asked for.
+    # The key is required if an interrupted call must not run a second time under another key.
     is_required = name in {"restock", "checkout", "deposit", "transfer"}
     assert str(given.fields["idempotencyKey"].type) == ("String!" if is_required else "String")
 
@@ -104,7 +104,7 @@ def test_a_mutation_can_be_repeated_under_a_key(name: str) -> None:
 def test_every_connection_has_the_same_shape(found: GraphQLNamedType) -> None:
     assert isinstance(found, GraphQLObjectType)
     name = found.name.removesuffix("Connection")
-    # A list of content nodes is a list of content.
+    # A connection of content nodes is called `ContentConnection`.
     row = "ContentNode" if name == "Content" else name
     edge = SCHEMA.type_map[f"{name}Edge"]
 
@@ -118,7 +118,7 @@ def test_every_connection_has_the_same_shape(found: GraphQLNamedType) -> None:
     assert {name: str(field.type) for name, field in edge.fields.items()} == {"cursor": "String!", "node": f"{row}!"}
 
 
-def test_whatever_answers_a_connection_is_paged_in_the_same_way() -> None:
+def test_every_connection_is_paged_in_the_same_way() -> None:
     paged = 0
     for found in TYPES:
         for name, field in getattr(found, "fields", {}).items():
@@ -132,7 +132,7 @@ def test_whatever_answers_a_connection_is_paged_in_the_same_way() -> None:
     assert paged >= len(CONNECTIONS) > 0
 
 
-def test_whatever_has_an_id_can_be_fetched_again_by_it() -> None:
+def test_every_object_with_an_id_can_be_fetched_by_it() -> None:
     node = SCHEMA.type_map["Node"]
     assert isinstance(node, GraphQLInterfaceType)
 
@@ -140,7 +140,7 @@ def test_whatever_has_an_id_can_be_fetched_again_by_it() -> None:
         assert str(found.fields["id"].type) == "ID!"
 
 
-def test_nothing_is_taken_away_from_clients_of_the_committed_schema() -> None:
+def test_the_schema_has_no_breaking_change_since_the_committed_one() -> None:
     committed = (Path(__file__).parents[2] / "schema.graphql").read_text()
 
     assert [

@@ -1,4 +1,4 @@
-// Uses GraphiQL as a person would: node graphiql.mjs CHROMIUM URL OPERATION FIELD. Prints what there was to see as JSON.
+// Uses GraphiQL in a browser: node graphiql.mjs CHROMIUM URL OPERATION FIELD. Prints what it shows as JSON.
 import { chromium } from 'playwright-core';
 
 const [executablePath, url, operation, field] = process.argv.slice(2);
@@ -41,7 +41,7 @@ try {
   seen.title = await page.title();
   seen.tabs = await page.locator('.graphiql-tab').allInnerTexts();
 
-  // The examples hold several operations: the button asks which.
+  // The examples have several operations, so the button opens a menu.
   await page.click('.graphiql-execute-button');
   await page.getByRole('menuitem', { name: operation, exact: true }).click();
   await page.waitForFunction(
@@ -61,14 +61,14 @@ try {
     .evaluateAll((rows) => rows.map((row) => row.getAttribute('aria-label').split(/[\s,]/)[0]));
   await page.keyboard.press('Enter');
   await page.waitForFunction((selector) => document.querySelector(`${selector} .view-lines`)?.innerText.includes('viewer'), EDITOR);
-  // The rest is pasted: what is typed meets suggestions and closing braces, sooner or later.
+  // Paste the rest, because suggestions and automatic braces can change what is typed.
   await page.keyboard.press('Control+A');
   await page.evaluate((text) => {
     const clipboardData = new DataTransfer();
     clipboardData.setData('text/plain', text);
     document.activeElement.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }));
   }, '{ viewer { subject } }');
-  // The button works once the text has been read, a moment later; nothing shows when.
+  // The button works shortly after GraphiQL has parsed the text. Nothing signals when, so retry.
   const isAnswered = () =>
     page.waitForFunction((selector) => document.querySelector(selector)?.innerText.includes('subject'), RESULT, { timeout: 3_000 });
   for (let tries = 1; ; tries++) {

@@ -1,4 +1,4 @@
-"""A domain of another package that cannot be served ends the start with one line that names the package."""
+"""If a domain of another package cannot be served, the start ends with one line that names the package."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from portico import CollectionSpec, Domain, Importer, setting
 
 @dataclass(frozen=True)
 class Broken:
-    """A module of a domain, and what the start says of it after the name of the package."""
+    """The source of a domain's module, and what the error says after the name of the package."""
 
     source: str
-    told: str
+    message: str
     name: str = "extra"
 
 
@@ -96,7 +96,7 @@ CASES = {
         "DOMAIN = Domain(name='extra', about='Extra.', examples=(('Shop', 'shop.graphql'),))",
         "declares the GraphiQL tab Shop, which the domain shop already declares.",
     ),
-    "a type that cannot be": Broken(
+    "a type that is defined twice": Broken(
         """
         @strawberry.type
         class Product:
@@ -115,7 +115,7 @@ CASES = {
 
 
 def install(folder: Path, broken: Broken) -> dict[str, str]:
-    """Puts the package where Python finds it, and returns the environment."""
+    """Put the package on Python's path, and return the environment."""
     (folder / "portico_extra.py").write_text(HEAD + textwrap.dedent(broken.source))
     described = folder / "portico_extra-1.0.dist-info"
     described.mkdir()
@@ -125,16 +125,16 @@ def install(folder: Path, broken: Broken) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_broken_domain_ends_the_start_with_one_line(tmp_path: Path, case: str) -> None:
+def test_a_broken_domain_ends_the_start_with_one_line_of_error(tmp_path: Path, case: str) -> None:
     done = portico("schema", env=install(tmp_path, CASES[case]), cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert "portico-extra" in done.stderr
-    assert CASES[case].told in done.stderr
+    assert CASES[case].message in done.stderr
 
 
-def test_a_gateway_of_several_workers_does_not_begin_with_it(tmp_path: Path) -> None:
+def test_a_gateway_with_several_workers_does_not_start_with_a_broken_domain(tmp_path: Path) -> None:
     env = install(tmp_path, CASES["a root field of Portico"]) | {"PORTICO_DATA_DIR": str(tmp_path)}
 
     done = portico("serve", "--port", "0", "--workers", "2", env=env, cwd=tmp_path)
@@ -143,7 +143,7 @@ def test_a_gateway_of_several_workers_does_not_begin_with_it(tmp_path: Path) -> 
     assert "portico-extra" in done.stderr
 
 
-def test_a_broken_domain_that_is_not_served_breaks_nothing(tmp_path: Path) -> None:
+def test_a_broken_domain_that_is_not_enabled_breaks_nothing(tmp_path: Path) -> None:
     env = install(tmp_path, CASES["an import that fails"]) | {"PORTICO_DOMAINS": "accounts"}
 
     assert "type Account " in portico("schema", env=env, cwd=tmp_path).stdout

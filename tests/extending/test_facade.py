@@ -1,4 +1,4 @@
-"""The public API: what `import portico` gives, that all of it is described, and that nothing else is needed."""
+"""The public API: all of `import portico` is described, and the example needs nothing else."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def test_every_name_is_described(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", testing.__all__)
-def test_every_name_of_the_harness_is_described(name: str) -> None:
+def test_every_name_of_the_test_harness_is_described(name: str) -> None:
     assert getattr(testing, name).__doc__
     assert f"`{name}`" in PAGE.read_text()
 
 
-def test_a_name_that_is_not_public_is_not_there() -> None:
+def test_a_name_that_is_not_public_does_not_exist() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'create_schema'"):
-        portico.create_schema  # noqa: B018 - it is what raises
+        portico.create_schema  # noqa: B018 - the access raises
 
 
-def test_the_command_line_prints_its_help_without_the_api() -> None:
+def test_the_command_line_prints_its_help_without_importing_the_api() -> None:
     program = "import portico.gateway.cli.commands, sys; sys.exit('portico._facade' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_the_example_uses_the_public_api_alone() -> None:
+def test_the_example_uses_only_the_public_api() -> None:
     for path in EXAMPLE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and not node.level:
@@ -65,13 +65,13 @@ def test_the_example_uses_the_public_api_alone() -> None:
 
 
 def test_the_example_is_short() -> None:
-    """Without blank lines."""
+    """Blank lines do not count."""
     lines = [line for path in EXAMPLE.rglob("*.py") for line in path.read_text().splitlines() if line.strip()]
 
     assert len(lines) <= LONGEST
 
 
-def test_the_tutorial_shows_the_example_as_it_is() -> None:
+def test_the_tutorial_shows_the_code_of_the_example() -> None:
     sources = "\n".join(path.read_text() for path in [*EXAMPLE.rglob("*.py"), EXAMPLE / "pyproject.toml"])
     blocks = re.findall(r"^```(?:python|toml)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 

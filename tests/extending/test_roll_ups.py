@@ -1,4 +1,4 @@
-"""Roll-ups and owned documents: what domains of other packages keep beside the objects of others."""
+"""Roll-ups and owned documents: what a domain of another package stores about objects of other domains."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ async def problems(db: Database) -> list[tuple[str, bool]]:
     return [(found.subject, found.is_open) async for found in VOTE_SUM.invariant("Sums are right.").check(db)]
 
 
-async def test_a_roll_up_that_another_overtakes_is_computed_again(db: Database, clock: SettableClock) -> None:
+async def test_a_roll_up_is_computed_again_if_another_write_overtakes_it(db: Database, clock: SettableClock) -> None:
     first = await vote(db, clock)
 
     async def another() -> None:
         await VOTE_SUM.settle(db, await vote(db, clock))
 
-    # The other one is stored between the first one's reads and its write.
+    # The other vote is settled between the reads and the write of the first.
     await VOTE_SUM.settle(interrupted(db, "vote_sums", "update_one", another), first)
 
     assert (await db["vote_sums"].find_one({"_id": "a"}) or {})["votes"] == 2
@@ -51,21 +51,21 @@ async def test_a_roll_up_that_another_overtakes_is_computed_again(db: Database, 
     assert await problems(db) == []
 
 
-async def test_the_job_settles_what_a_crash_has_left(db: Database, clock: SettableClock) -> None:
+async def test_the_job_settles_what_a_crash_leaves(db: Database, clock: SettableClock) -> None:
     job = VOTE_SUM.job("sum-votes")
     for stop in range(4):
         given = await vote(db, clock, f"subject {stop}")
         try:
             await VOTE_SUM.settle(FaultyDatabase.around(db, stop)[1], given)
         except Crash:
-            # The document has been counted, or the check says that this may still come.
+            # Either the document is counted, or the check reports the problem as open.
             assert await problems(db) in ([], [(f"vote_sums subject {stop}", True)])
 
         assert await job.run(Turn(db, clock.now() + STALE_AFTER + timedelta(seconds=1), Resources())) == 1
         assert await problems(db) == []
 
 
-async def test_a_mark_that_a_later_write_has_left_stays(db: Database, clock: SettableClock) -> None:
+async def test_settling_keeps_the_mark_of_a_later_write(db: Database, clock: SettableClock) -> None:
     given = await vote(db, clock)
     later = VOTE_SUM.mark("later", clock.now())
     await db["votes"].update_one({"_id": given["_id"]}, {"$set": later})
@@ -75,7 +75,7 @@ async def test_a_mark_that_a_later_write_has_left_stays(db: Database, clock: Set
     assert (await db["votes"].find_one({"_id": given["_id"]}) or {})["dirty"]["by"] == "later"
 
 
-async def test_a_roll_up_of_nothing_goes(db: Database, clock: SettableClock) -> None:
+async def test_a_roll_up_without_documents_is_removed(db: Database, clock: SettableClock) -> None:
     await VOTE_SUM.settle(db, await vote(db, clock))
     await db["votes"].delete_many({})
 
@@ -85,7 +85,7 @@ async def test_a_roll_up_of_nothing_goes(db: Database, clock: SettableClock) -> 
     assert await db["vote_sums"].count_documents({}) == 0
 
 
-async def test_documents_go_with_the_object_that_had_the_key_and_not_with_its_successor(db: Database) -> None:
+async def test_documents_are_removed_with_their_object_and_not_with_the_next_object_with_its_key(db: Database) -> None:
     owned = OwnedDocuments(HOST.kind, (Owned(VOTES, "sku", "of"),))
     await add_products(db, [product(sku="one")])
     present = (await HOST.find(db, ["one"]))["one"]["_id"]

@@ -1,4 +1,4 @@
-"""What is built can be installed: the example's tests run against the wheels, in an environment of their own."""
+"""The built wheels can be installed: the example's tests pass against them in a separate environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLE = ROOT / "examples" / "reviews"
 
 
 def run(*command: str | Path, cwd: Path, timeout: float = 600) -> str:
-    """What the command prints; fails where it does."""
+    """Return what the command prints. Fail if the command fails."""
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
@@ -33,12 +33,12 @@ def run(*command: str | Path, cwd: Path, timeout: float = 600) -> str:
 
 
 def environment_with(wheels: list[Path], folder: Path) -> Path:
-    """The Python of a fresh virtual environment with these wheels. What they need is lent by the present one."""
+    """The Python of a fresh virtual environment with these wheels. It borrows their dependencies."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
     run(python, "-m", "pip", "install", "--no-index", "--no-deps", *wheels, cwd=folder)
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
-    # It comes after the environment's own, so that the wheels are found first, and its own `.pth` files do not count.
+    # Python searches the lent folder after the wheels, and ignores its `.pth` files.
     (site / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return python
 

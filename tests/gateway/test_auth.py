@@ -1,4 +1,4 @@
-"""Who calls: bearer tokens, and what every kind of bad one is told."""
+"""Authentication: bearer tokens, and the error for each kind of bad token."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ OTHER_SECRET = "another secret, which is also long enough to be one"
 
 
 def signed(key: str = SECRET, algorithm: str = "HS256", headers: dict[str, Any] | None = None, **changes: Any) -> str:
-    """A token that is good but for the changes; None leaves a claim out."""
+    """A valid token with these changes. None removes a claim."""
     claims = {"sub": "tester", "aud": "portico", "exp": int(time.time()) + 60, "roles": ["MERCHANT"], **changes}
     given = {name: value for name, value in claims.items() if value is not None}
-    # Without the library's own checks of what it signs.
+    # Skips the library's checks of the claims.
     return jwt.PyJWS().encode(json.dumps(given).encode(), key, algorithm=algorithm, headers=headers)
 
 
@@ -50,7 +50,7 @@ def assert_unauthenticated(response: httpx.Response, message: str) -> None:
 # Good tokens
 
 
-async def test_the_viewer_is_who_the_token_says(gateway: GatewayClient) -> None:
+async def test_the_viewer_has_the_subject_and_the_roles_of_the_token(gateway: GatewayClient) -> None:
     response = await view(gateway, f"Bearer {signed(sub='Ann', roles=['EDITOR', 'MERCHANT'])}")
 
     assert response.json() == {"data": {"viewer": {"subject": "Ann", "roles": ["MERCHANT", "EDITOR"]}}}
@@ -68,17 +68,17 @@ async def test_the_scheme_may_be_written_in_any_case(gateway: GatewayClient, for
 
 
 @pytest.mark.parametrize("roles", [None, [], "ADMIN", {"ADMIN": True}, ["EMPEROR", "admin", 1, None, ["ADMIN"], {}], 7])
-async def test_roles_that_nobody_knows_count_for_nothing(gateway: GatewayClient, roles: Any) -> None:
+async def test_unknown_roles_are_ignored(gateway: GatewayClient, roles: Any) -> None:
     response = await view(gateway, f"Bearer {signed(roles=roles)}")
 
     assert response.json() == {"data": {"viewer": {"subject": "tester", "roles": []}}}
 
 
-async def test_a_token_may_be_for_several_audiences(gateway: GatewayClient) -> None:
+async def test_a_token_may_name_several_audiences(gateway: GatewayClient) -> None:
     assert (await view(gateway, f"Bearer {signed(aud=['other', 'portico'])}")).status_code == 200
 
 
-async def test_a_token_that_has_just_expired_is_still_taken(gateway: GatewayClient) -> None:
+async def test_a_token_is_accepted_for_a_moment_after_it_expires(gateway: GatewayClient) -> None:
     assert (await view(gateway, f"Bearer {signed(exp=int(time.time()) - 5)}")).status_code == 200
 
 
@@ -99,7 +99,7 @@ BAD_TOKENS: dict[str, tuple[Callable[[], str], str]] = {
     "unsigned, with a signature": (lambda: signed("", "none") + "eHg", ALGORITHM),
     "another algorithm": (lambda: signed(SECRET * 2, "HS512"), ALGORITHM),
     "another key": (lambda: signed(OTHER_SECRET), SIGNATURE),
-    "the signature cut": (lambda: signed()[:-3], SIGNATURE),
+    "a truncated signature": (lambda: signed()[:-3], SIGNATURE),
     "without its signature": (lambda: signed().rpartition(".")[0] + ".", SIGNATURE),
     "expired": (lambda: signed(exp=time.time() - 3600), EXPIRED),
     "no exp": (lambda: signed(exp=None), INCOMPLETE),
@@ -107,10 +107,10 @@ BAD_TOKENS: dict[str, tuple[Callable[[], str], str]] = {
     "no aud": (lambda: signed(aud=None), INCOMPLETE),
     "another audience": (lambda: signed(aud="other"), AUDIENCE),
     "other audiences": (lambda: signed(aud=["other", "another"]), AUDIENCE),
-    "an audience that is no text": (lambda: signed(aud=7), AUDIENCE),
+    "an audience that is not text": (lambda: signed(aud=7), AUDIENCE),
     "not before tomorrow": (lambda: signed(nbf=time.time() + 86_400), EARLY),
     "issued tomorrow": (lambda: signed(iat=time.time() + 86_400), EARLY),
-    "an exp that is no number": (lambda: signed(exp="tomorrow"), UNREADABLE),
+    "an exp that is not a number": (lambda: signed(exp="tomorrow"), UNREADABLE),
     "a sub that is a number": (lambda: signed(sub=7), INVALID),
     "a sub that is a list": (lambda: signed(sub=["tester"]), INVALID),
     "no token": (lambda: "nonsense", UNREADABLE),
@@ -137,7 +137,7 @@ async def test_a_header_of_another_form_is_refused(gateway: GatewayClient, heade
     assert_unauthenticated(response, "The Authorization header must be `Bearer`, then a space and a token.")
 
 
-async def test_two_tokens_in_one_header_are_none(gateway: GatewayClient) -> None:
+async def test_a_header_with_two_tokens_is_refused(gateway: GatewayClient) -> None:
     assert (await view(gateway, f"Bearer {signed()} {signed()}")).status_code == 401
 
 
@@ -149,7 +149,7 @@ async def test_an_altered_token_is_refused(gateway: GatewayClient) -> None:
     assert_unauthenticated(await view(gateway, f"Bearer {head}.{forged}.{signature}"), SIGNATURE)
 
 
-async def test_where_an_issuer_is_set_tokens_must_be_from_it(settings: Settings) -> None:
+async def test_tokens_must_come_from_the_configured_issuer(settings: Settings) -> None:
     async with running(replace(settings, jwt_issuer="https://issuer.example")) as gateway:
         assert (await view(gateway, f"Bearer {signed(iss='https://issuer.example')}")).status_code == 200
         assert (await view(gateway, f"Bearer {gateway.token()}")).status_code == 200
@@ -161,7 +161,7 @@ async def test_where_an_issuer_is_set_tokens_must_be_from_it(settings: Settings)
     assert_unauthenticated(missing, INCOMPLETE)
 
 
-async def test_a_bad_token_stops_also_what_needs_none(gateway: GatewayClient) -> None:
+async def test_a_bad_token_is_refused_even_for_public_data(gateway: GatewayClient) -> None:
     response = await gateway.http.post(
         "/graphql", json={"query": "{ products { nodes { sku } } }"}, headers={"authorization": "Bearer nonsense"}
     )
@@ -169,7 +169,7 @@ async def test_a_bad_token_stops_also_what_needs_none(gateway: GatewayClient) ->
     assert response.status_code == 401
 
 
-# What tokens are good for
+# What a token permits
 
 
 async def test_writing_needs_a_token_with_the_role(gateway: GatewayClient) -> None:
@@ -186,21 +186,21 @@ async def test_writing_needs_a_token_with_the_role(gateway: GatewayClient) -> No
     assert merchant.data == admin.data == {"createCategory": {"__typename": "CategoryPayload"}}
 
 
-async def test_a_token_that_was_found_good_is_good_only_until_it_expires(
+async def test_a_remembered_token_is_good_only_until_it_expires(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auth, "_LEEWAY_SECONDS", 0)
     token = signed(exp=time.time() + 1.5)
 
     first = await view(gateway, f"Bearer {token}")
-    time.sleep(1.6)  # noqa: ASYNC251 - nothing else is to happen meanwhile
+    time.sleep(1.6)  # noqa: ASYNC251 - nothing else may run in the meantime
     later = await view(gateway, f"Bearer {token}")
 
     assert first.status_code == 200
     assert_unauthenticated(later, EXPIRED)
 
 
-async def test_only_so_many_tokens_are_remembered_and_none_for_long(settings: Settings) -> None:
+async def test_the_gateway_remembers_a_limited_number_of_tokens_for_a_limited_time(settings: Settings) -> None:
     authenticator = Authenticator(settings)
     for number in range(1_100):
         await authenticator.authenticate(f"Bearer {signed(sub=f'caller {number}', exp=time.time() + 86_400)}")
@@ -220,7 +220,7 @@ def test_a_secret_that_is_too_short_is_refused(settings: Settings) -> None:
         Authenticator(replace(settings, jwt_secret=Secret("x" * 31)))
 
 
-def test_without_a_secret_one_is_made_once_and_kept_for_its_owner_alone(tmp_path: Path) -> None:
+def test_without_a_secret_the_gateway_creates_one_that_only_its_owner_can_read(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "new")
 
     first, second = settings.signing_secret(), settings.signing_secret()
@@ -232,7 +232,7 @@ def test_without_a_secret_one_is_made_once_and_kept_for_its_owner_alone(tmp_path
     assert [path.name for path in kept.parent.iterdir()] == ["jwt-secret"]
 
 
-def test_secrets_do_not_show_in_what_settings_print(settings: Settings) -> None:
+def test_printed_settings_do_not_show_secrets(settings: Settings) -> None:
     shown = replace(settings, mongodb_uri=Secret("mongodb://user:password@host/"), jwt_secret=Secret(OTHER_SECRET))
 
     for text in (repr(shown), str(shown), f"{shown}", repr(Authenticator(shown)._settings)):
@@ -240,7 +240,7 @@ def test_secrets_do_not_show_in_what_settings_print(settings: Settings) -> None:
         assert "password" not in text
 
 
-async def test_tokens_do_not_show_in_logs(settings: Settings, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_logs_do_not_show_tokens(settings: Settings, capfd: pytest.CaptureFixture[str]) -> None:
     loud = replace(settings, log_level="debug")
     async with running(loud) as gateway:
         token, bad = gateway.token(), signed(OTHER_SECRET)
@@ -257,7 +257,7 @@ async def test_tokens_do_not_show_in_logs(settings: Settings, capfd: pytest.Capt
         assert str(secret) not in written
 
 
-def test_a_token_cannot_be_issued_where_another_issues_them(settings: Settings) -> None:
+def test_the_gateway_issues_no_tokens_if_an_outside_issuer_does(settings: Settings) -> None:
     authenticator = Authenticator(replace(settings, jwt_secret=None, jwks_url="https://issuer.example/keys"))
 
     with pytest.raises(auth.InvalidToken, match="PORTICO_JWKS_URL"):

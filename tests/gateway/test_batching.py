@@ -1,4 +1,4 @@
-"""Batched reads: what is asked for together is read together, and each who waits gets their own answer."""
+"""Batched reads: keys that are requested together are read together, and each caller gets its own answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from portico.loaders.batching import MAX_BATCH, Loader, Loaders
 
 
 class Reads:
-    """Reads squares of even numbers; odd ones have none. Remembers its batches; `broken` keys make a read fail."""
+    """Reads squares of even numbers; odd numbers have none. Records its batches. A `broken` key makes a read fail."""
 
     def __init__(self, broken: Sequence[int] = ()) -> None:
         self.batches: list[list[int]] = []
@@ -33,7 +33,7 @@ async def answers(*waiting: asyncio.Future[int | None]) -> list[int | None]:
     return list(await asyncio.gather(*waiting))
 
 
-async def test_keys_of_one_turn_are_read_at_once() -> None:
+async def test_keys_requested_in_one_turn_are_read_at_once() -> None:
     reads = Reads()
     loader = Loader(reads)
 
@@ -43,8 +43,8 @@ async def test_keys_of_one_turn_are_read_at_once() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(delays=st.lists(st.integers(0, 1), min_size=1, max_size=30))
-async def test_keys_that_come_a_turn_apart_are_still_read_at_once(delays: list[int]) -> None:
-    """One by one, each a turn or none after the last."""
+async def test_keys_requested_a_turn_apart_are_read_at_once(delays: list[int]) -> None:
+    """Each key comes at most one turn of the loop after the previous one."""
     reads = Reads()
     loader = Loader(reads)
     waiting = []
@@ -57,7 +57,7 @@ async def test_keys_that_come_a_turn_apart_are_still_read_at_once(delays: list[i
     assert reads.batches == [[number * 2 for number in range(len(delays))]]
 
 
-async def test_a_key_is_read_once_and_its_answer_kept() -> None:
+async def test_a_key_is_read_once_and_its_answer_is_kept() -> None:
     reads = Reads()
     loader = Loader(reads)
     await loader.load(2)
@@ -66,7 +66,7 @@ async def test_a_key_is_read_once_and_its_answer_kept() -> None:
     assert reads.batches == [[2], [6]]
 
 
-async def test_what_is_asked_for_while_a_read_is_under_way_waits_for_it_or_is_read_next() -> None:
+async def test_a_key_requested_during_a_read_waits_for_that_read_or_joins_the_next() -> None:
     reads = Reads()
     loader = Loader(reads)
     first = loader.load(2)
@@ -83,7 +83,7 @@ async def test_a_key_without_a_value_is_none() -> None:
     assert await loader.load(1) is None
 
 
-async def test_an_error_reaches_those_who_wait_for_that_read_and_nobody_else() -> None:
+async def test_an_error_reaches_only_the_callers_of_that_read() -> None:
     reads = Reads(broken=[2])
     loader = Loader(reads)
     failed = await asyncio.gather(loader.load(2), loader.load(4), loader.load(2), return_exceptions=True)
@@ -95,7 +95,7 @@ async def test_an_error_reaches_those_who_wait_for_that_read_and_nobody_else() -
     assert reads.batches == [[2, 4], [6]]
 
 
-async def test_more_keys_than_a_batch_holds_go_in_several_of_which_one_may_fail() -> None:
+async def test_many_keys_are_read_in_several_batches_and_one_may_fail() -> None:
     reads = Reads(broken=[MAX_BATCH * 2])
     loader = Loader(reads)
     found = await asyncio.gather(*(loader.load(number * 2) for number in range(MAX_BATCH + 1)), return_exceptions=True)
@@ -105,7 +105,7 @@ async def test_more_keys_than_a_batch_holds_go_in_several_of_which_one_may_fail(
     assert isinstance(found[-1], ConnectionError)
 
 
-async def test_who_stops_waiting_takes_nothing_from_the_others() -> None:
+async def test_a_caller_that_is_cancelled_does_not_affect_the_others() -> None:
     loader = Loader(Reads())
 
     async def wait() -> int | None:
@@ -121,7 +121,7 @@ async def test_who_stops_waiting_takes_nothing_from_the_others() -> None:
 
 
 @pytest.mark.parametrize("broken", [(), (2,)])
-async def test_a_read_that_nobody_waits_for_any_more_ends_quietly(broken: tuple[int, ...]) -> None:
+async def test_a_read_without_a_caller_ends_without_an_error(broken: tuple[int, ...]) -> None:
     reads = Reads(broken)
     loader = Loader(reads)
     waiting = loader.load(2)
@@ -136,7 +136,7 @@ async def test_a_read_that_nobody_waits_for_any_more_ends_quietly(broken: tuple[
         assert await loader.load(2) == 4
 
 
-async def test_each_name_has_a_loader_of_its_own() -> None:
+async def test_each_name_has_its_own_loader() -> None:
     made: list[Reads] = []
 
     def read() -> Reads:
@@ -151,7 +151,7 @@ async def test_each_name_has_a_loader_of_its_own() -> None:
     assert len(made) == 2
 
 
-async def test_keys_of_two_batches_are_waited_for_whichever_is_read_first() -> None:
+async def test_a_caller_waits_for_keys_of_two_batches_in_any_order() -> None:
     slow = asyncio.Event()
 
     async def read(keys: Sequence[int]) -> Mapping[int, int]:

@@ -1,4 +1,4 @@
-"""Bodies over the limit, on a real server: refused at once, in little memory, and without a connection that hangs."""
+"""A real server refuses bodies over the limit at once, uses little memory, and leaves no connection open."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gateway(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def send_body(gateway: Served, head: str, size: int, *, is_chunked: bool) -> tuple[int, dict[str, str], int]:
-    """Sends a body of spaces for as long as the server takes it. Returns the status, the headers, and what it took."""
+    """Send a body of spaces while the server takes it. Return the status, the headers, and how much it took."""
     sent = 0
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
         connection.sendall(head.encode())
@@ -53,7 +53,7 @@ def send_body(gateway: Served, head: str, size: int, *, is_chunked: bool) -> tup
 
 
 def _received(connection: socket.socket) -> bytes:
-    """Everything up to the end of the connection, which the server brings about."""
+    """Everything that the server sends until it closes the connection."""
     parts = []
     try:
         while part := connection.recv(65_536):
@@ -64,14 +64,14 @@ def _received(connection: socket.socket) -> bytes:
 
 
 def memory(gateway: Served, name: str) -> int:
-    """Kilobytes of the server's memory: `VmRSS` that it has now, `VmHWM` that it ever had."""
+    """Kilobytes of the server's memory: `VmRSS` is its current size, `VmHWM` is its peak size."""
     found = re.search(rf"^{name}:\s+(\d+) kB$", Path(f"/proc/{gateway.process.pid}/status").read_text(), re.MULTILINE)
     assert found is not None
     return int(found[1])
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])
-def test_a_body_of_twenty_megabytes_is_refused_at_once_and_takes_no_memory(gateway: Served, is_chunked: bool) -> None:
+def test_a_body_of_twenty_megabytes_is_refused_at_once_and_uses_no_memory(gateway: Served, is_chunked: bool) -> None:
     length = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {TWENTY_MEGABYTES}"
     send_body(gateway, f"{HEAD}{length}\r\n\r\n", TWENTY_MEGABYTES, is_chunked=is_chunked)
     before = memory(gateway, "VmRSS"), memory(gateway, "VmHWM")
@@ -90,7 +90,7 @@ def test_a_body_of_twenty_megabytes_is_refused_at_once_and_takes_no_memory(gatew
     assert gateway.ask("{ __typename }").json() == {"data": {"__typename": "Query"}}
 
 
-def test_a_body_that_is_announced_as_too_large_is_refused_before_it_comes(gateway: Served) -> None:
+def test_a_body_with_a_large_content_length_is_refused_before_it_is_sent(gateway: Served) -> None:
     status, _, _ = send_body(gateway, f"{HEAD}Content-Length: {10**15}\r\n\r\n", 0, is_chunked=False)
 
     assert status == 413
@@ -113,7 +113,7 @@ def test_a_title_of_ten_megabytes_is_refused(gateway: Served, settings: Settings
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])
-def test_a_body_just_under_the_limit_passes_and_one_just_over_it_does_not(gateway: Served, is_chunked: bool) -> None:
+def test_the_limit_is_exact_to_one_byte(gateway: Served, is_chunked: bool) -> None:
     query = b'{"query": "{ __typename }"}'
     statuses = []
     for size in (LIMIT, LIMIT + 1):

@@ -1,4 +1,4 @@
-"""How many commands an operation may send to MongoDB, by name: `budgets.json` lists them."""
+"""How many commands a named operation may send to MongoDB: `budgets.json` lists them."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ READS: dict[str, str] = {
           }
         }
     """,
-    "what the schema is": "{ __schema { queryType { name } } viewer { subject } }",
-    "a list that is not looked at": "{ products { __typename } }",
+    "introspection": "{ __schema { queryType { name } } viewer { subject } }",
+    "a list without its rows": "{ products { __typename } }",
 }
 
 
@@ -176,7 +176,7 @@ async def test_every_mutation_sends_the_commands_of_its_budget(gateway: GatewayC
 
 
 def _bare(mutation: str) -> str:
-    """The mutation without its selection: what it answers is not what it costs."""
+    """The mutation without its selection, so that only the write is counted."""
     return mutation[: mutation.index("__typename")] + "__typename ... on UserError { message } } }"
 
 
@@ -185,7 +185,7 @@ def test_the_file_lists_the_commands_of_every_operation_in_order() -> None:
     assert set(READS) <= set(BUDGETS)
 
 
-async def test_nodes_of_two_kinds_are_read_by_one_command_a_kind(shop: GatewayClient) -> None:
+async def test_nodes_of_two_kinds_are_read_with_one_command_for_each_kind(shop: GatewayClient) -> None:
     text = """
     query ($ids: [ID!]!) {
       nodes(ids: $ids) { ... on Category { name } ... on Film { title } ... on Product { sku } }
@@ -195,7 +195,7 @@ async def test_nodes_of_two_kinds_are_read_by_one_command_a_kind(shop: GatewayCl
     assert await sent(shop, text, {"ids": await _ids(shop)}) == BUDGETS["nodes of two kinds"]
 
 
-async def test_a_later_page_is_one_command_and_one_more_for_whether_it_is_the_first(shop: GatewayClient) -> None:
+async def test_a_later_page_is_one_command_and_one_more_for_has_previous_page(shop: GatewayClient) -> None:
     after = (await shop.data("{ products { pageInfo { endCursor } } }"))["products"]["pageInfo"]["endCursor"]
     text = "query ($after: String) { products(after: $after) { nodes { sku } PAGE_INFO } }"
     measured = {
@@ -216,7 +216,7 @@ async def _ids(gateway: GatewayClient) -> list[str]:
     return [*(one["id"] for one in categories), *(encode_id("Product", f"p{number}") for number in range(60))]
 
 
-async def test_accounts_and_transfers_are_read_by_one_command_a_kind(gateway: GatewayClient) -> None:
+async def test_accounts_and_transfers_are_read_with_one_command_for_each_kind(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db, owner="another")
     made = [(await gateway.result("transfer", transfer_input(mine, theirs, 1)))["transfer"]["id"] for _ in range(3)]
     listed = "{ viewer { accounts { name balance { amount } pendingTransfers { id } } } }"
@@ -227,7 +227,7 @@ async def test_accounts_and_transfers_are_read_by_one_command_a_kind(gateway: Ga
 
 
 async def test_a_page_costs_the_same_however_many_categories_its_products_are_in(gateway: GatewayClient) -> None:
-    """More documents than the server sends at first unless it is asked for them."""
+    """There are more documents than the server sends in a first batch by default."""
     await add_categories(gateway.db, [{"slug": f"c{number}", "name": "C"} for number in range(300)])
     await add_products(
         gateway.db,
@@ -267,7 +267,7 @@ async def test_a_page_of_a_hundred_lists_is_one_command(gateway: GatewayClient) 
     ]
 
 
-async def test_a_large_subtree_is_read_by_one_command(gateway: GatewayClient) -> None:
+async def test_a_large_subtree_is_read_with_one_command(gateway: GatewayClient) -> None:
     below = [{"slug": f"c{number}", "name": "C", "parent": "top"} for number in range(450)]
     await add_categories(gateway.db, [{"slug": "top", "name": "Top"}, *below])
 

@@ -1,4 +1,4 @@
-"""What the server is asked to send of all that changes."""
+"""Which changes the gateway requests from the server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from portico.resolvers import changes
 from portico.resolvers.changes import Source
 
 
-def test_the_server_sends_what_the_sources_need_and_no_more() -> None:
+def test_the_change_stream_requests_only_what_the_sources_need() -> None:
     sources = (
         Source(frozenset({"b", "a"}), {"operationType": "insert"}, ("fullDocument._id",), lambda _: ()),
         Source(frozenset({"c"}), {}, ("documentKey",), lambda _: ()),

@@ -1,4 +1,4 @@
-"""The command line: what each command prints, what it does, and with which status it ends."""
+"""The command line: what each command prints, what it does, and its exit status."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def env(settings: Settings) -> dict[str, str]:
 
 @pytest.fixture
 def shop(settings: Settings) -> Iterator[Any]:
-    """The test's database, with two categories, one below the other."""
+    """The database of the test, with two categories, one below the other."""
     music = {"_id": ObjectId(), "slug": "music", "name": "Music"}
     jazz = {"_id": ObjectId(), "slug": "jazz", "name": "Jazz", "parent": music["_id"], "ancestors": [music]}
     with MongoClient[dict[str, Any]](settings.mongodb_uri) as client:
@@ -74,34 +74,34 @@ def shop(settings: Settings) -> Iterator[Any]:
         yield database
 
 
-def test_the_command_tells_its_version() -> None:
+def test_the_version_option_prints_the_version() -> None:
     assert portico("--version").stdout.strip() == metadata.version("portico")
 
 
 @pytest.mark.parametrize("option", ["--help", "--version"])
-def test_what_needs_no_gateway_imports_none(option: str) -> None:
+def test_help_and_version_do_not_import_the_gateway(option: str) -> None:
     command = f"from portico.gateway.cli import commands; commands.app(['{option}'], standalone_mode=False)"
     code = f"import sys; {command}; print(*sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
 
-    # These make most of the second that an import of the whole takes.
+    # These modules take most of the second that a full import takes.
     assert {"strawberry", "graphql", "pymongo", "starlette", "uvicorn", "httpx", "structlog"}.isdisjoint(
         done.stdout.splitlines()[-1].split()
     )
 
 
-def test_every_command_tells_what_it_does_and_what_it_takes() -> None:
+def test_every_command_describes_itself_and_its_options() -> None:
     with ThreadPoolExecutor(3) as pool:
         whole, *each = pool.map(lambda command: portico(*command, "--help"), [(), *((name,) for name in COMMANDS)])
 
     assert (whole.returncode, whole.stderr) == (0, "")
     assert "Settings come from the environment" in whole.stdout
-    for name, told in zip(COMMANDS, each, strict=True):
+    for name, shown in zip(COMMANDS, each, strict=True):
         assert re.search(rf"^  {name} +[A-Z].+", whole.stdout, re.MULTILINE)
-        assert (told.returncode, told.stderr) == (0, "")
-        assert told.stdout.startswith(f"Usage: portico {name} ")
-        about, _, options = told.stdout.partition("Options:")
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert shown.stdout.startswith(f"Usage: portico {name} ")
+        about, _, options = shown.stdout.partition("Options:")
         assert re.search(r"[A-Z][a-z].+\.", about.split("\n", 1)[1], re.DOTALL)
         for option in re.split(r"\n(?=  --)", options)[1:]:
             assert re.search(r" {2,}[A-Z][a-z]?.*\.", option, re.DOTALL), f"{name}: {option}"
@@ -110,7 +110,7 @@ def test_every_command_tells_what_it_does_and_what_it_takes() -> None:
 # Tokens
 
 
-def test_a_token_is_printed_alone_and_says_what_was_asked_for(env: dict[str, str]) -> None:
+def test_the_token_command_prints_only_a_token_with_the_requested_claims(env: dict[str, str]) -> None:
     roles = [role.name for role in Role]
     options = [option for role in roles for option in ("--role", role)]
     options += ["--role", "merchant", "--hours", "2", "--name", "Ann Lee"]
@@ -124,7 +124,7 @@ def test_a_token_is_printed_alone_and_says_what_was_asked_for(env: dict[str, str
     assert abs(claims["iat"] - time.time()) < 60
 
 
-def test_a_token_is_good_for_a_gateway_with_the_same_data_folder(settings: Settings, tmp_path: Path) -> None:
+def test_a_gateway_with_the_same_data_folder_accepts_the_token(settings: Settings, tmp_path: Path) -> None:
     env = environment(settings, PORTICO_DATA_DIR=str(tmp_path / "data"))
     del env["PORTICO_JWT_SECRET"]
 
@@ -135,7 +135,7 @@ def test_a_token_is_good_for_a_gateway_with_the_same_data_folder(settings: Setti
     assert answer.json() == {"data": {"viewer": {"subject": "Ann"}}}
 
 
-def test_a_token_needs_a_subject_and_roles_that_there_are(env: dict[str, str]) -> None:
+def test_a_token_needs_a_subject_and_existing_roles(env: dict[str, str]) -> None:
     without, unknown = portico("token", env=env), portico("token", "--sub", "a", "--role", "emperor", env=env)
 
     assert (without.returncode, unknown.returncode) == (2, 2)
@@ -147,7 +147,7 @@ def test_a_token_needs_a_subject_and_roles_that_there_are(env: dict[str, str]) -
 # The schema
 
 
-def test_the_committed_schema_is_the_present_one() -> None:
+def test_the_committed_schema_is_up_to_date() -> None:
     done = portico("schema")
 
     assert done.returncode == 0
@@ -155,7 +155,7 @@ def test_the_committed_schema_is_the_present_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("present", "older", "status", "told"),
+    ("present", "older", "status", "expected"),
     [
         ("", "", 0, "No changes."),
         ('  """Titles, in order."""\n  tracks: [String!]!\n', "", 0, "safe"),
@@ -164,8 +164,8 @@ def test_the_committed_schema_is_the_present_one() -> None:
         ("  tracks: [String!]!\n", "  tracks: [Int!]!\n", 2, "breaking"),
     ],
 )
-def test_changes_since_an_older_schema_are_told_with_their_severity_for_a_status(
-    tmp_path: Path, present: str, older: str, status: int, told: str
+def test_schema_check_lists_changes_with_their_severity_and_sets_the_status(
+    tmp_path: Path, present: str, older: str, status: int, expected: str
 ) -> None:
     text = print_sdl(SCHEMA)
     assert present in text
@@ -174,13 +174,13 @@ def test_changes_since_an_older_schema_are_told_with_their_severity_for_a_status
     done = portico("schema", "--check", str(tmp_path / "older.graphql"))
 
     assert (done.returncode, done.stderr) == (status, "")
-    assert told in done.stdout
+    assert expected in done.stdout
 
 
 # Importing
 
 
-def test_good_files_are_imported_and_importing_them_again_changes_nothing(env: dict[str, str], tmp_path: Path) -> None:
+def test_importing_good_files_again_changes_nothing(env: dict[str, str], tmp_path: Path) -> None:
     categories = written(tmp_path / "categories.jsonl", CATEGORIES)
     with gzip.open(tmp_path / "products.jsonl.gz", "wt") as packed:
         packed.writelines(json.dumps(album(f"P-{number}")) + "\n" for number in range(600))
@@ -195,7 +195,7 @@ def test_good_files_are_imported_and_importing_them_again_changes_nothing(env: d
     assert again.stdout.strip().splitlines()[-1] == "products: 600 unchanged"
 
 
-def test_bad_records_are_named_and_the_good_ones_kept(env: dict[str, str], tmp_path: Path) -> None:
+def test_an_import_names_bad_records_and_keeps_the_good_ones(env: dict[str, str], tmp_path: Path) -> None:
     portico("import", "categories", written(tmp_path / "categories.jsonl", CATEGORIES), env=env)
     lines = [json.dumps(album("A")), "nonsense", json.dumps(album("B", color="red")), "", json.dumps(album("C"))]
     lines += [json.dumps(album("D", categories=["nowhere"])), json.dumps([1]), '{"sku": "\ud83d']
@@ -216,7 +216,7 @@ def test_bad_records_are_named_and_the_good_ones_kept(env: dict[str, str], tmp_p
 
 
 @pytest.mark.parametrize("damage", ["cut off", "garbled", "no gzip"])
-def test_of_a_damaged_file_what_can_be_read_is_kept(env: dict[str, str], tmp_path: Path, damage: str) -> None:
+def test_an_import_keeps_the_readable_part_of_a_damaged_file(env: dict[str, str], tmp_path: Path, damage: str) -> None:
     whole = gzip.compress(b"".join(json.dumps({"slug": f"c-{n}", "name": "x" * 60}).encode() + b"\n" for n in range(9)))
     packed = {"cut off": whole[:-20], "garbled": whole[:-12] + b"\xff" * 12, "no gzip": whole[:2] + b"nonsense"}[damage]
     (tmp_path / "categories.jsonl.gz").write_bytes(packed)
@@ -235,7 +235,7 @@ def test_of_a_damaged_file_what_can_be_read_is_kept(env: dict[str, str], tmp_pat
 
 
 @pytest.mark.parametrize("subject", IMPORTERS)
-def test_whatever_can_be_imported_is_a_subject_of_the_command(
+def test_the_import_command_takes_every_importer_as_a_subject(
     env: dict[str, str], tmp_path: Path, subject: str
 ) -> None:
     file = tmp_path / "records.jsonl"
@@ -263,7 +263,7 @@ def test_sharding_needs_a_cluster(env: dict[str, str]) -> None:
     assert "shard" in done.stderr.lower()
 
 
-async def test_a_healthy_database_is_told_so(gateway: GatewayClient, env: dict[str, str]) -> None:
+async def test_doctor_reports_a_healthy_database(gateway: GatewayClient, env: dict[str, str]) -> None:
     jazz = await create_category(gateway, slug="jazz")
     await create_product(gateway, categoryIds=[jazz["id"]])
 
@@ -273,8 +273,8 @@ async def test_a_healthy_database_is_told_so(gateway: GatewayClient, env: dict[s
     assert [line[:4] for line in done.stdout.splitlines()] == ["ok  "] * len(INVARIANTS)
 
 
-def test_damage_is_found_and_mended_where_that_is_safe(env: dict[str, str], shop: Any) -> None:
-    # given a category with an old name among its ancestors, and one whose parent is gone
+def test_doctor_finds_damage_and_repairs_it_if_that_is_safe(env: dict[str, str], shop: Any) -> None:
+    # given a category with an outdated name among its ancestors, and a category whose parent does not exist
     shop["categories"].update_one({"slug": "jazz"}, {"$set": {"ancestors.0.name": "Noise"}})
     lost = {"_id": ObjectId(), "slug": "lost", "name": "Lost", "parent": ObjectId(), "ancestors": []}
     shop["categories"].insert_one(lost)
@@ -291,7 +291,7 @@ def test_damage_is_found_and_mended_where_that_is_safe(env: dict[str, str], shop
     assert shop["categories"].find_one({"slug": "jazz"})["ancestors"][0]["name"] == "Music"
 
 
-def test_old_documents_are_brought_up_to_date(env: dict[str, str], shop: Any) -> None:
+def test_migrate_upgrades_old_documents(env: dict[str, str], shop: Any) -> None:
     old = {"type": "Film", "details": {"genre": "Drama"}, "pricing": {"list": 1200, "retail": 1100}}
     shop["products"].insert_many({"sku": f"OLD-{number}", "title": "Old", **old} for number in range(150))
 
@@ -303,10 +303,8 @@ def test_old_documents_are_brought_up_to_date(env: dict[str, str], shop: Any) ->
     assert shop["products"].count_documents({"details.genres": ["Drama"], "schema_version": 2}) == 150
 
 
-def test_a_worker_does_what_is_to_be_done_and_stops_when_it_is_told(
-    settings: Settings, shop: Any, tmp_path: Path
-) -> None:
-    # given a category whose creation was cut off a minute ago
+def test_a_worker_runs_the_jobs_and_stops_on_a_signal(settings: Settings, shop: Any, tmp_path: Path) -> None:
+    # given a category whose creation was interrupted a minute ago
     jazz = shop["categories"].find_one({"slug": "jazz"})
     at = datetime.now(UTC) - timedelta(minutes=1)
     shop["categories"].update_one({"slug": "jazz"}, {"$set": {"pending": {"op": "r-1", "at": at}}})

@@ -1,4 +1,4 @@
-"""What can go wrong around a command ends it with one line that says what, and with status 1."""
+"""If a command fails, it prints one line that says what is wrong, and exits with status 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 
 from portico.gateway.cli import server
 from portico.gateway.settings import Settings
-from tests.support.processes import PORTICO, environment, eventually, portico, served, started
+from tests.support.forks import PORTICO
+from tests.support.processes import environment, eventually, portico, served, started
 
 
 def assert_one_line(done: subprocess.CompletedProcess[str], line: str) -> None:
@@ -23,7 +24,7 @@ def assert_one_line(done: subprocess.CompletedProcess[str], line: str) -> None:
 
 @pytest.fixture
 def taken() -> Iterator[int]:
-    """A port that somebody else listens on."""
+    """A port that another process listens on."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -38,11 +39,11 @@ def taken() -> Iterator[int]:
         ("PORTICO_DEMO", "perhaps", "PORTICO_DEMO must be true or false; got 'perhaps'."),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_named(name: str, value: str, line: str) -> None:
+def test_a_command_names_an_invalid_setting(name: str, value: str, line: str) -> None:
     assert_one_line(portico("indexes", env=environment() | {name: value}), line)
 
 
-def test_a_setting_that_is_misspelt_is_told_of(settings: Settings) -> None:
+def test_a_command_warns_of_a_misspelled_setting(settings: Settings) -> None:
     done = portico("token", "--sub", "a", env=environment(settings, PORTICO_DATABSE="x"))
 
     assert done.returncode == 0
@@ -50,30 +51,30 @@ def test_a_setting_that_is_misspelt_is_told_of(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "told"),
+    ("uri", "expected"),
     [
         ("http://host/", "Invalid URI scheme"),
         ("mongodb://", "at least one hostname"),
         ("mongodb://host:port/", "Port"),
     ],
 )
-def test_a_uri_that_cannot_be_used_is_told(tmp_path: Path, uri: str, told: str) -> None:
+def test_a_command_reports_an_invalid_mongodb_uri(tmp_path: Path, uri: str, expected: str) -> None:
     done = portico("indexes", env=environment(PORTICO_MONGODB_URI=uri), cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1].startswith("portico: ")
-    assert told.lower() in done.stderr.lower()
+    assert expected.lower() in done.stderr.lower()
     assert "Traceback" not in done.stderr
 
 
-def test_a_database_name_that_cannot_be_used_is_told(settings: Settings) -> None:
+def test_a_command_reports_an_invalid_database_name(settings: Settings) -> None:
     done = portico("indexes", env=environment(settings, PORTICO_DATABASE="a.b"))
 
     assert_one_line(done, "MongoDB: database names cannot contain the character '.'")
 
 
 @pytest.mark.parametrize("command", ["serve", "doctor"])
-def test_a_mongodb_that_cannot_be_reached_is_told(free_tcp_port: int, command: str, tmp_path: Path) -> None:
+def test_a_command_reports_that_mongodb_cannot_be_reached(free_tcp_port: int, command: str, tmp_path: Path) -> None:
     secret = "mongodb://user:password@127.0.0.1"
     env = environment(PORTICO_MONGODB_URI=f"{secret}:{free_tcp_port}/", PORTICO_DATA_DIR=str(tmp_path))
 
@@ -85,25 +86,25 @@ def test_a_mongodb_that_cannot_be_reached_is_told(free_tcp_port: int, command: s
     assert "password" not in done.stderr
 
 
-def test_a_port_that_is_taken_is_told(settings: Settings, taken: int) -> None:
+def test_serve_reports_that_its_port_is_taken(settings: Settings, taken: int) -> None:
     done = portico("serve", "--port", str(taken), env=environment(settings))
 
     assert_one_line(done, f"cannot listen on 127.0.0.1:{taken}: Address already in use.")
 
 
-def test_an_address_that_is_not_this_machines_is_told(settings: Settings) -> None:
+def test_serve_reports_an_address_of_another_machine(settings: Settings) -> None:
     done = portico("serve", "--host", "192.0.2.1", "--port", "0", env=environment(settings))
 
     assert_one_line(done, "cannot listen on 192.0.2.1:0: Cannot assign requested address.")
 
 
-def test_a_name_that_can_be_that_of_no_host_is_told() -> None:
+def test_serve_reports_an_invalid_host_name() -> None:
     with pytest.raises(server.PortTaken, match=r"^cannot listen on ä\.\.b:0: .+\.$"):
         server.bind("ä..b", 0)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_secret_that_is_too_short_ends_a_gateway_before_it_begins(settings: Settings, workers: str) -> None:
+def test_a_gateway_does_not_start_with_a_short_secret(settings: Settings, workers: str) -> None:
     env = environment(settings, PORTICO_JWT_SECRET="short")
 
     done = portico("serve", "--port", "0", "--workers", workers, env=env, timeout=30)
@@ -122,7 +123,7 @@ def test_a_secret_that_is_too_short_ends_a_gateway_before_it_begins(settings: Se
         (("explain", "."), ".: Is a directory"),
     ],
 )
-def test_a_file_that_is_not_there_is_named(
+def test_a_command_names_a_missing_file(
     settings: Settings, tmp_path: Path, arguments: tuple[str, ...], line: str
 ) -> None:
     assert_one_line(portico(*arguments, env=environment(settings), cwd=tmp_path), line)
@@ -137,7 +138,7 @@ def test_a_file_that_is_not_there_is_named(
         (b"type A { a: B }", "is not a schema: "),
     ],
 )
-def test_a_file_that_is_no_schema_is_named(tmp_path: Path, content: bytes, problem: str) -> None:
+def test_schema_check_names_a_file_that_is_not_a_schema(tmp_path: Path, content: bytes, problem: str) -> None:
     (tmp_path / "old.graphql").write_bytes(content)
 
     done = portico("schema", "--check", "old.graphql", cwd=tmp_path)
@@ -147,7 +148,7 @@ def test_a_file_that_is_no_schema_is_named(tmp_path: Path, content: bytes, probl
     assert done.stderr.count("\n") == 1
 
 
-def test_a_token_cannot_be_made_where_another_issues_them(tmp_path: Path) -> None:
+def test_no_token_can_be_issued_if_an_outside_issuer_is_set(tmp_path: Path) -> None:
     env = environment(PORTICO_JWKS_URL="https://issuer.example/keys", PORTICO_DATA_DIR=str(tmp_path))
 
     assert_one_line(
@@ -168,7 +169,7 @@ def test_a_token_cannot_be_made_where_another_issues_them(tmp_path: Path) -> Non
         ("token", "--sub", os.fsdecode(b"\xff")),
     ],
 )
-def test_a_command_that_is_called_wrongly_tells_how_it_is_called(arguments: tuple[str, ...]) -> None:
+def test_a_command_with_invalid_arguments_prints_its_usage(arguments: tuple[str, ...]) -> None:
     done = portico(*arguments)
 
     assert (done.returncode, done.stdout) == (2, "")
@@ -177,7 +178,7 @@ def test_a_command_that_is_called_wrongly_tells_how_it_is_called(arguments: tupl
     assert "Traceback" not in done.stderr
 
 
-def test_who_stops_reading_stops_the_writing() -> None:
+def test_a_closed_pipe_ends_the_output() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as out:

@@ -1,4 +1,4 @@
-"""All processes go by the clock of the database server, whatever the clocks of their machines show."""
+"""All processes use the clock of the database server, even if the clocks of their machines are wrong."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ NEAR = timedelta(seconds=2)
 
 
 def skewed(hours: float) -> DatabaseClock:
-    """That of a process on a machine whose clock is wrong."""
+    """The clock of a process on a machine whose own clock is wrong."""
     return DatabaseClock(lambda: machine_time() + timedelta(hours=hours))
 
 
-async def off(clock: DatabaseClock, db: Database) -> timedelta:
+async def error_of(clock: DatabaseClock, db: Database) -> timedelta:
     return abs(clock.now() - await server_time(db))
 
 
 @HOURS
-async def test_a_wrong_clock_of_a_machine_is_corrected_and_logged(settings: Settings, db: Database, hours: int) -> None:
+async def test_a_wrong_machine_clock_is_corrected_and_logged(settings: Settings, db: Database, hours: int) -> None:
     configure(replace(settings, log_level="warning"))
     clock = skewed(hours)
-    before = await off(clock, db)
+    before = await error_of(clock, db)
 
     with capture_logs() as log:
         async with clock_of(db, clock) as used:
-            after = await off(clock, db)
+            after = await error_of(clock, db)
 
     assert used is clock
     assert before > timedelta(hours=4)
@@ -60,30 +60,30 @@ async def test_a_wrong_clock_of_a_machine_is_corrected_and_logged(settings: Sett
 
 
 @HOURS
-async def test_a_clock_that_is_set_while_a_process_runs_changes_nothing(db: Database, hours: int) -> None:
+async def test_setting_the_machine_clock_does_not_affect_a_running_process(db: Database, hours: int) -> None:
     wrong = timedelta()
     clock = DatabaseClock(lambda: machine_time() + wrong)
     await clock.measure(db)
 
     wrong = timedelta(hours=hours)
 
-    assert await off(clock, db) < NEAR
+    assert await error_of(clock, db) < NEAR
 
 
-async def test_a_process_that_has_slept_is_right_again_after_the_next_measurement(db: Database) -> None:
+async def test_a_suspended_process_is_right_again_after_the_next_measurement(db: Database) -> None:
     slept = 0.0
     clock = DatabaseClock(elapsed=lambda: asyncio.get_running_loop().time() - slept)
     await clock.measure(db)
     slept = 3600.0
-    late = await off(clock, db)
+    late = await error_of(clock, db)
 
     await clock.measure(db)
 
     assert late > timedelta(minutes=59)
-    assert await off(clock, db) < NEAR
+    assert await error_of(clock, db) < NEAR
 
 
-def test_an_operation_counts_the_time_for_which_its_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operation_counts_the_time_while_its_machine_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
     now = machine_time()
     clock, timer = DatabaseClock(lambda: now), Timer(now)
     hour_later = time.clock_gettime(time.CLOCK_BOOTTIME) + 3600
@@ -94,23 +94,23 @@ def test_an_operation_counts_the_time_for_which_its_machine_sleeps(monkeypatch: 
     assert abs(timer.now() - clock.now()) < NEAR
 
 
-async def test_a_slow_answer_leaves_a_clock_as_it_is_that_may_be_right(db: Database) -> None:
+async def test_a_slow_answer_does_not_change_a_clock_that_may_be_right(db: Database) -> None:
     elapsed = 0.0
-    told = await server_time(db)
-    clock = DatabaseClock(lambda: told, elapsed=lambda: elapsed)
+    answered = await server_time(db)
+    clock = DatabaseClock(lambda: answered, elapsed=lambda: elapsed)
 
     async def answer_after_a_minute() -> datetime:
         nonlocal elapsed
         elapsed += 60.0
-        return told
+        return answered
 
     await clock.measure(cast("Database", _Answering(answer_after_a_minute)))
 
-    assert clock.now() == told + timedelta(minutes=1)
+    assert clock.now() == answered + timedelta(minutes=1)
 
 
 class _Answering:
-    """A server that takes its time to say what time it is."""
+    """A server that answers slowly."""
 
     def __init__(self, answer: Callable[[], Awaitable[datetime]]) -> None:
         self._answer = answer
@@ -119,7 +119,7 @@ class _Answering:
         return {"localTime": await self._answer()}
 
 
-async def test_times_are_those_of_the_database_without_a_zone_to_the_millisecond(db: Database) -> None:
+async def test_times_are_utc_without_a_zone_to_the_millisecond(db: Database) -> None:
     async with clock_of(db) as clock:
         now = clock.now()
 
@@ -128,7 +128,7 @@ async def test_times_are_those_of_the_database_without_a_zone_to_the_millisecond
     assert abs(now - SystemClock().now()) < NEAR
 
 
-# ------------------------------------------------------------------ gateways
+# Gateways
 
 
 @contextlib.asynccontextmanager
@@ -143,7 +143,7 @@ async def jobs_of(gateway: GatewayClient) -> None:
 
 
 @HOURS
-async def test_jobs_of_a_machine_with_a_wrong_clock_expire_no_live_cart(settings: Settings, hours: int) -> None:
+async def test_jobs_on_a_machine_with_a_wrong_clock_expire_no_active_cart(settings: Settings, hours: int) -> None:
     settings = with_settings(settings, ShopSettings, cart_seconds=3600)
     async with running(settings) as right, on_a_wrong_machine(settings, hours) as wrong:
         sku = await stock_up(right, units=10)
@@ -162,7 +162,7 @@ async def test_jobs_of_a_machine_with_a_wrong_clock_expire_no_live_cart(settings
 
 
 @HOURS
-async def test_carts_of_a_machine_with_a_wrong_clock_expire_when_they_should(settings: Settings, hours: int) -> None:
+async def test_carts_from_a_machine_with_a_wrong_clock_expire_on_time(settings: Settings, hours: int) -> None:
     settings = with_settings(settings, ShopSettings, cart_seconds=3600)
     async with running(settings) as right, on_a_wrong_machine(settings, hours) as wrong:
         sku = await stock_up(right)
@@ -177,7 +177,7 @@ async def test_carts_of_a_machine_with_a_wrong_clock_expire_when_they_should(set
 
 
 def _wrong_machine(folder: Path, hours: int) -> str:
-    """A folder for PYTHONPATH, by which a process finds the clock of its machine wrong."""
+    """A folder for PYTHONPATH that makes the machine clock of a process wrong."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(
         textwrap.dedent(
@@ -195,7 +195,7 @@ def _wrong_machine(folder: Path, hours: int) -> str:
 
 
 @HOURS
-async def test_a_worker_process_on_a_machine_with_a_wrong_clock_expires_idle_carts_alone(
+async def test_a_worker_process_on_a_machine_with_a_wrong_clock_expires_only_idle_carts(
     settings: Settings, tmp_path: Path, hours: int
 ) -> None:
     settings = with_settings(settings, ShopSettings, cart_seconds=3600)
@@ -210,7 +210,7 @@ async def test_a_worker_process_on_a_machine_with_a_wrong_clock_expires_idle_car
         with started(tmp_path, env, "worker") as process:
             await asyncio.to_thread(eventually, lambda: "clock corrected" in process.errors or None, 30.0)
             async with asyncio.timeout(30):
-                while (await cart_of(gateway, idle))["status"] != "EXPIRED":  # noqa: ASYNC110 - it tells nobody
+                while (await cart_of(gateway, idle))["status"] != "EXPIRED":  # noqa: ASYNC110 - no signal
                     await asyncio.sleep(0.1)
 
         assert (await cart_of(gateway, live))["status"] == "ACTIVE"

@@ -1,4 +1,4 @@
-"""Web pages of other origins may ask the gateway where the settings say so."""
+"""Web pages of other origins may send requests if the settings allow it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREFLIGHT = {
 
 
 @pytest.mark.parametrize("origins", ["https://shop.example", "https://other.example, https://shop.example"])
-async def test_a_page_of_a_named_origin_may_ask(settings: Settings, origins: str) -> None:
+async def test_a_page_of_an_allowed_origin_may_send_requests(settings: Settings, origins: str) -> None:
     async with running(replace(settings, cors_origins=origins)) as gateway:
         preflight = await gateway.http.options("/graphql", headers=PREFLIGHT)
         answer = await gateway.http.post(
@@ -31,7 +31,7 @@ async def test_a_page_of_a_named_origin_may_ask(settings: Settings, origins: str
     assert answer.json() == {"data": {"viewer": None}}
 
 
-async def test_a_page_of_another_origin_may_not(settings: Settings) -> None:
+async def test_a_page_of_another_origin_may_not_send_requests(settings: Settings) -> None:
     async with running(replace(settings, cors_origins="https://shop.example")) as gateway:
         preflight = await gateway.http.options("/graphql", headers={**PREFLIGHT, "origin": "https://evil.example"})
 
@@ -39,7 +39,7 @@ async def test_a_page_of_another_origin_may_not(settings: Settings) -> None:
     assert "access-control-allow-origin" not in preflight.headers
 
 
-async def test_without_the_setting_no_page_of_another_origin_may(settings: Settings) -> None:
+async def test_without_the_setting_pages_of_other_origins_may_not_send_requests(settings: Settings) -> None:
     async with running(settings) as gateway:
         preflight = await gateway.http.options("/graphql", headers=PREFLIGHT)
 

@@ -52,7 +52,7 @@ async def test_the_aliases_of_one_list_count_each(gateway: GatewayClient) -> Non
     assert_refused(await gateway.ask(f"{{ products(first: 1) {{ {facets} }} }}"), "`facets` 97 times")
 
 
-async def test_a_search_with_its_count_and_its_facets_is_answered(gateway: GatewayClient) -> None:
+async def test_one_search_with_count_and_facets_is_answered(gateway: GatewayClient) -> None:
     text = '{ products(filter: { search: "blue" }) { totalCount facets { types { value } } nodes { sku } } }'
 
     assert await gateway.data(text)
@@ -107,7 +107,7 @@ async def test_a_costly_field_counts_below_lists_and_ids_and_edges(gateway: Gate
         ("($id: ID!)", "[$id, $id, $id]", {"id": ID}, 3),
     ],
 )
-async def test_a_costly_field_counts_once_for_each_id_that_is_asked_for(
+async def test_a_costly_field_counts_once_for_each_requested_id(
     gateway: GatewayClient, definition: str, given: str, variables: dict[str, Any], times: int
 ) -> None:
     text = f"query {definition} {{ nodes(ids: {given}) {{ ... on Category {{ {TOTAL} }} }} }}"
@@ -120,7 +120,7 @@ async def test_a_costly_field_counts_once_for_each_id_that_is_asked_for(
         assert answer.data == {"nodes": [None] * times}
 
 
-async def test_a_longer_list_of_ids_counts_although_a_shorter_one_was_answered(gateway: GatewayClient) -> None:
+async def test_a_longer_list_of_ids_counts_even_after_a_shorter_one_is_answered(gateway: GatewayClient) -> None:
     key = (await create_category(gateway))["id"]
     text = f"query ($ids: [ID!]!) {{ nodes(ids: $ids) {{ ... on Category {{ {TOTAL} }} }} }}"
 
@@ -168,7 +168,7 @@ async def test_types_that_exclude_each_other_count_once(gateway: GatewayClient) 
     assert await gateway.data('{ product(sku: "none") { ' + selections + " } }") == {"product": None}
 
 
-async def test_the_conditions_of_each_request_decide_what_counts(gateway: GatewayClient) -> None:
+async def test_the_directives_of_each_request_decide_what_counts(gateway: GatewayClient) -> None:
     text = (
         "query ($all: Boolean = false, $none: Boolean!) {"
         f" a: {TOTAL} b: {TOTAL} c: {TOTAL.replace('totalCount', 'totalCount @include(if: $all) __typename')}"
@@ -191,7 +191,7 @@ async def test_the_conditions_of_each_request_decide_what_counts(gateway: Gatewa
         ('$f: String = "blue"', "{ search: $f }", {}),
     ],
 )
-async def test_a_search_counts_however_its_text_is_given(
+async def test_a_search_counts_wherever_its_text_comes_from(
     gateway: GatewayClient, definition: str, given: str, variables: dict[str, Any]
 ) -> None:
     def text(times: int) -> str:
@@ -212,7 +212,7 @@ async def test_only_the_operation_that_runs_counts(gateway: GatewayClient) -> No
     assert_refused(await gateway.ask(text, operation="Three"), "`totalCount` 3 times")
 
 
-async def test_what_a_mutation_answers_counts(gateway: GatewayClient) -> None:
+async def test_costly_fields_in_a_mutation_payload_count(gateway: GatewayClient) -> None:
     payload = f"... on CategoryPayload {{ category {{ {aliased(TOTAL, 3)} }} }}"
     text = f'mutation {{ createCategory(input: {{ name: "A", slug: "a" }}) {{ {payload} }} }}'
 
@@ -220,7 +220,7 @@ async def test_what_a_mutation_answers_counts(gateway: GatewayClient) -> None:
     assert await gateway.data('{ category(slug: "a") { id } }') == {"category": None}
 
 
-async def test_the_answer_to_an_event_counts_as_an_operation(gateway: GatewayClient) -> None:
+async def test_costly_fields_in_an_event_count(gateway: GatewayClient) -> None:
     below = f"... on Product {{ categories {{ {TOTAL} }} }}"
     text = f'subscription {{ commentPosted(discussionId: "x") {{ discussion {{ subject {{ {below} }} }} }} }}'
 

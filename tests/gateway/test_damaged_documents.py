@@ -1,4 +1,4 @@
-"""A damaged document fails alone: every job goes on with the healthy ones, and the log names the damaged one."""
+"""A damaged document fails alone: each job goes on with the healthy documents, and the log names the damaged one."""
 
 from __future__ import annotations
 
@@ -55,28 +55,26 @@ async def turn_of(gateway: GatewayClient, clock: SettableClock, name: str) -> No
         await job.run(Turn(gateway.db, clock.now(), gateway.state.resources))
 
 
-def test_every_job_is_tried_with_damaged_documents() -> None:
+def test_every_job_has_a_case_with_damaged_documents() -> None:
     assert sorted(LEFTOVERS) == sorted(job.name for job in JOBS)
 
 
 @pytest.mark.parametrize(("job", "leave"), CASES)
-async def test_what_is_healthy_is_settled_behind_documents_that_are_damaged_in_any_way(
+async def test_a_job_settles_healthy_documents_behind_damaged_ones(
     gateway: GatewayClient, clock: SettableClock, job: str, leave: Callable[[GatewayClient], Awaitable[Left]]
 ) -> None:
     collection, query = await leave(gateway)
     (healthy,) = await gateway.db[collection].find(query).to_list()
     assert await damage_in_front(gateway.db, collection, healthy) > 20
 
-    # These take so many a turn and no more.
+    # One run of these jobs handles a limited number of documents.
     for _ in range(10 if job in {"finish-checkouts", "upgrade-documents"} else 1):
         await turn_of(gateway, clock, job)
 
     assert await gateway.db[collection].find_one({"_id": healthy["_id"], **query}) is None
 
 
-async def test_what_a_damaged_document_is_the_cause_of_is_logged_and_the_rest_is_counted(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_job_logs_damaged_documents_and_counts_the_others(gateway: GatewayClient, clock: SettableClock) -> None:
     await moving_category(gateway)
     await moving_category(gateway)
     damaged, _ = await gateway.db["categories"].find({"moving.op": OP}).to_list()
@@ -92,7 +90,7 @@ async def test_what_a_damaged_document_is_the_cause_of_is_logged_and_the_rest_is
     assert done == 1
 
 
-async def test_an_error_names_the_document_that_is_its_cause(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_an_error_names_the_document_that_causes_it(gateway: GatewayClient, clock: SettableClock) -> None:
     await moving_category(gateway)
     (damaged,) = await gateway.db["categories"].find({"moving.op": OP}).to_list()
     await set_values(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
@@ -105,7 +103,7 @@ async def test_an_error_names_the_document_that_is_its_cause(gateway: GatewayCli
     assert error.__notes__ == [f"In categories: {damaged['_id']!r}"]
 
 
-async def test_errors_in_a_list_name_its_document_and_all_of_them_are_counted(
+async def test_errors_in_a_list_name_its_document_and_are_all_counted(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     collection, _ = await move_in_stock(gateway)
@@ -118,7 +116,7 @@ async def test_errors_in_a_list_name_its_document_and_all_of_them_are_counted(
     assert [error.__notes__ for error in failed.value.exceptions] == [[f"In stock: {stock['_id']!r}"]] * 20
 
 
-async def test_damaged_carts_that_would_fill_a_turn_leave_the_healthy_ones_their_turn(
+async def test_more_damaged_carts_than_a_batch_do_not_stop_the_healthy_ones(
     gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cart_jobs, "BATCH", 3)
@@ -138,7 +136,7 @@ async def test_damaged_carts_that_would_fill_a_turn_leave_the_healthy_ones_their
             await run_jobs(gateway, clock, "expire-carts")
         done.append(failed.value.done)
 
-    # The idle one is another part of the job.
+    # Another part of the job expires the idle cart.
     assert done == [3 + 1, 1]
     assert await gateway.db["carts"].count_documents({"status": "EXPIRING"}) == len(damaged)
 
@@ -151,7 +149,7 @@ TIMEOUTS = [
 
 
 @pytest.mark.parametrize("error", TIMEOUTS, ids=lambda error: type(error).__name__)
-async def test_a_database_that_times_out_ends_a_turn_at_its_first_document(
+async def test_a_database_timeout_ends_a_run_at_its_first_document(
     gateway: GatewayClient, clock: SettableClock, error: Exception
 ) -> None:
     for _ in range(3):
@@ -173,7 +171,7 @@ async def test_a_database_that_times_out_ends_a_turn_at_its_first_document(
 
 @pytest.mark.parametrize("wrong", [None, {}, {"at": "then"}, {"at": LONG_AGO}], ids=repr)
 @pytest.mark.parametrize("leave", [move_in_stock, move_in_cart, posted_comment, replaced_photo])
-async def test_a_damaged_entry_of_a_list_leaves_the_others_of_its_document_their_turn(
+async def test_a_damaged_entry_of_a_list_does_not_stop_the_other_entries(
     gateway: GatewayClient, clock: SettableClock, leave: Callable[[GatewayClient], Awaitable[Left]], wrong: object
 ) -> None:
     collection, query = await leave(gateway)
@@ -191,7 +189,7 @@ async def test_a_damaged_entry_of_a_list_leaves_the_others_of_its_document_their
     assert left == [wrong]
 
 
-async def test_a_damaged_category_leaves_its_siblings_their_new_ancestors(
+async def test_a_damaged_category_does_not_stop_its_siblings_from_getting_their_new_ancestors(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     root = await create_category(gateway, name="Old")
@@ -212,7 +210,7 @@ async def test_a_damaged_category_leaves_its_siblings_their_new_ancestors(
     assert [found[key] for key in keys] == ["New", "New", "New", "Old", "New", "New"]
 
 
-async def test_a_renamed_category_above_a_damaged_one_is_left_alone_for_ten_minutes(
+async def test_a_rename_above_a_damaged_category_is_retried_after_ten_minutes(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     root = await create_category(gateway, name="Old")
@@ -240,10 +238,10 @@ async def test_a_renamed_category_above_a_damaged_one_is_left_alone_for_ten_minu
     assert await categories.find_one({"refresh.0": {"$exists": True}}) is None
 
 
-async def test_a_product_of_an_import_that_is_damaged_leaves_the_others_of_it_their_turn(
+async def test_a_damaged_product_of_an_import_does_not_stop_the_others(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
-    """Of what an import announced, each product without its category is taken out again."""
+    """The job removes each announced product that has no category."""
     category = await create_category(gateway)
     kept, gone = [
         await gateway.db["products"].insert_one(_announced(f"announced-{number}", category)) for number in range(2)
@@ -264,7 +262,7 @@ def _announced(sku: str, category: Given) -> Document:
     return document(sku=sku) | {"_id": idempotency.derived_id(OP, sku), "category_ids": ids}
 
 
-async def test_doctor_goes_on_behind_a_date_that_python_cannot_hold(gateway: GatewayClient) -> None:
+async def test_doctor_goes_on_after_a_date_that_python_cannot_represent(gateway: GatewayClient) -> None:
     await gateway.db["products"].insert_many(
         [
             document(sku="undecodable") | {"details": {"issue_date": DatetimeMS(-(10**15))}},
@@ -279,7 +277,7 @@ async def test_doctor_goes_on_behind_a_date_that_python_cannot_hold(gateway: Gat
     assert "product out-of-date: its search terms are out of date" in printed.getvalue()
 
 
-async def test_doctor_copies_no_text_that_cannot_be_decoded(gateway: GatewayClient) -> None:
+async def test_doctor_does_not_copy_text_that_cannot_be_decoded(gateway: GatewayClient) -> None:
     parent = await create_category(gateway, name="Undecodable")
     below = await create_category(gateway, parentId=parent["id"])
     categories = gateway.db["categories"]

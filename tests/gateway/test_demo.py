@@ -1,4 +1,4 @@
-"""The demo's shop: stocked, with accounts to pay from, and the same however often it is started."""
+"""The demo's shop has stock and accounts to pay from. Starting the demo again does not change them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ mutation ($cart: ID!, $account: ID!) {
 
 
 async def start(settings: Settings) -> str:
-    """Loads the demo. Returns what it prints."""
+    """Load the demo. Return what it prints."""
     printed = io.StringIO()
     await cli_data.load_demo(settings, 1, Console(file=printed, width=100))
     return printed.getvalue()
@@ -40,7 +40,7 @@ async def shown(gateway: GatewayClient) -> Any:
     return await gateway.data(SHOP, token=gateway.token(demo_token.SUBJECT, [Role.ADMIN]))
 
 
-async def test_the_demo_is_stocked_and_its_viewer_can_pay(gateway: GatewayClient, settings: Settings) -> None:
+async def test_the_demo_has_stock_and_its_viewer_can_pay(gateway: GatewayClient, settings: Settings) -> None:
     printed = await start(settings)
 
     found = await shown(gateway)
@@ -54,7 +54,7 @@ async def test_the_demo_is_stocked_and_its_viewer_can_pay(gateway: GatewayClient
     await assert_invariants(gateway)
 
 
-async def test_the_demo_started_again_leaves_stock_carts_and_money_as_they_are(
+async def test_starting_the_demo_again_does_not_change_stock_carts_or_money(
     gateway: GatewayClient, settings: Settings
 ) -> None:
     await start(settings)

@@ -1,4 +1,4 @@
-"""The demo's site: a blog with a draft and an entry of the future, and a page; started again, it stays as it is."""
+"""The demo's site: a blog with a draft and a future entry, and a page. Starting the demo again does not change them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ BLOG = """
 """
 
 
-async def test_the_demo_has_a_blog_that_readers_see_a_part_of(gateway: GatewayClient, settings: Settings) -> None:
+async def test_the_demo_has_a_blog_with_published_and_hidden_entries(
+    gateway: GatewayClient, settings: Settings
+) -> None:
     printed = await start(settings)
 
     shown = (await gateway.data(BLOG, token=None))["content"]
@@ -36,7 +38,7 @@ async def test_the_demo_has_a_blog_that_readers_see_a_part_of(gateway: GatewayCl
     await assert_invariants(gateway)
 
 
-async def test_the_site_of_the_demo_started_again_stays_as_it_is(gateway: GatewayClient, settings: Settings) -> None:
+async def test_starting_the_demo_again_does_not_change_the_site(gateway: GatewayClient, settings: Settings) -> None:
     await start(settings)
     about = await at(gateway, "/about")
     await gateway.result("editText", {"id": about["id"], "nonce": about["nonce"], "text": "Closed."})
@@ -49,7 +51,7 @@ async def test_the_site_of_the_demo_started_again_stays_as_it_is(gateway: Gatewa
     assert before["about"]["text"] == "Closed."
 
 
-async def test_who_has_another_page_about_the_shop_keeps_it(gateway: GatewayClient, settings: Settings) -> None:
+async def test_starting_the_demo_again_keeps_a_page_of_your_own(gateway: GatewayClient, settings: Settings) -> None:
     await start(settings)
     about = await at(gateway, "/about")
     await gateway.result("deleteContent", {"id": about["id"], "nonce": about["nonce"]})

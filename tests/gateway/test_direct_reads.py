@@ -1,4 +1,4 @@
-"""Reads that go straight over the wire find what the driver finds, and outlive their connection."""
+"""Reads that bypass the driver find the same documents as the driver, and survive the loss of their connection."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ async def db(settings: Settings, commands: Commands) -> AsyncIterator[Database]:
 
 @contextlib.asynccontextmanager
 async def opened(settings: Settings, *listeners: Commands) -> AsyncIterator[Database]:
-    """A database with rows, read over at least one direct connection."""
+    """A database with rows that is read over at least one direct connection."""
     if settings.driver == "motor":
-        pytest.skip("Motor's reads go by Motor")
+        pytest.skip("Motor does not read directly")
     connection = connect(settings, str(settings.mongodb_uri), listeners)
     try:
         await connection.database["rows"].insert_many([{"_id": n, "parity": n % 2} for n in range(ROWS)])
@@ -60,7 +60,7 @@ def reader_of(db: Database) -> Reader:
 
 
 async def warmed(db: Database) -> None:
-    """Returns when a direct connection is open."""
+    """Return when a direct connection is open."""
     for _ in range(500):
         if reader_of(db).connections:
             return
@@ -70,11 +70,11 @@ async def warmed(db: Database) -> None:
 
 
 def plain(db: Database) -> Any:
-    """The same database by the driver."""
+    """The same database, read by the driver."""
     return db.client[db.name]
 
 
-async def test_every_kind_of_value_comes_back_as_by_the_driver(db: Database) -> None:
+async def test_every_type_of_value_equals_the_value_from_the_driver(db: Database) -> None:
     values = {
         "_id": ObjectId(),
         "text": "Ärger 🎷",
@@ -105,7 +105,7 @@ async def test_every_kind_of_value_comes_back_as_by_the_driver(db: Database) -> 
     ids=str,
 )
 @pytest.mark.parametrize("projection", [None, {"parity": 1, "_id": 0}, {"_id": 1}], ids=str)
-async def test_a_find_answers_what_the_driver_answers(
+async def test_a_find_returns_what_the_driver_returns(
     db: Database, options: dict[str, Any], projection: dict[str, int] | None
 ) -> None:
     found = await db["rows"].find({"_id": {"$gte": 3}}, projection, **options).to_list()
@@ -114,13 +114,13 @@ async def test_a_find_answers_what_the_driver_answers(
     assert found
 
 
-async def test_one_document_or_none_is_found(db: Database) -> None:
+async def test_find_one_returns_one_document_or_none(db: Database) -> None:
     assert await db["rows"].find_one({"_id": 5}) == {"_id": 5, "parity": 1}
     assert await db["rows"].find_one({"parity": 1}, {"_id": 1}, sort=[("_id", -1)]) == {"_id": ROWS - 1}
     assert await db["rows"].find_one({"_id": ROWS}) is None
 
 
-async def test_an_aggregation_is_read_whole_or_one_by_one(db: Database) -> None:
+async def test_an_aggregation_can_be_read_whole_or_row_by_row(db: Database) -> None:
     stages: list[dict[str, Any]] = [{"$group": {"_id": "$parity", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]
     wanted = [{"_id": 0, "n": ROWS // 2}, {"_id": 1, "n": ROWS // 2}]
 
@@ -129,13 +129,13 @@ async def test_an_aggregation_is_read_whole_or_one_by_one(db: Database) -> None:
     assert [row["_id"] async for row in db["rows"].find({}, sort=[("_id", 1)], limit=3)] == [0, 1, 2]
 
 
-async def test_an_aggregation_that_writes_does_so_without_being_read(db: Database) -> None:
+async def test_an_aggregation_that_writes_runs_without_being_read(db: Database) -> None:
     await db["rows"].aggregate([{"$match": {"_id": 1}}, {"$merge": {"into": "copies"}}])
 
     assert await db["copies"].find({}).to_list() == [{"_id": 1, "parity": 1}]
 
 
-async def test_more_than_a_batch_holds_is_read_to_the_end(db: Database, commands: Commands) -> None:
+async def test_a_result_larger_than_a_batch_is_read_to_the_end(db: Database, commands: Commands) -> None:
     await db["large"].insert_many([{"_id": n, "text": "x" * 1_000_000} for n in range(20)])
     commands.clear()
 
@@ -148,7 +148,7 @@ async def test_more_than_a_batch_holds_is_read_to_the_end(db: Database, commands
     await db["large"].drop()
 
 
-async def test_many_reads_at_once_are_each_given_their_own_answer(db: Database) -> None:
+async def test_each_of_many_concurrent_reads_gets_its_own_answer(db: Database) -> None:
     async def one(number: int) -> None:
         assert await db["rows"].find_one({"_id": number}) == {"_id": number, "parity": number % 2}
 
@@ -157,9 +157,9 @@ async def test_many_reads_at_once_are_each_given_their_own_answer(db: Database) 
     assert 1 <= reader_of(db).connections <= links.CONNECTIONS
 
 
-# PyMongo leaves the socket open where it is itself cancelled while it connects.
+# PyMongo leaves the socket open if it is cancelled while it connects.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_a_read_that_is_cancelled_leaves_nothing_for_the_next(db: Database) -> None:
+async def test_a_cancelled_read_leaves_nothing_for_the_next(db: Database) -> None:
     rng = random.Random(7)
 
     async def one(number: int) -> None:
@@ -176,7 +176,7 @@ async def test_a_read_that_is_cancelled_leaves_nothing_for_the_next(db: Database
     assert await db["rows"].find_one({"_id": 1}) == {"_id": 1, "parity": 1}
 
 
-async def test_what_takes_too_long_is_given_up(settings: Settings) -> None:
+async def test_a_read_times_out(settings: Settings) -> None:
     async with opened(replace(settings, database_seconds=1)) as db:
         slow = {"$where": "sleep(20) || true"}
 
@@ -188,7 +188,7 @@ async def test_what_takes_too_long_is_given_up(settings: Settings) -> None:
         assert await db["rows"].find_one({"_id": 1}) is not None
 
 
-async def test_what_the_server_refuses_is_the_error_of_the_driver(db: Database) -> None:
+async def test_a_refused_read_raises_the_error_of_the_driver(db: Database) -> None:
     with pytest.raises(OperationFailure, match="unknown operator") as raised:
         await db["rows"].find({"_id": {"$never": 1}}).to_list()
 
@@ -198,7 +198,7 @@ async def test_what_the_server_refuses_is_the_error_of_the_driver(db: Database) 
     assert reader_of(db).connections
 
 
-async def test_the_listeners_hear_of_each_read_and_of_its_end(db: Database, commands: Commands) -> None:
+async def test_command_listeners_see_the_start_and_the_end_of_each_read(db: Database, commands: Commands) -> None:
     commands.clear()
 
     await db["rows"].find({"_id": 3}, {"parity": 1}, sort=[("_id", 1)], limit=2).to_list()
@@ -209,7 +209,7 @@ async def test_the_listeners_hear_of_each_read_and_of_its_end(db: Database, comm
     assert (commands.sent[0]["limit"], commands.sent[0]["sort"]) == (2, {"_id": 1})
 
 
-async def test_a_cut_connection_costs_no_answer(settings: Settings) -> None:
+async def test_no_answer_is_lost_if_a_connection_is_cut(settings: Settings) -> None:
     with through_wire(settings) as (wire, over_wire):
         async with opened(over_wire) as db:
             for _ in range(5):
@@ -225,11 +225,11 @@ def cut_once(wire: Wire) -> None:
     wire.restore()
 
 
-async def test_a_connection_that_has_ended_refuses_the_next_command_at_once(db: Database) -> None:
+async def test_a_closed_connection_refuses_the_next_command_at_once(db: Database) -> None:
     own = links.Links(db.client, seconds=30.0)
     try:
         async with asyncio.timeout(5):
-            while (link := own.take()) is None:  # noqa: ASYNC110 - it tells nobody
+            while (link := own.take()) is None:  # noqa: ASYNC110 - the pool signals nothing
                 await asyncio.sleep(0.01)
         link.close()
         await asyncio.sleep(0.1)
@@ -241,7 +241,7 @@ async def test_a_connection_that_has_ended_refuses_the_next_command_at_once(db: 
         await own.close()
 
 
-async def test_after_the_primary_has_stepped_down_reads_find_it_again(tmp_path: Path) -> None:
+async def test_reads_find_the_primary_after_a_step_down(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, database="stepping")
     hold = embedded.attach(settings)
     try:
@@ -256,14 +256,16 @@ async def test_after_the_primary_has_stepped_down_reads_find_it_again(tmp_path: 
         hold.close()
 
 
-async def test_a_server_with_passwords_and_tls_is_read_directly_too(tmp_path: Path) -> None:
+async def test_a_server_with_passwords_and_tls_is_read_directly(tmp_path: Path) -> None:
     with secure_mongodb(tmp_path) as uri:
         async with opened(Settings(mongodb_uri=uri, database="secure")) as db:  # type: ignore[arg-type]
             assert await db["rows"].find_one({"_id": 9}) == {"_id": 9, "parity": 1}
             assert len(await db["rows"].find({}).to_list()) == ROWS
 
 
-async def test_a_driver_with_other_inner_parts_is_read_by(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reads_fall_back_to_the_driver_if_its_internals_differ(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(settings) as db:
         monkeypatch.setattr(links.Link, "__init__", lambda *_: {}.missing)  # type: ignore[attr-defined]
         await asyncio.gather(*(db["rows"].find({}).to_list() for _ in range(50)))
@@ -271,7 +273,7 @@ async def test_a_driver_with_other_inner_parts_is_read_by(settings: Settings, mo
         assert await db["rows"].find_one({"_id": 9}) == {"_id": 9, "parity": 1}
 
 
-async def test_by_a_setting_all_reads_go_by_the_driver(settings: Settings) -> None:
+async def test_a_setting_sends_all_reads_to_the_driver(settings: Settings) -> None:
     connection = connect(replace(settings, direct_reads=False), str(settings.mongodb_uri))
     try:
         assert not isinstance(connection.database, DirectDatabase)
@@ -280,9 +282,9 @@ async def test_by_a_setting_all_reads_go_by_the_driver(settings: Settings) -> No
         await connection.close()
 
 
-async def test_reads_that_may_go_to_a_secondary_go_by_the_driver(settings: Settings) -> None:
+async def test_reads_from_a_secondary_go_through_the_driver(settings: Settings) -> None:
     if settings.driver == "motor":
-        pytest.skip("Motor's reads go by Motor")
+        pytest.skip("Motor does not read directly")
     connection = connect(replace(settings, read_preference="secondaryPreferred"), str(settings.mongodb_uri))
     try:
         assert isinstance(connection.database, DirectDatabase)

@@ -1,4 +1,4 @@
-"""`PORTICO_DOMAINS`: the schema, the collections, the jobs, the importers, the checks and the demo of some domains."""
+"""`PORTICO_DOMAINS` selects the schema, collections, jobs, importers, checks and demo data of some domains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portico.gateway.settings import Settings
 from tests.support.processes import environment, portico, served
 
 ALL = {"catalog", "accounts", "shop", "content", "comments"}
-# What each domain alone brings: a root field, and a type.
+# What only each domain adds: a root field, and a type.
 OF = {
     "catalog": ("products", "Product"),
     "accounts": ("openAccount", "Account"),
@@ -32,7 +32,7 @@ def sdl(names: str) -> str:
 
 
 @pytest.mark.parametrize("names", ["catalog", "catalog,accounts,shop", " comments , content ", "accounts"])
-def test_the_schema_has_what_the_domains_bring_and_no_more(names: str) -> None:
+def test_the_schema_has_only_what_the_enabled_domains_add(names: str) -> None:
     served_domains = {name.strip() for name in names.split(",")}
 
     text = sdl(names)
@@ -49,7 +49,7 @@ def fields_of_an_album(names: str) -> set[str]:
     return set(found.fields)
 
 
-def test_a_product_has_a_stock_with_the_shop_and_a_discussion_with_comments() -> None:
+def test_the_shop_adds_a_stock_to_products_and_comments_add_a_discussion() -> None:
     alone = fields_of_an_album("catalog")
 
     assert {"stock", "discussion"}.isdisjoint(alone)
@@ -74,7 +74,7 @@ for count in range(1, len(BUILT_IN) + 1):
 """
 
 
-def test_every_subset_that_has_what_it_needs_is_served_in_any_order() -> None:
+def test_every_complete_subset_is_served_in_any_order() -> None:
     done = subprocess.run(
         [sys.executable, "-c", EVERY_SUBSET], capture_output=True, text=True, timeout=120, check=True, env=environment()
     )
@@ -95,13 +95,15 @@ def test_every_subset_that_has_what_it_needs_is_served_in_any_order() -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["schema", "serve", "worker", "doctor"])
-def test_domains_that_cannot_be_served_end_the_start_with_one_line(names: str, line: str, command: str) -> None:
+def test_domains_that_cannot_be_served_end_the_start_with_one_line_of_error(
+    names: str, line: str, command: str
+) -> None:
     done = portico(command, env=environment(PORTICO_DOMAINS=names))
 
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"portico: {line}\n")
 
 
-def test_all_that_follows_from_the_domains_is_theirs_alone(settings: Settings, tmp_path: Path) -> None:
+def test_everything_else_follows_from_the_enabled_domains(settings: Settings, tmp_path: Path) -> None:
     env = environment(settings, PORTICO_DOMAINS="catalog,comments")
 
     with served(tmp_path / "demo", env, command="demo") as gateway:
@@ -126,9 +128,7 @@ def test_all_that_follows_from_the_domains_is_theirs_alone(settings: Settings, t
     assert {"stock", "carts", "cms.nodes", "accounts"}.isdisjoint(re.findall(r"[\w.]+", indexes.stdout))
 
 
-def test_a_product_is_deleted_without_the_domains_that_would_attach_something(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_a_product_can_be_deleted_without_the_other_domains(settings: Settings, tmp_path: Path) -> None:
     env = environment(settings, PORTICO_DOMAINS="catalog")
     token = portico("token", "--sub", "m", "--role", "MERCHANT", env=env).stdout.strip()
     create = """mutation { createProduct(input: {sku: "s", type: "Other", title: "T", pricing: {list: {amount: 2},

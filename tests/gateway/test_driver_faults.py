@@ -1,4 +1,4 @@
-"""A socket of the driver is closed, whenever a client stops to wait for it."""
+"""The driver closes its socket even if the client is closed or cancelled while it connects."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import PyMongoError
 
 
-async def given_up(uri: str, turns: int, *, cancelled: bool) -> None:
-    """Closes a client some turns of the loop after its first command, which may be cancelled before."""
+async def connect_and_close(uri: str, turns: int, *, cancelled: bool) -> None:
+    """Close a client some turns of the loop after its first command. If `cancelled`, cancel the command first."""
     client = AsyncMongoClient[dict[str, object]](uri)
     command = asyncio.ensure_future(client.admin.command("ping"))
     for _ in range(turns):
@@ -27,11 +27,11 @@ async def given_up(uri: str, turns: int, *, cancelled: bool) -> None:
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_a_client_that_is_closed_as_it_connects_leaves_no_socket_open(mongodb_uri: str, *, cancelled: bool) -> None:
+def test_a_client_that_is_closed_while_it_connects_leaves_no_socket_open(mongodb_uri: str, *, cancelled: bool) -> None:
     gc.collect()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for turns in range(40):
-            asyncio.run(given_up(mongodb_uri, turns, cancelled=cancelled))
+            asyncio.run(connect_and_close(mongodb_uri, turns, cancelled=cancelled))
         gc.collect()
-    assert [str(warning.message) for warning in told] == []
+    assert [str(warning.message) for warning in caught] == []

@@ -1,4 +1,4 @@
-"""The MongoDB that the gateway starts for itself: shared by all who use its folder, and gone with the last of them."""
+"""The MongoDB that the gateway starts. Processes with the same folder share it, and it ends after the last of them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def items(uri: str) -> Iterator[Any]:
         yield client["test"].get_collection("items", write_concern=client.write_concern)
 
 
-def test_it_is_shared_and_ends_soon_after_the_last_who_holds_it(folder: Path) -> None:
+def test_processes_share_it_and_it_ends_soon_after_the_last_of_them(folder: Path) -> None:
     with holder(folder, "first") as first, holder(folder, "second") as second:
         assert first.uri == second.uri
         pid = first.state()["pid"]
@@ -99,14 +99,14 @@ def test_it_is_shared_and_ends_soon_after_the_last_who_holds_it(folder: Path) ->
         assert_ends(pid)
 
 
-def test_what_was_written_stays_and_the_address_too(folder: Path) -> None:
+def test_a_restart_keeps_the_data_and_the_address(folder: Path) -> None:
     with holder(folder, "first") as first:
         uri, pid = first.uri, first.state()["pid"]
         with items(uri) as collection:
             collection.insert_one({"_id": 1})
         first.process.kill()
 
-        # The next one comes at once, while the first is just about to stop.
+        # The second process starts while the first server is about to stop.
         with holder(folder, "second") as second:
             assert second.uri == uri
             with items(second.uri) as collection:
@@ -116,7 +116,7 @@ def test_what_was_written_stays_and_the_address_too(folder: Path) -> None:
                 assert not is_running(pid)
 
 
-def test_when_its_keeper_is_killed_it_ends_and_the_next_start_finds_the_data(folder: Path) -> None:
+def test_the_data_survives_a_kill_of_the_keeper(folder: Path) -> None:
     with holder(folder, "first") as first:
         with items(first.uri) as collection:
             collection.insert_one({"_id": 1})
@@ -131,7 +131,7 @@ def test_when_its_keeper_is_killed_it_ends_and_the_next_start_finds_the_data(fol
             assert_ends(pid)
 
 
-def test_when_it_is_killed_itself_the_next_start_finds_the_data(folder: Path) -> None:
+def test_the_data_survives_a_kill_of_mongod(folder: Path) -> None:
     with holder(folder, "first") as first:
         with items(first.uri) as collection:
             collection.insert_one({"_id": 1})
@@ -148,7 +148,7 @@ def test_when_it_is_killed_itself_the_next_start_finds_the_data(folder: Path) ->
 @contextlib.contextmanager
 def somebody_else_at(port: int) -> Iterator[None]:
     def listening() -> ThreadingHTTPServer | None:
-        # A connection of another program may just have the port.
+        # A connection of another program may hold the port for a moment.
         with contextlib.suppress(OSError):
             return ThreadingHTTPServer(("127.0.0.1", port), BaseHTTPRequestHandler)
         return None
@@ -161,7 +161,7 @@ def somebody_else_at(port: int) -> Iterator[None]:
         thread.join()
 
 
-def test_where_somebody_else_has_taken_its_port_it_moves_to_another(folder: Path) -> None:
+def test_it_moves_to_another_port_if_its_port_is_taken(folder: Path) -> None:
     with holder(folder, "first") as first:
         with items(first.uri) as collection:
             collection.insert_one({"_id": 1})
@@ -178,7 +178,7 @@ def test_where_somebody_else_has_taken_its_port_it_moves_to_another(folder: Path
         assert hello["hosts"] == [f"127.0.0.1:{second.state()['port']}"]
 
 
-def test_where_its_port_is_taken_at_the_last_moment_it_tries_another(folder: Path, tmp_path: Path) -> None:
+def test_it_retries_on_another_port_if_its_port_is_taken_during_the_start(folder: Path, tmp_path: Path) -> None:
     real = find_mongod(Settings())
     once = tmp_path / "once"
     late = script(
@@ -191,7 +191,7 @@ def test_where_its_port_is_taken_at_the_last_moment_it_tries_another(folder: Pat
     assert done.returncode == 0, done.stderr
 
 
-def test_of_several_who_start_at_once_one_starts_it(folder: Path) -> None:
+def test_one_of_several_concurrent_starts_runs_the_server(folder: Path) -> None:
     with contextlib.ExitStack() as stack:
         holders = [stack.enter_context(holder(folder, f"holder {number}")) for number in range(4)]
 
@@ -199,11 +199,11 @@ def test_of_several_who_start_at_once_one_starts_it(folder: Path) -> None:
         assert len(mongods_of(folder)) == 1
 
 
-# Where there is none to be had
+# Failed starts
 
 
 def assert_fails(env: Mapping[str, str], *parts: str) -> None:
-    """A command that needs MongoDB ends with one line, which has these parts."""
+    """Assert that a command that needs MongoDB fails with one line, and that the line has these parts."""
     done = portico("indexes", env=env)
     assert done.returncode == 1
     assert done.stderr.startswith("portico: ")
@@ -218,7 +218,7 @@ def script(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_without_any_mongod_it_says_how_to_get_one(folder: Path, tmp_path: Path) -> None:
+def test_without_mongod_the_error_says_how_to_get_one(folder: Path, tmp_path: Path) -> None:
     hidden = tmp_path / "hidden" / "fiftyone"
     hidden.mkdir(parents=True)
     (hidden / "__init__.py").write_text("raise ImportError")
@@ -229,13 +229,13 @@ def test_without_any_mongod_it_says_how_to_get_one(folder: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("path", ["/nonexistent/mongod", "/etc/passwd", "/"])
-def test_a_path_where_no_program_is_is_named(folder: Path, path: str) -> None:
+def test_the_error_names_a_path_without_a_program(folder: Path, path: str) -> None:
     env = environment(PORTICO_DATA_DIR=str(folder), PORTICO_MONGOD=path)
 
     assert_fails(env, f"PORTICO_MONGOD must be the path of a mongod; there is no program '{path}'.")
 
 
-def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_data_folder_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     assert_fails(environment(PORTICO_DATA_DIR=str(tmp_path / "file")), "PORTICO_DATA_DIR", str(tmp_path / "file"))
@@ -243,22 +243,20 @@ def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "told"),
+    ("program", "message"),
     [
         ("#!/bin/sh\necho 'libcrypto.so.3: no such file' >&2\nexit 127\n", "libcrypto.so.3: no such file"),
         ("#!/bin/sh\nexit 1\n", "it printed no message"),
         ("no program", "Exec format error"),
     ],
 )
-def test_the_last_words_of_a_mongod_that_ends_at_once_are_told(
-    folder: Path, tmp_path: Path, program: str, told: str
-) -> None:
+def test_the_error_has_the_last_message_of_mongod(folder: Path, tmp_path: Path, program: str, message: str) -> None:
     env = environment(PORTICO_DATA_DIR=str(folder), PORTICO_MONGOD=script(tmp_path / "mongod", program))
 
-    assert_fails(env, "mongod did not start: ", told)
+    assert_fails(env, "mongod did not start: ", message)
 
 
-def test_a_mongod_that_cannot_read_its_data_says_so(folder: Path) -> None:
+def test_a_mongod_that_cannot_read_its_data_is_reported(folder: Path) -> None:
     (folder / "mongo").mkdir(parents=True)
     (folder / "mongo" / "storage.bson").write_text("nonsense")
 
@@ -266,7 +264,7 @@ def test_a_mongod_that_cannot_read_its_data_says_so(folder: Path) -> None:
     assert mongods_of(folder) == []
 
 
-def test_old_errors_are_not_taken_for_new_ones(folder: Path, tmp_path: Path) -> None:
+def test_errors_of_an_earlier_start_are_not_reported(folder: Path, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "mongod.log").write_text('{"s": "E", "msg": "an old error"}\n')
     broken = script(tmp_path / "mongod", "#!/bin/sh\necho 'a new error'\nexit 1\n")

@@ -1,4 +1,4 @@
-"""Answers as server-sent events: of operations of every kind, and what is refused before a stream begins."""
+"""Answers as server-sent events: operations of each kind, and requests that are refused before the stream starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
         yield client
 
 
-async def test_a_query_is_one_event_and_the_end(gateway: GatewayClient, port: int) -> None:
+async def test_a_query_is_one_event_and_a_complete_event(gateway: GatewayClient, port: int) -> None:
     async with streamed(port, VIEWER, token=gateway.token("ann")) as stream:
         assert stream.response.status_code == 200
         assert stream.response.headers["content-type"] == "text/event-stream; charset=utf-8"
@@ -39,19 +39,19 @@ async def test_a_query_is_one_event_and_the_end(gateway: GatewayClient, port: in
         assert await stream.receive() is None
 
 
-async def test_a_complete_event_has_a_field_for_data_so_that_browsers_hand_it_on(gateway: GatewayClient) -> None:
+async def test_a_complete_event_has_a_data_field_so_that_browsers_dispatch_it(gateway: GatewayClient) -> None:
     response = await gateway.http.post("/graphql", json={"query": VIEWER}, headers=EVENTS)
 
     assert response.text == ':\n\nevent: next\ndata: {"data":{"viewer":null}}\n\nevent: complete\ndata: \n\n'
 
 
-async def test_a_query_by_get(gateway: GatewayClient) -> None:
+async def test_a_query_can_be_sent_by_get(gateway: GatewayClient) -> None:
     response = await gateway.http.get("/graphql", params={"query": VIEWER}, headers=EVENTS)
 
     assert "event: next" in response.text
 
 
-async def test_a_mutation_by_post(gateway: GatewayClient, port: int) -> None:
+async def test_a_mutation_can_be_sent_by_post(gateway: GatewayClient, port: int) -> None:
     async with streamed(port, CREATE, {"input": category_input(slug="a")}, token=gateway.token()) as stream:
         event = await stream.receive()
 
@@ -75,7 +75,7 @@ async def test_an_operation_that_cannot_be_run_is_an_event_with_its_errors(port:
             assert await stream.receive() == ("complete", None)
 
 
-async def test_what_is_no_request_is_refused_as_it_is_without_a_stream(gateway: GatewayClient) -> None:
+async def test_an_invalid_request_is_refused_with_its_status_and_without_a_stream(gateway: GatewayClient) -> None:
     token = {"authorization": "Bearer x"}
     refused: list[tuple[str, dict[str, Any], int, str]] = [
         ("GET", {"params": {"query": "mutation { __typename }"}}, 405, "METHOD_NOT_ALLOWED"),
@@ -91,14 +91,14 @@ async def test_what_is_no_request_is_refused_as_it_is_without_a_stream(gateway: 
         assert response.json()["errors"][0]["extensions"] == {"code": code}
 
 
-async def test_who_takes_both_gets_a_single_answer_at_once(gateway: GatewayClient) -> None:
+async def test_a_client_that_accepts_json_and_streams_gets_one_json_answer(gateway: GatewayClient) -> None:
     response = await gateway.http.post("/graphql", json={"query": VIEWER}, headers={"accept": BOTH})
 
     assert response.headers["content-type"] == "application/graphql-response+json; charset=utf-8"
     assert response.json() == {"data": {"viewer": None}}
 
 
-async def test_who_takes_neither_is_told_what_there_is(gateway: GatewayClient) -> None:
+async def test_a_client_that_accepts_neither_gets_the_supported_types(gateway: GatewayClient) -> None:
     for accept in ("text/html", "text/event-stream;q=0", "text/*"):
         response = await gateway.http.post("/graphql", json={"query": VIEWER}, headers={"accept": accept})
 
@@ -107,7 +107,7 @@ async def test_who_takes_neither_is_told_what_there_is(gateway: GatewayClient) -
 
 
 class Held:
-    """An operation that does not answer until it is told."""
+    """Holds an operation until the test sets `go_on`."""
 
     def __init__(self, gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, *, is_write: bool = False) -> None:
         self.has_begun = self.has_ended = False
@@ -126,7 +126,7 @@ class Held:
             self.has_ended = True
 
 
-async def test_a_stream_shows_signs_of_life_while_there_is_nothing_to_tell(
+async def test_a_stream_sends_comments_while_it_waits(
     gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(gateway, monkeypatch)
@@ -138,7 +138,7 @@ async def test_a_stream_shows_signs_of_life_while_there_is_nothing_to_tell(
         assert await receiving == ("next", {"data": {"viewer": None}})
 
 
-async def test_a_query_ends_with_its_connection(
+async def test_a_query_is_cancelled_when_its_connection_closes(
     gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(gateway, monkeypatch)
@@ -150,7 +150,7 @@ async def test_a_query_ends_with_its_connection(
     assert not had_ended
 
 
-async def test_a_mutation_goes_on_to_its_end_without_its_connection(
+async def test_a_mutation_finishes_after_its_connection_closes(
     gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(gateway, monkeypatch, is_write=True)
@@ -164,7 +164,7 @@ async def test_a_mutation_goes_on_to_its_end_without_its_connection(
     assert await gateway.db["categories"].count_documents({"slug": "kept", "pending": None}) == 1
 
 
-async def test_a_fault_shows_its_request_id_alone(
+async def test_a_fault_shows_only_its_request_id(
     gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: Any, **__: Any) -> Any:
@@ -183,7 +183,7 @@ async def test_a_fault_shows_its_request_id_alone(
 
 
 class Stuck:
-    """The server's side of a connection whose client reads no more after so many parts."""
+    """The server side of a connection whose client stops reading after some parts."""
 
     def __init__(self, parts: int) -> None:
         self.sent: list[bytes] = []
@@ -202,7 +202,9 @@ class Stuck:
         self.sent.append(message.get("body", b""))
 
 
-async def test_a_client_that_does_not_read_is_dropped_and_told_so_if_it_reads_on(gateway: GatewayClient) -> None:
+async def test_a_client_that_does_not_read_is_dropped_and_finds_the_reason_when_it_reads_on(
+    gateway: GatewayClient,
+) -> None:
     client = Stuck(parts=1)
     scope = {
         "type": "http",
@@ -221,7 +223,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_told_so_if_it_reads_on
     assert last.endswith("event: complete\ndata: \n\n")
 
 
-async def test_a_proxy_is_told_to_hand_a_stream_on_as_it_comes(port: int) -> None:
+async def test_a_header_stops_proxies_from_buffering_a_stream(port: int) -> None:
     async with httpx.AsyncClient() as client:
         response = await client.post(f"http://127.0.0.1:{port}/graphql", json={"query": VIEWER}, headers=EVENTS)
 

@@ -1,4 +1,4 @@
-"""When something breaks inside: what the client is told, what the log is told, and what goes on working."""
+"""Internal faults: what the client gets, what the log has, and what still works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CREATE = "mutation ($input: CreateCategoryInput!) { createCategory(input: $input
 
 
 class Log:
-    """What the gateway has logged, by one JSON object a line."""
+    """What the gateway logs: one JSON object on each line."""
 
     def __init__(self, captured: pytest.CaptureFixture[str]) -> None:
         self._captured = captured
@@ -46,7 +46,7 @@ def log(capsys: pytest.CaptureFixture[str], settings: Settings) -> Iterator[Log]
 
 @contextlib.asynccontextmanager
 async def logging(settings: Settings) -> AsyncIterator[GatewayClient]:
-    """A gateway with two products, whose log the test reads."""
+    """A gateway with two products. The test reads its log."""
     async with running(replace(settings, log_format="json")) as gateway:
         for sku in ("good", "bad"):
             await create_product(gateway, sku=sku)
@@ -72,7 +72,7 @@ def only_error(answer: Answer) -> dict[str, Any]:
         {"issue_date": {"secret of": "the shop"}},
     ],
 )
-async def test_a_damaged_document_is_a_fault_that_shows_nothing_but_the_request_id(
+async def test_a_damaged_document_is_a_fault_that_shows_only_the_request_id(
     settings: Settings, log: Log, damage: dict[str, Any]
 ) -> None:
     async with logging(settings) as gateway:
@@ -92,7 +92,9 @@ async def test_a_damaged_document_is_a_fault_that_shows_nothing_but_the_request_
         assert "secret" not in json.dumps(answer.body)
 
 
-async def test_of_a_crash_the_client_sees_the_request_id_and_the_log_the_cause(settings: Settings, log: Log) -> None:
+async def test_after_a_crash_the_client_gets_the_request_id_and_the_log_gets_the_cause(
+    settings: Settings, log: Log
+) -> None:
     async with logging(settings) as gateway:
         _, gateway.state.database = FaultyDatabase.around(gateway.db, 0)
 
@@ -113,7 +115,7 @@ async def test_of_a_crash_the_client_sees_the_request_id_and_the_log_the_cause(s
 
 
 @pytest.mark.usefixtures("log")
-async def test_a_mutation_that_failed_leaves_those_of_the_same_request_standing(settings: Settings) -> None:
+async def test_a_failed_mutation_does_not_undo_the_others_in_its_request(settings: Settings) -> None:
     async with logging(settings) as gateway:
         database = gateway.db
         faulty, gateway.state.database = FaultyDatabase.around(database, 1)
@@ -131,7 +133,7 @@ async def test_a_mutation_that_failed_leaves_those_of_the_same_request_standing(
 
 
 @pytest.mark.usefixtures("log")
-async def test_an_error_in_a_list_names_its_place(settings: Settings) -> None:
+async def test_an_error_in_a_list_names_its_index(settings: Settings) -> None:
     async with logging(settings) as gateway:
         product = await create_product(gateway, sku="another")
 
@@ -148,7 +150,7 @@ async def test_an_error_in_a_list_names_its_place(settings: Settings) -> None:
         }
 
 
-async def test_a_mistake_of_the_caller_is_no_news_for_the_log(settings: Settings, log: Log) -> None:
+async def test_client_errors_are_not_logged_as_faults(settings: Settings, log: Log) -> None:
     async with logging(settings) as gateway:
         for query in (
             "{ products(first: 1000) { nodes { id } } }",
@@ -162,7 +164,7 @@ async def test_a_mistake_of_the_caller_is_no_news_for_the_log(settings: Settings
 
 
 @pytest.mark.usefixtures("log")
-async def test_null_for_an_argument_that_must_not_be_null_is_a_mistake_of_the_caller(settings: Settings) -> None:
+async def test_null_for_a_non_null_argument_is_a_client_error(settings: Settings) -> None:
     async with logging(settings) as gateway:
         query = (
             'query ($below: Boolean = true) { category(slug: "jazz") '
@@ -175,7 +177,7 @@ async def test_null_for_an_argument_that_must_not_be_null_is_a_mistake_of_the_ca
         assert answer.codes == ["BAD_USER_INPUT"]
 
 
-async def test_a_fault_outside_of_any_field_is_masked_as_well(settings: Settings, log: Log) -> None:
+async def test_a_fault_outside_of_any_field_is_masked(settings: Settings, log: Log) -> None:
     async with logging(settings) as gateway:
         clock, gateway.state.clock = gateway.state.clock, None  # type: ignore[assignment]
 
@@ -195,7 +197,7 @@ async def test_a_fault_outside_of_any_field_is_masked_as_well(settings: Settings
 # Without MongoDB
 
 
-async def test_while_mongodb_is_away_fields_that_need_it_are_unavailable_and_come_back_with_it(
+async def test_without_mongodb_only_the_fields_that_need_it_are_unavailable_until_it_returns(
     settings: Settings, log: Log
 ) -> None:
     with through_wire(replace(settings, database_seconds=3)) as (wire, over_wire):

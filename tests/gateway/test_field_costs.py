@@ -1,4 +1,4 @@
-"""What the fields of the schema declare of their cost, and what a list costs that declares nothing."""
+"""What the fields of the schema declare about their cost, and the cost of a list without a declaration."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_only_the_rows_of_connections_are_as_long_as_a_page() -> None:
     assert rows == {f"{name}.{part}" for name in connections for part in ("nodes", "edges")}
 
 
-def test_costly_input_fields_stand_in_the_input_of_an_argument_itself() -> None:
+def test_costly_input_fields_are_only_at_the_top_of_an_input() -> None:
     costly = {
         found.name
         for found in TYPES

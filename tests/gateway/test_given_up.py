@@ -1,4 +1,4 @@
-"""An operation that is given up answers what it has: what had not ended is null, with an error at its place."""
+"""An operation that times out returns what it has: unfinished fields are null, with an error at their paths."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ ROOT: dict[str, Any] = {
         ("mutation { first second third }", {"first": 1, "second": None, "third": None}, [["second"], ["third"]]),
     ],
 )
-async def test_what_had_not_ended_is_null_with_an_error_at_its_place(
+async def test_unfinished_fields_are_null_with_an_error_at_their_paths(
     text: str, data: dict[str, Any], paths: list[list[str | int]]
 ) -> None:
     document = parse(text)
@@ -96,7 +96,7 @@ mutation {
 
 
 @pytest.mark.parametrize("executor", ["compiled", "reference"])
-async def test_an_operation_that_takes_too_long_has_begun_and_says_what_it_did(
+async def test_an_operation_that_times_out_returns_what_it_did(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, executor: ExecutorName
 ) -> None:
     monkeypatch.setattr(products, "find_by_skus", _slow_read)
@@ -130,13 +130,13 @@ async def _bad(_info: Any) -> Any:
 
 
 @pytest.mark.parametrize("text", ["{ item { bad slow other more } }", "{ item { slow other more } }"])
-async def test_what_is_given_up_before_it_has_begun_leaves_nothing_unawaited(text: str) -> None:
+async def test_cancelling_an_operation_leaves_no_coroutine_unawaited(text: str) -> None:
     document = parse(text)
     definition = document.definitions[0]
     assert isinstance(definition, OperationDefinitionNode)
     root = {"item": {"bad": _bad, "slow": _slow, "other": _slow, "more": lambda _info: [_slow(), _slow()]}}
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run = PlanExecutor(NEEDY).run(Operation(document), definition, {}, None, root)
         assert isinstance(run, Run)
@@ -146,7 +146,7 @@ async def test_what_is_given_up_before_it_has_begun_leaves_nothing_unawaited(tex
         del run, waiting
         gc.collect()
 
-    assert [str(warning.message) for warning in told] == []
+    assert [str(warning.message) for warning in caught] == []
 
 
 async def _awaited(run: Run) -> Any:

@@ -39,9 +39,7 @@ needs_build = pytest.mark.skipif(not explorer.is_built(), reason="GraphiQL is no
 
 @needs_build
 @pytest.mark.parametrize("path", PAGES)
-async def test_the_page_comes_with_a_strict_policy_and_is_asked_for_anew_each_time(
-    gateway: GatewayClient, path: str
-) -> None:
+async def test_the_page_has_a_strict_policy_and_is_revalidated_on_each_visit(gateway: GatewayClient, path: str) -> None:
     page = await gateway.http.get(path, headers=HTML)
 
     assert page.status_code == 200
@@ -54,7 +52,7 @@ async def test_the_page_comes_with_a_strict_policy_and_is_asked_for_anew_each_ti
 
 
 @needs_build
-async def test_what_the_page_loads_is_the_gateways_own_and_may_be_kept_for_good(gateway: GatewayClient) -> None:
+async def test_the_assets_of_the_page_come_from_the_gateway_and_are_cached_forever(gateway: GatewayClient) -> None:
     page = await gateway.http.get("/")
     assets = re.findall(r'(?:src|href)="([^"]+)"', page.text)
 
@@ -76,7 +74,7 @@ async def test_nothing_else_is_served(gateway: GatewayClient, path: str) -> None
     assert (await gateway.http.get(path)).status_code == 404
 
 
-async def test_the_configuration_has_a_tab_of_examples_for_each_file_and_no_token(gateway: GatewayClient) -> None:
+async def test_the_configuration_has_a_tab_for_each_file_of_examples_and_no_token(gateway: GatewayClient) -> None:
     demo_token.get_or_make(gateway.settings)
 
     response = await gateway.http.get("/graphiql/config.json")
@@ -97,7 +95,7 @@ LOOPBACK = "127.0.0.1"
 async def headers_of(
     gateway: GatewayClient, host: str, *, peer: str = LOOPBACK, port: int = 8000, **headers: str
 ) -> dict[str, str]:
-    """The headers that GraphiQL is configured with, for a request to a demo on this port."""
+    """The headers in GraphiQL's configuration, for a request to a demo on this port."""
     transport = httpx.ASGITransport(app=gateway.app, client=(peer, 50_000))
     async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1:{port}") as client:
         response = await client.get(CONFIG, headers={"host": host, **headers})
@@ -113,7 +111,7 @@ async def demo(settings: Settings) -> AsyncIterator[GatewayClient]:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:8000", "LocalHost:8000", "[::1]:8000"])
-async def test_the_demo_gives_its_token_to_pages_of_this_machine(demo: GatewayClient, host: str) -> None:
+async def test_the_demo_gives_its_token_to_pages_on_this_machine(demo: GatewayClient, host: str) -> None:
     token = demo_token.read(demo.settings)
 
     assert await headers_of(demo, host) == {"authorization": f"Bearer {token}"}
@@ -122,7 +120,7 @@ async def test_the_demo_gives_its_token_to_pages_of_this_machine(demo: GatewayCl
     assert viewer == {"viewer": {"subject": "demo", "roles": ["ADMIN"]}}
 
 
-async def test_the_demo_on_the_default_port_of_http_gives_its_token_without_one(demo: GatewayClient) -> None:
+async def test_the_demo_on_port_80_gives_its_token_to_a_host_without_a_port(demo: GatewayClient) -> None:
     assert await headers_of(demo, "localhost", port=80)
     assert not await headers_of(demo, "localhost", port=8000)
 
@@ -160,7 +158,7 @@ async def test_the_demo_gives_its_token_to_no_page_of_another_origin(settings: S
         assert await headers_of(gateway, "localhost:8000", origin="http://localhost:9000") == {}
 
 
-async def test_two_hosts_in_one_request_get_no_token(demo: GatewayClient) -> None:
+async def test_a_request_with_two_host_headers_gets_no_token(demo: GatewayClient) -> None:
     async with listening(demo) as port:
         own = f"127.0.0.1:{port}"
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -175,13 +173,13 @@ async def test_two_hosts_in_one_request_get_no_token(demo: GatewayClient) -> Non
     assert "Bearer" in one_host.text
 
 
-async def test_only_the_demo_has_a_token_for_pages_of_this_machine(gateway: GatewayClient) -> None:
+async def test_only_the_demo_gives_a_token_to_pages_on_this_machine(gateway: GatewayClient) -> None:
     demo_token.get_or_make(gateway.settings)
 
     assert await headers_of(gateway, "localhost:8000") == {}
 
 
-async def test_the_token_of_the_demo_is_kept_and_made_anew_where_it_is_good_no_more(settings: Settings) -> None:
+async def test_the_demo_keeps_its_token_and_replaces_one_that_is_no_longer_valid(settings: Settings) -> None:
     kept = settings.data_dir / "demo-token"
 
     first, again = demo_token.get_or_make(settings), demo_token.get_or_make(settings)
@@ -203,7 +201,7 @@ async def test_every_example_is_an_operation_of_the_schema_within_the_limits(gat
         gateway.state.executor.operations.check(operation, found, {})
 
 
-async def test_where_it_has_not_been_built_the_page_says_what_to_do(
+async def test_without_a_build_the_page_says_what_to_do(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(explorer, "BUILT", tmp_path)
@@ -218,7 +216,7 @@ async def test_where_it_has_not_been_built_the_page_says_what_to_do(
             assert "PORTICO_GRAPHIQL=cdn" in page.text
 
 
-async def test_it_can_come_from_a_public_cdn(settings: Settings) -> None:
+async def test_graphiql_can_come_from_a_public_cdn(settings: Settings) -> None:
     async with running(replace(settings, graphiql="cdn")) as gateway:
         page = await gateway.http.get("/")
         own = re.findall(r'(?:src|href)="(/[^"]+)"', page.text)
@@ -232,7 +230,7 @@ async def test_it_can_come_from_a_public_cdn(settings: Settings) -> None:
     assert [found.status_code for found in files] == [200, 200]
 
 
-async def test_it_can_be_turned_off(settings: Settings) -> None:
+async def test_graphiql_can_be_turned_off(settings: Settings) -> None:
     async with running(replace(settings, graphiql="off")) as gateway:
         page = await gateway.http.get("/")
         statuses = [
@@ -248,9 +246,7 @@ async def test_it_can_be_turned_off(settings: Settings) -> None:
 
 
 @needs_build
-def test_in_a_browser_it_answers_queries_completes_fields_and_breaks_no_rule(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_graphiql_works_in_a_browser_within_its_policy(settings: Settings, tmp_path: Path) -> None:
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:
         pytest.skip("Chromium is not installed")
@@ -264,7 +260,7 @@ def test_in_a_browser_it_answers_queries_completes_fields_and_breaks_no_rule(
     assert "To pay by token set PORTICO_PAYMENT_URL" in printed
     seen = json.loads(done.stdout)
     assert seen["title"] == "Portico"
-    # GraphiQL calls a tab after its first operation.
+    # GraphiQL names a tab after its first operation.
     assert seen["tabs"] == [OPERATION.findall(text)[0] for text in EXAMPLES.values()]
     assert '"name": "Jazz"' in seen["result"]
     assert seen["suggestions"] == ["viewer"]

@@ -1,4 +1,4 @@
-"""GraphQL over HTTP: methods, media types, bodies, and what a client is told when one of them is wrong."""
+"""GraphQL over HTTP: methods, media types and bodies, and the error for each invalid one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def assert_refused(response: httpx.Response, status: int, code: str) -> None:
     assert all(error["message"] for error in body["errors"])
 
 
-# What the answer looks like
+# Media types and status codes
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def assert_refused(response: httpx.Response, status: int, code: str) -> None:
         ("application/json;q=nonsense, application/graphql-response+json", RESPONSE),
     ],
 )
-async def test_the_media_type_is_the_one_that_the_client_likes_best(
+async def test_the_answer_has_the_media_type_that_the_client_prefers(
     gateway: GatewayClient, accept: str, media_type: str
 ) -> None:
     response = await post(gateway, {"query": QUERY}, {"accept": accept})
@@ -80,7 +80,7 @@ async def test_the_media_type_is_the_one_that_the_client_likes_best(
     assert response.json() == {"data": {"viewer": None}}
 
 
-async def test_a_client_that_does_not_say_what_it_takes_gets_plain_json(gateway: GatewayClient) -> None:
+async def test_a_client_without_an_accept_header_gets_plain_json(gateway: GatewayClient) -> None:
     del gateway.http.headers["accept"]
 
     response = await post(gateway, {"query": QUERY})
@@ -88,7 +88,7 @@ async def test_a_client_that_does_not_say_what_it_takes_gets_plain_json(gateway:
     assert response.headers["content-type"] == JSON
 
 
-async def test_several_accept_headers_count_as_one(gateway: GatewayClient) -> None:
+async def test_several_accept_headers_are_combined(gateway: GatewayClient) -> None:
     headers = [("accept", "text/html"), ("accept", "application/json"), ("content-type", "application/json")]
 
     response = await gateway.http.post("/graphql", content=json.dumps({"query": QUERY}), headers=headers)
@@ -97,13 +97,13 @@ async def test_several_accept_headers_count_as_one(gateway: GatewayClient) -> No
 
 
 @pytest.mark.parametrize("accept", ["text/html", "image/*", "application/json;q=0", "nonsense", ";;,,", "*/*;q=7"])
-async def test_a_client_that_takes_no_json_is_told_so_in_json(gateway: GatewayClient, accept: str) -> None:
+async def test_a_client_that_accepts_no_json_gets_an_error_in_json(gateway: GatewayClient, accept: str) -> None:
     response = await post(gateway, {"query": QUERY}, {"accept": accept})
 
     assert_refused(response, 406, "NOT_ACCEPTABLE")
 
 
-async def test_an_operation_that_cannot_begin_is_400_only_to_clients_that_know_the_newer_media_type(
+async def test_an_invalid_operation_is_400_only_for_clients_that_accept_the_newer_media_type(
     gateway: GatewayClient,
 ) -> None:
     newer = await post(gateway, {"query": "{ nonsense }"}, {"accept": "application/graphql-response+json"})
@@ -113,7 +113,7 @@ async def test_an_operation_that_cannot_begin_is_400_only_to_clients_that_know_t
     assert_refused(older, 200, "GRAPHQL_VALIDATION_FAILED")
 
 
-async def test_an_operation_that_began_is_200_with_its_errors_beside_its_data(gateway: GatewayClient) -> None:
+async def test_an_operation_that_started_is_200_with_data_and_errors(gateway: GatewayClient) -> None:
     query = '{ viewer { subject } nodes(ids: ["nonsense"]) { id } }'
 
     response = await post(gateway, {"query": query}, {"accept": "application/graphql-response+json"})
@@ -123,7 +123,7 @@ async def test_an_operation_that_began_is_200_with_its_errors_beside_its_data(ga
     assert [error["path"] for error in response.json()["errors"]] == [["nodes", 0]]
 
 
-async def test_every_answer_has_a_request_id_of_its_own(gateway: GatewayClient) -> None:
+async def test_every_answer_has_its_own_request_id(gateway: GatewayClient) -> None:
     answers = [
         await post(gateway, {"query": QUERY}),
         await post(gateway, {"query": QUERY}, {"x-request-id": "mine"}),
@@ -140,7 +140,7 @@ async def test_every_answer_has_a_request_id_of_its_own(gateway: GatewayClient) 
 # GET
 
 
-async def test_a_query_may_come_by_get_with_variables_and_the_name_of_its_operation(gateway: GatewayClient) -> None:
+async def test_a_query_may_be_sent_by_get_with_variables_and_an_operation_name(gateway: GatewayClient) -> None:
     await gateway.result("createCategory", {"name": "Jazz", "slug": "jazz"})
 
     response = await get(gateway, query=CATEGORY, variables='{"slug": "jazz"}', operationName="Named")
@@ -149,7 +149,7 @@ async def test_a_query_may_come_by_get_with_variables_and_the_name_of_its_operat
     assert response.json() == {"data": {"category": {"name": "Jazz"}}}
 
 
-async def test_empty_parameters_are_as_good_as_none(gateway: GatewayClient) -> None:
+async def test_empty_parameters_are_ignored(gateway: GatewayClient) -> None:
     response = await get(gateway, query=QUERY, variables="", operationName="", extensions="")
 
     assert response.json() == {"data": {"viewer": None}}
@@ -169,13 +169,13 @@ async def test_empty_parameters_are_as_good_as_none(gateway: GatewayClient) -> N
         "=&=&=",
     ],
 )
-async def test_a_get_that_cannot_be_read_is_refused(gateway: GatewayClient, query_string: str) -> None:
+async def test_an_invalid_get_is_refused(gateway: GatewayClient, query_string: str) -> None:
     response = await gateway.http.get(f"/graphql?{query_string}")
 
     assert_refused(response, 400, "BAD_REQUEST")
 
 
-async def test_nothing_is_written_by_get(gateway: GatewayClient) -> None:
+async def test_a_mutation_by_get_is_refused(gateway: GatewayClient) -> None:
     refused = await get(gateway, query='mutation { createCategory(input: { name: "A", slug: "a" }) { __typename } }')
     named = await get(gateway, query=MUTATION.replace("mutation", "mutation Writing"), operationName="Writing")
     reading = await get(gateway, query=MUTATION.replace("mutation", "mutation Writing"), operationName="Reading")
@@ -198,7 +198,7 @@ async def test_head_is_get_without_a_body(gateway: GatewayClient) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
-async def test_other_methods_are_refused_with_those_that_are_allowed(gateway: GatewayClient, method: str) -> None:
+async def test_other_methods_are_refused_with_a_list_of_the_allowed_ones(gateway: GatewayClient, method: str) -> None:
     response = await gateway.http.request(method, "/graphql", content=json.dumps({"query": QUERY}))
 
     assert_refused(response, 405, "METHOD_NOT_ALLOWED")
@@ -245,7 +245,7 @@ async def test_other_methods_are_refused_with_those_that_are_allowed(gateway: Ga
         b"9" * 5000,
     ],
 )
-async def test_a_body_that_is_no_request_is_refused(gateway: GatewayClient, body: bytes) -> None:
+async def test_an_invalid_body_is_refused(gateway: GatewayClient, body: bytes) -> None:
     assert_refused(await post(gateway, body), 400, "BAD_REQUEST")
 
 
@@ -264,25 +264,25 @@ async def test_a_body_that_is_no_request_is_refused(gateway: GatewayClient, body
         ("{ a \ufeff\u2028 }}", "GRAPHQL_PARSE_FAILED"),
     ],
 )
-async def test_a_text_that_is_no_operation_is_refused(gateway: GatewayClient, text: str, code: str) -> None:
+async def test_a_text_that_is_not_an_operation_is_refused(gateway: GatewayClient, text: str, code: str) -> None:
     response = await post(gateway, {"query": text}, {"accept": "application/graphql-response+json"})
 
     assert_refused(response, 400, code)
 
 
-async def test_null_is_as_good_as_left_out(gateway: GatewayClient) -> None:
+async def test_null_is_the_same_as_absent(gateway: GatewayClient) -> None:
     body = {"query": QUERY, "variables": None, "operationName": None, "extensions": None, "other": 1}
 
     assert (await post(gateway, body)).json() == {"data": {"viewer": None}}
 
 
-async def test_of_duplicated_keys_the_last_counts(gateway: GatewayClient) -> None:
+async def test_the_last_of_duplicate_keys_counts(gateway: GatewayClient) -> None:
     response = await post(gateway, b'{"query": "{ nonsense }", "query": "{ viewer { subject } }"}')
 
     assert response.json() == {"data": {"viewer": None}}
 
 
-async def test_deeply_nested_variables_are_a_mistake_of_the_client(gateway: GatewayClient) -> None:
+async def test_deeply_nested_variables_are_a_client_error(gateway: GatewayClient) -> None:
     nested: Any = []
     for _ in range(900):
         nested = [nested]
@@ -303,7 +303,7 @@ async def test_deeply_nested_variables_are_a_mistake_of_the_client(gateway: Gate
         "application/json; profile=x",
     ],
 )
-async def test_json_is_taken_in_utf_8(gateway: GatewayClient, content_type: str) -> None:
+async def test_json_is_accepted_in_utf_8(gateway: GatewayClient, content_type: str) -> None:
     query = "query ($slug: String!) { category(slug: $slug) { name } }"
     body = json.dumps({"query": query, "variables": {"slug": "é"}}, ensure_ascii=False)
 
@@ -325,13 +325,13 @@ async def test_json_is_taken_in_utf_8(gateway: GatewayClient, content_type: str)
         "nonsense",
     ],
 )
-async def test_other_forms_of_a_body_are_not_taken(gateway: GatewayClient, content_type: str) -> None:
+async def test_other_media_types_of_a_body_are_refused(gateway: GatewayClient, content_type: str) -> None:
     response = await post(gateway, {"query": QUERY}, {"content-type": content_type})
 
     assert_refused(response, 415, "UNSUPPORTED_MEDIA_TYPE")
 
 
-async def test_a_compressed_body_is_not_taken(gateway: GatewayClient) -> None:
+async def test_a_compressed_body_is_refused(gateway: GatewayClient) -> None:
     body = gzip.compress(json.dumps({"query": QUERY}).encode())
 
     response = await post(gateway, body, {"content-encoding": "gzip"})
@@ -340,10 +340,10 @@ async def test_a_compressed_body_is_not_taken(gateway: GatewayClient) -> None:
     assert response.headers["accept-encoding"] == "identity"
 
 
-# Beside GraphQL
+# Pages and health checks
 
 
-async def test_a_browser_that_opens_the_endpoint_gets_a_page_and_an_api_client_does_not(
+async def test_a_browser_gets_a_page_from_the_endpoint_and_an_api_client_does_not(
     gateway: GatewayClient,
 ) -> None:
     browser = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -365,7 +365,7 @@ async def test_a_running_gateway_is_alive_and_ready(gateway: GatewayClient) -> N
     assert (ready.status_code, ready.json()) == (200, {"status": "ok"})
 
 
-async def test_without_its_database_a_gateway_is_alive_and_not_ready(settings: Settings) -> None:
+async def test_a_gateway_without_its_database_is_alive_and_not_ready(settings: Settings) -> None:
     with through_wire(settings) as (wire, over_wire):
         async with running(over_wire) as gateway:
             wire.cut()

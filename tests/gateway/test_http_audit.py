@@ -1,4 +1,4 @@
-"""The gateway passes the audit of the GraphQL-over-HTTP specification that comes with the library `graphql-http`."""
+"""The gateway passes the GraphQL-over-HTTP audit of the library `graphql-http`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_every_audit_of_the_specification_passes(settings: Settings, tmp_path: P
     assert Counter(audit["name"].split()[0] for audit in audits) == {"MUST": 13, "SHOULD": 23, "MAY": 25}
 
 
-def test_packages_come_from_whatever_registry_npm_is_set_to() -> None:
+def test_lock_files_name_no_registry() -> None:
     locks = [TESTS / folder / "package-lock.json" for folder in ("audit", "browser", "interop")]
     locks.append(TESTS.parent / "gateway" / "pages" / "graphiql" / "package-lock.json")
     for lock in locks:

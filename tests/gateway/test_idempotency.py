@@ -1,4 +1,4 @@
-"""A mutation with an idempotency key: repeated however often, it has one effect and one answer."""
+"""A mutation with an idempotency key has one effect and one answer, even if a client repeats it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Given = dict[str, Any]
 AT_ONCE = 1_000 if IS_SOAK else 200
 
 
-def own(product: dict[str, Any]) -> Given:
+def id_and_nonce(product: dict[str, Any]) -> Given:
     return {"id": product["id"], "nonce": product["nonce"]}
 
 
@@ -61,15 +61,15 @@ async def _create_product(gateway: GatewayClient) -> tuple[Given, Given]:
 
 async def _update_product(gateway: GatewayClient) -> tuple[Given, Given]:
     product, category = await create_product(gateway), await create_category(gateway)
-    # What is left out and what is null are two inputs.
-    return {**own(product), "categoryIds": [category["id"]], "description": None}, {
-        **own(product),
+    # An absent field and a null field are two different inputs.
+    return {**id_and_nonce(product), "categoryIds": [category["id"]], "description": None}, {
+        **id_and_nonce(product),
         "categoryIds": [category["id"]],
     }
 
 
 async def _delete_product(gateway: GatewayClient) -> tuple[Given, Given]:
-    return own(await create_product(gateway)), own(await create_product(gateway))
+    return id_and_nonce(await create_product(gateway)), id_and_nonce(await create_product(gateway))
 
 
 async def _open_account(_gateway: GatewayClient) -> tuple[Given, Given]:
@@ -113,7 +113,7 @@ async def _checkout(gateway: GatewayClient) -> tuple[Given, Given]:
     return checkout_input(carts[0]), checkout_input(carts[1])
 
 
-# For every mutation but `createCart`, of which there is nothing to say, two inputs, of which each alone succeeds.
+# Two inputs for each mutation except `createCart`, which has no required input. Each input succeeds if it comes first.
 CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "createCategory": _create_category,
     "renameCategory": _rename_category,
@@ -147,12 +147,12 @@ DONE = {
 }
 
 
-# Their inputs hold files: `test_photo_keys` has the cases.
+# The inputs of these mutations contain files. `test_photo_keys` has the cases.
 WITH_FILES = ("uploadPhoto", "replacePhoto")
 
 
 async def stored(gateway: GatewayClient) -> list[dict[str, Any]]:
-    """Every document that a mutation may write, as it is."""
+    """Every document that a mutation may write."""
     names = ("categories", "products", "intents", "stock", "carts", "orders", "accounts", "transfers")
     collections = [gateway.db[name] for name in (*names, *comment_cases.COLLECTIONS, *content_cases.COLLECTIONS)]
     return [document for found in collections for document in await found.find({}).sort("_id", 1).to_list()]
@@ -173,7 +173,7 @@ async def test_every_mutation_takes_a_key_and_has_a_case_here(gateway: GatewayCl
 
 
 @pytest.mark.parametrize("mutation", CASES)
-async def test_the_same_key_twice_has_one_effect_and_one_answer(gateway: GatewayClient, mutation: str) -> None:
+async def test_repeating_a_key_has_one_effect_and_one_answer(gateway: GatewayClient, mutation: str) -> None:
     given, _ = await CASES[mutation](gateway)
     before = await stored(gateway)
 
@@ -187,7 +187,7 @@ async def test_the_same_key_twice_has_one_effect_and_one_answer(gateway: Gateway
 
 
 @pytest.mark.parametrize("mutation", CASES)
-async def test_the_same_key_at_the_same_time_has_one_effect_and_one_answer(
+async def test_concurrent_calls_with_one_key_have_one_effect_and_one_answer(
     gateway: GatewayClient, mutation: str
 ) -> None:
     given, _ = await CASES[mutation](gateway)
@@ -224,14 +224,16 @@ SELECTIONS = {
 }
 
 
-async def test_a_repeated_answer_is_read_afresh_for_what_the_repeated_call_selects(gateway: GatewayClient) -> None:
+async def test_a_repeated_call_gets_current_values_for_its_own_selection(gateway: GatewayClient) -> None:
     category = category_input(slug="jazz", idempotencyKey="category")
     created = (await gateway.result("createCategory", category))["category"]
     product = product_input(idempotencyKey="product")
     first = (await gateway.result("createProduct", product))["product"]
     await gateway.result("renameCategory", {"id": created["id"], "name": "All That Jazz"})
     await create_category(gateway, slug="bop", parentId=created["id"])
-    await gateway.result("updateProduct", {**own(first), "title": "Kind of Blue", "description": "by Miles Davis"})
+    await gateway.result(
+        "updateProduct", {**id_and_nonce(first), "title": "Kind of Blue", "description": "by Miles Davis"}
+    )
 
     answers: Given = {}
     for kind, given in (("Category", category), ("Product", product)):
@@ -246,11 +248,11 @@ async def test_a_repeated_answer_is_read_afresh_for_what_the_repeated_call_selec
     }
 
 
-# --------------------------------------------------------- whose key for what
+# Scope of a key
 
 
 @pytest.mark.parametrize("mutation", CASES)
-async def test_a_key_is_good_for_one_input_of_one_mutation(gateway: GatewayClient, mutation: str) -> None:
+async def test_a_key_belongs_to_one_input_of_one_mutation(gateway: GatewayClient, mutation: str) -> None:
     given, other = await CASES[mutation](gateway)
     first = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
     before = await stored(gateway)
@@ -266,10 +268,10 @@ async def test_a_key_is_good_for_one_input_of_one_mutation(gateway: GatewayClien
 
 
 @pytest.mark.parametrize("mutation", CASES)
-async def test_the_same_key_of_another_caller_is_another_operation(gateway: GatewayClient, mutation: str) -> None:
+async def test_the_same_key_from_another_caller_is_another_operation(gateway: GatewayClient, mutation: str) -> None:
     given, other = await CASES[mutation](gateway)
     if mutation == "updateProduct":
-        other = {**own(await create_product(gateway)), "title": "Other"}
+        other = {**id_and_nonce(await create_product(gateway)), "title": "Other"}
     one, another = gateway.token("one"), gateway.token("another")
     if mutation == "transfer":
         given, other = [
@@ -308,7 +310,7 @@ async def test_a_call_without_a_key_is_not_remembered(gateway: GatewayClient) ->
     assert await gateway.db[OPERATIONS.name].count_documents({}) == 0
 
 
-async def test_mutations_of_one_request_have_a_key_each(gateway: GatewayClient) -> None:
+async def test_each_mutation_in_a_request_has_its_own_key(gateway: GatewayClient) -> None:
     text = """mutation ($one: CreateCategoryInput!, $other: CreateCategoryInput!) {
       one: createCategory(input: $one) { __typename ...Slug }
       other: createCategory(input: $other) { __typename ...Slug }
@@ -331,12 +333,12 @@ async def test_a_key_is_kept_for_a_day(gateway: GatewayClient, clock: SettableCl
     indexes = await gateway.db[OPERATIONS.name].index_information()
 
     assert before + timedelta(days=1) <= record["expires_at"] <= clock.now() + timedelta(days=1)
-    # The server removes a record when its time has come.
+    # The server deletes an expired record.
     assert indexes["expires_at_1"]["expireAfterSeconds"] == 0
 
 
 @pytest.mark.parametrize("mutation", CASES)
-async def test_a_key_that_has_expired_is_good_for_something_new(gateway: GatewayClient, mutation: str) -> None:
+async def test_an_expired_key_can_be_used_again(gateway: GatewayClient, mutation: str) -> None:
     given, other = await CASES[mutation](gateway)
     first = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
     await gateway.db[OPERATIONS.name].delete_many({})

@@ -1,4 +1,4 @@
-"""Imports that are killed before any of their commands: the next one stores what is missing, and nothing twice."""
+"""An import that is killed before any of its commands can be run again: the next run stores what is missing, once."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class Records:
-    """A file of records and, behind it, one of those that need them; then the same as they are corrected later."""
+    """Records, and records that refer to them in a second file. Then the same records with corrections."""
 
     kind: str
     files: tuple[list[Line], list[Line]]
     corrected: tuple[list[Line], list[Line]]
-    # How many documents of each collection there are in the end.
+    # The expected number of documents in each collection.
     held: dict[str, int]
 
 
 class Importing:
-    """A gateway, and the files that are imported beside it."""
+    """A gateway, and imports into its database."""
 
     def __init__(self, gateway: GatewayClient, clock: SettableClock, folder: Path) -> None:
         self.gateway = gateway
@@ -45,7 +45,7 @@ class Importing:
         self.folder = folder
 
     async def run(self, db: Database, kind: str, *files: list[Line]) -> tuple[Counter[str], list[str]]:
-        """What became of the records, and the reasons why some were not taken."""
+        """Return the counts, and the reasons of the refused records."""
         paths = [self.folder / f"{number}.jsonl" for number in range(len(files))]
         for path, lines in zip(paths, files, strict=True):
             path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
@@ -55,7 +55,7 @@ class Importing:
         return summary.counts, [one.reason for one in bad]
 
     async def kill(self, records: Records, stop: int) -> bool:
-        """Whether an import got no further than to the command with this number."""
+        """Import, and stop before the command with this number. Return whether the import got that far."""
         faulty, database = FaultyDatabase.around(self.gateway.db, stop)
         # Some importers store several records at once.
         with stopping():
@@ -68,7 +68,7 @@ class Importing:
             await run_jobs(self.gateway, self.clock)
 
     async def complete(self, records: Records) -> None:
-        """Imports the corrected records; a further time changes nothing."""
+        """Import the corrected records. Assert that another import changes nothing."""
         found, bad = await self.run(self.gateway.db, records.kind, *records.corrected)
         assert (set(found) <= {"created", "changed", "unchanged"}, bad) == (True, [])
         again, _ = await self.run(self.gateway.db, records.kind, *records.corrected)
@@ -146,7 +146,7 @@ RECORDS = {
 
 
 async def rebuild(gateway: GatewayClient) -> None:
-    """Leaves nothing of an earlier import, and what the records are about."""
+    """Delete what an earlier import left, and create the categories that the records refer to."""
     for name in await gateway.db.list_collection_names():
         if not name.startswith("system."):
             await gateway.db[name].delete_many({})
@@ -154,7 +154,7 @@ async def rebuild(gateway: GatewayClient) -> None:
 
 
 @pytest.mark.parametrize("kind", RECORDS)
-async def test_an_import_that_was_killed_can_be_completed(importing: Importing, kind: str) -> None:
+async def test_a_killed_import_can_be_completed(importing: Importing, kind: str) -> None:
     records = RECORDS[kind]
     for stop in half_of_stops(odd=True):
         await rebuild(importing.gateway)
@@ -169,10 +169,10 @@ async def test_an_import_that_was_killed_can_be_completed(importing: Importing, 
 
 @ON_EACH
 @pytest.mark.parametrize("is_settled_meanwhile", [False, True])
-async def test_an_import_of_comments_that_was_killed_can_be_completed(
+async def test_a_killed_import_of_comments_can_be_completed(
     importing: Importing, storage: str, is_settled_meanwhile: bool
 ) -> None:
-    """Also where the jobs have made sure that what was under way cannot come any more."""
+    """This holds even after the jobs have settled the interrupted posts."""
     gateway, records = importing.gateway, comments(storage)
     for stop in stops():
         await rebuild(gateway)

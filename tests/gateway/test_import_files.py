@@ -1,4 +1,4 @@
-"""Files as they come: of any size, with any line ends, damaged, with records that are there twice."""
+"""Import files of any size, with any line endings, with damage, and with repeated records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "records.jsonl"
 
 
-async def test_of_a_product_that_is_there_twice_the_last_one_stays(gateway: GatewayClient, file: Path) -> None:
+async def test_the_last_record_of_a_repeated_product_is_kept(gateway: GatewayClient, file: Path) -> None:
     given = [product(sku=f"s{number % 3}", title=f"Title {number}") for number in range(9)]
 
     done = await put(gateway.db, "products", file, [*given, given[-1]])
@@ -34,7 +34,7 @@ async def test_of_a_product_that_is_there_twice_the_last_one_stays(gateway: Gate
     assert await skus(gateway, titleWord="7") == ["s1"]
 
 
-async def test_the_last_one_stays_however_far_apart_they_stand(gateway: GatewayClient, file: Path) -> None:
+async def test_the_last_record_is_kept_across_batches(gateway: GatewayClient, file: Path) -> None:
     given = [product(sku=f"s{number % 1100}", title=f"Title {number}") for number in range(3300)]
 
     done = await put(gateway.db, "products", file, given)
@@ -44,8 +44,8 @@ async def test_the_last_one_stays_however_far_apart_they_stand(gateway: GatewayC
     assert await skus(gateway, titleWord="3299") == ["s1099"]
 
 
-async def test_of_a_category_that_is_there_twice_the_last_one_stays(gateway: GatewayClient, file: Path) -> None:
-    """Also where both wait for their parent."""
+async def test_the_last_record_of_a_repeated_category_is_kept(gateway: GatewayClient, file: Path) -> None:
+    """This holds even if both records wait for their parent."""
     done = await put(
         gateway.db,
         "categories",
@@ -64,7 +64,7 @@ async def test_of_a_category_that_is_there_twice_the_last_one_stays(gateway: Gat
     assert await breadcrumbs(gateway, "pop") == ["music/Music", "Popular"]
 
 
-async def test_a_category_does_not_wait_for_an_earlier_one_that_waits_in_vain(
+async def test_a_category_does_not_wait_for_an_earlier_record_with_a_missing_parent(
     gateway: GatewayClient, file: Path
 ) -> None:
     done = await put(
@@ -86,7 +86,7 @@ async def test_a_category_does_not_wait_for_an_earlier_one_that_waits_in_vain(
     assert await breadcrumbs(gateway, "bop") == ["jazz/Jazz", "Bop"]
 
 
-async def test_blanks_around_a_key_do_not_make_another_one(gateway: GatewayClient, file: Path) -> None:
+async def test_whitespace_around_a_key_is_ignored(gateway: GatewayClient, file: Path) -> None:
     for expected in ("created", "unchanged"):
         products = await put(gateway.db, "products", file, [product(sku=" a ", title="A", type="T")])
         categories = await put(gateway.db, "categories", file, [{"slug": " music\t", "name": " Music "}])
@@ -117,13 +117,13 @@ async def test_blanks_around_a_key_do_not_make_another_one(gateway: GatewayClien
         "empty gzip",
         "crlf",
         "blank lines",
-        "no end",
-        "blanks",
+        "no final newline",
+        "spaces",
         "two gzips",
         "one object over many lines",
     ],
 )
-async def test_lines_may_end_in_many_ways(
+async def test_a_file_may_have_any_line_endings(
     gateway: GatewayClient, file: Path, content: bytes, counts: dict[str, int]
 ) -> None:
     done = await run(gateway.db, "products", write(file, content))
@@ -132,7 +132,7 @@ async def test_lines_may_end_in_many_ways(
     assert sum(done.progress) == len(content)
 
 
-async def test_what_stands_before_the_end_of_a_cut_off_gzip_is_kept(gateway: GatewayClient, file: Path) -> None:
+async def test_the_readable_part_of_a_truncated_gzip_is_kept(gateway: GatewayClient, file: Path) -> None:
     rng = random.Random(1)
     whole = lines(product(sku=f"s{number}", description=str(rng.random())) for number in range(2000))
     packed = gzip.compress(whole)
@@ -154,7 +154,7 @@ async def test_what_stands_before_the_end_of_a_cut_off_gzip_is_kept(gateway: Gat
     [b"\x1f\x8b", b"\x1f\x8bnonsense", gzip.compress(b"{}" * 50)[:12] + b"\xff" * 50],
     ids=["nothing", "no header", "nonsense"],
 )
-async def test_a_damaged_gzip_is_named(gateway: GatewayClient, file: Path, content: bytes) -> None:
+async def test_a_damaged_gzip_is_reported(gateway: GatewayClient, file: Path, content: bytes) -> None:
     done = await run(gateway.db, "products", write(file, content))
 
     ((line, reason),) = done.reasons
@@ -162,7 +162,7 @@ async def test_a_damaged_gzip_is_named(gateway: GatewayClient, file: Path, conte
     assert reason.startswith("the rest of the gzipped file cannot be read: ")
 
 
-async def test_files_are_taken_in_order_and_named_apart(gateway: GatewayClient, tmp_path: Path) -> None:
+async def test_files_are_imported_in_order_and_reported_by_name(gateway: GatewayClient, tmp_path: Path) -> None:
     first = write(tmp_path / "first.jsonl", lines([product(sku="a", title="One"), b"bad"]))
     second = write(tmp_path / "second.jsonl", lines([b"", b"bad", product(sku="a", title="Two")]))
 
@@ -173,7 +173,7 @@ async def test_files_are_taken_in_order_and_named_apart(gateway: GatewayClient, 
     assert await skus(gateway, titlePrefix="Two") == ["a"]
 
 
-async def test_a_file_that_cannot_be_read_is_an_error_of_the_system(gateway: GatewayClient, tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_read_raises_an_os_error(gateway: GatewayClient, tmp_path: Path) -> None:
     work = Import(gateway.db, IMPORTERS["products"], SystemClock(), print, print)
 
     with pytest.raises(FileNotFoundError):
@@ -182,7 +182,7 @@ async def test_a_file_that_cannot_be_read_is_an_error_of_the_system(gateway: Gat
         await work.run([tmp_path])
 
 
-async def test_a_line_that_is_too_long_is_named_alone(gateway: GatewayClient, file: Path) -> None:
+async def test_only_a_line_that_is_too_long_is_reported(gateway: GatewayClient, file: Path) -> None:
     endless = b'{"sku": "' + b"x" * (2 * MAX_LINE) + b'"}'
 
     done = await put(gateway.db, "products", file, [product(sku="a"), endless, product(sku="b"), b"bad"])
@@ -191,7 +191,7 @@ async def test_a_line_that_is_too_long_is_named_alone(gateway: GatewayClient, fi
     assert done.counts == {"created": 2, "failed": 2}
 
 
-async def test_a_product_that_no_document_could_hold_is_named_alone(gateway: GatewayClient, file: Path) -> None:
+async def test_only_a_product_that_is_too_large_for_a_document_is_reported(gateway: GatewayClient, file: Path) -> None:
     large = product(sku="large", details={"text": "x" * (MAX_LINE - 1000)})
     names = product(sku="names", details={f"{number}" * 1000: number for number in range(4000)})
 
@@ -204,8 +204,8 @@ async def test_a_product_that_no_document_could_hold_is_named_alone(gateway: Gat
     assert done.counts == {"created": 2, "failed": 2}
 
 
-async def test_an_import_leaves_alone_what_a_file_says_nothing_of(gateway: GatewayClient, file: Path) -> None:
-    """Here whether a product is in stock."""
+async def test_an_import_does_not_change_fields_that_the_file_does_not_have(gateway: GatewayClient, file: Path) -> None:
+    """The example is whether a product is in stock."""
     given = album(sku="a", title="One")
     await put(gateway.db, "products", file, [given])
     await mark_in_stock(gateway.db, {"sku": "a"})
@@ -218,9 +218,7 @@ async def test_an_import_leaves_alone_what_a_file_says_nothing_of(gateway: Gatew
     await assert_invariants(gateway)
 
 
-async def test_products_keep_the_prices_and_dates_of_the_largest_and_the_smallest(
-    gateway: GatewayClient, file: Path
-) -> None:
+async def test_products_keep_extreme_prices_and_dates(gateway: GatewayClient, file: Path) -> None:
     largest = {"list": {"amount": 2**53 - 1}, "retail": {"amount": 9_007_199_254_740_991.0}}
     given = [
         product(sku="large", pricing=largest, issueDate="9999-12-31T23:59:59.999Z", details={"n": 2**63 - 1}),

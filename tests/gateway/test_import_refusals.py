@@ -1,4 +1,4 @@
-"""Records that are too much, that the database does not take, or that somebody else stores at the same time."""
+"""Records that are too large, that the database refuses, or that another import stores at the same time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HUGE = "x" * 500_000
 
 
 def line_of(subject: str, key: str, text: str) -> Line:
-    """A good record, with this text for what it shows."""
+    """A valid record with this text."""
     made: dict[str, Callable[[], Line]] = {
         "categories": lambda: {"slug": key, "name": text},
         "products": lambda: product(sku=key, title=text),
@@ -51,7 +51,7 @@ def line_of(subject: str, key: str, text: str) -> Line:
 
 
 async def imported(db: Database, subject: str, file: Path, given: list[Line], resources: Resources) -> Any:
-    """The counts, and the reasons by their lines."""
+    """The counts, and the reasons by line."""
     bad: list[BadRecord] = []
     work = Import(db, IMPORTERS[subject], SystemClock(), bad.append, lambda _: None, resources)
     summary = await work.run([write(file, lines(given))])
@@ -59,7 +59,7 @@ async def imported(db: Database, subject: str, file: Path, given: list[Line], re
 
 
 class Refusing:
-    """A database that does not take what holds the word."""
+    """A database that refuses commands with the word `UNWANTED`."""
 
     def __init__(self, database: Any, error: Exception) -> None:
         self._database = database
@@ -97,7 +97,7 @@ GROWN = OperationFailure("Resulting document after update is larger than 1677721
 
 @pytest.mark.parametrize("error", [TOO_LARGE, NOT_VALID, GROWN], ids=["too large", "not valid", "grown too large"])
 @pytest.mark.parametrize("subject", IMPORTERS)
-async def test_what_the_database_does_not_take_is_named_and_the_others_go_in(
+async def test_a_record_that_the_database_refuses_is_reported_and_the_others_are_stored(
     gateway: GatewayClient, tmp_path: Path, subject: str, error: Exception
 ) -> None:
     (tmp_path / "photo.png").write_bytes(picture())
@@ -114,7 +114,7 @@ async def test_what_the_database_does_not_take_is_named_and_the_others_go_in(
     assert again == {"created": 1, "unchanged": 2}
 
 
-# Where the records of each subject are stored, by which path each is found, and what is taken out of it.
+# For each subject: the collection, the path that finds a record, and the fields that the test removes.
 STORED = {
     "categories": ("categories", "slug", ("name",)),
     "products": ("products", "sku", ("nonce",)),
@@ -125,7 +125,7 @@ STORED = {
 
 
 @pytest.mark.parametrize("subject", IMPORTERS)
-async def test_a_damaged_document_fails_its_own_record_and_the_others_go_in(
+async def test_a_damaged_document_fails_only_its_own_record(
     gateway: GatewayClient, tmp_path: Path, subject: str
 ) -> None:
     (tmp_path / "photo.png").write_bytes(picture())
@@ -147,7 +147,7 @@ async def test_a_damaged_document_fails_its_own_record_and_the_others_go_in(
 
 
 @pytest.mark.parametrize(("subject", "shown"), [("categories", "name"), ("products", "title")])
-async def test_of_many_documents_the_one_that_the_server_refuses_is_named(
+async def test_the_document_that_the_server_refuses_in_a_batch_is_reported(
     gateway: GatewayClient, tmp_path: Path, subject: str, shown: str
 ) -> None:
     given = [line_of(subject, key, text) for key, text in (("a", "Good"), ("b", "UNWANTED"), ("c", "Good"))]
@@ -161,7 +161,7 @@ async def test_of_many_documents_the_one_that_the_server_refuses_is_named(
     assert done.reasons == [(2, "the database rejected it: Document failed validation")]
 
 
-async def test_a_product_that_others_keep_changing_is_tried_again(
+async def test_a_product_that_others_keep_changing_is_retried(
     gateway: GatewayClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "_LONGEST_PAUSE", 0.01)
@@ -197,16 +197,14 @@ def test_only_damage_is_reported_as_damage(errors: list[Exception], reason: str 
     assert refusal is None if reason is None else str(refusal).startswith(reason)
 
 
-async def test_a_database_that_is_gone_ends_an_import(gateway: GatewayClient, tmp_path: Path) -> None:
+async def test_a_lost_connection_ends_an_import(gateway: GatewayClient, tmp_path: Path) -> None:
     gone = cast("Database", Refusing(gateway.db, ConnectionFailure("gone")))
 
     with pytest.raises(ConnectionFailure):
         await put(gone, "categories", tmp_path / "rows.jsonl", [line_of("categories", "a", "UNWANTED")])
 
 
-async def test_every_text_has_a_limit_and_what_stands_beside_it_is_stored(
-    gateway: GatewayClient, tmp_path: Path
-) -> None:
+async def test_every_text_has_a_limit_and_the_other_records_are_stored(gateway: GatewayClient, tmp_path: Path) -> None:
     await add_products(gateway.db, [product(sku="p")])
     given: dict[str, list[tuple[Line, str]]] = {
         "categories": [({"slug": HUGE}, "slug"), ({"parent": HUGE}, "parent"), ({"name": HUGE}, "name")],
@@ -231,7 +229,9 @@ async def test_every_text_has_a_limit_and_what_stands_beside_it_is_stored(
 
 
 @pytest.mark.parametrize("subject", [subject for subject in IMPORTERS if subject != "photos"])
-async def test_two_imports_at_once_end_with_what_both_say(gateway: GatewayClient, tmp_path: Path, subject: str) -> None:
+async def test_concurrent_imports_of_the_same_records_do_not_conflict(
+    gateway: GatewayClient, tmp_path: Path, subject: str
+) -> None:
     await add_products(gateway.db, [product(sku="p")])
     await add_categories(gateway.db, [{"slug": "there", "name": "There"}])
     for text in ("Good", "Better"):

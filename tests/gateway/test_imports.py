@@ -1,4 +1,4 @@
-"""Importing files: every good record is kept, every bad one is named, and doing it again changes nothing."""
+"""An import keeps each valid record, reports each invalid one, and changes nothing when it is repeated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Line = dict[str, Any] | bytes
 
 @dataclass
 class Imported:
-    """What became of an import: its counts, and each bad record with its line and reason."""
+    """The result of an import: its counts, and each invalid record with its line and reason."""
 
     counts: dict[str, int]
     bad: list[BadRecord]
@@ -114,7 +114,7 @@ async def test_products_are_created_from_a_plain_and_from_a_gzipped_file(gateway
     }
 
 
-async def test_an_import_can_be_run_again(gateway: GatewayClient, file: Path) -> None:
+async def test_an_import_can_be_repeated(gateway: GatewayClient, file: Path) -> None:
     await add_categories(gateway.db, [{"slug": "jazz", "name": "Jazz"}, {"slug": "pop", "name": "Pop"}])
     given = [album(sku=f"a{number}", genres=["Jazz"], categories=["jazz"]) for number in range(1200)]
     assert (await put(gateway.db, "products", file, given)).counts == {"created": 1200}
@@ -214,7 +214,7 @@ BAD_PRODUCTS: list[tuple[Line, str]] = [
 ]
 
 
-async def test_every_bad_product_is_named_with_its_line_and_every_good_one_is_kept(
+async def test_each_invalid_product_is_reported_with_its_line_and_each_valid_one_is_kept(
     gateway: GatewayClient, file: Path
 ) -> None:
     given: list[Line] = []
@@ -232,7 +232,7 @@ async def test_every_bad_product_is_named_with_its_line_and_every_good_one_is_ke
     assert len(await skus(gateway)) == len(BAD_PRODUCTS)
 
 
-async def test_every_bad_category_is_named(gateway: GatewayClient, file: Path) -> None:
+async def test_each_invalid_category_is_reported(gateway: GatewayClient, file: Path) -> None:
     bad: list[tuple[Line, str]] = [
         ({"slug": "a"}, "name: is missing"),
         ({"name": "A"}, "slug: is missing"),
@@ -252,8 +252,8 @@ async def test_every_bad_category_is_named(gateway: GatewayClient, file: Path) -
     assert done.counts == {"created": 1, "failed": len(bad)}
 
 
-async def test_parents_may_stand_after_their_children(gateway: GatewayClient, file: Path) -> None:
-    """Also so far that they come in another batch."""
+async def test_parents_may_come_after_their_children(gateway: GatewayClient, file: Path) -> None:
+    """This holds even if they come in another batch."""
     leaves = [
         {"slug": f"leaf-{number}", "name": f"{number}", "parent": f"branch-{number % 7}"} for number in range(1100)
     ]
@@ -266,7 +266,7 @@ async def test_parents_may_stand_after_their_children(gateway: GatewayClient, fi
     await assert_invariants(gateway)
 
 
-async def test_a_deep_tree_may_come_upside_down(gateway: GatewayClient, file: Path) -> None:
+async def test_a_deep_tree_may_come_bottom_up(gateway: GatewayClient, file: Path) -> None:
     given = [{"slug": f"c{depth}", "name": f"{depth}", "parent": f"c{depth - 1}"} for depth in range(40, 0, -1)]
 
     done = await put(gateway.db, "categories", file, [*given, {"slug": "c0", "name": "0"}])
@@ -275,7 +275,7 @@ async def test_a_deep_tree_may_come_upside_down(gateway: GatewayClient, file: Pa
     assert len(await breadcrumbs(gateway, "c40")) == 41
 
 
-async def test_categories_without_a_parent_or_in_a_circle_are_named(gateway: GatewayClient, file: Path) -> None:
+async def test_categories_without_a_parent_or_in_a_circle_are_reported(gateway: GatewayClient, file: Path) -> None:
     done = await put(
         gateway.db,
         "categories",
@@ -309,7 +309,7 @@ async def test_a_category_is_not_moved_below_itself(gateway: GatewayClient, file
     assert await breadcrumbs(gateway, "b") == ["a/A", "B"]
 
 
-async def test_categories_are_renamed_and_moved_with_all_below_them(gateway: GatewayClient, file: Path) -> None:
+async def test_categories_are_renamed_and_moved_with_their_subtrees(gateway: GatewayClient, file: Path) -> None:
     tree: list[Line] = [
         {"slug": "music", "name": "Music"},
         {"slug": "jazz", "name": "Jazz", "parent": "music"},

@@ -1,4 +1,4 @@
-"""Indexes are there after a start, whatever an earlier version left."""
+"""A start creates the missing indexes, and `rebuild` replaces outdated ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from portico.resolvers.documents import Database
 from tests.support.domains import create_indexes
 
 
-async def test_an_index_that_an_earlier_version_defined_otherwise_is_made_anew(db: Database) -> None:
+async def test_rebuild_replaces_an_index_that_another_version_defined_differently(db: Database) -> None:
     products = db[PRODUCTS.name]
     await products.drop_index("search")
     await products.create_indexes([IndexModel([("title", "text")], name="search", default_language="english")])
@@ -24,7 +24,7 @@ async def test_an_index_that_an_earlier_version_defined_otherwise_is_made_anew(d
     assert found["sku_1"]["unique"] is True
 
 
-async def test_a_start_leaves_an_index_that_another_version_defined_otherwise(db: Database) -> None:
+async def test_a_start_keeps_an_index_that_another_version_defined_differently(db: Database) -> None:
     products = db[PRODUCTS.name]
     await products.drop_index("search")
     await products.drop_index("schema_version_1")

@@ -1,4 +1,4 @@
-"""Every command is served by an index: none scans a collection, and what sorts in memory is listed here."""
+"""Every command uses an index: none scans a collection, and this module lists the reads that may sort in memory."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ FILTERS: dict[str, dict[str, Any]] = {
     "a discount": {"minPctSavings": 60},
     "a discount on a genre": {"minPctSavings": 60, "genres": ["jazz", "drama"]},
 }
-# The matches of a search are found by an index of words, which knows of no other order.
+# A text index finds the matches of a search. It supports no other order.
 SEARCHES = {"a search", "a search and a type"}
-# Few products share a keyword; they have one index, and are sorted as they are found where the order is another.
+# Few products share a keyword. One index finds them, and the server sorts them in memory for other orders.
 KEYWORDS = {"an actor", "an artist", "a title word", "properties", "an actor of a type"}
-# A range narrows by one path and the order is by another: either may be walked, and the server tries which is cheaper.
+# A range restricts one path and the order uses another. The server chooses the cheaper of the two indexes.
 RANGES = {"a title prefix", "prices", "a discount", "a discount on a genre"}
 MAY_SORT = SEARCHES | KEYWORDS | RANGES
-# Of two terms at once, e.g. a category and a type, one is walked along and the other looked at. Where so few products
-# are in a category that the walk would come to its end, the server may rather sort these.
+# With two terms, e.g. a category and a type, the server uses an index for one and filters by the other. If a category
+# has few products, the server may sort them instead.
 FEW = 100
-# An invariant is checked on every category, every photo and every file, so all of them are read.
+# An invariant is checked on each category, photo and file, so it reads all of them.
 MAY_SCAN = {
     "find categories {}",
     "find discussions {'closed': None}",
@@ -97,7 +97,7 @@ query ($slug: String!, $deep: Boolean!, $filter: ProductFilter, $sort: ProductSo
 async def shop(
     mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> AsyncIterator[GatewayClient]:
-    """2,400 products in 253 categories: genres that many share, people that few share, one in ten without a date."""
+    """2,400 products in 253 categories: many share a genre, few share a person, and one in ten has no date."""
     rng = random.Random(7)
     async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("shop"), pytestconfig) as gateway:
         shelves = [{"slug": f"shelf-{number}", "name": f"Shelf {number}", "parent": "all"} for number in range(250)]
@@ -131,14 +131,14 @@ def _product(rng: random.Random, number: int) -> dict[str, Any]:
 
 
 async def plans(gateway: GatewayClient, query: str, variables: dict[str, Any]) -> tuple[Any, list[Plan]]:
-    """The answer, and the plan of each command that was sent for it."""
+    """The answer, and the plan of each command that the query sends."""
     gateway.commands.clear()
     data = await gateway.data(query, variables)
     return data, [plan for command in list(gateway.commands.sent) for plan in await explain(gateway.db, command)]
 
 
 async def first_and_later(gateway: GatewayClient, text: str, variables: dict[str, Any]) -> list[Plan]:
-    """The plans of a list's first page, and of the one after it with whether rows stand before it."""
+    """The plans for the first page of a list, and for the next page with `hasPreviousPage`."""
     data, found = await plans(gateway, text.replace("PREVIOUS", ""), variables)
     listed = data.get("products") or data["category"]["products"]
     assert listed["nodes"]
@@ -149,7 +149,7 @@ async def first_and_later(gateway: GatewayClient, text: str, variables: dict[str
 
 
 @pytest.mark.parametrize("sort", SORTS)
-async def test_every_filter_in_every_order_is_a_walk_along_an_index(shop: GatewayClient, sort: str) -> None:
+async def test_every_filter_in_every_order_uses_an_index(shop: GatewayClient, sort: str) -> None:
     for name, conditions in FILTERS.items():
         found = await first_and_later(shop, LIST, {"filter": conditions, "sort": sort})
 
@@ -159,7 +159,7 @@ async def test_every_filter_in_every_order_is_a_walk_along_an_index(shop: Gatewa
 
 @pytest.mark.parametrize("sort", SORTS)
 @pytest.mark.parametrize(("slug", "deep"), [("all", True), ("few", True), ("few-1", False), ("shelf-3", False)])
-async def test_every_filter_within_a_category_is_a_walk_along_an_index(
+async def test_every_filter_within_a_category_uses_an_index(
     shop: GatewayClient, slug: str, deep: bool, sort: str
 ) -> None:
     for name, conditions in FILTERS.items():
@@ -186,7 +186,7 @@ async def test_a_page_in_the_middle_of_a_common_filter_examines_little_more_than
             assert sum(plan.documents_examined for plan in found) <= 30, (sort, conditions)
 
 
-async def test_counts_are_served_by_indexes(shop: GatewayClient) -> None:
+async def test_counts_use_indexes(shop: GatewayClient) -> None:
     text = """
     query ($filter: ProductFilter) {
       products(filter: $filter, first: 1) {
@@ -202,7 +202,7 @@ async def test_counts_are_served_by_indexes(shop: GatewayClient) -> None:
         assert not any(plan.scans_collection for plan in found), name
 
 
-async def test_categories_and_objects_by_id_are_found_by_indexes(shop: GatewayClient) -> None:
+async def test_categories_and_objects_by_id_use_indexes(shop: GatewayClient) -> None:
     text = """
     query ($ids: [ID!]!, $after: String) {
       nodes(ids: $ids) { id }
@@ -223,7 +223,7 @@ async def test_categories_and_objects_by_id_are_found_by_indexes(shop: GatewayCl
     assert not any(plan.scans_collection or plan.sorts_in_memory for plan in (*first, *later))
 
 
-async def test_accounts_and_transfers_are_found_by_indexes(shop: GatewayClient) -> None:
+async def test_accounts_and_transfers_use_indexes(shop: GatewayClient) -> None:
     mine, theirs = await open_account(shop.db, 100), await open_account(shop.db)
     made = (await shop.result("transfer", transfer_input(mine, theirs)))["transfer"]["id"]
     text = """
@@ -239,7 +239,7 @@ async def test_accounts_and_transfers_are_found_by_indexes(shop: GatewayClient) 
     assert not any(plan.scans_collection or plan.sorts_in_memory for plan in found)
 
 
-async def test_whatever_a_mutation_looks_for_is_found_by_an_index(shop: GatewayClient) -> None:
+async def test_mutations_use_indexes(shop: GatewayClient) -> None:
     root, other = await create_category(shop), await create_category(shop)
     child = await create_category(shop, parentId=root["id"])
     made = await create_product(shop)
@@ -264,9 +264,7 @@ async def test_whatever_a_mutation_looks_for_is_found_by_an_index(shop: GatewayC
         assert not any(plan.scans_collection or plan.sorts_in_memory for plan in found), mutation
 
 
-async def test_whatever_imports_jobs_and_checks_look_for_is_found_by_an_index(
-    shop: GatewayClient, tmp_path: Path
-) -> None:
+async def test_imports_jobs_and_checks_use_indexes(shop: GatewayClient, tmp_path: Path) -> None:
     clock = SystemClock()
     mine, theirs = await open_account(shop.db, 100), await open_account(shop.db)
     with crashing(shop, 7):

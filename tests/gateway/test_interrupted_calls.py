@@ -1,4 +1,4 @@
-"""Calls with an idempotency key that stop half way, or take long, and those that come after them."""
+"""Calls with an idempotency key that stop half way or take long, and the calls that repeat them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tests.support.interruptions import before_every_command, crashing, database
 Given = dict[str, Any]
 
 
-def own(product: dict[str, Any]) -> Given:
+def id_and_nonce(product: dict[str, Any]) -> Given:
     return {"id": product["id"], "nonce": product["nonce"]}
 
 
 async def stop_at_the_end(gateway: GatewayClient, mutation: str, given: Given) -> None:
-    """All is done, but for keeping the answer. A creation has noted before that its object is there."""
+    """Interrupt a call before it stores its answer. A creation has already recorded that its object exists."""
     gate = interrupted(gateway.db, "operations", "update_one", lose_connection, skip=mutation.startswith("create"))
     with database_of(gateway, gate):
         answer = await gateway.ask(MUTATIONS[mutation], {"input": given})
@@ -45,7 +45,7 @@ async def lose_connection() -> None:
 
 
 @pytest.mark.parametrize("mutation", ["renameCategory", "moveCategory", "updateProduct"])
-async def test_a_write_that_was_cut_off_does_not_undo_what_others_did_since(
+async def test_repeating_an_interrupted_write_does_not_undo_later_writes(
     gateway: GatewayClient, clock: SettableClock, mutation: str
 ) -> None:
     one, place = await create_category(gateway), await create_category(gateway, slug="place")
@@ -53,7 +53,7 @@ async def test_a_write_that_was_cut_off_does_not_undo_what_others_did_since(
     mine, theirs = {
         "renameCategory": ({"id": one["id"], "name": "Mine"}, {"id": one["id"], "name": "Theirs"}),
         "moveCategory": ({"id": one["id"], "newParentId": place["id"]}, {"id": one["id"]}),
-        "updateProduct": ({**own(product), "title": "Mine"}, {"id": product["id"], "title": "Theirs"}),
+        "updateProduct": ({**id_and_nonce(product), "title": "Mine"}, {"id": product["id"], "title": "Theirs"}),
     }[mutation]
     mine["idempotencyKey"] = "key"
     await stop_at_the_end(gateway, mutation, mine)
@@ -69,7 +69,7 @@ async def test_a_write_that_was_cut_off_does_not_undo_what_others_did_since(
 
 
 @pytest.mark.parametrize("mutation", ["createCategory", "createProduct"])
-async def test_a_creation_that_was_cut_off_is_remembered_though_its_place_is_gone_since(
+async def test_an_interrupted_creation_is_remembered_after_its_parent_is_deleted(
     gateway: GatewayClient, clock: SettableClock, mutation: str
 ) -> None:
     place = await create_category(gateway)
@@ -96,7 +96,7 @@ async def test_a_creation_that_was_cut_off_is_remembered_though_its_place_is_gon
 
 
 @pytest.mark.parametrize("mutation", ["createCategory", "createProduct"])
-async def test_a_creation_that_was_cut_off_is_not_made_again_where_somebody_has_deleted_it_since(
+async def test_repeating_an_interrupted_creation_does_not_recreate_a_deleted_object(
     gateway: GatewayClient, clock: SettableClock, mutation: str
 ) -> None:
     given = {**(category_input() if mutation == "createCategory" else product_input()), "idempotencyKey": "key"}
@@ -118,7 +118,7 @@ async def test_a_creation_that_was_cut_off_is_not_made_again_where_somebody_has_
     assert await collection.count_documents({}) == 0
 
 
-async def test_a_call_waits_for_its_twin_and_is_told_the_same(gateway: GatewayClient) -> None:
+async def test_a_call_waits_for_a_concurrent_call_with_its_key_and_gets_the_same_answer(gateway: GatewayClient) -> None:
     given = category_input(idempotencyKey="key")
     reached, go_on = asyncio.Event(), asyncio.Event()
 
@@ -133,7 +133,7 @@ async def test_a_call_waits_for_its_twin_and_is_told_the_same(gateway: GatewayCl
     other = await gateway.ask(MUTATIONS["createCategory"], {"input": {**given, "name": "Other"}})
     await asyncio.sleep(0.2)
 
-    # With another input there is nothing to wait for.
+    # A call with another input does not wait.
     assert other.codes == ["IDEMPOTENCY_KEY_REUSED"]
     assert not second.done()
     assert await gateway.db["categories"].count_documents({}) == 0
@@ -142,7 +142,7 @@ async def test_a_call_waits_for_its_twin_and_is_told_the_same(gateway: GatewayCl
     assert (await first)["__typename"] == "CategoryPayload"
 
 
-async def test_a_call_that_failed_by_a_fault_can_be_repeated_at_once(gateway: GatewayClient) -> None:
+async def test_a_call_that_failed_with_a_fault_can_be_repeated_at_once(gateway: GatewayClient) -> None:
     given = category_input(idempotencyKey="key")
 
     with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", lose_connection)):
@@ -154,7 +154,7 @@ async def test_a_call_that_failed_by_a_fault_can_be_repeated_at_once(gateway: Ga
     assert again["__typename"] == "CategoryPayload"
 
 
-async def test_a_call_takes_over_from_one_that_is_gone_when_its_time_is_up(
+async def test_a_call_takes_over_from_a_dead_call_when_its_lease_expires(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     given = category_input(idempotencyKey="key")
@@ -170,7 +170,7 @@ async def test_a_call_takes_over_from_one_that_is_gone_when_its_time_is_up(
     assert 0.3 < loop.time() - began < 10
 
 
-async def test_a_call_that_slept_until_another_took_over_is_told_what_that_one_was(
+async def test_a_stalled_call_returns_the_answer_of_the_call_that_took_over(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     category = await create_category(gateway)
@@ -194,7 +194,7 @@ async def test_a_call_that_slept_until_another_took_over_is_told_what_that_one_w
 
 
 @pytest.mark.parametrize("skip", [3, 6, 7])
-async def test_a_call_that_slept_refuses_nothing_that_another_one_carries_out(
+async def test_a_stalled_call_does_not_refuse_what_another_call_carries_out(
     gateway: GatewayClient, clock: SettableClock, skip: int
 ) -> None:
     comment = await post(gateway, await open_on_product(gateway, DOCUMENTS))
@@ -212,7 +212,7 @@ async def test_a_call_that_slept_refuses_nothing_that_another_one_carries_out(
     clock.advance(seconds=31)
 
     async def wake_the_sleeper() -> None:
-        # The second call has deleted the comment, and is about to keep its answer.
+        # The second call has deleted the comment, and is about to store its answer.
         if await gateway.db["comments"].find_one({"gone": None}) is None:
             go_on.set()
             await asyncio.wait({sleeper})
@@ -229,7 +229,7 @@ async def test_a_call_that_slept_refuses_nothing_that_another_one_carries_out(
     assert slept.codes == ["OPERATION_UNDER_WAY"] or slept.data["deleteComment"] == second
 
 
-async def test_what_a_crash_left_of_a_refused_creation_can_be_tried_again(
+async def test_a_creation_that_crashed_can_be_retried_after_its_category_is_deleted(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     place = await create_category(gateway)

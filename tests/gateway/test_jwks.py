@@ -1,4 +1,4 @@
-"""Tokens of an outside issuer, checked by the public keys that it publishes."""
+"""Tokens of an outside issuer, verified with the public keys that it publishes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ec_key() -> ec.EllipticCurvePrivateKey:
 
 
 class Issuer:
-    """An issuer outside the gateway: what it publishes, and how often that was asked for."""
+    """An outside issuer: the keys that it publishes, and the number of requests for them."""
 
     def __init__(self, **keys: PrivateKey) -> None:
         self.keys = keys
@@ -58,14 +58,14 @@ class Issuer:
     async def __call__(self, request: httpx.Request) -> httpx.Response:
         assert str(request.url) == URL
         self.asked += 1
-        # Long enough for others to ask meanwhile.
+        # Long enough for concurrent requests.
         await asyncio.sleep(0.01)
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer or httpx.Response(200, json=self.published())
 
     def trusted(self, **changes: Any) -> Authenticator:
-        """An authenticator that takes its tokens."""
+        """An authenticator that trusts this issuer."""
         return Authenticator(Settings(**{"jwks_url": URL, **changes}), httpx.MockTransport(self))
 
 
@@ -82,7 +82,7 @@ def token(key: PrivateKey | str, algorithm: str, key_id: str | None, **claims: A
 
 
 def forged(secret: bytes, key_id: str | None) -> str:
-    """A token signed by HMAC with any bytes, which a library would refuse to take for a secret."""
+    """A token with an HMAC signature by any bytes. A library would refuse these bytes as a secret."""
     header = {"alg": "HS256", "typ": "JWT"} | ({} if key_id is None else {"kid": key_id})
     claims = {"sub": "tester", "aud": "portico", "exp": time.time() + 60, "roles": ["ADMIN"]}
     parts = [_encoded(json.dumps(part).encode()) for part in (header, claims)]
@@ -99,7 +99,7 @@ async def refusal(authenticator: Authenticator, sent: str) -> str:
     return str(caught.value)
 
 
-async def test_tokens_are_checked_by_the_published_key_that_they_name() -> None:
+async def test_a_token_is_verified_with_the_published_key_that_it_names() -> None:
     issuer = Issuer(first=rsa_key(1), second=ec_key())
     authenticator = issuer.trusted()
 
@@ -117,7 +117,7 @@ async def test_tokens_are_checked_by_the_published_key_that_they_name() -> None:
     ("key_id", "text"),
     [(None, "The token's signature does not match."), ("first", "The token's algorithm is not accepted.")],
 )
-async def test_a_public_key_is_no_secret_to_sign_with(key_id: str | None, text: str) -> None:
+async def test_a_public_key_is_not_accepted_as_an_hmac_secret(key_id: str | None, text: str) -> None:
     issuer = Issuer(first=rsa_key(1))
     public = rsa_key(1).public_key()
     spellings = [
@@ -128,12 +128,12 @@ async def test_a_public_key_is_no_secret_to_sign_with(key_id: str | None, text: 
         b"None",
     ]
 
-    told = [await refusal(issuer.trusted(), forged(secret, key_id)) for secret in spellings]
+    messages = [await refusal(issuer.trusted(), forged(secret, key_id)) for secret in spellings]
 
-    assert set(told) == {text}
+    assert set(messages) == {text}
 
 
-async def test_the_token_does_not_choose_how_it_is_checked() -> None:
+async def test_the_token_does_not_choose_its_algorithm() -> None:
     issuer = Issuer(first=rsa_key(1), second=ec_key())
     authenticator = issuer.trusted()
 
@@ -145,7 +145,7 @@ async def test_the_token_does_not_choose_how_it_is_checked() -> None:
     await refusal(authenticator, token(ec_key(), "ES256", "first"))
 
 
-async def test_a_token_that_names_no_key_or_an_unknown_one_is_refused() -> None:
+async def test_a_token_without_a_key_id_or_with_an_unknown_one_is_refused() -> None:
     authenticator = Issuer(first=rsa_key(1)).trusted()
 
     for key_id in (None, "", "second", "../first"):
@@ -153,7 +153,7 @@ async def test_a_token_that_names_no_key_or_an_unknown_one_is_refused() -> None:
         assert message == "The token's signature does not match."
 
 
-async def test_beside_published_keys_a_secret_is_good_for_tokens_that_name_no_key() -> None:
+async def test_with_published_keys_a_secret_verifies_only_tokens_without_a_key_id() -> None:
     issuer = Issuer(first=rsa_key(1))
     authenticator = issuer.trusted(jwt_secret=SECRET)
 
@@ -163,7 +163,7 @@ async def test_beside_published_keys_a_secret_is_good_for_tokens_that_name_no_ke
     assert await refusal(authenticator, token(rsa_key(1), "RS256", None)) == "The token's algorithm is not accepted."
 
 
-async def test_claims_are_checked_as_everywhere() -> None:
+async def test_claims_are_checked_as_for_other_tokens() -> None:
     authenticator = Issuer(first=rsa_key(1)).trusted(jwt_issuer="https://issuer.example")
 
     for claims in ({"iss": "https://other.example"}, {}, {"iss": "https://issuer.example", "aud": "other"}):
@@ -176,7 +176,7 @@ async def test_claims_are_checked_as_everywhere() -> None:
 # Rotation
 
 
-async def test_an_unknown_key_makes_the_keys_be_read_again_but_not_again_and_again(
+async def test_an_unknown_key_id_reloads_the_keys_at_most_once_per_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # given an issuer whose first key is known
@@ -185,24 +185,24 @@ async def test_an_unknown_key_makes_the_keys_be_read_again_but_not_again_and_aga
     authenticator = issuer.trusted()
     await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
 
-    # when it takes another, within the pause nothing is read
+    # when the issuer changes its key, nothing is read within the pause
     issuer.keys = {"second": rsa_key(2)}
     for _ in range(5):
         await refusal(authenticator, token(rsa_key(2), "RS256", "second"))
     assert issuer.asked == 1
 
-    # then the first token after the pause brings the new key, and the old one is gone
+    # then the first token after the pause loads the new key, and the old key is no longer accepted
     await asyncio.sleep(0.5)
     assert await authenticator.authenticate(f"Bearer {token(rsa_key(2), 'RS256', 'second')}")
     await refusal(authenticator, token(rsa_key(1), "RS256", "first", sub="another"))
     assert issuer.asked == 2
 
 
-async def test_a_pause_between_two_readings_lasts_ten_seconds() -> None:
+async def test_the_pause_between_two_reads_of_the_keys_is_ten_seconds() -> None:
     assert auth._JWKS_PAUSE == 10.0
 
 
-async def test_many_callers_at_once_read_the_keys_once() -> None:
+async def test_concurrent_callers_read_the_keys_once() -> None:
     issuer = Issuer(first=rsa_key(1))
     authenticator = issuer.trusted()
     sent = [token(rsa_key(1), "RS256", "first", sub=f"caller {number}") for number in range(20)]
@@ -254,7 +254,7 @@ async def test_keys_are_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch
     ],
     ids=repr,
 )
-async def test_without_keys_no_token_can_be_checked(answer: httpx.Response | Exception) -> None:
+async def test_without_keys_no_token_can_be_verified(answer: httpx.Response | Exception) -> None:
     issuer = Issuer(first=rsa_key(1))
     issuer.answer = answer
     authenticator = issuer.trusted()
@@ -266,7 +266,7 @@ async def test_without_keys_no_token_can_be_checked(answer: httpx.Response | Exc
     assert issuer.asked == 1
 
 
-async def test_keys_are_asked_for_again_soon_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_read_of_the_keys_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth, "_JWKS_RETRY", 0.1)
     issuer = Issuer(first=rsa_key(1))
     issuer.answer = httpx.Response(503)
@@ -280,7 +280,7 @@ async def test_keys_are_asked_for_again_soon_where_there_are_none(monkeypatch: p
     assert await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
 
 
-async def test_known_keys_stay_good_while_the_issuer_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_known_keys_stay_valid_while_the_issuer_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth, "_JWKS_PAUSE", 0.0)
     monkeypatch.setattr(auth, "_JWKS_SECONDS", 0.0)
     issuer = Issuer(first=rsa_key(1))
@@ -301,7 +301,7 @@ async def test_known_keys_stay_good_while_the_issuer_is_away(monkeypatch: pytest
 
 @pytest.fixture
 def published() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The address of a server that publishes keys, and the answers that it gives, one after the other."""
+    """The address of a server that publishes keys, and the list of its answers."""
     answers: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -314,7 +314,7 @@ def published() -> Iterator[tuple[str, list[dict[str, Any]]]]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-            """Says nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -324,7 +324,7 @@ def published() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         thread.join()
 
 
-async def test_a_gateway_takes_the_tokens_of_an_issuer_on_the_network(
+async def test_a_gateway_accepts_the_tokens_of_an_issuer_on_the_network(
     settings: Settings, published: tuple[str, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     url, answers = published
@@ -339,7 +339,7 @@ async def test_a_gateway_takes_the_tokens_of_an_issuer_on_the_network(
     assert not (tmp_path / "none").exists()
 
 
-async def test_while_the_issuer_cannot_be_reached_a_gateway_answers_503_and_serves_who_shows_no_token(
+async def test_while_the_issuer_is_unreachable_tokens_get_503_and_anonymous_requests_are_served(
     settings: Settings, free_tcp_port: int
 ) -> None:
     chosen = replace(settings, jwks_url=f"http://127.0.0.1:{free_tcp_port}/keys", jwt_secret=None)

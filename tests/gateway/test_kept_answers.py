@@ -1,4 +1,4 @@
-"""What a mutation may answer: whatever can be kept is answered again right, and anything else is refused at start."""
+"""Answers of mutations: an answer that can be stored is repeated correctly, and others are refused at the start."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Size(Enum):
 
 @strawberry.type
 class Price:
-    """Embedded in a document."""
+    """A type that is embedded in a document."""
 
     amount: int = stored("minor")
     since: dt.datetime = stored()
@@ -49,7 +49,7 @@ class Price:
 
 @strawberry.type
 class Line:
-    """An instance, with whatever else inside."""
+    """An instance with other types inside."""
 
     text: str
     category: Category | None = None
@@ -90,7 +90,7 @@ def writes(description: str) -> Callable[[F], F]:
     return cast("Callable[[F], F]", mutation(description=description))
 
 
-TIME = dt.datetime(2026, 1, 2, 3, 4, 5, 6_000)  # noqa: DTZ001 - as the driver gives it
+TIME = dt.datetime(2026, 1, 2, 3, 4, 5, 6_000)  # noqa: DTZ001 - as the driver returns it
 WRITTEN: list[str] = []
 
 
@@ -166,7 +166,7 @@ def _nothing_written() -> None:
     WRITTEN.clear()
 
 
-async def test_lists_embedded_objects_enums_and_json_are_answered_again(gateway: GatewayClient) -> None:
+async def test_lists_embedded_objects_enums_and_json_are_repeated(gateway: GatewayClient) -> None:
     ids = [(await create_category(gateway))["id"] for _ in range(2)]
 
     first, again = [await call(gateway, EVERYTHING, ids) for _ in range(2)]
@@ -177,7 +177,7 @@ async def test_lists_embedded_objects_enums_and_json_are_answered_again(gateway:
     assert again == first
 
 
-async def test_objects_in_a_list_are_read_afresh_and_those_that_are_gone_are_left_out(gateway: GatewayClient) -> None:
+async def test_objects_in_a_list_are_read_again_and_deleted_ones_are_left_out(gateway: GatewayClient) -> None:
     kept, gone = await create_category(gateway), await create_category(gateway)
     text = "mutation ($input: KeyedInput!) { everything(input: $input) { categories { name } nodes { id } } }"
     await call(gateway, text, [kept["id"], gone["id"]])
@@ -189,7 +189,7 @@ async def test_objects_in_a_list_are_read_afresh_and_those_that_are_gone_are_lef
     assert again == {"categories": [{"name": "Renamed"}], "nodes": [{"id": kept["id"]}]}
 
 
-async def test_objects_in_a_list_that_the_caller_may_not_see_any_more_are_left_out(gateway: GatewayClient) -> None:
+async def test_objects_in_a_list_that_the_caller_may_no_longer_see_are_left_out(gateway: GatewayClient) -> None:
     mine, claimed = await cart_of_nobody(gateway), await cart_of_nobody(gateway)
     text = "mutation ($input: KeyedInput!) { fill(input: $input) { carts { id } } }"
     first = await call(gateway, text, [mine, claimed])
@@ -201,7 +201,7 @@ async def test_objects_in_a_list_that_the_caller_may_not_see_any_more_are_left_o
     assert again["fill"]["carts"] == [{"id": mine}]
 
 
-async def test_an_answer_of_null_is_answered_again(gateway: GatewayClient) -> None:
+async def test_an_answer_of_null_is_repeated(gateway: GatewayClient) -> None:
     text = "mutation ($input: KeyedInput!) { forget(input: $input) { __typename } }"
 
     answers = [await call(gateway, text, []) for _ in range(2)]
@@ -248,7 +248,7 @@ class MixedPayload:
         (str, "`write` must return a payload type"),
     ],
 )
-def test_a_schema_with_an_answer_that_cannot_be_kept_is_refused(answer: Any, reason: str) -> None:
+def test_a_schema_with_an_answer_that_cannot_be_stored_is_refused(answer: Any, reason: str) -> None:
     async def write(self: Any, info: Info, input: KeyedInput) -> Any:  # noqa: A002, ARG001 - as clients see it
         raise AssertionError
 
@@ -259,7 +259,7 @@ def test_a_schema_with_an_answer_that_cannot_be_kept_is_refused(answer: Any, rea
         schema_of(writing)
 
 
-def test_every_answer_of_the_schema_that_is_served_can_be_kept() -> None:
+def test_every_answer_of_the_served_schema_can_be_stored() -> None:
     schema = create_schema(DOMAINS)
 
     require_keepable(schema)

@@ -1,4 +1,4 @@
-"""Integers that are too large: one plain message, wherever they stand in an operation."""
+"""Integers that are too large get one clear message, at every place in an operation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PRODUCT = (
     'mutation {{ createProduct(input: {{ sku: "a", type: "b", title: "c", pricing: {{ list: {{ amount: 1 }}, '
     "retail: {{ amount: 1 }} }}, FIELD }}) {{ __typename }} }}"
 )
-# Where an integer stands, by the type of its place.
+# An integer at each place, by the type of the place.
 INTS = [
     "{{ products(first: {}) {{ nodes {{ id }} }} }}",
     "query ($n: Int = {}) {{ products(first: $n) {{ __typename }} }}",
@@ -43,7 +43,7 @@ RANGES = {"Int": (2_147_483_647, INTS), "BigInt": (9_007_199_254_740_991, BIG_IN
 
 @pytest.mark.parametrize("sign", ["", "-"])
 @pytest.mark.parametrize("name", RANGES)
-async def test_an_integer_beyond_its_type_is_refused_by_its_range(gateway: GatewayClient, name: str, sign: str) -> None:
+async def test_an_integer_out_of_range_is_refused_with_the_range(gateway: GatewayClient, name: str, sign: str) -> None:
     most, places = RANGES[name]
     lowest = -most - 1 if name == "Int" else -most
     bound = f"`{name}` must be between {lowest} and {most}."
@@ -68,7 +68,7 @@ async def test_an_integer_of_thousands_of_digits_is_refused_everywhere(gateway: 
     assert answer.body["errors"][0]["message"] == f"The integer {shown} is too large: it can have at most 309 digits."
 
 
-async def test_the_largest_integers_of_a_type_are_taken(gateway: GatewayClient) -> None:
+async def test_the_largest_integers_of_a_type_are_accepted(gateway: GatewayClient) -> None:
     assert (await gateway.ask(BIG_INTS[0].format(9_007_199_254_740_991))).data
     assert (await gateway.ask(BIG_INTS[0].format(-9_007_199_254_740_991))).data
     for number in (2_147_483_647, -2_147_483_648):
@@ -79,7 +79,7 @@ async def test_the_largest_integers_of_a_type_are_taken(gateway: GatewayClient) 
 
 @pytest.mark.parametrize("digits", LARGE)
 @pytest.mark.parametrize("name", RANGES)
-async def test_an_integer_that_is_too_large_for_its_variable_is_refused_by_its_range(
+async def test_a_variable_out_of_range_is_refused_with_the_range(
     gateway: GatewayClient, name: str, digits: str
 ) -> None:
     most, places = RANGES[name]

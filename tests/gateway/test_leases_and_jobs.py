@@ -1,4 +1,4 @@
-"""Work that nobody waits for: who does it, when, and what happens where it fails."""
+"""Background jobs: which worker runs them, when, and what happens if they fail."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from tests.support.harness import (
 )
 from tests.support.interruptions import crashing, interrupted
 
-NOON = datetime(2026, 11, 21, 12)  # noqa: DTZ001 - as the driver gives it, UTC without a zone
+NOON = datetime(2026, 11, 21, 12)  # noqa: DTZ001 - as the driver returns it, UTC without a zone
 MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """The gateway has had a turn at all jobs, and rests."""
+    """Settings of a gateway that has run each job once, and pauses."""
     return replace(settings, jobs=True, job_seconds=3600.0)
 
 
@@ -48,10 +48,10 @@ async def acquire(db: Database, owner: str, *, after: float = 0, name: str = "wo
     return await leases.acquire(db, name, owner=owner, now=NOON + timedelta(seconds=after), duration=MINUTE)
 
 
-# -------------------------------------------------------------------- leases
+# Leases
 
 
-async def test_a_lease_keeps_others_away_until_it_runs_out(db: Database) -> None:
+async def test_a_lease_excludes_others_until_it_expires(db: Database) -> None:
     assert await acquire(db, "one")
 
     assert not await acquire(db, "other", after=0)
@@ -60,7 +60,7 @@ async def test_a_lease_keeps_others_away_until_it_runs_out(db: Database) -> None
     assert not await acquire(db, "one", after=61)
 
 
-async def test_a_lease_is_renewed_by_its_owner(db: Database) -> None:
+async def test_an_owner_can_renew_its_lease(db: Database) -> None:
     assert await acquire(db, "one")
     assert await acquire(db, "one", after=59)
 
@@ -68,7 +68,7 @@ async def test_a_lease_is_renewed_by_its_owner(db: Database) -> None:
     assert await acquire(db, "other", after=119)
 
 
-async def test_a_lease_is_given_back_by_its_owner_alone(db: Database) -> None:
+async def test_only_its_owner_can_release_a_lease(db: Database) -> None:
     assert await acquire(db, "one")
 
     await leases.release(db, ["work"], owner="other")
@@ -82,13 +82,13 @@ async def test_leases_with_different_names_are_independent(db: Database) -> None
     assert await acquire(db, "other", name="other work")
 
 
-async def test_of_many_who_want_a_lease_exactly_one_gets_it(db: Database) -> None:
+async def test_exactly_one_of_many_concurrent_requests_gets_a_lease(db: Database) -> None:
     for after in (0, 60, 120):
         taken = await asyncio.gather(*(acquire(db, f"owner {n} after {after}", after=after) for n in range(20)))
         assert sorted(taken) == [False] * 19 + [True]
 
 
-# --------------------------------------------------------- marks that are left
+# Marks of interrupted writes
 
 
 async def leave_pending(gateway: GatewayClient) -> None:
@@ -129,7 +129,7 @@ async def stop(gateway: GatewayClient, mutation: str, given: dict[str, Any], bef
     assert answer.codes == ["INTERNAL"]
 
 
-# What leaves a mark, the collection and the path of its time.
+# For each mark: the function that leaves it, the collection, and the path of its time.
 LEFT: dict[str, tuple[Callable[[GatewayClient], Any], str, str]] = {
     "pending": (leave_pending, "categories", "pending.at"),
     "refresh": (leave_refresh, "categories", "refresh.0.at"),
@@ -146,7 +146,7 @@ def left(gateway: GatewayClient, name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", LEFT)
-async def test_a_mark_is_settled_when_it_is_five_seconds_old_and_not_before(gateway: GatewayClient, name: str) -> None:
+async def test_a_mark_is_settled_after_five_seconds_and_not_before(gateway: GatewayClient, name: str) -> None:
     leave, collection, path = LEFT[name]
     await leave(gateway)
     (document,) = await gateway.db[collection].find({path: {"$exists": True}}).to_list()
@@ -165,7 +165,7 @@ async def test_a_mark_is_settled_when_it_is_five_seconds_old_and_not_before(gate
     await assert_invariants(gateway)
 
 
-async def test_who_announced_a_product_has_a_minute_to_write_it(gateway: GatewayClient) -> None:
+async def test_an_announced_product_may_be_written_for_a_minute(gateway: GatewayClient) -> None:
     one = await create_category(gateway)
     await stop(gateway, "createProduct", product_input(categoryIds=[one["id"]]), 2)
     at = (await gateway.db["intents"].find({}).to_list())[0]["at"]
@@ -175,7 +175,7 @@ async def test_who_announced_a_product_has_a_minute_to_write_it(gateway: Gateway
     assert settled == [0, 1, 0]
 
 
-async def test_many_marks_are_settled_in_one_turn(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: SettableClock) -> None:
     for leave, _, _ in [*LEFT.values()] * 3:
         await leave(gateway)
     clock.advance(seconds=6)
@@ -199,7 +199,7 @@ async def test_many_marks_are_settled_in_one_turn(gateway: GatewayClient, clock:
     await assert_invariants(gateway)
 
 
-# ------------------------------------------------------------------- workers
+# Workers
 
 
 def worker(gateway: GatewayClient, clock: SettableClock, database: Database | None = None, **options: Any) -> Worker:
@@ -207,10 +207,10 @@ def worker(gateway: GatewayClient, clock: SettableClock, database: Database | No
     return Worker(database if database is not None else gateway.db, clock, pause_seconds=0.01, **options)
 
 
-async def test_two_workers_do_not_do_one_job_at_once(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_two_workers_do_not_run_one_job_at_once(gateway: GatewayClient, clock: SettableClock) -> None:
     for leave in (leave_moving, leave_incoming) * 3:
         await leave(gateway)
-    # The gateway's own worker, which rests, has had every job until now.
+    # The paused worker of the gateway has held the leases until now.
     clock.advance(seconds=61)
     inside: list[str] = []
     most = 0
@@ -232,7 +232,7 @@ async def test_two_workers_do_not_do_one_job_at_once(gateway: GatewayClient, clo
     assert [await left(gateway, name) for name in ("moving", "incoming")] == [0, 0]
 
 
-async def test_a_worker_keeps_its_jobs_until_its_lease_runs_out(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_worker_keeps_its_jobs_until_its_lease_expires(gateway: GatewayClient, clock: SettableClock) -> None:
     clock.advance(seconds=61)
     one, other = worker(gateway, clock), worker(gateway, clock)
     await leave_moving(gateway)
@@ -240,7 +240,7 @@ async def test_a_worker_keeps_its_jobs_until_its_lease_runs_out(gateway: Gateway
     clock.advance(seconds=6)
 
     assert await other.run_once() == 0
-    # As if the first had been killed.
+    # The first worker does not renew its leases, as if it were killed.
     clock.advance(seconds=4)
     assert await other.run_once() == 1
     await leave_moving(gateway)
@@ -248,7 +248,7 @@ async def test_a_worker_keeps_its_jobs_until_its_lease_runs_out(gateway: Gateway
     assert await one.run_once() == 0
 
 
-async def test_a_worker_that_is_stopped_gives_its_jobs_back(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_stopped_worker_releases_its_jobs(gateway: GatewayClient, clock: SettableClock) -> None:
     clock.advance(seconds=61)
     task = asyncio.create_task(worker(gateway, clock).run())
     await asyncio.sleep(0.2)
@@ -263,7 +263,9 @@ async def test_a_worker_that_is_stopped_gives_its_jobs_back(gateway: GatewayClie
     assert await worker(gateway, clock).run_once() == 1
 
 
-async def test_a_worker_stops_even_where_the_driver_swallows_it(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_worker_stops_even_if_the_driver_swallows_the_cancellation(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
     clock.advance(seconds=61)
     reached = asyncio.Event()
 
@@ -281,7 +283,7 @@ async def test_a_worker_stops_even_where_the_driver_swallows_it(gateway: Gateway
         await asyncio.wait_for(task, 20)
 
 
-async def test_a_job_that_fails_does_not_stop_the_others_and_is_tried_again(
+async def test_a_failed_job_does_not_stop_the_others_and_is_retried(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     await leave_moving(gateway)
@@ -299,7 +301,7 @@ async def test_a_job_that_fails_does_not_stop_the_others_and_is_tried_again(
     assert await left(gateway, "moving") == 0
 
 
-async def test_a_running_gateway_settles_what_was_left_and_gives_its_leases_back(
+async def test_a_running_gateway_settles_marks_and_releases_its_leases(
     settings: Settings, clock: SettableClock
 ) -> None:
     async with running(replace(settings, job_seconds=0.05), clock=clock) as gateway:
@@ -307,7 +309,7 @@ async def test_a_running_gateway_settles_what_was_left_and_gives_its_leases_back
             await leave(gateway)
         clock.advance(seconds=6)
         async with asyncio.timeout(20):
-            while sum([await left(gateway, name) for name in LEFT]):  # noqa: ASYNC110 - a job tells nobody
+            while sum([await left(gateway, name) for name in LEFT]):  # noqa: ASYNC110 - a job signals nothing
                 await asyncio.sleep(0.05)
         await assert_invariants(gateway)
         (owner,) = await gateway.db["leases"].distinct("owner")
@@ -316,7 +318,7 @@ async def test_a_running_gateway_settles_what_was_left_and_gives_its_leases_back
     assert successor != owner
 
 
-async def test_a_gateway_may_leave_the_jobs_to_others(settings: Settings, clock: SettableClock) -> None:
+async def test_a_gateway_without_jobs_leaves_them_to_other_workers(settings: Settings, clock: SettableClock) -> None:
     async with running(replace(settings, jobs=False, job_seconds=0.01), clock=clock) as gateway:
         await leave_moving(gateway)
         clock.advance(seconds=61)
@@ -327,7 +329,7 @@ async def test_a_gateway_may_leave_the_jobs_to_others(settings: Settings, clock:
         assert await worker(gateway, clock).run_once() == 1
 
 
-def test_the_jobs_are_those_that_are_documented() -> None:
+def test_every_job_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
     listed = page.partition("## Jobs")[2].partition("\n## ")[0]
 

@@ -1,4 +1,4 @@
-"""What one request may ask for, and how the values in it are checked."""
+"""The limits of one request, and the checks of its values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def assert_too_complex(answer: Answer) -> None:
 
 
 async def quickly(gateway: GatewayClient, query: str, variables: dict[str, Any] | None = None) -> Answer:
-    """The answer, which must come within two seconds on a busy machine."""
+    """Return the answer. Fail if it takes longer than two seconds."""
     begun = time.perf_counter()
     answer = await gateway.ask(query, variables)
     assert time.perf_counter() - begun < 2
@@ -72,7 +72,7 @@ async def test_depth_counts_through_fragments(gateway: GatewayClient) -> None:
         ({}, True),
     ],
 )
-async def test_the_cost_of_nested_pages_follows_from_their_sizes(
+async def test_the_cost_of_nested_pages_depends_on_their_sizes(
     settings: Settings, sizes: dict[str, Any], is_allowed: bool
 ) -> None:
     # given room for two levels of pages of 70, which are 1 + 70 * (2 + 70 * 2) fields
@@ -85,7 +85,7 @@ async def test_the_cost_of_nested_pages_follows_from_their_sizes(
             assert_too_complex(answer)
 
 
-async def test_an_operation_that_was_allowed_with_some_sizes_is_checked_again_with_others(
+async def test_the_cost_of_a_known_operation_is_checked_again_for_other_page_sizes(
     gateway: GatewayClient,
 ) -> None:
     three = PAGES.replace("{ id }", "{ products(first: $n) { nodes { id } } }")
@@ -95,7 +95,7 @@ async def test_an_operation_that_was_allowed_with_some_sizes_is_checked_again_wi
         assert_too_complex(await gateway.ask(three, {"n": 100.0}))
 
 
-async def test_a_page_size_of_null_or_by_default_costs_what_it_answers(gateway: GatewayClient) -> None:
+async def test_a_null_or_default_page_size_costs_as_much_as_its_page(gateway: GatewayClient) -> None:
     by_null = NESTED.replace("categories", "categories(first: null)").replace("children", "children(first: null)")
     by_variable = "query ($n: Int) " + by_null.replace("null", "$n")
     by_default = "query ($n: Int = 100) " + by_null.replace("null", "$n")
@@ -108,13 +108,13 @@ async def test_a_page_size_of_null_or_by_default_costs_what_it_answers(gateway: 
     assert_too_complex(await gateway.ask(by_default))
 
 
-async def test_what_reads_a_whole_list_costs_more(settings: Settings) -> None:
+async def test_reading_a_whole_list_costs_more(settings: Settings) -> None:
     async with running(replace(settings, max_cost=500)) as gateway:
         assert await gateway.data("{ products(first: 100) { totalCount nodes { id } } }")
         assert_too_complex(await gateway.ask("{ products(first: 1) { facets { types { value } } } }"))
 
 
-async def test_a_large_page_may_come_with_its_facets(gateway: GatewayClient) -> None:
+async def test_a_large_page_with_facets_is_allowed(gateway: GatewayClient) -> None:
     query = "{ products(first: 100) { totalCount facets { types { value count } } nodes { id title } } }"
 
     assert await gateway.data(query)
@@ -126,12 +126,12 @@ async def test_many_aliases_cost_as_much_as_many_fields(gateway: GatewayClient) 
     assert_too_complex(await quickly(gateway, query))
 
 
-# Lists that are no connections
+# Lists other than connections
 
 CATEGORIES = "products(first: $n) { nodes { categories { slug } } }"
 
 
-async def test_lists_below_pages_cost_as_much_as_they_may_hold(gateway: GatewayClient) -> None:
+async def test_lists_below_pages_cost_as_much_as_they_may_contain(gateway: GatewayClient) -> None:
     nested = CATEGORIES.replace("slug", CATEGORIES)
 
     assert (await gateway.ask(f"query ($n: Int) {{ {nested} }}", {"n": 4})).data
@@ -179,7 +179,7 @@ async def test_fragments_that_double_at_every_level_are_answered_at_once(gateway
 
 
 @pytest.mark.parametrize("levels", [100, 190, 400])
-async def test_a_long_chain_of_fragments_ends_no_process(gateway: GatewayClient, levels: int) -> None:
+async def test_a_long_chain_of_fragments_does_not_crash_the_process(gateway: GatewayClient, levels: int) -> None:
     fragments = [f"fragment F{n} on Category {{ parent {{ ...F{n + 1} }} }}" for n in range(levels)]
     query = '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + f" fragment F{levels} on Category {{ id }}"
 
@@ -195,14 +195,14 @@ async def test_a_long_chain_of_fragments_ends_no_process(gateway: GatewayClient,
         " ".join(f"categories(first: {n}) {{ nodes {{ id }} }}" for n in range(1, 300)),
     ],
 )
-async def test_a_field_that_is_repeated_over_and_over_takes_no_time(gateway: GatewayClient, selection: str) -> None:
+async def test_a_field_that_is_repeated_many_times_is_refused_quickly(gateway: GatewayClient, selection: str) -> None:
     assert_too_complex(await quickly(gateway, "{" + selection + "}"))
 
 
 # Introspection
 
 
-async def test_a_tool_may_ask_for_the_whole_schema(gateway: GatewayClient) -> None:
+async def test_a_tool_may_read_the_whole_schema(gateway: GatewayClient) -> None:
     found = await gateway.data(
         get_introspection_query(specified_by_url=True, directive_is_repeatable=True, input_value_deprecation=True)
     )
@@ -210,7 +210,7 @@ async def test_a_tool_may_ask_for_the_whole_schema(gateway: GatewayClient) -> No
     assert found["__schema"]["queryType"]["name"] == "Query"
 
 
-async def test_nobody_may_ask_for_the_whole_schema_again_and_again_in_one_request(gateway: GatewayClient) -> None:
+async def test_an_operation_may_not_read_the_whole_schema_many_times(gateway: GatewayClient) -> None:
     schemas = " ".join(f"a{n}: __schema {{ types {{ fields {{ args {{ name }} }} }} }}" for n in range(220))
     types = "{ __schema { types { ...A } } } fragment A on __Type {" + " ".join(
         f"a{n}: fields {{ type {{ name }} }}" for n in range(300)
@@ -220,7 +220,7 @@ async def test_nobody_may_ask_for_the_whole_schema_again_and_again_in_one_reques
     assert_too_complex(await quickly(gateway, types + "}"))
 
 
-async def test_introspection_goes_down_a_few_levels_only(gateway: GatewayClient) -> None:
+async def test_introspection_has_a_limited_depth(gateway: GatewayClient) -> None:
     answer = await gateway.ask("{ __schema { types { fields { type { fields { type { fields { name } } } } } } } }")
 
     assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
@@ -229,7 +229,7 @@ async def test_introspection_goes_down_a_few_levels_only(gateway: GatewayClient)
 # Operations are parsed once
 
 
-async def test_only_so_many_operations_are_kept(settings: Settings) -> None:
+async def test_a_limited_number_of_operations_is_cached(settings: Settings) -> None:
     async with running(replace(settings, cached_operations=10)) as gateway:
         for number in range(30):
             assert await gateway.data(f"{{ a{number}: __typename }}") == {f"a{number}": "Query"}
@@ -237,7 +237,7 @@ async def test_only_so_many_operations_are_kept(settings: Settings) -> None:
         assert len(gateway.state.executor.operations) == 10
 
 
-async def test_a_very_long_operation_is_not_kept(gateway: GatewayClient) -> None:
+async def test_a_very_long_operation_is_not_cached(gateway: GatewayClient) -> None:
     await gateway.data("{ __typename " + " " * 20_000 + "}")
     await gateway.ask("{ nonsense }")
     await gateway.ask("nonsense")
@@ -245,7 +245,7 @@ async def test_a_very_long_operation_is_not_kept(gateway: GatewayClient) -> None
     assert len(gateway.state.executor.operations) == 0
 
 
-async def test_what_is_kept_of_an_operation_holds_none_of_its_requests(gateway: GatewayClient) -> None:
+async def test_the_operation_cache_keeps_no_requests_in_memory(gateway: GatewayClient) -> None:
     refused = ("{ nonsense }", "nonsense", '{ products(first: "x") { nodes { id } } }', "{ a" * 300 + " }" * 300)
     texts = (*refused, "{ __schema { queryType { name } } }")
     before = _contexts()
@@ -258,12 +258,12 @@ async def test_what_is_kept_of_an_operation_holds_none_of_its_requests(gateway: 
 
 
 def _contexts() -> int:
-    """How many requests are in memory."""
+    """The number of requests in memory."""
     gc.collect()
     return sum(isinstance(found, Context) for found in gc.get_objects())
 
 
-async def test_a_kept_operation_answers_by_the_variables_of_each_request(gateway: GatewayClient) -> None:
+async def test_a_cached_operation_uses_the_variables_of_each_request(gateway: GatewayClient) -> None:
     query = (
         "query Q($slug: String!, $more: Boolean!) { category(slug: $slug) { name ... @include(if: $more) { slug } } }"
     )
@@ -285,7 +285,7 @@ async def test_a_kept_operation_answers_by_the_variables_of_each_request(gateway
     assert len(gateway.state.executor.operations) == kept + 1
 
 
-async def test_of_several_operations_the_named_one_runs(gateway: GatewayClient) -> None:
+async def test_the_named_operation_of_a_document_runs(gateway: GatewayClient) -> None:
     query = "query A { a: __typename } query B { b: __typename }"
 
     assert await gateway.data(query, operation="B") == {"b": "Query"}
@@ -317,7 +317,7 @@ async def test_an_operation_that_the_schema_does_not_allow_is_refused(
     assert (await gateway.ask(query)).codes == [code]
 
 
-async def test_the_mistakes_of_an_operation_are_told_up_to_a_bound(gateway: GatewayClient) -> None:
+async def test_the_number_of_reported_errors_is_limited(gateway: GatewayClient) -> None:
     many = await quickly(gateway, "{" + " ".join(f"nonsense{number}" for number in range(3_000)) + "}")
     values = await quickly(gateway, "query ($ids: [ID!]!) { nodes(ids: $ids) { id } }", {"ids": [None] * 20_000})
 

@@ -1,4 +1,4 @@
-"""One stream of changes for all who listen: what they are told, from when on, and how it ends."""
+"""One change stream for all listeners: which events they get, from when on, and how the stream ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ONE, OTHER = ObjectId(), ObjectId()
 
 @pytest.fixture
 async def watched(settings: Settings, commands: Commands) -> AsyncIterator[Database]:
-    """The database by the driver of the run, with its commands recorded."""
+    """The database, through the driver of the run, with its commands recorded."""
     assert settings.mongodb_uri is not None
     connection = connect(settings, settings.mongodb_uri, [commands])
     yield connection.database
@@ -46,7 +46,7 @@ async def hub(watched: Database) -> AsyncIterator[Hub]:
 
 
 async def post(db: Database, discussion: ObjectId = ONE, storage: str = "DOCUMENTS") -> CommentRef:
-    """Writes what a posted comment looks like in a change stream."""
+    """Write a comment in the form that a change stream delivers."""
     ref = CommentRef(storage, discussion, ObjectId())
     if storage == "DOCUMENTS":
         await db["comments"].insert_one(
@@ -70,10 +70,10 @@ def streams(commands: Commands) -> int:
     return sum("$changeStream" in command["pipeline"][0] for command in commands.sent if "aggregate" in command)
 
 
-# What is told
+# Events
 
 
-async def test_a_listener_is_told_of_every_comment_of_its_discussion_in_order(db: Database, hub: Hub) -> None:
+async def test_a_listener_gets_each_comment_of_its_discussion_in_order(db: Database, hub: Hub) -> None:
     for name in ("comment_discussions", "comment_pages"):
         await db[name].insert_one({"_id": ONE})
     listener = await hub.listen(comments_of(ONE))
@@ -86,7 +86,7 @@ async def test_a_listener_is_told_of_every_comment_of_its_discussion_in_order(db
     assert await take(listener, 4) == posted
 
 
-async def test_nothing_is_told_of_but_posting(db: Database, hub: Hub) -> None:
+async def test_only_posts_are_events(db: Database, hub: Hub) -> None:
     await db["comment_pages"].insert_one({"_id": ONE, "newest": str(CommentRef("PAGES", ONE, ObjectId()))})
     listener = await hub.listen(comments_of(ONE))
 
@@ -98,7 +98,7 @@ async def test_nothing_is_told_of_but_posting(db: Database, hub: Hub) -> None:
     )
     await db["comments"].delete_one({"_id": first.id})
     await db["discussions"].insert_one({"_id": ONE, "key": "a", "discussion": ONE})
-    # What something else has written, and not as the gateway does.
+    # Documents from another program, in another form.
     await db["comments"].insert_one({"key": 1})
     await db["comment_pages"].update_one({"_id": ONE}, {"$set": {"newest": "nonsense"}})
     second = await post(db)
@@ -124,21 +124,21 @@ async def test_a_damaged_change_does_not_end_the_stream(db: Database, hub: Hub, 
 
 
 @pytest.mark.parametrize("round_number", range(3))
-async def test_what_is_written_once_listening_has_begun_is_never_missed(
+async def test_a_comment_after_the_start_of_listening_is_never_missed(
     db: Database, hub: Hub, round_number: int
 ) -> None:
     for _ in range(4):
         listener = await hub.listen(comments_of(ONE))
         posted = await post(db)
 
-        # What was posted just before it belongs to nobody.
+        # A comment from just before the start is for no listener.
         assert await take(listener) == [posted], round_number
         await listener.aclose()
 
 
 @pytest.fixture
 async def rooms(watched: Database) -> AsyncIterator[Hub]:
-    """A hub whose only events are changes of rooms, each with the room as its key."""
+    """A hub whose only events are changes of rooms. The key of an event is the room."""
 
     def changed(change: Document) -> list[Event]:
         return [Event("rooms", change["documentKey"]["_id"])]
@@ -179,7 +179,7 @@ async def test_a_change_that_the_stream_repeats_is_one_event(
 
 
 def _repeat_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stream delivers each change, then it and the two before it again, by either driver."""
+    """Make the stream of either driver deliver each change, then repeat it and the two changes before it."""
     latest: deque[Any] = deque(maxlen=3)
     again: deque[Any] = deque()
     for stream in (AsyncChangeStream, MotorChangeStream):
@@ -203,14 +203,14 @@ async def test_a_hundred_listeners_share_one_stream(db: Database, hub: Hub, comm
     listeners = await asyncio.gather(*(hub.listen(comments_of(ONE)) for _ in range(100)))
     posted = [await post(db) for _ in range(3)]
 
-    for told in await asyncio.gather(*(take(listener, 3) for listener in listeners)):
-        assert told == posted
+    for taken in await asyncio.gather(*(take(listener, 3) for listener in listeners)):
+        assert taken == posted
 
     assert streams(commands) == 1
     assert (hub.counts.streams, hub.counts.listeners, hub.counts.events, hub.counts.deliveries) == (1, 100, 3, 300)
 
 
-async def test_the_stream_is_closed_after_the_last_listener_and_opened_for_the_next(
+async def test_the_stream_closes_after_the_last_listener_and_opens_for_the_next(
     db: Database, watched: Database, hub: Hub, commands: Commands
 ) -> None:
     first, second = await hub.listen(comments_of(ONE)), await hub.listen(comments_of(OTHER))
@@ -234,11 +234,11 @@ async def test_the_stream_is_closed_after_the_last_listener_and_opened_for_the_n
 
 
 def _is_pymongo(db: Database) -> bool:
-    """Motor's stream is closed behind the read that is under way, up to a second later."""
+    """Whether the driver is PyMongo. Motor closes a stream after its current read, up to a second later."""
     return "pymongo" in type(db).__module__
 
 
-async def test_what_was_waiting_goes_with_its_listener(db: Database, hub: Hub) -> None:
+async def test_a_closed_listener_drops_its_waiting_events(db: Database, hub: Hub) -> None:
     listener = await hub.listen(comments_of(ONE))
     other = await hub.listen(comments_of(ONE))
     await post(db)
@@ -250,7 +250,7 @@ async def test_what_was_waiting_goes_with_its_listener(db: Database, hub: Hub) -
         await anext(listener)
 
 
-async def test_who_gives_up_before_the_stream_is_open_leaves_nothing_behind(hub: Hub) -> None:
+async def test_a_caller_that_is_cancelled_before_the_stream_opens_leaves_no_listener(hub: Hub) -> None:
     one, two = (asyncio.create_task(hub.listen(comments_of(ONE))) for _ in range(2))
     await asyncio.sleep(0)
 
@@ -265,7 +265,7 @@ async def test_who_gives_up_before_the_stream_is_open_leaves_nothing_behind(hub:
 # The end
 
 
-async def test_a_listener_that_does_not_take_its_events_is_dropped_and_the_others_go_on(db: Database, hub: Hub) -> None:
+async def test_a_slow_listener_is_dropped_and_the_others_go_on(db: Database, hub: Hub) -> None:
     slow, quick = await hub.listen(comments_of(ONE)), await hub.listen(comments_of(ONE))
 
     for _ in range(6):
@@ -280,7 +280,7 @@ async def test_a_listener_that_does_not_take_its_events_is_dropped_and_the_other
     assert await take(quick, 0) == []
 
 
-async def test_where_the_oplog_does_not_reach_back_every_listener_is_told(
+async def test_every_listener_gets_an_error_if_the_oplog_does_not_reach_back(
     db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listener = await hub.listen(comments_of(ONE))
@@ -325,7 +325,7 @@ async def test_an_interruption_loses_and_repeats_nothing(
     assert hub.counts.interruptions == 1
 
 
-async def test_a_cursor_that_the_server_has_killed_loses_and_repeats_nothing(db: Database, hub: Hub) -> None:
+async def test_a_killed_cursor_loses_and_repeats_nothing(db: Database, hub: Hub) -> None:
     listener = await hub.listen(comments_of(ONE))
     posted = [await post(db)]
     await take(listener)
@@ -346,7 +346,7 @@ async def test_a_cursor_that_the_server_has_killed_loses_and_repeats_nothing(db:
     assert await take(listener, 3) == posted[1:]
 
 
-async def test_what_cannot_be_opened_is_no_stream(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_cannot_open_leaves_no_listener(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_sources: Any) -> Any:
         raise OperationFailure("no replica set", 40573)
 
@@ -359,7 +359,7 @@ async def test_what_cannot_be_opened_is_no_stream(hub: Hub, monkeypatch: pytest.
     await hub.listen(comments_of(ONE))
 
 
-async def test_a_hub_that_stops_ends_all_and_takes_no_more(hub: Hub) -> None:
+async def test_a_stopped_hub_ends_its_listeners_and_accepts_no_more(hub: Hub) -> None:
     listener = await hub.listen(comments_of(ONE))
 
     await hub.aclose()
@@ -371,7 +371,7 @@ async def test_a_hub_that_stops_ends_all_and_takes_no_more(hub: Hub) -> None:
     assert hub.counts.listeners == 0
 
 
-async def test_a_hub_that_stops_does_not_wait_for_a_stream_to_open(hub: Hub) -> None:
+async def test_a_stopping_hub_does_not_wait_for_a_stream_to_open(hub: Hub) -> None:
     opening = asyncio.create_task(hub.listen(comments_of(ONE)))
     await asyncio.sleep(0)
 
@@ -383,7 +383,7 @@ async def test_a_hub_that_stops_does_not_wait_for_a_stream_to_open(hub: Hub) -> 
 
 
 def _fail_once(monkeypatch: pytest.MonkeyPatch, error: OperationFailure) -> None:
-    """The next read of the stream fails, by either driver."""
+    """Make the next read of the stream fail, with either driver."""
     errors = [error]
     for stream in (AsyncChangeStream, MotorChangeStream):
 

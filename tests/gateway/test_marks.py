@@ -1,4 +1,4 @@
-"""The marks that operations leave on documents: none is forgotten while a call may ask for it, and few are kept."""
+"""The marks that operations leave on documents: few are kept, and none is deleted while a call may need it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.support.shop import add_input, cart_of, key, new_cart, quantities, st
 from tests.support.site import create_page
 
 KEPT = 4
-# So that the marks are looked at twice, and then some.
+# Enough writes for two checks of the marks, and a few more.
 LATER = 4 * KEPT
 Call = tuple[str, dict[str, Any]]
 
 
 @dataclass
 class Case:
-    """A call, the others that come later, and what is there at the end where none has had its effect twice."""
+    """A call, the calls that follow it, and the expected state if no call has its effect twice."""
 
     first: Call
     later: Callable[[int], Call]
@@ -108,20 +108,20 @@ MARKED = ("stock", "carts", "categories", "cms.nodes", "comments", "comment_disc
 
 
 @pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Documents keep few marks, so that a few writes are many."""
+def few_marks_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lower the number of marks that a document keeps, so that a few writes exceed it."""
     monkeypatch.setattr(idempotency, "_MARKS_KEPT", KEPT)
     for module in (ledger, by_discussion):
         monkeypatch.setattr(module, "MARKS_KEPT", KEPT)
 
 
 async def forget_the_answer(gateway: GatewayClient) -> None:
-    """Leaves the operations as they are where a call is cut off before it has kept its answer."""
+    """Set the operations to their state before a call stores its answer."""
     await gateway.db[OPERATIONS.name].update_many({}, {"$set": {"state": "running"}, "$unset": {"outcome": ""}})
 
 
 async def marks(gateway: GatewayClient) -> list[str]:
-    """Those of the one document that has any."""
+    """The marks of the only document that has any."""
     documents = [document for name in MARKED async for document in gateway.db[name].find({})]
     cells = [cell for document in documents for cell in (document, *document.get("comments", ()))]
     (found,) = [cell["applied"] for cell in cells if cell.get("applied")]
@@ -129,7 +129,7 @@ async def marks(gateway: GatewayClient) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_a_call_that_was_cut_off_has_one_effect_however_many_come_before_its_repetition(
+async def test_an_interrupted_call_has_one_effect_even_after_many_later_calls(
     gateway: GatewayClient, clock: SettableClock, name: str
 ) -> None:
     case = await CASES[name](gateway)
@@ -151,7 +151,7 @@ async def test_a_call_that_was_cut_off_has_one_effect_however_many_come_before_i
     assert len(set(kept)) == len(kept)
 
 
-async def test_restocks_at_once_count_once_though_marks_are_forgotten_among_them(
+async def test_concurrent_restocks_count_once_while_marks_are_deleted(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     sku = await stock_up(gateway, units=1)
@@ -168,7 +168,7 @@ async def test_restocks_at_once_count_once_though_marks_are_forgotten_among_them
     assert len(await marks(gateway)) < len(first) + len(others)
 
 
-async def test_a_restock_that_stops_anywhere_while_it_forgets_marks_counts_once(
+async def test_a_restock_that_crashes_while_it_deletes_marks_counts_once(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     for stop in half_of_stops(odd=True):
@@ -188,6 +188,6 @@ async def test_a_restock_that_stops_anywhere_while_it_forgets_marks_counts_once(
         assert await stock_of(gateway, sku) == (1 + len(given), 0, 0), stop
         if not faulty.has_crashed:
             break
-    # The marks were looked up, and taken off.
+    # The marks are read, and then deleted.
     assert [name for name, _ in faulty.commands].count("stock") == 2
     assert len(await marks(gateway)) == KEPT

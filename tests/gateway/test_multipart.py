@@ -1,4 +1,4 @@
-"""Bodies in parts: read as they come, whatever the pieces, and refused where they are wrong."""
+"""Multipart bodies: the gateway reads them as they arrive, in pieces of any size, and refuses invalid ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.multipart import BOUNDARY, CONTENT_TYPE, PREFLIGHT, body_of, 
 
 SETTINGS = Settings(max_body_bytes=2_000, max_upload_bytes=1_000, upload_stall_seconds=5)
 QUERY = "mutation ($file: Upload!) { upload(file: $file) }"
-# What a parser may take for a boundary.
+# Characters that a parser may mistake for a boundary.
 TRICKY = st.sampled_from([b"\r\n", b"--", b"\r\n--", f"\r\n--{BOUNDARY}"[:-1].encode(), b"-", b"\r", b"\n", b"a"])
 CONTENTS = st.lists(st.one_of(TRICKY, st.binary(max_size=40)), max_size=12).map(b"".join)
 
@@ -52,7 +52,7 @@ async def refusal(parts: list[bytes], headers: Headers | None = None) -> tuple[i
 
 
 @given(contents=st.lists(CONTENTS, min_size=1, max_size=4), size=st.integers(1, 200))
-async def test_every_byte_of_every_file_arrives_however_the_body_is_cut(contents: list[bytes], size: int) -> None:
+async def test_every_byte_of_every_file_arrives_in_pieces_of_any_size(contents: list[bytes], size: int) -> None:
     files = {str(number): ([f"variables.files.{number}"], data) for number, data in enumerate(contents)}
     parts = upload_parts(QUERY, {"files": [None] * len(contents)}, files)
 
@@ -62,7 +62,7 @@ async def test_every_byte_of_every_file_arrives_however_the_body_is_cut(contents
     assert await rest.drain()
 
 
-async def test_the_operation_is_there_before_its_file_has_been_sent() -> None:
+async def test_the_operation_is_available_before_its_file_arrives() -> None:
     before, behind = body_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x" * 500)})).split(
         b"xx", 1
     )
@@ -76,7 +76,7 @@ async def test_the_operation_is_there_before_its_file_has_been_sent() -> None:
     assert await read_all(request.variables["file"]) == b"x" * 500
 
 
-async def test_no_more_is_taken_from_the_connection_than_is_asked_for() -> None:
+async def test_the_connection_is_read_only_as_far_as_needed() -> None:
     parts = upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x" * 1_000)})
     pieces = pieces_of(body_of(parts), 100)
     taken: list[bytes] = []
@@ -106,14 +106,14 @@ async def test_no_more_is_taken_from_the_connection_than_is_asked_for() -> None:
         (f"multipart/form-data; boundary={'b' * 1_000}", "The `boundary` in the content type is too long."),
     ],
 )
-async def test_a_boundary_is_needed(content_type: str, message: str) -> None:
+async def test_a_boundary_is_required(content_type: str, message: str) -> None:
     headers = Headers({"content-type": content_type, **PREFLIGHT})
 
     assert await refusal([], headers) == (400, "BAD_REQUEST", message)
 
 
 @pytest.mark.parametrize("name", ["graphql-require-preflight", "apollo-require-preflight", "x-apollo-operation-name"])
-async def test_a_form_that_a_page_can_send_unasked_is_refused(name: str) -> None:
+async def test_a_form_without_a_preflight_is_refused(name: str) -> None:
     parts = upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x")})
 
     refused = await refusal(parts, Headers({"content-type": CONTENT_TYPE}))
@@ -168,14 +168,14 @@ WRONG: dict[str, tuple[list[bytes], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-async def test_what_is_wrong_before_the_files_is_told(name: str) -> None:
+async def test_an_error_before_the_files_is_reported(name: str) -> None:
     parts, message = WRONG[name]
 
     assert await refusal(parts) == (400, "BAD_REQUEST", message)
 
 
 @pytest.mark.parametrize("name", ["operations", "map"])
-async def test_the_parts_before_the_files_are_as_large_as_any_body(name: str) -> None:
+async def test_the_parts_before_the_files_have_the_body_limit(name: str) -> None:
     parts = {
         "operations": [part("operations", b" " * 2_001)],
         "map": [OPERATION, part("map", b" " * 20_001)],
@@ -184,7 +184,7 @@ async def test_the_parts_before_the_files_are_as_large_as_any_body(name: str) ->
     assert (await refusal(parts))[:2] == (413, "BODY_TOO_LARGE")
 
 
-async def test_a_body_that_says_it_is_larger_than_all_its_files_may_be_is_refused_at_once() -> None:
+async def test_a_content_length_beyond_all_files_is_refused_at_once() -> None:
     headers = request_headers(content_length=str(10**9))
 
     async def receive() -> Message:
@@ -198,7 +198,7 @@ async def test_a_body_that_says_it_is_larger_than_all_its_files_may_be_is_refuse
 
 @pytest.mark.parametrize("size", [1, 64, 10_000])
 @pytest.mark.parametrize("kept", range(0, 400, 37))
-async def test_a_body_that_is_cut_off_before_its_files_is_refused(kept: int, size: int) -> None:
+async def test_a_body_that_ends_before_its_files_is_refused(kept: int, size: int) -> None:
     body = body_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x")}))
     end_of_map = body.rindex(b"\r\n--", 0, body.index(b'name="0"'))
 
@@ -227,7 +227,7 @@ def files_in(variables: Mapping[str, Any]) -> tuple[File, File]:
     return variables["file"], variables["list"][0]
 
 
-async def test_a_file_that_nobody_reads_is_passed_over() -> None:
+async def test_an_unread_file_is_skipped() -> None:
     request, _ = await request_of(two())
     first, second = files_in(request.variables)
 
@@ -247,7 +247,7 @@ async def test_a_file_is_read_once() -> None:
     assert await read_all(second) == b"second"
 
 
-async def test_a_file_may_stand_in_two_places_and_is_read_once() -> None:
+async def test_a_file_with_two_places_is_read_once() -> None:
     files = {"0": (["variables.file", "variables.list.0"], b"one")}
     request, _ = await request_of(upload_parts(QUERY, {"file": None, "list": [None]}, files))
     first, second = files_in(request.variables)
@@ -256,7 +256,7 @@ async def test_a_file_may_stand_in_two_places_and_is_read_once() -> None:
     assert (await failure(second))[0] == "BAD_USER_INPUT"
 
 
-async def test_a_file_that_does_not_come_is_told() -> None:
+async def test_a_missing_file_is_reported() -> None:
     request, _ = await request_of(two()[:-1])
     first, second = files_in(request.variables)
 
@@ -271,7 +271,7 @@ async def test_a_file_that_does_not_come_is_told() -> None:
         (part("0", b"x", filename="x"), "The body has two parts with the same name."),
     ],
 )
-async def test_a_part_that_the_map_does_not_know_is_told(more: bytes, message: str) -> None:
+async def test_a_part_that_is_not_in_the_map_is_reported(more: bytes, message: str) -> None:
     request, _ = await request_of([*two()[:-1], more])
     _, second = files_in(request.variables)
 
@@ -279,7 +279,7 @@ async def test_a_part_that_the_map_does_not_know_is_told(more: bytes, message: s
 
 
 @pytest.mark.parametrize("kept", [1, 100, 499])
-async def test_a_file_whose_client_goes_away_is_incomplete(kept: int) -> None:
+async def test_a_file_is_incomplete_if_its_client_disconnects(kept: int) -> None:
     body = body_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"y" * 500)}))
     cut = body[: body.index(b"yyy") + kept]
 
@@ -294,7 +294,7 @@ async def test_a_file_whose_client_goes_away_is_incomplete(kept: int) -> None:
     assert not await rest.drain()
 
 
-async def test_a_file_of_which_nothing_more_comes_is_given_up() -> None:
+async def test_a_stalled_file_times_out() -> None:
     body = body_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"y" * 500)}), is_ended=False)
     waiting: asyncio.Queue[Message] = asyncio.Queue()
     waiting.put_nowait({"type": "http.request", "body": body[:-100], "more_body": True})
@@ -305,7 +305,7 @@ async def test_a_file_of_which_nothing_more_comes_is_given_up() -> None:
     assert await failure(request.variables["file"]) == ("UPLOAD_INCOMPLETE", "The client stopped sending the file.")
 
 
-async def test_a_request_of_which_nothing_more_comes_is_given_up() -> None:
+async def test_a_stalled_request_times_out() -> None:
     body = MultipartBody(asyncio.Queue[Message]().get, CONTENT_TYPE, 0.01)
 
     with pytest.raises(BodyStalled):
@@ -322,7 +322,7 @@ async def test_a_file_is_read_up_to_the_limit_and_no_further() -> None:
     assert len(await read_all(exact.variables["file"])) == 1_000
 
 
-async def test_what_nobody_reads_is_taken_in_within_limits() -> None:
+async def test_unread_data_is_drained_up_to_a_limit() -> None:
     files = {"0": (["variables.file"], b"x" * 200_000)}
     _, beyond = await request_of(upload_parts(QUERY, {"file": None}, files), size=5_000)
     _, within = await request_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x" * 60_000)}))
@@ -331,7 +331,7 @@ async def test_what_nobody_reads_is_taken_in_within_limits() -> None:
     assert await within.drain()
 
 
-async def test_what_follows_the_last_boundary_is_nothing() -> None:
+async def test_data_after_the_last_boundary_is_ignored() -> None:
     body = body_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x")}))
     request, rest = await read_request(messages(body + b"anything", b"more"), request_headers(), SETTINGS)
 
@@ -340,7 +340,7 @@ async def test_what_follows_the_last_boundary_is_nothing() -> None:
 
 
 @given(st.binary(max_size=300), st.integers(1, 50))
-async def test_a_body_of_anything_is_refused_and_no_more(body: bytes, size: int) -> None:
+async def test_random_bytes_are_refused(body: bytes, size: int) -> None:
     parts = MultipartBody(messages(*pieces_of(body, size)), CONTENT_TYPE, 5.0)
 
     with pytest.raises(MultipartError):

@@ -1,4 +1,4 @@
-"""Global ids: opaque, stable, and enough to fetch an object again."""
+"""Global ids: opaque, stable, and enough to fetch an object."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def id_of(gateway: GatewayClient, slug: str) -> str:
     return found
 
 
-async def test_every_object_is_fetched_again_by_its_id(shop: GatewayClient) -> None:
+async def test_every_object_can_be_fetched_by_its_id(shop: GatewayClient) -> None:
     data = await shop.data("{ products { nodes { __typename id sku } } categories { nodes { __typename id slug } } }")
     objects = [*data["products"]["nodes"], *data["categories"]["nodes"]]
 
@@ -72,7 +72,7 @@ async def test_every_object_is_fetched_again_by_its_id(shop: GatewayClient) -> N
     assert (await shop.data(NODES, {"ids": [one["id"] for one in objects]}))["nodes"] == objects
 
 
-async def test_ids_are_opaque_and_fit_into_urls(shop: GatewayClient) -> None:
+async def test_ids_are_opaque_and_safe_in_urls(shop: GatewayClient) -> None:
     data = await shop.data("{ products { nodes { id sku } } }")
 
     for one in data["products"]["nodes"]:
@@ -80,7 +80,7 @@ async def test_ids_are_opaque_and_fit_into_urls(shop: GatewayClient) -> None:
         assert set(one["id"]) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
-async def test_an_id_stays_the_same_whatever_changes(gateway: GatewayClient) -> None:
+async def test_an_id_does_not_change_when_its_object_changes(gateway: GatewayClient) -> None:
     category = await create_category(gateway)
     other = await create_category(gateway)
     made = await create_product(gateway)
@@ -93,7 +93,7 @@ async def test_an_id_stays_the_same_whatever_changes(gateway: GatewayClient) -> 
     assert (await gateway.data(NODE, {"id": made["id"]}))["node"]["sku"] == made["sku"]
 
 
-async def test_answers_stand_in_the_order_of_the_ids_each_as_often_as_it_is_asked_for(shop: GatewayClient) -> None:
+async def test_nodes_come_in_the_order_of_the_ids_with_repetitions(shop: GatewayClient) -> None:
     music, p1, p3 = await id_of(shop, "music"), encode_id("Product", "p1"), encode_id("Product", "p3")
     ids = [p3, music, p1, p3, music]
 
@@ -101,7 +101,7 @@ async def test_answers_stand_in_the_order_of_the_ids_each_as_often_as_it_is_aske
     assert (await shop.data(NODES, {"ids": []}))["nodes"] == []
 
 
-async def test_what_is_not_there_is_null(shop: GatewayClient) -> None:
+async def test_a_missing_object_is_null(shop: GatewayClient) -> None:
     music = await id_of(shop, "music")
     ids = [encode_id("Product", "none"), music, encode_id("Category", ObjectId())]
 
@@ -111,7 +111,7 @@ async def test_what_is_not_there_is_null(shop: GatewayClient) -> None:
     assert (await shop.data(NODE, {"id": ids[0]})) == {"node": None}
 
 
-async def test_a_deleted_object_is_not_there_any_more(gateway: GatewayClient) -> None:
+async def test_a_deleted_object_is_null(gateway: GatewayClient) -> None:
     category, made = await create_category(gateway), await create_product(gateway)
     await gateway.result("deleteCategory", {"id": category["id"]})
     await gateway.result("deleteProduct", {"id": made["id"], "nonce": made["nonce"]})
@@ -120,7 +120,7 @@ async def test_a_deleted_object_is_not_there_any_more(gateway: GatewayClient) ->
 
 
 @pytest.mark.parametrize("bad", MALFORMED, ids=lambda bad: bad[:20])
-async def test_a_malformed_id_is_an_error_for_itself_alone(shop: GatewayClient, bad: str) -> None:
+async def test_a_malformed_id_is_an_error_only_for_itself(shop: GatewayClient, bad: str) -> None:
     good = encode_id("Product", "p1")
 
     one = await shop.ask(NODE, {"id": bad})
@@ -134,7 +134,7 @@ async def test_a_malformed_id_is_an_error_for_itself_alone(shop: GatewayClient, 
     assert len(error["message"]) < 100
 
 
-async def test_at_most_a_hundred_ids_are_taken(shop: GatewayClient) -> None:
+async def test_at_most_a_hundred_ids_are_accepted(shop: GatewayClient) -> None:
     ids = [encode_id("Product", "p1")] * 100
 
     assert len((await shop.data(NODES, {"ids": ids}))["nodes"]) == 100
@@ -144,8 +144,8 @@ async def test_at_most_a_hundred_ids_are_taken(shop: GatewayClient) -> None:
     assert not (refused.body.get("data") or {}).get("nodes")
 
 
-async def test_an_id_of_another_kind_is_no_category_and_no_product(shop: GatewayClient) -> None:
-    """Where a mutation wants an id of one kind, that of another names nothing."""
+async def test_an_id_of_another_kind_is_not_found(shop: GatewayClient) -> None:
+    """If a mutation needs an id of one kind, an id of another kind names no object."""
     music = await id_of(shop, "music")
     given: list[tuple[str, dict[str, Any]]] = [
         ("renameCategory", {"id": encode_id("Product", "p1"), "name": "x"}),
@@ -157,7 +157,7 @@ async def test_an_id_of_another_kind_is_no_category_and_no_product(shop: Gateway
         assert (await shop.result(mutation, values))["__typename"] == "NotFound"
 
 
-async def test_what_is_asked_for_by_ids_is_read_with_what_stands_beside_it(shop: GatewayClient) -> None:
+async def test_reads_by_ids_are_batched_with_other_reads(shop: GatewayClient) -> None:
     ids = [encode_id("Product", sku) for sku in ("p1", "p3")]
     for order in (
         'product(sku: "p1") { id } nodes(ids: $ids) { id }',

@@ -1,4 +1,4 @@
-"""An operation takes its time when its turn comes: neither a wait nor a slow step makes a deadline pass early."""
+"""An operation takes the current time when it needs it, so neither a wait nor a slow step shortens a deadline."""
 
 from __future__ import annotations
 
@@ -43,13 +43,15 @@ def scene(gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("mutation", ["uploadPhoto", "replacePhoto"])
-async def test_an_upload_that_waits_for_the_lease_of_a_dead_call_holds_its_lock(scene: Scene, mutation: str) -> None:
+async def test_an_upload_keeps_its_lock_after_it_waits_for_the_lease_of_a_dead_call(
+    scene: Scene, mutation: str
+) -> None:
     db = scene.gateway.db
     given = await scene.set(mutation)
     with crashing(scene.gateway, 9) as faulty:
         await scene.ask(mutation, given)
     assert faulty.has_crashed
-    # The lease of the dead call ends in two seconds.
+    # The lease of the dead call expires in two seconds.
     scene.clock.advance(seconds=28)
 
     async def jobs() -> None:
@@ -57,13 +59,13 @@ async def test_an_upload_that_waits_for_the_lease_of_a_dead_call_holds_its_lock(
             await run_jobs(scene.gateway, scene.clock, *PHOTO_JOBS)
 
     with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "insert_many", jobs)):
-        told = await scene.ask(mutation, given)
+        result = await scene.ask(mutation, given)
 
-    assert told == "PhotoPayload"
+    assert result == "PhotoPayload"
 
 
-async def test_an_upload_that_is_given_up_while_it_is_taken_over_can_be_repeated(scene: Scene) -> None:
-    """The job and the repeated call have both read the upload of a dead call before either goes on."""
+async def test_an_upload_that_a_job_discards_during_a_takeover_can_be_repeated(scene: Scene) -> None:
+    """The job and the repeated call both read the upload of a dead call before either goes on."""
     db = scene.gateway.db
     given = await scene.set("uploadPhoto")
     with crashing(scene.gateway, 9) as faulty:
@@ -89,7 +91,9 @@ async def test_an_upload_that_is_given_up_while_it_is_taken_over_can_be_repeated
     assert await scene.ask("uploadPhoto", given) == "PhotoPayload"
 
 
-async def test_an_upload_that_is_given_up_while_it_is_decoded_is_a_conflict_and_can_be_repeated(scene: Scene) -> None:
+async def test_an_upload_that_a_job_discards_while_it_is_decoded_is_a_conflict_and_can_be_repeated(
+    scene: Scene,
+) -> None:
     db = scene.gateway.db
     given = await scene.set("uploadPhoto")
 
@@ -98,13 +102,13 @@ async def test_an_upload_that_is_given_up_while_it_is_decoded_is_a_conflict_and_
             await scene.later(31)
 
     with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "find", jobs, skip=1)):
-        told = await scene.ask("uploadPhoto", given)
+        result = await scene.ask("uploadPhoto", given)
 
-    assert told == "Conflict"
+    assert result == "Conflict"
     assert await scene.ask("uploadPhoto", given) == "PhotoPayload"
 
 
-async def test_a_replacement_that_takes_long_leaves_readers_of_the_old_bytes_their_time(
+async def test_a_slow_replacement_gives_readers_of_the_old_bytes_their_full_time(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(photos, "REPLACED_KEPT_FOR", timedelta(seconds=SLOW / 2))
@@ -124,7 +128,7 @@ async def test_a_replacement_that_takes_long_leaves_readers_of_the_old_bytes_the
     assert await bytes_of(scene.gateway, (await scene.gateway.data(SEEN))["content"]) == NEW
 
 
-async def test_a_photo_that_is_imported_behind_slow_ones_holds_its_lock(scene: Scene) -> None:
+async def test_a_photo_imported_after_slow_ones_keeps_its_lock(scene: Scene) -> None:
     db = scene.gateway.db
     gallery = await create_gallery(scene.gateway, slug="gallery")
     await create_photo(scene.gateway, gallery, slug="there")
@@ -137,17 +141,17 @@ async def test_a_photo_that_is_imported_behind_slow_ones_holds_its_lock(scene: S
 
         return PhotoRecord(f"photo-{number}", "A photo", "/gallery", "import", (), read)
 
-    told = await import_photos(
+    result = await import_photos(
         db,
         [record(number) for number in range(3)],
         rules=scene.gateway.state.resources.of(UploadRules),
         now=SystemClock().now(),
     )
 
-    assert told == ["created"] * 3
+    assert result == ["created"] * 3
 
 
-async def test_each_field_of_a_mutation_has_a_time_of_its_own(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_each_field_of_a_mutation_has_its_own_time(gateway: GatewayClient, clock: SettableClock) -> None:
     text = """mutation ($one: CreatePageInput!, $two: CreatePageInput!) {
       one: createPage(input: $one) { ...Created }
       two: createPage(input: $two) { ...Created }
@@ -164,7 +168,7 @@ async def test_each_field_of_a_mutation_has_a_time_of_its_own(gateway: GatewayCl
     assert two - one >= timedelta(seconds=60)
 
 
-async def test_a_transfer_that_waited_for_an_earlier_one_is_not_called_off_as_it_begins(
+async def test_a_transfer_that_waited_for_an_earlier_one_is_not_cancelled_at_its_start(
     gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (transfers, transfer_jobs):
@@ -182,7 +186,7 @@ async def test_a_transfer_that_waited_for_an_earlier_one_is_not_called_off_as_it
 
     with database_of(gateway, interrupted(db, "accounts", "update_one", lose_connection)):
         lost = await gateway.ask(MUTATIONS["deposit"], {"input": given}, token=token)
-    # The updates before this one call the first transfer off.
+    # The updates before this one cancel the first transfer.
     with database_of(gateway, interrupted(db, "transfers", "update_one", jobs, skip=2)):
         done = await gateway.result("deposit", given, token=token)
 
@@ -192,14 +196,14 @@ async def test_a_transfer_that_waited_for_an_earlier_one_is_not_called_off_as_it
 
 
 class SlowProvider(Provider):
-    """A provider that takes its time."""
+    """A provider that answers slowly."""
 
     async def charge(self, db: Database, charge: Charge, *, now: datetime) -> str:
         await asyncio.sleep(SLOW)
         return await super().charge(db, charge, now=now)
 
 
-async def test_a_payment_that_is_declined_late_leaves_the_cart_its_whole_time(gateway: GatewayClient) -> None:
+async def test_a_cart_gets_its_full_time_after_a_late_decline(gateway: GatewayClient) -> None:
     gateway.state.resources[PaymentMethods] = SlowProvider()
     cart = await new_cart(gateway, **{await stock_up(gateway): 1})
     before = SystemClock().now()
@@ -213,7 +217,7 @@ async def test_a_payment_that_is_declined_late_leaves_the_cart_its_whole_time(ga
     assert found["expires_at"] - before >= lasts + timedelta(seconds=SLOW)
 
 
-async def test_payments_are_asked_about_again_half_a_minute_after_they_were_asked_about(
+async def test_a_pending_payment_is_checked_again_half_a_minute_after_its_last_check(
     gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cart_jobs, "_CHARGES_AT_ONCE", 1)

@@ -1,4 +1,4 @@
-"""Lists in pages: each row once and in order, whatever comes and goes, at the same cost anywhere in the list."""
+"""Lists in pages: each row comes once and in order while rows come and go, and every page costs the same."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ query ($slug: String!, $deep: Boolean!, $after: String) {
 """
 LIGHT = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
-# Few values, so that most rows are alike in what they are sorted by.
+# Few values, so that most rows have the same sort value.
 ROWS = st.lists(
     st.fixed_dictionaries(
         {
@@ -53,7 +53,7 @@ ROWS = st.lists(
 
 
 async def put(gateway: GatewayClient, rows: list[dict[str, Any]]) -> list[Document]:
-    """Makes these rows the whole catalog."""
+    """Make these rows the whole catalog."""
     documents = [
         new_document(product_record({"sku": f"row-{number}", "type": "Row", **row}).fields, f"test-{number}")
         for number, row in enumerate(rows)
@@ -75,7 +75,7 @@ async def page(gateway: GatewayClient, **variables: Any) -> dict[str, Any]:
 
 
 async def pages(gateway: GatewayClient, **variables: Any) -> AsyncIterator[dict[str, Any]]:
-    """Every page, from the first to the last."""
+    """Yield every page, from the first to the last."""
     after = None
     while True:
         found = await page(gateway, after=after, **variables)
@@ -86,7 +86,7 @@ async def pages(gateway: GatewayClient, **variables: Any) -> AsyncIterator[dict[
 
 
 async def refused(gateway: GatewayClient, **variables: Any) -> tuple[str, list[str]]:
-    """The code of the answer's one error, and the argument that it names."""
+    """The code of the only error, and the argument that it names."""
     answer = await gateway.ask(PAGE, variables)
     (error,) = answer.body["errors"]
     return error["extensions"]["code"], error["extensions"].get("argument", [])
@@ -119,7 +119,7 @@ async def test_pages_of_any_size_hold_every_row_once_and_in_order(
     size=st.integers(1, 4),
     changes=st.lists(st.tuples(st.booleans(), st.integers(0, 13)), max_size=20),
 )
-async def test_rows_that_come_and_go_neither_repeat_nor_hide_others(
+async def test_rows_that_come_and_go_do_not_repeat_or_hide_others(
     gateway: GatewayClient,
     rows: list[dict[str, Any]],
     new: list[dict[str, Any]],
@@ -149,7 +149,7 @@ async def test_rows_that_come_and_go_neither_repeat_nor_hide_others(
     assert [sku for sku in seen if sku in set(stayed)] == stayed
 
 
-async def test_matches_of_a_search_are_walked_by_relevance(gateway: GatewayClient) -> None:
+async def test_matches_of_a_search_are_paged_by_relevance(gateway: GatewayClient) -> None:
     await add_products(
         gateway.db, [album(sku=f"{number:02}", title="blue " * (number % 3 + 1), artist="x") for number in range(20)]
     )
@@ -162,7 +162,7 @@ async def test_matches_of_a_search_are_walked_by_relevance(gateway: GatewayClien
     assert [one["pageInfo"]["hasPreviousPage"] for one in found] == [False, *[True] * 6]
 
 
-async def test_a_list_goes_on_from_any_of_its_rows_even_from_one_that_is_gone(gateway: GatewayClient) -> None:
+async def test_a_list_continues_from_any_row_even_from_a_deleted_one(gateway: GatewayClient) -> None:
     await add_products(gateway.db, [album(sku=f"{number}", pricing=pricing(9, number // 2)) for number in range(8)])
     whole = await page(gateway, sort="PRICE_ASC")
     expected = whole["skus"]
@@ -176,7 +176,7 @@ async def test_a_list_goes_on_from_any_of_its_rows_even_from_one_that_is_gone(ga
     assert rest["skus"] == expected[4:]
 
 
-async def test_a_page_knows_whether_rows_stand_before_it(gateway: GatewayClient) -> None:
+async def test_a_page_knows_whether_it_has_previous_rows(gateway: GatewayClient) -> None:
     await add_products(gateway.db, [album(sku=sku) for sku in "abc"])
     first = await page(gateway, first=1)
     second = await page(gateway, first=1, after=first["pageInfo"]["endCursor"])
@@ -239,7 +239,7 @@ async def test_a_cursor_belongs_to_its_list(gateway: GatewayClient) -> None:
     assert await refused(gateway, after=products) == ("BAD_USER_INPUT", ["after"])
 
 
-async def test_a_category_that_is_added_below_leaves_the_cursors_of_its_products_valid(gateway: GatewayClient) -> None:
+async def test_a_new_subcategory_does_not_invalidate_cursors(gateway: GatewayClient) -> None:
     await add_categories(gateway.db, [{"slug": "music", "name": "Music"}])
     await add_products(gateway.db, [album(categories=["music"]) for _ in range(2)])
     first = (await gateway.data(BRANCH, {"slug": "music", "deep": True}))["category"]["products"]
@@ -267,7 +267,7 @@ async def test_an_altered_cursor_is_refused(gateway: GatewayClient) -> None:
 
 @pytest.mark.parametrize("key", [(Regex("a"), 1), ({"$ne": 1}, 1), ([1], 1), (1,), (1, 2, 3), ()])
 async def test_a_forged_cursor_is_refused(gateway: GatewayClient, key: tuple[Any, ...]) -> None:
-    """Its digest is no secret; what it may hold is checked."""
+    """The digest of a cursor is not secret, so the gateway checks the content."""
     forged = encode_cursor(listing_of(ProductQuery(), "NEWEST").binding(), key)
 
     assert await refused(gateway, after=forged) == ("BAD_USER_INPUT", ["after"])
@@ -293,7 +293,7 @@ async def test_without_a_size_a_page_has_20_products_or_50_categories(gateway: G
     assert (len(nulls["products"]["nodes"]), len(nulls["categories"]["nodes"])) == (20, 50)
 
 
-async def test_categories_with_one_name_are_walked_each_once(gateway: GatewayClient) -> None:
+async def test_categories_with_the_same_name_come_once_each(gateway: GatewayClient) -> None:
     await add_categories(
         gateway.db,
         [
@@ -319,8 +319,8 @@ async def test_categories_with_one_name_are_walked_each_once(gateway: GatewayCli
 
 
 @pytest.mark.parametrize("sort", ["NEWEST", "DISCOUNT_DESC", "PRICE_ASC", "PRICE_DESC", "TITLE_ASC"])
-async def test_the_last_page_costs_what_the_first_does(gateway: GatewayClient, sort: str) -> None:
-    """Also among hundreds of rows that are alike in what they are sorted by."""
+async def test_the_last_page_costs_as_much_as_the_first(gateway: GatewayClient, sort: str) -> None:
+    """This holds even if hundreds of rows have the same sort value."""
     dates = [None, *(f"20{year}-01-01T00:00:00Z" for year in range(10, 14))]
     documents = [
         document(title=f"Title {number % 7}", issueDate=dates[number % 5], pricing=pricing(100, number % 6))

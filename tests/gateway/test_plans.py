@@ -1,4 +1,4 @@
-"""What people and machines can see of plans, and what ends an operation early."""
+"""What plans show to people and programs, and what stops an operation early."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from portico.gateway.operations.documents import InvalidOperation
 from portico.gateway.operations.explain import plan_of_text
 from portico.gateway.settings import Settings
 from portico.resolvers.catalog import products
+from tests.support.forks import PORTICO
 from tests.support.harness import MUTATIONS, GatewayClient, category_input, create_category, create_product, running
 from tests.support.interruptions import database_of, interrupted
-from tests.support.processes import PORTICO, environment, portico
+from tests.support.processes import environment, portico
 
 PAGE = """
 query Page($details: Boolean = true) {
@@ -49,7 +50,7 @@ def explain(tmp_path: Path, text: str, *options: str) -> Any:
     return portico("explain", str(file), *options, env=environment())
 
 
-# The plan, for people
+# The plan as text
 
 
 def test_a_plan_shows_what_is_read_and_in_which_order(tmp_path: Path) -> None:
@@ -64,13 +65,13 @@ def test_a_plan_shows_what_is_read_and_in_which_order(tmp_path: Path) -> None:
     assert "on Film" in lines
 
 
-def test_a_plan_is_for_the_variables_that_conditions_ask(tmp_path: Path) -> None:
+def test_a_plan_depends_on_the_variables_of_directives(tmp_path: Path) -> None:
     done = explain(tmp_path, PAGE, "--variables", '{"details": false}')
 
     assert "title" not in done.stdout
 
 
-def test_an_operation_that_is_not_compiled_is_told(tmp_path: Path) -> None:
+def test_an_operation_that_is_not_compiled_is_reported(tmp_path: Path) -> None:
     assert explain(tmp_path, "{ __schema { types { name } } }").stdout == (
         "graphql-core runs this operation: __schema is not compiled.\n"
     )
@@ -87,7 +88,7 @@ def test_an_operation_that_is_not_compiled_is_told(tmp_path: Path) -> None:
         (PAGE, ("--variables", '{"details": "x"}'), "Variable '$details' has invalid value"),
     ],
 )
-def test_what_cannot_be_planned_is_told_in_one_line(
+def test_an_operation_without_a_plan_is_reported_in_one_line(
     tmp_path: Path, text: str, options: tuple[str, ...], problem: str
 ) -> None:
     done = explain(tmp_path, text, *options)
@@ -97,7 +98,7 @@ def test_what_cannot_be_planned_is_told_in_one_line(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_what_comes_on_standard_input_must_be_a_text() -> None:
+def test_standard_input_must_be_utf8() -> None:
     content = b"{ viewer }\xff\xfe"
     done = subprocess.run([PORTICO, "explain", "-"], input=content, capture_output=True, timeout=60, check=False)
 
@@ -117,7 +118,7 @@ CONDITION = "query ($is: Boolean!, $first: Int!) { products(first: $first) { tot
         ({"first": 1}, ["$is"]),
     ],
 )
-def test_variables_that_are_wrong_or_that_a_condition_lacks_are_named(given: dict[str, Any], named: list[str]) -> None:
+def test_invalid_and_missing_variables_of_directives_are_named(given: dict[str, Any], named: list[str]) -> None:
     with pytest.raises(InvalidOperation) as caught:
         plan_of_text(CONDITION, None, given, Settings())
 
@@ -125,16 +126,16 @@ def test_variables_that_are_wrong_or_that_a_condition_lacks_are_named(given: dic
 
 
 @pytest.mark.parametrize(("value", "is_there"), [(True, True), (False, False)])
-def test_a_variable_that_is_for_values_alone_may_be_left_out(value: bool, is_there: bool) -> None:
-    shown = plan_of_text(CONDITION, None, {"is": value, "of nobody": 1}, Settings())
+def test_a_variable_that_no_directive_uses_may_be_left_out(value: bool, is_there: bool) -> None:
+    shown = plan_of_text(CONDITION, None, {"is": value, "unused": 1}, Settings())
 
     assert ("totalCount" in " ".join(str(field.label) for field in shown.children[0].children)) is is_there
 
 
-# The plan, in an answer
+# The plan in an answer
 
 
-async def test_an_answer_carries_its_plan_and_its_commands_on_request(explaining: GatewayClient) -> None:
+async def test_an_answer_has_its_plan_and_its_commands_on_request(explaining: GatewayClient) -> None:
     body = {"query": PAGE, "extensions": {"plan": True}}
 
     plan = (await explaining.http.post("/graphql", json=body)).json()["extensions"]["plan"]
@@ -148,19 +149,19 @@ async def test_an_answer_carries_its_plan_and_its_commands_on_request(explaining
     assert plan["commands"][0]["command"]["filter"] == {"terms": "*"}
 
 
-async def test_a_header_asks_for_the_plan_as_well(explaining: GatewayClient) -> None:
+async def test_a_header_can_request_the_plan(explaining: GatewayClient) -> None:
     asked = await explaining.http.post("/graphql", json={"query": PAGE}, headers={"x-portico-plan": "true"})
 
     assert asked.json()["extensions"]["plan"]["executor"] == explaining.settings.executor
 
 
-async def test_an_operation_that_did_not_begin_has_no_plan(explaining: GatewayClient) -> None:
+async def test_an_operation_that_did_not_start_has_no_plan(explaining: GatewayClient) -> None:
     body = {"query": PAGE, "variables": {"details": "x"}, "extensions": {"plan": True}}
 
     assert (await explaining.http.post("/graphql", json=body)).json().keys() == {"errors"}
 
 
-async def test_plans_are_shown_to_nobody_where_the_settings_do_not_say_so(gateway: GatewayClient) -> None:
+async def test_plans_are_hidden_unless_the_settings_show_them(gateway: GatewayClient) -> None:
     body = {"query": PAGE, "extensions": {"plan": True}}
 
     assert "extensions" not in (await gateway.http.post("/graphql", json=body)).json()
@@ -180,7 +181,7 @@ async def test_operations_that_are_not_compiled_are_counted(gateway: GatewayClie
     assert 'portico_operations_not_compiled_total{what="__schema"} 1.0' in lines
 
 
-# What ends early
+# Timeouts and disconnects
 
 
 def _sleeping(read: Any, begun: asyncio.Event, ended: asyncio.Event, seconds: float) -> Callable[..., Any]:
@@ -195,21 +196,19 @@ def _sleeping(read: Any, begun: asyncio.Event, ended: asyncio.Event, seconds: fl
     return sleeping
 
 
-async def test_an_operation_that_takes_too_long_is_given_up(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_operation_times_out(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
     monkeypatch.setattr(products, "find_by_skus", _sleeping(products.find_by_skus, begun, ended, 30))
     async with running(replace(settings, operation_seconds=1)) as gateway:
         answer = await gateway.ask('{ product(sku: "a") { title } }')
-        # What was cancelled ends in its next turn.
+        # The cancelled read ends in the next turn of the loop.
         await asyncio.wait_for(ended.wait(), 5)
 
     assert answer.codes == ["TIMEOUT"]
 
 
 class Departing:
-    """A client that sends a request, waits until the gateway works on it, and goes away."""
+    """A client that sends a request, waits until the gateway works on it, and disconnects."""
 
     def __init__(self, begun: asyncio.Event, body: dict[str, Any]) -> None:
         self._begun = begun
@@ -238,7 +237,7 @@ def _scope(token: str) -> dict[str, Any]:
     }
 
 
-async def test_a_query_whose_client_goes_away_is_given_up(
+async def test_a_query_is_cancelled_when_its_client_disconnects(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
@@ -252,7 +251,7 @@ async def test_a_query_whose_client_goes_away_is_given_up(
     assert client.sent == []
 
 
-async def test_a_mutation_goes_on_when_its_client_goes_away(gateway: GatewayClient) -> None:
+async def test_a_mutation_goes_on_when_its_client_disconnects(gateway: GatewayClient) -> None:
     begun = asyncio.Event()
 
     async def sleep() -> None:

@@ -1,4 +1,4 @@
-"""Answers made by functions are those that graphql-core makes: data, errors, paths, and the order of keys."""
+"""Compiled plans give the answers that graphql-core gives: data, errors, paths, and the order of keys."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.operations import comparable
 
 OPERATIONS = 400
 SKUS = "{ products(first: 2) { nodes { sku } } }"
-# Values that are wrong somewhere, put at paths of documents at random.
+# Invalid values that the test puts at random paths of documents.
 DAMAGE: tuple[Any, ...] = (None, 7, -1.5, "text", [], {}, [None], True, ["a", 3], [["x"]], 2**60)
 PATHS = (
     "title",
@@ -52,7 +52,7 @@ PATHS = (
 
 @pytest.fixture
 async def shop(gateway: GatewayClient) -> GatewayClient:
-    """Products of every type in categories three deep; some documents are damaged."""
+    """Products of each type, in categories three levels deep."""
     music = await create_category(gateway, name="Music", slug="music")
     jazz = await create_category(gateway, name="Jazz", slug="jazz", parentId=music["id"])
     bop = await create_category(gateway, name="Bop", slug="bop", parentId=jazz["id"])
@@ -70,7 +70,7 @@ async def shop(gateway: GatewayClient) -> GatewayClient:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
-async def test_any_selection_is_answered_as_the_reference_answers_it(shop: GatewayClient, seed: int) -> None:
+async def test_random_selections_get_the_answer_of_the_reference(shop: GatewayClient, seed: int) -> None:
     rng = random.Random(seed)
     generator = _Generator(SCHEMA._schema, rng)
     for _ in range(OPERATIONS // 4):
@@ -79,11 +79,11 @@ async def test_any_selection_is_answered_as_the_reference_answers_it(shop: Gatew
         assert await _answer(shop, operation) == await _reference(shop, operation), operation
 
 
-# graphql-core leaves what stands beside a failed field unawaited now and then; Python tells of it when it is collected.
+# graphql-core sometimes does not await the siblings of a failed field. Python warns when it collects their coroutines.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("seed", [5, 6, 7, 8])
-async def test_damaged_documents_make_the_errors_that_the_reference_makes(shop: GatewayClient, seed: int) -> None:
+async def test_damaged_documents_cause_the_errors_of_the_reference(shop: GatewayClient, seed: int) -> None:
     rng = random.Random(seed)
     generator = _Generator(SCHEMA._schema, rng)
     for _ in range(OPERATIONS // 8):
@@ -92,12 +92,12 @@ async def test_damaged_documents_make_the_errors_that_the_reference_makes(shop: 
 
         assert await _agree(shop, operation), operation
 
-    # What stood beside a failed field is settled behind the answer; the loop must not close over it.
+    # The siblings of a failed field end after the answer, before the loop closes.
     await asyncio.sleep(0.2)
     gc.collect()
 
 
-async def test_a_relation_to_what_is_gone_is_left_out(shop: GatewayClient) -> None:
+async def test_a_relation_to_a_deleted_object_is_left_out(shop: GatewayClient) -> None:
     await shop.db["categories"].delete_one({"slug": "bop"})
 
     data = await shop.data("{ products { nodes { categories { slug breadcrumbs { name } } } } }")
@@ -107,7 +107,7 @@ async def test_a_relation_to_what_is_gone_is_left_out(shop: GatewayClient) -> No
     ]
 
 
-# Relations whose keys are none
+# Relations with invalid keys
 
 UNFIT: tuple[tuple[str, str, Any], ...] = (
     *(("products", "category_ids", value) for value in (7, 0, False, "", "text", {}, {"a": 1}, [["x"]], [{"a": 1}])),
@@ -115,12 +115,12 @@ UNFIT: tuple[tuple[str, str, Any], ...] = (
 )
 
 
-async def test_what_cannot_be_a_key_is_the_error_of_its_field_alone(shop: GatewayClient) -> None:
+async def test_an_invalid_key_is_an_error_only_for_its_field(shop: GatewayClient) -> None:
     one, other = [node["sku"] for node in (await shop.data(SKUS))["products"]["nodes"]][:2]
     bop, jazz = [(await shop.db["categories"].distinct("_id", {"slug": slug}))[0] for slug in ("bop", "jazz")]
     await shop.db["products"].update_one({"sku": one}, {"$set": {"category_ids": [jazz]}})
     await shop.db["products"].update_one({"sku": other}, {"$set": {"category_ids": [bop]}})
-    # The categories of both are read at one level, where those of one are known before those of the other.
+    # The categories of both products are read at one level. The keys of one are known before those of the other.
     text = f"""{{
         product(sku: "{one}") {{ title categories {{ name parent {{ name parent {{ name }} }} }} }}
         other: product(sku: "{other}") {{ title categories {{ name parent {{ slug }} }} }}
@@ -140,14 +140,14 @@ async def test_what_cannot_be_a_key_is_the_error_of_its_field_alone(shop: Gatewa
 async def _damaged(
     shop: GatewayClient, collection: str, where: dict[str, Any], path: str, value: Any
 ) -> AsyncIterator[None]:
-    """The document with something else at this path, and then as it was."""
+    """Change the document at this path, and restore it at the end of the block."""
     was = await shop.db[collection].find_one_and_update(where, {"$set": {path: value}})
     assert was is not None
     yield
     await shop.db[collection].replace_one({"_id": was["_id"]}, was)
 
 
-async def test_a_read_that_breaks_in_the_turn_in_which_another_ends_is_not_lost(
+async def test_a_fault_in_one_read_is_not_lost_when_another_read_ends_in_the_same_turn(
     shop: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def breaking(entries: list[RelationEntry]) -> Any:
@@ -158,7 +158,7 @@ async def test_a_read_that_breaks_in_the_turn_in_which_another_ends_is_not_lost(
     monkeypatch.setattr("portico.gateway.operations.plans.run.collect_keys", breaking)
     ids = await shop.db["categories"].distinct("_id")
     await shop.db["products"].update_many({}, {"$set": {"category_ids": ids}})
-    # What is read first is known already, so that its read ends at once.
+    # The loader already has these categories, so this read ends at once.
     text = """{ products { nodes {
         categories { name parent { name parent { id } } }
         more: categories { above: parent { slug } }
@@ -184,7 +184,7 @@ NULL_CONDITIONS = (
 )
 
 
-async def test_a_condition_that_is_null_is_an_error_as_the_reference_makes_it(shop: GatewayClient) -> None:
+async def test_a_null_condition_causes_the_error_of_the_reference(shop: GatewayClient) -> None:
     for text in NULL_CONDITIONS:
         answers = await _both(shop, text, {"a": None})
 
@@ -193,7 +193,7 @@ async def test_a_condition_that_is_null_is_an_error_as_the_reference_makes_it(sh
 
 
 @pytest.mark.parametrize("directive", ["include", "skip"])
-async def test_a_mutation_whose_condition_is_null_does_nothing(gateway: GatewayClient, directive: str) -> None:
+async def test_a_mutation_with_a_null_condition_writes_nothing(gateway: GatewayClient, directive: str) -> None:
     text = f"""mutation ($input: CreateCategoryInput!, $a: Boolean = true) {{
         first: createCategory(input: $input) {{ __typename }}
         createCategory(input: $input) @{directive}(if: $a) {{ __typename }}
@@ -237,14 +237,14 @@ async def test_each_operation_of_a_document_has_its_own_conditions(shop: Gateway
         assert answers[0] == answers[1], (name, variables)
         assert orjson.loads(answers[0]["data"]) == expected, (name, variables)
     operation = shop.state.executor.operations.get(text)
-    # A value that is no condition makes no plan.
+    # A variable that is not a condition adds no plan.
     assert len(operation.plans) == 7
 
 
 async def _both(
     shop: GatewayClient, text: str, variables: dict[str, Any], operation: str | None = None
 ) -> tuple[dict[str, Any], ...]:
-    """The answers of the plans and of the reference."""
+    """The answers of the compiled plans and of the reference."""
     answers = []
     for name in ("compiled", "reference"):
         shop.state.executor.name = name
@@ -253,8 +253,8 @@ async def _both(
 
 
 async def _agree(shop: GatewayClient, operation: str) -> bool:
-    """Whether the answer is one that the reference gives. Where several fields fail at once, whichever fails first is
-    the one that is reported, and the reference itself answers now one, now another.
+    """Whether the reference gives the same answer. If several fields fail at once, only the first failure is reported.
+    The order varies, even in the reference, so compare several times.
     """
     for _ in range(5):
         if _are_alike(await _answer(shop, operation), await _reference(shop, operation)):
@@ -263,8 +263,8 @@ async def _agree(shop: GatewayClient, operation: str) -> bool:
 
 
 def _are_alike(one: bytes, other: bytes) -> bool:
-    """Whether data and errors are equal, but for what failed beside the error that made their parent null: the
-    specification lets an executor report it or not (section 6.4.4), and that depends on which field failed first.
+    """Whether data and errors are equal. Errors beside the error that made their parent null may differ: the
+    specification lets an executor omit them (section 6.4.4), and they depend on which field failed first.
     """
     if one == other:
         return True
@@ -281,7 +281,7 @@ def _are_alike(one: bytes, other: bytes) -> bool:
 
 
 def _by_null(data: Any, errors: list[dict[str, Any]]) -> dict[tuple[str | int, ...], list[dict[str, Any]]]:
-    """The errors by the path of the null that they made."""
+    """The errors, by the path of the null that they caused."""
     found: dict[tuple[str | int, ...], list[dict[str, Any]]] = {}
     for error in errors:
         value, depth = data, 0
@@ -302,7 +302,7 @@ async def _damage(shop: GatewayClient, rng: random.Random) -> None:
     where: dict[str, Any] = {"sku": rng.choice(skus)}
     if parent:
         where[parent] = {"$type": "object"}
-    # The server takes no two arrays into one index.
+    # MongoDB cannot index two arrays in one index.
     is_indexed = path.startswith(("title", "pricing", "issue_date"))
     values = [value for value in DAMAGE if not (is_indexed and isinstance(value, list))]
     change = {"$unset": {path: ""}} if rng.random() < 0.2 else {"$set": {path: rng.choice(values)}}
@@ -322,13 +322,13 @@ async def _reference(shop: GatewayClient, operation: str) -> bytes:
 
 
 def _comparable(body: Mapping[str, Any]) -> bytes:
-    """The answer as text, in its own order of keys; errors side by side come in any order."""
+    """The answer as text. Keys keep their order; errors are sorted, because their order is not defined."""
     errors = [{**error, "extensions": {"code": error["extensions"]["code"]}} for error in body.get("errors", [])]
     return orjson.dumps({"data": body.get("data"), "errors": sorted(errors, key=str)})
 
 
 class _Generator:
-    """Makes queries of the catalog at random: aliases, fragments, directives, interfaces, connections."""
+    """Generates random queries of the catalog: aliases, fragments, directives, interfaces, connections."""
 
     def __init__(self, schema: GraphQLSchema, rng: random.Random) -> None:
         self._schema = schema
@@ -356,7 +356,7 @@ class _Generator:
         named = get_named_type(field.type)
         if name == "facets" or any(is_required_argument(argument) for argument in field.args.values()):
             return ""
-        # A response name belongs to one type's field, so that fragments of several types do not clash.
+        # A response name belongs to a field of one type, so that fragments on several types do not conflict.
         text = f"{parent.name}_{name}: {name}" if self._rng.random() < 0.5 or parent.name != "Product" else name
         if not is_leaf_type(named):
             if depth == 0:

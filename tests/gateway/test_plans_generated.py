@@ -1,6 +1,6 @@
-"""Plans answer as the reference does.
+"""Compiled plans give the answers of the reference.
 
-Generated operations, on documents that miss fields or hold wrong types, with resolvers that fail.
+The operations are generated. Some documents lack fields or have wrong types, and some resolvers fail.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tests.support.everything import Known, create_everything
 from tests.support.harness import IS_SOAK, GatewayClient
 from tests.support.operations import Request, as_client_request, comparable
 
-# Each generated operation is asked in several forms.
+# Each generated operation is sent in several forms.
 EXAMPLES = int(os.environ.get("PLANS_EXAMPLES", "2500" if IS_SOAK else "110"))
 VARIANTS = 20
 SEED = int(os.environ["PLANS_SEED"]) if "PLANS_SEED" in os.environ else None
 DAMAGE: tuple[Any, ...] = (None, 7, -1.5, "text", {}, [None], True, ["a", 3], 2**60)
 PATHS = ("description", "pricing.list", "pricing.currency", "pricing", "shipping", "properties", "details", "nonce")
-# What is no key, in place of the keys of what a document refers to.
+# Invalid keys, in place of keys of related documents.
 UNFIT: tuple[tuple[str, dict[str, Any], str, Any], ...] = (
     ("products", {"sku": "sku-6"}, "category_ids", 7),
     ("products", {"sku": "sku-3"}, "category_ids", [["x"]]),
@@ -58,7 +58,7 @@ OPERATIONS = queries(
 
 @pytest.fixture
 async def shop(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> GatewayClient:
-    """A gateway that has something of everything; some documents are damaged, and some reads fail."""
+    """A gateway with objects of every type. Some documents are damaged, and some reads fail."""
     KNOWN.update(await create_everything(gateway))
     rng = random.Random(5)
     for number in range(9, 12):
@@ -69,13 +69,13 @@ async def shop(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> Gatew
         assert done.modified_count == 1, (collection, where)
     monkeypatch.setattr(product_search, "find_facets", _failing(product_search.find_facets, lambda args: args[1]))
     monkeypatch.setattr(Page, "has_previous", _failing(Page.has_previous, lambda args: args[0].listing))
-    # Faults are many here, and to write each into the log takes longer than all the rest.
+    # Faults are frequent here, and logging each of them takes longer than everything else.
     monkeypatch.setattr(execution, "logger", structlog.testing.CapturingLogger)
     return gateway
 
 
 def _failing(read: Any, listing_of: Callable[[Any], Listing]) -> Any:
-    """The read of one listing, which fails for some of them, and for those always: however reads are batched."""
+    """The read, which always fails for some listings, regardless of batching."""
 
     async def failing(*args: Any) -> Any:
         if len(repr(listing_of(args))) % 3 == 0:
@@ -85,7 +85,7 @@ def _failing(read: Any, listing_of: Callable[[Any], Listing]) -> Any:
     return failing
 
 
-# graphql-core leaves what stands beside a failed field unawaited now and then; Python tells of it when it is collected.
+# graphql-core sometimes does not await the siblings of a failed field. Python warns when it collects their coroutines.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.timeout(7_200)
@@ -98,7 +98,7 @@ def _failing(read: Any, listing_of: Callable[[Any], Listing]) -> Any:
     suppress_health_check=list(HealthCheck),
 )
 @given(text=OPERATIONS, seed=st.integers(0, 2**32 - 1))
-async def test_a_generated_operation_is_answered_as_the_reference_answers_it(
+async def test_a_generated_operation_gets_the_answer_of_the_reference(
     shop: GatewayClient, text: str, seed: int
 ) -> None:
     for number in range(VARIANTS):
@@ -111,8 +111,8 @@ async def test_a_generated_operation_is_answered_as_the_reference_answers_it(
 
 
 @pytest.fixture(autouse=True, scope="module")
-def enough() -> Iterator[None]:
-    """What was compared is told; operations that only fail would show little."""
+def compared() -> Iterator[None]:
+    """Print what was compared. Fail if almost all operations have errors."""
     yield
     sys.stderr.write(f"\ncompared: {dict(COUNTS)}\n")
     assert COUNTS["without errors"] > COUNTS["with errors"] / 10

@@ -1,4 +1,4 @@
-"""What is fetched is what is selected: the projections that are sent to MongoDB."""
+"""Projections: MongoDB returns only the selected fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portico.schema.selections import Selection
 from tests.support.catalog import add_categories, add_products, album, film, pricing, product, shared_gateway
 from tests.support.harness import GatewayClient
 
-# Beside what is selected: the key, what tells the type, and what tells an old document.
+# Fields that every read includes: the key, the type, and the version of the schema.
 PRODUCT = {"sku", "type", "schema_version"}
 LISTED = {"type", "schema_version", "issue_date"}
 
@@ -110,7 +110,9 @@ def _projection(command: Mapping[str, Any]) -> set[str]:
         ("pricing { pctSavings @skip(if: true) }", {"pricing"}),
     ],
 )
-async def test_a_product_is_fetched_with_what_is_selected(shop: GatewayClient, selection: str, paths: set[str]) -> None:
+async def test_a_product_is_fetched_with_the_selected_fields(
+    shop: GatewayClient, selection: str, paths: set[str]
+) -> None:
     named = """
     fragment Named on Product { title ...More }
     fragment More on Node { ... on Product { description } ... on Film { writers } }
@@ -129,7 +131,7 @@ async def test_the_stock_of_a_product_is_fetched_by_its_sku(shop: GatewayClient)
     ]
 
 
-async def test_related_documents_are_fetched_with_what_is_selected_of_them(shop: GatewayClient) -> None:
+async def test_related_documents_are_fetched_with_the_selected_fields(shop: GatewayClient) -> None:
     text = """
     {
       product(sku: "album") {
@@ -160,7 +162,7 @@ async def test_related_documents_are_fetched_with_what_is_selected_of_them(shop:
         ("nodes { id }", {"sku"}),
     ],
 )
-async def test_a_page_is_fetched_with_what_is_selected_of_its_rows(
+async def test_the_rows_of_a_page_are_fetched_with_the_selected_fields(
     shop: GatewayClient, selection: str, paths: set[str]
 ) -> None:
     named = "fragment Rows on ProductConnection { edges { node { title } } }" if "...Rows" in selection else ""
@@ -168,7 +170,7 @@ async def test_a_page_is_fetched_with_what_is_selected_of_its_rows(
     assert await projections(shop, f"{{ products {{ {selection} }} }}{named}") == [("products", LISTED | paths)]
 
 
-async def test_a_page_is_fetched_with_what_it_is_sorted_by(shop: GatewayClient) -> None:
+async def test_a_page_is_fetched_with_its_sort_fields(shop: GatewayClient) -> None:
     async def sorted_by(sort: str, selection: str) -> set[str]:
         text = f"{{ products(sort: {sort}) {{ nodes {{ {selection} }} }} }}"
         ((_, paths),) = await projections(shop, text)
@@ -185,7 +187,7 @@ async def test_a_page_is_fetched_with_what_it_is_sorted_by(shop: GatewayClient) 
     assert await sorted_by("TITLE_ASC", "title") == {"title"}
 
 
-async def test_pages_of_many_lists_are_fetched_with_what_is_selected(shop: GatewayClient) -> None:
+async def test_pages_of_many_lists_are_fetched_with_the_selected_fields(shop: GatewayClient) -> None:
     text = "{ categories { nodes { children { edges { node { slug } } } } } }"
 
     assert await projections(shop, text) == [
@@ -194,7 +196,7 @@ async def test_pages_of_many_lists_are_fetched_with_what_is_selected(shop: Gatew
     ]
 
 
-async def test_nodes_are_fetched_with_what_is_selected_of_their_kind(shop: GatewayClient) -> None:
+async def test_nodes_are_fetched_with_the_selected_fields_of_their_kind(shop: GatewayClient) -> None:
     music = (await shop.data('{ category(slug: "music") { id } }'))["category"]["id"]
     text = """
     query ($ids: [ID!]!) {
@@ -210,7 +212,7 @@ async def test_nodes_are_fetched_with_what_is_selected_of_their_kind(shop: Gatew
     }
 
 
-async def test_conditions_by_variables_hold_for_each_request_of_a_kept_operation(shop: GatewayClient) -> None:
+async def test_a_cached_operation_applies_the_directives_of_each_request(shop: GatewayClient) -> None:
     text = """
     query ($title: Boolean!, $rest: Boolean = true) {
       product(sku: "album") {
@@ -236,7 +238,7 @@ async def test_conditions_by_variables_hold_for_each_request_of_a_kept_operation
         assert await shop.data(text, variables) == {"product": expected}
 
 
-async def test_objects_of_which_only_the_type_is_asked_are_there(shop: GatewayClient) -> None:
+async def test_an_object_is_returned_even_if_only_its_typename_is_selected(shop: GatewayClient) -> None:
     text = """
     query ($sku: String!) {
       product(sku: $sku) {
@@ -273,7 +275,7 @@ class Part:
 
 @strawberry.type
 class Thing:
-    """An object with a field that says nothing of what it reads."""
+    """An object with a field that does not declare what it reads."""
 
     name: str = stored("details.name")
     part: Part = stored()
@@ -306,7 +308,7 @@ class Things:
         ("__typename", {"_id"}),
     ],
 )
-def test_for_a_field_that_does_not_say_what_it_reads_the_whole_document_is_fetched(
+def test_a_field_that_does_not_declare_what_it_reads_fetches_the_whole_document(
     selection: str, paths: set[str] | None
 ) -> None:
     schema = strawberry.Schema(query=Things)._schema
@@ -323,12 +325,12 @@ def test_for_a_field_that_does_not_say_what_it_reads_the_whole_document_is_fetch
     assert (None if projection is None else set(projection)) == paths
 
 
-async def test_one_relation_under_two_names_is_read_once_with_what_both_select(shop: GatewayClient) -> None:
+async def test_a_relation_under_two_aliases_is_read_once_with_the_fields_of_both(shop: GatewayClient) -> None:
     selection = "... on Film { categories { slug } c: categories { name } } categories { slug } c: categories { name }"
 
     sent = await projections(shop, f"{{ products {{ nodes {{ {selection} }} }} }}")
 
-    # graphql-core knows of one field at a time.
+    # graphql-core resolves one field at a time.
     reads = 2 if shop.settings.executor == "reference" else 1
     assert [collection for collection, _ in sent] == ["products", *["categories"] * reads]
     assert reads == 2 or {"name", "slug"} <= sent[1][1]

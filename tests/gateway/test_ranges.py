@@ -1,4 +1,4 @@
-"""Ranges and conditions: the bytes that come are those of a slice, and what a client has is not sent to it again."""
+"""Ranges and conditional requests: ranges are equal to slices, and a client does not get the same bytes twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXACT, EARLIER, LATER = (
     "Mon, 06 May 2024 07:08:08 GMT",
     "Mon, 06 May 2024 07:08:10 GMT",
 )
-# Dates by their form, which no clock shows: in UTC the first is in the year 10000.
+# Dates with a valid form that are out of range: the first is in the year 10000 in UTC.
 BEYOND, HUGE = "Fri, 31 Dec 9999 23:59:59 -2300", "Sat, 99999999999999999999 Jan 2020 00:00:00 GMT"
 DATA = bytes(range(100))
 
@@ -47,7 +47,7 @@ def spans(asked: str | None, length: int = 100, **others: str) -> list[tuple[int
         ("bytes=50-60,0-1", [(50, 61), (0, 2)]),
         ("bytes=0-1,200-300", [(0, 2)]),
         ("bytes=0-1,-0", [(0, 2)]),
-        # No ranges of bytes: all of it.
+        # Not a range of bytes: the whole file.
         ("bytes", None),
         ("bytes=", None),
         ("bytes=,", None),
@@ -60,26 +60,26 @@ def spans(asked: str | None, length: int = 100, **others: str) -> list[tuple[int
         ("bytes=0-1,x", None),
         ("items=0-1", None),
         ("bytes=²-³", None),
-        # More than there is, or than is worth it.
+        # Too many ranges, or too large ones.
         ("bytes=0-,0-", None),
         ("bytes=0-60,30-90", None),
         ("bytes=" + ",".join(["0-0"] * MAX_RANGES), [(0, 1)] * MAX_RANGES),
         ("bytes=" + ",".join(["0-0"] * (MAX_RANGES + 1)), None),
     ],
 )
-def test_what_is_asked_for(asked: str | None, expected: list[tuple[int, int]] | None) -> None:
+def test_a_range_header_is_parsed(asked: str | None, expected: list[tuple[int, int]] | None) -> None:
     assert spans(asked) == expected
 
 
 @pytest.mark.parametrize(
     "asked", ["bytes=100-", "bytes=100-200", "bytes=-0", "bytes=500-600,700-", "bytes=9999999999-"]
 )
-def test_what_cannot_be_satisfied(asked: str) -> None:
+def test_a_range_beyond_the_end_is_not_satisfiable(asked: str) -> None:
     with pytest.raises(NotSatisfiable):
         spans(asked)
 
 
-def test_of_nothing_there_is_no_range() -> None:
+def test_an_empty_file_has_no_range() -> None:
     with pytest.raises(NotSatisfiable):
         spans("bytes=0-", 0)
 
@@ -95,7 +95,7 @@ def test_of_nothing_there_is_no_range() -> None:
         max_size=5,
     )
 )
-def test_spans_are_what_slices_are(asked: list[tuple[int | None, int | None]]) -> None:
+def test_ranges_are_equal_to_slices(asked: list[tuple[int | None, int | None]]) -> None:
     text = ",".join(f"{'' if a is None else a}-{'' if b is None else b}" for a, b in asked)
     slices = []
     for first, last in asked:
@@ -120,7 +120,7 @@ def test_spans_are_what_slices_are(asked: list[tuple[int | None, int | None]]) -
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_a_range_or_none(text: str) -> None:
+def test_random_text_is_a_valid_range_or_none(text: str) -> None:
     try:
         found = requested_spans(
             Headers(raw=[(b"range", text.encode("latin-1", "replace"))]), 100, tag=TAG, modified=MODIFIED
@@ -135,7 +135,7 @@ def test_any_text_is_a_range_or_none(text: str) -> None:
     [
         ('"abc"', True),
         ('"other"', False),
-        # A weak tag does not tell that the bytes are the same.
+        # A weak tag does not guarantee that the bytes are the same.
         ('W/"abc"', False),
         (EXACT, True),
         (EARLIER, False),
@@ -145,7 +145,7 @@ def test_any_text_is_a_range_or_none(text: str) -> None:
         ("", False),
     ],
 )
-def test_a_part_is_sent_where_the_client_has_a_part_of_the_same(condition: str, is_range: bool) -> None:
+def test_if_range_sends_a_part_only_of_the_same_version(condition: str, is_range: bool) -> None:
     assert (spans("bytes=0-1", if_range=condition) == [(0, 2)]) is is_range
 
 
@@ -171,7 +171,7 @@ def status(method: str = "GET", **conditions: str) -> int | None:
         ({"if_modified_since": "yesterday"}, None),
         ({"if_modified_since": BEYOND}, None),
         ({"if_modified_since": HUGE}, None),
-        # A tag tells more than a time.
+        # A tag takes precedence over a time.
         ({"if_none_match": '"x"', "if_modified_since": LATER}, None),
         ({"if_none_match": '"abc"', "if_modified_since": EARLIER}, 304),
         ({"if_match": '"abc"'}, None),
@@ -188,12 +188,12 @@ def status(method: str = "GET", **conditions: str) -> int | None:
         ({"if_match": '"abc"', "if_unmodified_since": EARLIER}, None),
     ],
 )
-def test_conditions(conditions: dict[str, str], expected: int | None) -> None:
+def test_conditional_requests_get_the_expected_status(conditions: dict[str, str], expected: int | None) -> None:
     assert status(**conditions) == expected
     assert status("HEAD", **conditions) == expected
 
 
-def test_without_a_date_the_tag_decides_alone() -> None:
+def test_without_a_date_only_the_tag_counts() -> None:
     for name in ("if-modified-since", "if-unmodified-since"):
         assert precondition_status(Headers({name: EARLIER}), "GET", tag=TAG, modified=None) is None
     both = Headers({"if-none-match": TAG, "if-modified-since": EARLIER})
@@ -206,16 +206,16 @@ _DATE_PARTS = st.sampled_from(
 
 
 @given(st.lists(_DATE_PARTS, max_size=8).map(" ".join))
-def test_any_text_is_a_date_or_none(text: str) -> None:
+def test_random_text_is_a_valid_date_or_none(text: str) -> None:
     assert status(if_modified_since=text) in {None, 304}
     assert status(if_unmodified_since=text) in {None, 412}
 
 
-def test_a_write_that_must_find_nothing_finds_something() -> None:
+def test_if_none_match_refuses_a_write_to_an_existing_file() -> None:
     assert status("PUT", if_none_match='"abc"') == 412
     assert status("PUT", if_modified_since=LATER) is None
 
 
-def test_a_time_within_a_second_is_that_second() -> None:
+def test_times_are_compared_to_the_second() -> None:
     headers = Headers({"if-modified-since": EXACT})
     assert precondition_status(headers, "GET", tag=TAG, modified=MODIFIED + timedelta(seconds=1)) is None

@@ -1,4 +1,4 @@
-"""Real catalogs, imported whole: what the API says is what the files say."""
+"""Real catalogs, imported completely: the API returns what the files contain."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ async def below(gateway: GatewayClient, slug: str) -> list[Line]:
     return found
 
 
-async def test_the_categories_of_an_electronics_shop(gateway: GatewayClient, tmp_path: Path) -> None:
-    """4,208 of them, up to six levels deep, some before their parents."""
+async def test_an_electronics_catalog_of_categories_is_imported(gateway: GatewayClient, tmp_path: Path) -> None:
+    """It has 4,208 categories, up to six levels deep, and some come before their parents."""
     lines = real_data.electronics_categories()
     names = {line["slug"]: line["name"].strip() for line in lines}
     paths = {row["id"]: [step["id"] for step in row["path"][:-1]] for row in real_data.rows("bestbuy_categories")}
@@ -117,7 +117,7 @@ async def test_the_categories_of_an_electronics_shop(gateway: GatewayClient, tmp
     await assert_invariants(gateway)
 
 
-async def test_films_albums_and_groceries(gateway: GatewayClient, tmp_path: Path) -> None:
+async def test_films_albums_and_groceries_are_imported(gateway: GatewayClient, tmp_path: Path) -> None:
     catalog = real_data.catalog()
     categories = real_data.write(tmp_path / "categories.jsonl", catalog.categories)
     products = real_data.write(tmp_path / "products.jsonl", catalog.products)

@@ -1,4 +1,4 @@
-"""graphql-core's own tests of execution, run by compiled plans: from its source distribution, of the same version."""
+"""graphql-core's own execution tests, run with compiled plans. They come from the source distribution."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ MODULES = (
     *("abstract", "directives", "error_propagation", "executor", "lists", "mutations", "nonnull", "oneof"),
     *("parallel", "resolve", "schema", "sync", "union_interface", "variables"),
 )
-# What a plan does otherwise, and may: each with the part of the specification, or the reason.
+# Tests in which a plan may differ from graphql-core, each with the section of the specification or the reason.
 OTHERWISE = (
-    # Errors of fields that run at the same time may stand in any order, and of several that end in one null the first
-    # is enough (section 6.4.4).
+    # Errors of concurrent fields may come in any order. If several errors cause one null, the first is enough
+    # (section 6.4.4).
     "describe_nulls_a_complex_tree_of_nullable_fields_each and throws",
     "describe_handles_multiple_errors_for_a_single_response_position",
-    # What stands beside a null that has spread may be cancelled; a plan cancels it before it has begun, where
-    # graphql-core lets it begin, or settles it behind the answer.
+    # Siblings of a propagated null may be cancelled. A plan cancels a sibling before it starts. graphql-core starts the
+    # sibling, or lets it end after the answer.
     "describe_cancel_on_exception",
     "handles_sync_errors_combined_with_async_ones_in_async_context",
     "describe_execute_handles_abrupt_completion_in_synchronous_iterables",
     "handles_mixture_of_sync_and_async_errors_in_async_iterables",
     "calls_aclose_when_non_null_list_item_errors",
-    # An interface of graphql-core's own: what execute_sync says of an awaitable, and which directives it refuses.
+    # Interfaces of graphql-core: execute_sync's error for an awaitable, and the directives that it refuses.
     "describe_execute_sync",
     "errors_when_using_original_execute_with_schemas_including_experimental",
     "with_experimental_disable_error_propagation_returns_null",
     # Strawberry's info reads the coerced variables as a plain mapping.
     "provides_info_about_current_execution_state",
 )
-# Operations that a plan must have run for the comparison to mean anything.
+# The comparison counts only if plans ran at least this many operations.
 AT_LEAST = 250
 
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of graphql-core's source distribution, which has its tests."""
+    """The folder of graphql-core's source distribution, which contains its tests."""
     folder = tmp_path_factory.mktemp("graphql-core")
     wanted = f"graphql-core=={graphql.__version__}"
     command = [
@@ -59,7 +59,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode:
-        pytest.skip(f"the source distribution of {wanted} cannot be had: {done.stderr.strip().splitlines()[-1]}")
+        pytest.skip(f"the source distribution of {wanted} cannot be downloaded: {done.stderr.strip().splitlines()[-1]}")
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
         packed.extractall(folder, filter="data")

@@ -1,4 +1,4 @@
-"""What a repeated call with an idempotency key is told: of failures, and of what is gone since."""
+"""Repeated calls with an idempotency key: what they return for failures, and for objects that were deleted since."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.support.site_failures import CONTENT_ELSEWHERE, CONTENT_FAILURES
 Given = dict[str, Any]
 
 
-def own(product: dict[str, Any]) -> Given:
+def id_and_nonce(product: dict[str, Any]) -> Given:
     return {"id": product["id"], "nonce": product["nonce"]}
 
 
@@ -74,20 +74,20 @@ async def _not_empty(gateway: GatewayClient) -> Failure:
 
 async def _sku_taken(gateway: GatewayClient) -> Failure:
     other = await create_product(gateway, sku="S")
-    return Failure(product_input(sku="S"), lambda: gateway.result("deleteProduct", own(other)))
+    return Failure(product_input(sku="S"), lambda: gateway.result("deleteProduct", id_and_nonce(other)))
 
 
 async def _edit_conflict(gateway: GatewayClient) -> Failure:
     product = await create_product(gateway)
-    await gateway.result("updateProduct", {**own(product), "title": "Second"})
-    return Failure(own(product))
+    await gateway.result("updateProduct", {**id_and_nonce(product), "title": "Second"})
+    return Failure(id_and_nonce(product))
 
 
 async def _in_use(gateway: GatewayClient) -> Failure:
     product = await create_product(gateway, sku="held")
     await restock(gateway, "held", 3)
     cart = await new_cart(gateway, held=2)
-    return Failure(own(product), lambda: gateway.result("updateCartItem", update_input(cart, "held", 2, 0)))
+    return Failure(id_and_nonce(product), lambda: gateway.result("updateCartItem", update_input(cart, "held", 2, 0)))
 
 
 async def _too_few_to_take_away(gateway: GatewayClient) -> Failure:
@@ -215,14 +215,14 @@ FAILURES: dict[tuple[str, str], Failing] = {
     ("deleteComment", "NotFound"): fails_with(lambda: {"id": comment_cases.NO_COMMENT}),
     **CONTENT_FAILURES,
 }
-# An edit fails by its input only where there is a product; a conflict passes, and so does a payment that is pending;
-# deposits are for another role; a deletion says nothing that could be invalid.
+# The input of an edit is checked only if its product exists. A conflict or a pending payment is temporary. A deposit
+# needs another role. A deletion has no input that could be invalid.
 ELSEWHERE = {
     ("updateProduct", "InvalidInput"),
     ("moveCategory", "Conflict"),
     ("deleteCategory", "Conflict"),
     ("uploadPhoto", "Conflict"),
-    # A cart that its buyer may not see any more.
+    # A cart that its buyer may no longer see.
     ("createCart", "NotFound"),
     ("updateCartItem", "Conflict"),
     ("claimCart", "Conflict"),
@@ -253,7 +253,7 @@ async def test_every_failure_of_every_mutation_has_a_case_here(gateway: GatewayC
 
 
 @pytest.mark.parametrize(("mutation", "member"), FAILURES)
-async def test_a_failure_is_repeated_though_its_cause_is_gone(
+async def test_a_failure_is_repeated_even_after_its_cause_is_gone(
     gateway: GatewayClient, mutation: str, member: str
 ) -> None:
     failure = await FAILURES[mutation, member](gateway)
@@ -270,9 +270,9 @@ async def test_a_failure_is_repeated_though_its_cause_is_gone(
         assert anew["__typename"].endswith("Payload")
 
 
-async def test_an_edit_that_was_refused_is_refused_again_by_its_key(gateway: GatewayClient) -> None:
+async def test_a_refused_edit_is_refused_again_with_its_key(gateway: GatewayClient) -> None:
     product = await create_product(gateway)
-    given = {**own(product), "details": {"my_own": 1}, "idempotencyKey": "key"}
+    given = {**id_and_nonce(product), "details": {"my_own": 1}, "idempotencyKey": "key"}
 
     results = [await gateway.result("updateProduct", given) for _ in range(2)]
 
@@ -280,9 +280,9 @@ async def test_an_edit_that_was_refused_is_refused_again_by_its_key(gateway: Gat
     assert results == [{"__typename": "InvalidInput", "message": message, "path": ["details", "my_own"]}] * 2
 
 
-@pytest.mark.parametrize(("mutation", "told"), [("moveCategory", "Conflict"), ("deleteCategory", "Conflict")])
-async def test_a_call_that_others_were_in_the_way_of_can_be_repeated_by_its_key(
-    gateway: GatewayClient, clock: SettableClock, mutation: str, told: str
+@pytest.mark.parametrize(("mutation", "expected"), [("moveCategory", "Conflict"), ("deleteCategory", "Conflict")])
+async def test_a_call_that_ended_in_a_conflict_can_be_repeated_with_its_key(
+    gateway: GatewayClient, clock: SettableClock, mutation: str, expected: str
 ) -> None:
     one, place = await create_category(gateway), await create_category(gateway)
     with crashing(gateway, 2):
@@ -296,20 +296,20 @@ async def test_a_call_that_others_were_in_the_way_of_can_be_repeated_by_its_key(
     await run_jobs(gateway, clock)
     again = await gateway.result(mutation, given)
 
-    assert told in {*refused.codes, (refused.body["data"][mutation] or {}).get("__typename")}
+    assert expected in {*refused.codes, (refused.body["data"][mutation] or {}).get("__typename")}
     assert again["__typename"] in {"CategoryPayload", "DeletedPayload"}
 
 
 @pytest.mark.parametrize("mutation", ["updateProduct", "deleteProduct"])
-async def test_a_repeated_conflict_shows_the_product_as_it_is_by_then(gateway: GatewayClient, mutation: str) -> None:
+async def test_a_repeated_conflict_returns_the_current_product(gateway: GatewayClient, mutation: str) -> None:
     product = await create_product(gateway, title="First")
-    second = (await gateway.result("updateProduct", {**own(product), "title": "Second"}))["product"]
-    given = {**own(product), "idempotencyKey": "key"}
+    second = (await gateway.result("updateProduct", {**id_and_nonce(product), "title": "Second"}))["product"]
+    given = {**id_and_nonce(product), "idempotencyKey": "key"}
     first = await gateway.result(mutation, given)
-    third = (await gateway.result("updateProduct", {**own(second), "title": "Third"}))["product"]
+    third = (await gateway.result("updateProduct", {**id_and_nonce(second), "title": "Third"}))["product"]
 
     again = await gateway.result(mutation, given)
-    await gateway.result("deleteProduct", own(third))
+    await gateway.result("deleteProduct", id_and_nonce(third))
     at_last = await gateway.result(mutation, given)
 
     message = "The product has changed since it was read."
@@ -319,11 +319,13 @@ async def test_a_repeated_conflict_shows_the_product_as_it_is_by_then(gateway: G
     assert at_last == {"__typename": "NotFound", "message": "There is no such product.", "missingId": product["id"]}
 
 
-# ---------------------------------------------------------------- what is gone
+# Deleted objects
 
 
 @pytest.mark.parametrize("mutation", ["createCategory", "renameCategory", "moveCategory"])
-async def test_a_repeated_answer_about_a_category_that_is_gone_says_so(gateway: GatewayClient, mutation: str) -> None:
+async def test_a_repeated_answer_is_not_found_after_its_category_is_deleted(
+    gateway: GatewayClient, mutation: str
+) -> None:
     known = await create_category(gateway)
     given = category_input() if mutation == "createCategory" else {"id": known["id"]}
     first = (await gateway.result(mutation, {**given, "idempotencyKey": "key"}))["category"]
@@ -336,10 +338,12 @@ async def test_a_repeated_answer_about_a_category_that_is_gone_says_so(gateway: 
 
 
 @pytest.mark.parametrize("mutation", ["createProduct", "updateProduct"])
-async def test_a_repeated_answer_about_a_product_that_is_gone_says_so(gateway: GatewayClient, mutation: str) -> None:
-    given = product_input() if mutation == "createProduct" else own(await create_product(gateway))
+async def test_a_repeated_answer_is_not_found_after_its_product_is_deleted(
+    gateway: GatewayClient, mutation: str
+) -> None:
+    given = product_input() if mutation == "createProduct" else id_and_nonce(await create_product(gateway))
     first = (await gateway.result(mutation, {**given, "idempotencyKey": "key"}))["product"]
-    await gateway.result("deleteProduct", own(first))
+    await gateway.result("deleteProduct", id_and_nonce(first))
 
     again = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
 

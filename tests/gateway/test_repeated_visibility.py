@@ -1,4 +1,4 @@
-"""What a repeated call with an idempotency key is told of an object that the caller may not see any more."""
+"""Repeated calls with an idempotency key: what they return for an object that the caller may no longer see."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def not_found(kind: str, global_id: str) -> Given:
     return {"__typename": "NotFound", "message": f"There is no such {kind}.", "missingId": global_id}
 
 
-async def test_a_cart_that_somebody_has_claimed_is_not_shown_to_those_who_filled_it(gateway: GatewayClient) -> None:
+async def test_a_claimed_cart_is_not_shown_to_the_callers_who_filled_it(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway)
     eve, bob = gateway.token("eve"), gateway.token("bob")
     created = {"idempotencyKey": "a cart"}
@@ -44,7 +44,7 @@ async def test_a_cart_that_somebody_has_claimed_is_not_shown_to_those_who_filled
     assert await gateway.result("claimCart", claim, token=bob) == first[2]
 
 
-async def test_a_comment_below_what_has_become_a_draft_is_not_shown_to_its_author(gateway: GatewayClient) -> None:
+async def test_a_comment_on_a_draft_is_not_shown_to_its_author(gateway: GatewayClient) -> None:
     entry = await create_entry(gateway, await create_section(gateway, "BLOG"))
     reader = gateway.token("reader", [])
     opened = {"subjectId": entry["id"], "idempotencyKey": "a discussion"}
@@ -64,7 +64,7 @@ async def test_a_comment_below_what_has_become_a_draft_is_not_shown_to_its_autho
     assert again == [not_found("discussion", discussion), *[not_found("comment", comment)] * 2]
 
 
-async def test_who_makes_a_deposit_by_their_role_is_shown_the_account_again(gateway: GatewayClient) -> None:
+async def test_a_repeated_deposit_shows_the_account_to_a_service(gateway: GatewayClient) -> None:
     account = await open_account(gateway.db, owner="another")
     given = deposit_input(account, 5)
     bank = gateway.token("a bank", [Role.SERVICE])

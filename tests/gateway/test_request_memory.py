@@ -1,4 +1,4 @@
-"""A request that has been answered leaves nothing in memory, without help of the garbage collector."""
+"""An answered request leaves nothing in memory, even without the garbage collector."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPERATIONS: dict[str, tuple[str, Any]] = {
 }
 
 
-@pytest.fixture(params=[True, False], ids=["direct reads", "reads by the driver"])
+@pytest.fixture(params=[True, False], ids=["direct reads", "reads through the driver"])
 async def gateway(settings: Settings, request: pytest.FixtureRequest) -> AsyncIterator[GatewayClient]:
     async with running(replace(settings, direct_reads=request.param)) as client:
         yield client
@@ -34,7 +34,7 @@ async def gateway(settings: Settings, request: pytest.FixtureRequest) -> AsyncIt
 
 @pytest.fixture
 def uncollected(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No garbage collection, and every request lasts long enough that the gateway watches for its client to leave."""
+    """No garbage collection, and the gateway watches every request for a disconnect."""
     monkeypatch.setattr(http, "_WATCH_AFTER_SECONDS", 0)
     gc.collect()
     gc.disable()
@@ -43,7 +43,7 @@ def uncollected(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def contexts() -> int:
-    """How many requests are in memory."""
+    """The number of requests in memory."""
     return sum(type(found) is Context for found in gc.get_objects())
 
 

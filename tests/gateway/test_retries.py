@@ -1,4 +1,4 @@
-"""A write that others get in the way of tries again, with pauses, and comes to an end."""
+"""A write that loses to concurrent writes is retried with pauses, for a limited number of attempts."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tests.support.site import create_page
 
 Given = dict[str, Any]
 ROOT = Path(__file__).parents[2]
-# These go on for as long as there is somebody who listens, and wait for somebody who has a lease.
+# The first runs as long as there are listeners. The second waits for the owner of a lease.
 ENDLESS = {"resolvers/changes.py:follow", "resolvers/writes/idempotency.py:begin"}
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses are short."""
+    """Shorten the pauses."""
     monkeypatch.setattr(retries, "_LONGEST_PAUSE", 0.01)
 
 
-async def test_attempts_are_counted_and_bounded(quick: None) -> None:  # noqa: ARG001
+async def test_the_number_of_attempts_is_limited(quick: None) -> None:  # noqa: ARG001
     assert [number async for number in attempts(5)] == [0, 1, 2, 3, 4]
 
 
@@ -65,11 +65,11 @@ def _endless_loops() -> set[str]:
     return found
 
 
-def test_no_write_tries_for_ever() -> None:
+def test_no_write_retries_forever() -> None:
     assert _endless_loops() == ENDLESS
 
 
-# --------------------------------------------------- writes that always lose
+# Writes that always lose
 
 
 async def _rename(gateway: GatewayClient) -> tuple[str, Given, str, Document]:
@@ -123,7 +123,7 @@ async def test_a_write_that_always_loses_is_a_conflict(
     assert tries == retries.ATTEMPTS
 
 
-# ------------------------------------------------------- accounts that are gone
+# Missing accounts
 
 
 async def _stopped_transfer(gateway: GatewayClient, stop: int) -> tuple[str, str]:
@@ -147,7 +147,7 @@ async def _jobs(gateway: GatewayClient, clock: SettableClock) -> list[Exception]
 
 @pytest.mark.parametrize("stop", range(4, 12))
 @pytest.mark.parametrize("gone", ["source", "destination"])
-async def test_a_transfer_of_which_an_account_is_gone_comes_to_an_end_and_loses_no_money(
+async def test_a_transfer_ends_and_loses_no_money_if_an_account_is_deleted(
     gateway: GatewayClient, clock: SettableClock, stop: int, gone: str
 ) -> None:
     source, destination = await _stopped_transfer(gateway, stop)
@@ -165,12 +165,12 @@ async def test_a_transfer_of_which_an_account_is_gone_comes_to_an_end_and_loses_
         left = await gateway.db["accounts"].find_one({"_id": key_in("Account", source)})
         assert left is not None
         assert left["balance"] == (90 if was_committed else 100)
-        # What was taken out and never arrived stays noted.
+        # An amount that was withdrawn and not deposited stays recorded.
         is_owed = was_committed and not deleted["balance"]
         assert bool(left["pending"]) or not is_owed
 
 
-async def test_a_transfer_goes_on_where_its_account_comes_back(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_transfer_continues_when_its_account_is_restored(gateway: GatewayClient, clock: SettableClock) -> None:
     source, destination = await _stopped_transfer(gateway, 7)
     deleted = await gateway.db["accounts"].find_one_and_delete({"_id": key_in("Account", destination)})
     assert deleted is not None
@@ -182,8 +182,8 @@ async def test_a_transfer_goes_on_where_its_account_comes_back(gateway: GatewayC
     assert await balances(gateway.db, source, destination) == [90, 10]
 
 
-def _gone(db: Database, destination: str) -> Database:
-    """The destination is deleted once the source has noted the transfer."""
+def _delete_destination(db: Database, destination: str) -> Database:
+    """Delete the destination after the source has recorded the transfer."""
 
     async def delete() -> None:
         await db["accounts"].delete_one({"_id": key_in("Account", destination)})
@@ -191,8 +191,8 @@ def _gone(db: Database, destination: str) -> Database:
     return interrupted(db, "accounts", "update_one", delete, skip=1)
 
 
-def _contested(db: Database, destination: str) -> Database:
-    """Others keep moving the fence of the destination."""
+def _change_fence(db: Database, destination: str) -> Database:
+    """Change the fence of the destination before each update."""
 
     async def move_fence() -> None:
         await db["accounts"].update_one({"_id": key_in("Account", destination)}, {"$inc": {"fence": 1}})
@@ -200,16 +200,16 @@ def _contested(db: Database, destination: str) -> Database:
     return before_every_command(db, move_fence, collection="accounts", method="update_one")
 
 
-@pytest.mark.parametrize(("meanwhile", "told"), [(_gone, "NotFound"), (_contested, "CONFLICT")])
+@pytest.mark.parametrize(("meanwhile", "expected"), [(_delete_destination, "NotFound"), (_change_fence, "CONFLICT")])
 @pytest.mark.usefixtures("quick")
-async def test_a_transfer_that_its_destination_cannot_take_is_given_back_before_it_is_answered(
-    gateway: GatewayClient, meanwhile: Callable[[Database, str], Database], told: str
+async def test_a_transfer_that_its_destination_cannot_take_is_refunded_before_the_answer(
+    gateway: GatewayClient, meanwhile: Callable[[Database, str], Database], expected: str
 ) -> None:
     source, destination = await open_account(gateway.db, 100), await open_account(gateway.db)
     with database_of(gateway, meanwhile(gateway.db, destination)):
         answer = await gateway.ask(MUTATIONS["transfer"], {"input": transfer_input(source, destination)})
 
-    assert answer.codes == [told] or answer.data["transfer"]["__typename"] == told
+    assert answer.codes == [expected] or answer.data["transfer"]["__typename"] == expected
     left = await gateway.db["accounts"].find_one({"_id": key_in("Account", source)})
     assert left is not None
     assert (left["balance"], left["pending"]) == (100, [])

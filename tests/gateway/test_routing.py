@@ -1,4 +1,4 @@
-"""On a sharded cluster a command goes to the shards that its filter names by the shard key; few may go to all."""
+"""A sharded cluster routes a command by the shard key in its filter. Few commands may go to all shards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STATEMENTS = {"update": "updates", "delete": "deletes"}
 
 
 def unroutable(commands: list[Mapping[str, Any]]) -> list[str]:
-    """The commands on sharded collections whose filters do not hold the shard key, with the paths of the filter."""
+    """The commands on sharded collections whose filters lack the shard key, with the paths of the filter."""
     found: list[str] = []
     for command in commands:
         verb = next(iter(command))
@@ -54,18 +54,18 @@ def _filters(verb: str, command: Mapping[str, Any]) -> Iterator[Mapping[str, Any
 
 
 def _holds_key(spec: CollectionSpec, query: Mapping[str, Any]) -> bool:
-    """Equality, or `$in`, on every path of the key, by itself or within `$and`."""
+    """Whether the filter has equality or `$in` on every path of the key, directly or within `$and`."""
     assert spec.shard_key is not None
     conditions = [query, *query.get("$and", ())]
     return all(any(path in one and _names_values(one[path]) for one in conditions) for path in spec.shard_key)
 
 
 def _names_values(wanted: Any) -> bool:
-    """Null is a value, too: the nodes at the root of the site have it for their parent."""
+    """Null is a value, too: it is the parent of the nodes at the root of the site."""
     return not isinstance(wanted, dict) or set(wanted) <= {"$in", "$eq"}
 
 
-def test_a_filter_with_and_without_a_key_are_told_apart() -> None:
+def test_filters_without_a_key_are_recognized() -> None:
     assert unroutable([{"find": "products", "filter": {"sku": "a", "x": 1}}]) == []
     assert unroutable([{"find": "products", "filter": {"$and": [{"sku": {"$in": ["a"]}}]}}]) == []
     assert unroutable([{"find": "products", "filter": {"sku": {"$gt": "a"}}}]) == ["find products sku"]
@@ -104,7 +104,7 @@ async def test_reads_by_key_are_routed_and_lists_and_counts_go_to_all_shards(gat
     }
 
 
-async def test_mutations_are_routed_but_for_the_look_whether_a_category_is_used(gateway: GatewayClient) -> None:
+async def test_mutations_are_routed_except_for_the_check_whether_a_category_is_used(gateway: GatewayClient) -> None:
     root, other = await create_category(gateway), await create_category(gateway)
     made = await create_product(gateway)
     gone = await create_product(gateway, categoryIds=[root["id"]])
@@ -129,7 +129,7 @@ async def test_mutations_are_routed_but_for_the_look_whether_a_category_is_used(
             assert unroutable(gateway.commands.sent) in ([], allowed), mutation
 
 
-async def test_money_is_moved_by_the_ids_of_accounts_and_transfers(gateway: GatewayClient) -> None:
+async def test_transfers_are_routed_by_the_ids_of_accounts_and_transfers(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db, owner="another")
     writes: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         "opening": ("openAccount", {"name": "Savings", "idempotencyKey": "one"}, ["aggregate accounts owner"]),
@@ -167,7 +167,7 @@ async def test_imports_are_routed(gateway: GatewayClient, tmp_path: Path) -> Non
         assert unroutable(gateway.commands.sent) == []
 
 
-async def test_an_old_document_that_is_read_by_its_key_is_upgraded_by_its_key(gateway: GatewayClient) -> None:
+async def test_an_old_document_is_read_and_upgraded_by_its_key(gateway: GatewayClient) -> None:
     old = {**document(sku="old"), "schema_version": 1}
     for text in ('{ product(sku: "old") { title } }', '{ product(sku: "old") { title details: nonce } }'):
         await gateway.db["products"].replace_one({"sku": "old"}, old, upsert=True)
@@ -178,7 +178,7 @@ async def test_an_old_document_that_is_read_by_its_key_is_upgraded_by_its_key(ga
         assert unroutable(gateway.commands.sent) == []
 
 
-async def test_jobs_and_checks_look_at_all_shards_and_write_to_one(gateway: GatewayClient) -> None:
+async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: GatewayClient) -> None:
     clock = SystemClock()
     await add_categories(gateway.db, [{"slug": "music", "name": "Music"}])
     await add_products(gateway.db, [album(sku="p", categories=["music"])])
@@ -250,8 +250,8 @@ async def test_jobs_and_checks_look_at_all_shards_and_write_to_one(gateway: Gate
     }
 
 
-async def test_every_shard_key_is_served_by_an_index(gateway: GatewayClient) -> None:
-    """A collection cannot be sharded by a key that no index begins with, and is unique only by its shard key."""
+async def test_every_shard_key_has_an_index(gateway: GatewayClient) -> None:
+    """Sharding needs an index that starts with the key. A unique index must start with it, too."""
     assert {name async for name, _ in create_indexes(gateway.db)} == {spec.name for spec in COLLECTIONS}
     for spec in SHARDED.values():
         assert spec.shard_key is not None

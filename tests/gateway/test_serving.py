@@ -1,4 +1,4 @@
-"""Gateways as processes: how they stop, how several workers share one database, and how they come back."""
+"""Gateways as processes: how they stop, how several workers share one database, and how they restart."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def database(settings: Settings) -> Iterator[Database[dict[str, Any]]]:
         yield client[settings.database]
 
 
-def test_the_demo_prints_the_process_id_that_ends_it_and_keeps_its_token_on_this_machine(
+def test_the_demo_prints_its_process_id_and_gives_its_token_only_to_this_machine(
     settings: Settings, tmp_path: Path
 ) -> None:
     with served(tmp_path, environment(settings), command="demo") as gateway:
@@ -64,7 +64,7 @@ def test_the_demo_prints_the_process_id_that_ends_it_and_keeps_its_token_on_this
 
 
 class Request:
-    """A mutation that is on its way."""
+    """A mutation in flight."""
 
     def __init__(self, gateway: Served, token: str) -> None:
         self.answer: httpx.Response | None = None
@@ -90,7 +90,7 @@ def is_refused(gateway: Served) -> bool:
 # Stopping
 
 
-def test_a_request_under_way_is_finished_and_no_other_one_is_taken(
+def test_a_stopping_gateway_finishes_its_requests_and_takes_no_new_ones(
     settings: Settings, token: str, database: Database[dict[str, Any]], tmp_path: Path
 ) -> None:
     with through_wire(settings) as (wire, over_wire), served(tmp_path, environment(over_wire)) as gateway:
@@ -111,7 +111,7 @@ def test_a_request_under_way_is_finished_and_no_other_one_is_taken(
     assert database["leases"].count_documents({}) == 0
 
 
-def test_a_request_that_does_not_finish_is_cut_off_after_a_while(
+def test_a_request_that_does_not_finish_is_cancelled_after_the_stop_timeout(
     settings: Settings, token: str, tmp_path: Path
 ) -> None:
     chosen = replace(settings, stop_seconds=1)
@@ -128,9 +128,7 @@ def test_a_request_that_does_not_finish_is_cut_off_after_a_while(
         assert time.monotonic() - begun < 10
 
 
-def test_neither_an_unfinished_upload_nor_an_idle_connection_holds_a_gateway_that_stops(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_unfinished_uploads_and_idle_connections_do_not_delay_a_stop(settings: Settings, tmp_path: Path) -> None:
     with served(tmp_path, environment(replace(settings, stop_seconds=1))) as gateway, httpx.Client() as idle:
         idle.get(f"{gateway.url}/livez")
         with socket.create_connection(("127.0.0.1", gateway.port)) as uploading:
@@ -167,7 +165,7 @@ def children_of(pid: int) -> list[int]:
 
 @pytest.fixture
 def embedded(tmp_path: Path) -> dict[str, str]:
-    """The environment of a gateway with a MongoDB of its own, which runs its jobs often."""
+    """The environment of a gateway with its own MongoDB that runs its jobs often."""
     variables = {"DATA_DIR": str(tmp_path / "data"), "JOB_SECONDS": "0.3", "LOG_FORMAT": "json", "STOP_SECONDS": "3"}
     return environment() | {f"PORTICO_{name}": value for name, value in variables.items()}
 
@@ -178,15 +176,13 @@ def embedded_token(folder: Path) -> str:
     )
 
 
-def test_workers_share_one_mongodb_and_do_each_job_once_and_all_end_together(
-    embedded: dict[str, str], tmp_path: Path
-) -> None:
+def test_workers_share_one_mongodb_run_each_job_once_and_end_together(embedded: dict[str, str], tmp_path: Path) -> None:
     with served(tmp_path / "served", embedded, "--workers", "2") as gateway:
         eventually(lambda: gateway.process.errors.count('"started"') == 2, 30)
         (mongod,) = mongods_of(tmp_path / "data")
         assert gateway.ask(CREATE.format("a"), embedded_token(tmp_path / "data")).json() == PAYLOAD
 
-        # given a category whose creation was cut off a minute ago
+        # given a category whose creation was interrupted a minute ago
         with MongoClient[dict[str, Any]](_uri(tmp_path / "data")) as client:
             categories = client["portico"]["categories"]
             parent = categories.find_one({"slug": "a"}, {"slug": 1, "name": 1})
@@ -210,7 +206,7 @@ def _uri(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_gateway_that_was_killed_comes_back_at_its_port_with_its_data(
+def test_a_killed_gateway_restarts_on_its_port_with_its_data(
     embedded: dict[str, str], tmp_path: Path, workers: str
 ) -> None:
     token = embedded_token(tmp_path / "data")
@@ -225,7 +221,7 @@ def test_a_gateway_that_was_killed_comes_back_at_its_port_with_its_data(
     assert answer.json() == {"data": {"category": {"name": "A"}}}
 
 
-def test_a_worker_that_was_killed_is_replaced(settings: Settings, tmp_path: Path) -> None:
+def test_a_killed_worker_is_replaced(settings: Settings, tmp_path: Path) -> None:
     with served(tmp_path, environment(settings), "--workers", "2") as gateway:
         eventually(lambda: len(children_of(gateway.process.pid)) >= 2)
         before = set(children_of(gateway.process.pid))

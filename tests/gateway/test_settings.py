@@ -15,7 +15,7 @@ from tests.support.domains import DOMAINS
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 SLICES = [domain.settings for domain in DOMAINS.all if domain.settings is not None]
-# By the name of the variable: the class that declares the setting, and its field.
+# By the name of the variable: the class that declares the setting, and the field.
 OWNERS: dict[str, type] = {variable: kind for kind in (Settings, *SLICES) for variable, _ in declared(kind)}
 FIELDS = {variable: field for kind in (Settings, *SLICES) for variable, field in declared(kind)}
 GOOD: dict[str, tuple[str, Any]] = {
@@ -69,11 +69,11 @@ NUMBERS = [name for name, kind in TYPES.items() if kind in {int, float}]
 
 
 def read(name: str, environment: dict[str, str]) -> Any:
-    """The settings of the gateway or of a domain, whichever have this one."""
+    """The settings of the gateway or of the domain that has this setting."""
     return Settings.from_env(environment).of(OWNERS[name])
 
 
-def test_without_any_variable_all_are_at_their_defaults() -> None:
+def test_without_variables_all_settings_have_their_defaults() -> None:
     assert Settings.from_env({}) == Settings()
     assert Settings.from_env({"HOME": "/", "portico_driver": "motor"}) == Settings()
 
@@ -89,26 +89,26 @@ def test_each_setting_is_read_from_its_variable(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_an_empty_variable_is_as_good_as_none(name: str) -> None:
+def test_an_empty_variable_is_the_same_as_none(name: str) -> None:
     assert read(name, {name: ""}) == OWNERS[name]()
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1e", "nan", "inf", "-inf", " ", "0x10", "1,000", "9" * 5000])
-def test_a_number_must_be_one_above_zero(name: str, text: str) -> None:
+def test_a_number_must_be_greater_than_zero(name: str, text: str) -> None:
     with pytest.raises(SettingsError, match=rf"^{name} must be a number above zero; got '.+'\.$"):
         read(name, {name: text})
 
 
 @pytest.mark.parametrize("name", [name for name in NUMBERS if TYPES[name] is int])
-def test_a_whole_number_has_no_fraction(name: str) -> None:
+def test_a_whole_number_may_not_have_a_fraction(name: str) -> None:
     with pytest.raises(SettingsError, match=rf"^{name} must be"):
         read(name, {name: "1.5"})
 
 
 @pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.parametrize("text", ["other", "ON", " "])
-def test_a_choice_must_be_one_of_those_there_are(name: str, text: str) -> None:
+def test_a_choice_must_be_one_of_its_options(name: str, text: str) -> None:
     with pytest.raises(SettingsError) as caught:
         read(name, {name: text})
 
@@ -122,7 +122,7 @@ def test_a_switch_is_true_or_false(text: str, value: bool) -> None:
     assert Settings.from_env({"PORTICO_DEMO": text}).demo is value
 
 
-def test_a_switch_is_nothing_else() -> None:
+def test_any_other_value_of_a_switch_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"^PORTICO_DEMO must be true or false; got 'maybe'\.$"):
         Settings.from_env({"PORTICO_DEMO": "maybe"})
 
@@ -130,13 +130,13 @@ def test_a_switch_is_nothing_else() -> None:
 @pytest.mark.parametrize(
     "text", ["keys.json", "ftp://issuer.example/keys", "https://", "https:///keys", "issuer.example"]
 )
-def test_a_url_is_one_of_the_web(text: str) -> None:
+def test_a_url_must_have_http_or_https(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^PORTICO_JWKS_URL must be a URL with http or https"):
         Settings.from_env({"PORTICO_JWKS_URL": text})
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_only_the_name_of_a_file_may_be_other_than_utf8(name: str) -> None:
+def test_only_a_path_may_be_other_than_utf8(name: str) -> None:
     environment = {name: GOOD[name][0] + os.fsdecode(b"\xff")}
     if isinstance(GOOD[name][1], Path):
         assert bytes(read(name, environment).data_dir).endswith(b"\xff")
@@ -145,7 +145,7 @@ def test_only_the_name_of_a_file_may_be_other_than_utf8(name: str) -> None:
             read(name, environment)
 
 
-def test_a_variable_that_is_nearly_a_setting_is_told_of() -> None:
+def test_a_misspelled_setting_is_reported_with_its_correction() -> None:
     environment = {"PORTICO_MAX_COSTS": "1", "PORTICO_DATABSE": "x", "PORTICO_MAX_COST": "2"}
 
     assert Settings.misspelt(environ=environment) == {
@@ -155,14 +155,14 @@ def test_a_variable_that_is_nearly_a_setting_is_told_of() -> None:
     assert Settings.from_env(environment).max_cost == 2
 
 
-def test_variables_by_which_a_cluster_names_a_service_are_let_be() -> None:
+def test_variables_that_a_cluster_sets_for_a_service_are_ignored() -> None:
     environment = {"PORTICO_SERVICE_HOST": "10.0.0.1", "PORTICO_PORT_8000_TCP": "tcp://10.0.0.1:8000"}
 
     assert Settings.misspelt(environ=environment) == {}
     assert Settings.from_env(environment) == Settings()
 
 
-def test_a_mistake_in_a_secret_does_not_show_it() -> None:
+def test_an_error_in_a_secret_does_not_show_it() -> None:
     settings = Settings.from_env({"PORTICO_JWT_SECRET": "too short"})
 
     with pytest.raises(SettingsError) as caught:
@@ -171,20 +171,20 @@ def test_a_mistake_in_a_secret_does_not_show_it() -> None:
     assert str(caught.value) == "PORTICO_JWT_SECRET must have 32 bytes or more."
 
 
-def test_a_secret_is_counted_in_bytes() -> None:
+def test_the_length_of_a_secret_is_counted_in_bytes() -> None:
     settings = Settings(jwt_secret=Secret("é" * 16))
 
     assert settings.signing_secret() == "é" * 16
 
 
-def test_with_published_keys_no_secret_is_made(tmp_path: Path) -> None:
+def test_with_published_keys_no_secret_is_created(tmp_path: Path) -> None:
     settings = Settings(jwks_url="https://issuer.example/keys", data_dir=tmp_path / "data")
 
     assert settings.signing_secret() is None
     assert not settings.data_dir.exists()
 
 
-def test_a_secret_that_cannot_be_kept_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_secret_that_cannot_be_stored_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(
@@ -194,7 +194,7 @@ def test_a_secret_that_cannot_be_kept_is_told_in_one_line(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("content", "problem"), [(b"", "must have 32 bytes or more"), (b"\xff" * 40, "is not UTF-8")])
-def test_a_kept_secret_that_cannot_be_used_is_told(tmp_path: Path, content: bytes, problem: str) -> None:
+def test_an_invalid_stored_secret_is_reported(tmp_path: Path, content: bytes, problem: str) -> None:
     (tmp_path / "jwt-secret").write_bytes(content)
 
     with pytest.raises(SettingsError) as caught:
@@ -203,14 +203,14 @@ def test_a_kept_secret_that_cannot_be_used_is_told(tmp_path: Path, content: byte
     assert str(caught.value) == f"PORTICO_DATA_DIR: the secret in {tmp_path}/jwt-secret {problem}."
 
 
-def test_every_setting_is_in_the_documentation_with_its_default() -> None:
+def test_every_setting_is_documented_with_its_default() -> None:
     rows = re.findall(r"^\| `(PORTICO_\w+)` \| (.*?) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
 
     assert sorted(rows) == sorted((name, shown(field.default), field.metadata["doc"]) for name, field in FIELDS.items())
 
 
 def shown(default: object) -> str:
-    """A default as the documentation writes it."""
+    """A default in the form of the documentation."""
     if default is None:
         return ""
     return f"`{str(default).lower()}`" if isinstance(default, bool) else f"`{default}`"

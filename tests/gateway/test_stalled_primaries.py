@@ -1,4 +1,4 @@
-"""A primary stalls, another one is elected, and the first resumes: a read sees every write acknowledged before it."""
+"""A primary stalls, another one is elected, and the first resumes. A read sees every write acknowledged before it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .test_direct_reads import opened, plain, reader_of
 
 # How many reads run at once. Each has a connection.
 READERS = 8
-# The timeout for what happens at once.
+# The timeout for steps that take no time.
 SOON = 5.0
 # How long the primary stalls after the election. The driver's monitor times out after 30 seconds.
 STALLS = [27.0, 70.0] if IS_SOAK else [1.0]
@@ -51,7 +51,7 @@ async def db(on_three: Settings) -> AsyncIterator[Database]:
 
 
 async def connected(db: Database, count: int = READERS) -> None:
-    """Returns when so many connections are open."""
+    """Return when so many connections are open."""
     for _ in range(500):
         if reader_of(db).connections >= count:
             return
@@ -61,7 +61,7 @@ async def connected(db: Database, count: int = READERS) -> None:
 
 @contextlib.asynccontextmanager
 async def stalled(three: ReplicaSet) -> AsyncIterator[int]:
-    """Yields the port of a stalled primary. It resumes at the end of the block at the latest."""
+    """Yield the port of a stalled primary. It resumes at the end of the block at the latest."""
     port = await asyncio.to_thread(three.stall_primary)
     try:
         yield port
@@ -71,19 +71,19 @@ async def stalled(three: ReplicaSet) -> AsyncIterator[int]:
 
 
 async def known(db: Database, port: int) -> None:
-    """Returns when the driver knows the primary at this port."""
+    """Return when the driver knows the primary at this port."""
     async with asyncio.timeout(SOON):
         while await db.client.primary != ("127.0.0.1", port):  # noqa: ASYNC110 - the driver signals nothing
             await asyncio.sleep(0.01)
 
 
 def written(db: Database) -> Any:
-    """The same database by the driver. Writes need no majority: the third node may still sync from the first."""
+    """The same database through the driver. Writes need no majority: the third node may still sync from the first."""
     return plain(db).with_options(write_concern=WriteConcern(1))
 
 
 async def values(db: Database, count: int = READERS) -> list[int]:
-    """The value of one row, from so many reads at once."""
+    """The value of one row, from so many concurrent reads."""
     rows = await asyncio.gather(*(db["rows"].find_one({"_id": 0}) for _ in range(count)))
     return [row["parity"] for row in rows if row is not None]
 

@@ -1,4 +1,4 @@
-"""A gateway that is stopped while a file is coming: the upload is taken back, and the log has no fault."""
+"""If a gateway stops during an upload, it removes the upload, and the log has no fault."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.photos import create_gallery, noise, photo_input, stored, upl
 from tests.support.processes import environment, served
 
 
-async def test_an_upload_that_a_stop_cuts_off_is_taken_back_before_the_database_is_left(
+async def test_an_interrupted_upload_is_removed_before_the_database_connection_closes(
     settings: Settings, clock: SettableClock, tmp_path: Path
 ) -> None:
     settings = replace(settings, stop_seconds=1)
@@ -32,7 +32,7 @@ async def test_an_upload_that_a_stop_cuts_off_is_taken_back_before_the_database_
         with served(tmp_path / "served", environment(settings)) as server:
             async with httpx.AsyncClient(timeout=60) as client:
                 sending = asyncio.create_task(client.post(server.graphql, content=half(), headers=headers))
-                while not await gateway.db["cms.assets.chunks"].count_documents({}):  # noqa: ASYNC110 - it tells nobody
+                while not await gateway.db["cms.assets.chunks"].count_documents({}):  # noqa: ASYNC110 - no signal
                     await asyncio.sleep(0.05)
                 server.process.terminate()
                 await asyncio.to_thread(server.process.wait)

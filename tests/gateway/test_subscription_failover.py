@@ -1,4 +1,4 @@
-"""Comments go on while a replica set of three changes its primary: a subscriber sees each of them once."""
+"""Subscriptions continue while a replica set of three changes its primary: a subscriber gets each comment once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.replica_sets import ReplicaSet, replica_set
 from tests.support.sockets import POSTED, Socket, listening, opened, streamed, texts, until, wait_until_live
 
 IS_LONG = IS_SOAK
-# Of each storage; about a third of them is posted when the primary goes.
+# The number of comments in each storage. About a third is posted when the primary stops.
 COUNT = 1_000 if IS_LONG else 36
 WAYS = ["step down", "crash"] if IS_LONG else ["step down"]
 
@@ -35,7 +35,7 @@ async def gateway(settings: Settings, three: ReplicaSet) -> AsyncIterator[Gatewa
 
 
 async def post_all(gateway: GatewayClient, discussion: str, count: int) -> None:
-    """Posts comments one after the other, each as often as it takes, as a client does that knows of its key."""
+    """Post comments in order, and repeat each call with its key until it succeeds, as a client does."""
     for number in range(count):
         given = post_input(discussion, str(number), idempotencyKey=f"{discussion}-{number}")
         while True:
@@ -49,7 +49,7 @@ async def post_all(gateway: GatewayClient, discussion: str, count: int) -> None:
 
 @pytest.mark.timeout(1_800 if IS_LONG else 120)
 @pytest.mark.parametrize("way", WAYS)
-async def test_every_comment_is_seen_once_whatever_happens_to_the_primary(
+async def test_every_comment_arrives_once_while_the_primary_changes(
     gateway: GatewayClient, three: ReplicaSet, way: str
 ) -> None:
     discussions = [await open_on_product(gateway, storage) for storage in STORAGES]
@@ -62,7 +62,7 @@ async def test_every_comment_is_seen_once_whatever_happens_to_the_primary(
         for discussion in discussions:
             await socket.subscribe(discussion, POSTED, {"id": discussion})
         await wait_until_live(gateway, 4)
-        told = asyncio.gather(told_of(socket, 3 * COUNT), texts(own, COUNT))
+        received = asyncio.gather(texts_by_discussion(socket, 3 * COUNT), texts(own, COUNT))
 
         posting = asyncio.gather(*(post_all(gateway, discussion, COUNT) for discussion in discussions))
         counts = gateway.state.live.counts
@@ -70,22 +70,22 @@ async def test_every_comment_is_seen_once_whatever_happens_to_the_primary(
         assert not posting.done()
         await asyncio.to_thread(three.step_down if way == "step down" else three.kill_primary)
         await posting
-        on_socket, on_stream = await told
+        on_socket, on_stream = await received
 
         every = [str(number) for number in range(COUNT)]
         assert on_stream == every
         assert on_socket == dict.fromkeys(discussions, every)
-        # What comes next is new: nothing is told of twice later on.
+        # The next events are new: no comment comes twice.
         for discussion in discussions:
             await post_all(gateway, discussion, 1)
             await gateway.result("postComment", post_input(discussion, "last"))
-        assert await told_of(socket, 3) == {discussion: ["last"] for discussion in discussions}
+        assert await texts_by_discussion(socket, 3) == {discussion: ["last"] for discussion in discussions}
         assert await texts(own, 1) == ["last"]
         assert gateway.state.live.counts.streams == 1
 
 
-async def told_of(socket: Socket, count: int) -> dict[str, list[str]]:
-    """What the next comments say, by discussion."""
+async def texts_by_discussion(socket: Socket, count: int) -> dict[str, list[str]]:
+    """The texts of the next comments, by discussion."""
     found: dict[str, list[str]] = {}
     for _ in range(count):
         async with asyncio.timeout(120):

@@ -1,4 +1,4 @@
-"""What comes between a subscriber and the comments: slow clients, faults, an end of the gateway."""
+"""Subscriptions under slow clients, faults, and a stop of the gateway."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def discussion(gateway: GatewayClient) -> str:
 
 
 class StuckSocket:
-    """The server's side of a socket whose client has subscribed, and takes so many messages and then no more."""
+    """The server side of a socket whose client subscribes, takes some messages, and stops reading."""
 
     def __init__(self, discussion: str, takes: int) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -73,7 +73,7 @@ SCOPE = {"type": "websocket", "path": "/graphql", "headers": [], "subprotocols":
 
 
 @pytest.mark.parametrize("reads_on", [False, True])
-async def test_a_socket_that_is_not_read_is_closed_and_others_go_on(
+async def test_a_socket_that_is_not_read_is_closed_and_the_others_continue(
     gateway: GatewayClient, socket: Socket, discussion: str, *, reads_on: bool
 ) -> None:
     client = StuckSocket(discussion, takes=3)
@@ -86,7 +86,7 @@ async def test_a_socket_that_is_not_read_is_closed_and_others_go_on(
         assert await texts(socket, 1) == [str(number)]
     await until(lambda: gateway.state.live.counts.unread == 1)
 
-    # It is told of nothing more, whether it reads on or not.
+    # The client gets nothing more, whether it reads on or not.
     await until(lambda: gateway.state.live.counts.listeners == 1)
     await post(gateway, discussion, "3")
     assert await texts(socket, 1) == ["3"]
@@ -101,7 +101,7 @@ async def test_a_socket_that_is_not_read_is_closed_and_others_go_on(
     assert gateway.state.live.counts.sockets == 1
 
 
-async def test_events_that_come_faster_than_they_can_be_told_close_a_socket_and_end_a_stream(
+async def test_events_that_come_faster_than_they_are_sent_close_a_socket_and_end_a_stream(
     gateway: GatewayClient, port: int, socket: Socket, discussion: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = asyncio.Event()
@@ -131,7 +131,7 @@ async def test_events_that_come_faster_than_they_can_be_told_close_a_socket_and_
         assert await stream.receive() == ("complete", None)
 
 
-async def test_a_client_that_does_not_read_costs_a_bounded_amount_of_memory(
+async def test_a_client_that_does_not_read_uses_a_limited_amount_of_memory(
     gateway: GatewayClient, socket: Socket, discussion: str
 ) -> None:
     client = StuckSocket(discussion, takes=3)
@@ -175,13 +175,13 @@ async def test_a_fault_in_one_event_does_not_end_the_others(
         patched.setattr(comment_storages, "find_comments", _failing(OperationFailure("a secret")))
         await post(gateway, discussion, "lost")
         failed = await socket.receive()
-    await post(gateway, discussion, "told")
+    await post(gateway, discussion, "sent")
 
     assert failed["type"] == "next"
     assert failed["payload"]["data"] is None
     assert failed["payload"]["errors"][0]["extensions"]["code"] == "INTERNAL"
     assert "secret" not in json.dumps(failed)
-    assert await texts(socket, 1) == ["told"]
+    assert await texts(socket, 1) == ["sent"]
 
 
 async def test_an_event_waits_for_a_database_that_cannot_be_reached(
@@ -198,7 +198,7 @@ async def test_an_event_waits_for_a_database_that_cannot_be_reached(
     assert await texts(socket, 2) == ["a", "b"]
 
 
-async def test_a_field_that_fails_is_told_of_with_the_rest(
+async def test_a_failed_field_is_reported_with_the_other_fields(
     gateway: GatewayClient, socket: Socket, discussion: str
 ) -> None:
     query = "subscription ($id: ID!) { commentPosted(discussionId: $id) { text thread(first: 1000) { nodes { id } } } }"
@@ -211,7 +211,7 @@ async def test_a_field_that_fails_is_told_of_with_the_rest(
     assert payload["errors"][0]["extensions"]["code"] == "BAD_USER_INPUT"
 
 
-async def test_a_comment_that_is_gone_before_its_event_is_left_out(
+async def test_a_comment_that_is_deleted_before_its_event_is_left_out(
     gateway: GatewayClient, socket: Socket, discussion: str
 ) -> None:
     await socket.subscribe("1", POSTED, {"id": discussion})
@@ -226,7 +226,7 @@ async def test_a_comment_that_is_gone_before_its_event_is_left_out(
 
 
 def _failing(error: Exception, times: int = 1_000) -> Any:
-    """A read that fails so often before it reads."""
+    """A read that fails this many times before it succeeds."""
     left = [error] * times
     find = comment_storages.find_comments
 
@@ -241,7 +241,7 @@ def _failing(error: Exception, times: int = 1_000) -> Any:
 # Ends
 
 
-async def test_lost_events_end_a_subscription_and_leave_its_connection(
+async def test_lost_events_end_a_subscription_and_keep_its_connection(
     gateway: GatewayClient, port: int, socket: Socket, discussion: str
 ) -> None:
     async with streamed(port, POSTED, {"id": discussion}) as stream:
@@ -261,7 +261,7 @@ async def test_lost_events_end_a_subscription_and_leave_its_connection(
     assert await socket.receive() == {"type": "pong"}
 
 
-async def test_a_gateway_that_stops_closes_sockets_and_ends_streams_without_completing_them(
+async def test_a_stopping_gateway_closes_sockets_and_streams_without_completing_them(
     gateway: GatewayClient, port: int, socket: Socket, discussion: str
 ) -> None:
     async with streamed(port, POSTED, {"id": discussion}) as stream:
@@ -275,7 +275,7 @@ async def test_a_gateway_that_stops_closes_sockets_and_ends_streams_without_comp
 
 
 @pytest.mark.parametrize("how", ["close", "break"])
-async def test_who_goes_away_is_told_of_nothing_more(
+async def test_a_client_that_disconnects_gets_no_more_events(
     gateway: GatewayClient, port: int, discussion: str, how: str
 ) -> None:
     async with opened(port) as socket, streamed(port, POSTED, {"id": discussion}) as stream:

@@ -1,4 +1,4 @@
-"""Subscriptions of gateways in processes of their own: across them, by clients of others, and when they stop."""
+"""Subscriptions to gateways in separate processes: several gateways, clients of other projects, and stops."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
 
 @pytest.fixture
 def other(settings: Settings, tmp_path: Path) -> Iterator[Served]:
-    """A gateway on the same database, in a process of its own."""
+    """A gateway on the same database, in a separate process."""
     with served(tmp_path / "other", environment(settings)) as found:
         yield found
 
 
 async def barrier(socket_: Socket) -> None:
-    """Until what was sent before is taken: a subscription is live then."""
+    """Wait until the gateway has taken the earlier messages. The subscription is live then."""
     await socket_.send({"type": "ping"})
     assert await socket_.receive() == {"type": "pong"}
 
@@ -44,7 +44,7 @@ async def barrier(socket_: Socket) -> None:
 # Across processes
 
 
-async def test_what_is_posted_at_one_gateway_is_told_by_another(gateway: GatewayClient, other: Served) -> None:
+async def test_a_comment_posted_at_one_gateway_arrives_at_another(gateway: GatewayClient, other: Served) -> None:
     for storage in STORAGES:
         discussion = await open_on_product(gateway, storage)
         async with opened(other.port) as socket_, streamed(other.port, POSTED, {"id": discussion}) as stream:
@@ -58,13 +58,13 @@ async def test_what_is_posted_at_one_gateway_is_told_by_another(gateway: Gateway
             assert await texts(socket_, 3) == await texts(stream, 3) == ["0", "1", "2"]
 
 
-async def test_workers_of_one_gateway_tell_of_each_others_comments(
+async def test_workers_of_one_gateway_deliver_each_others_comments(
     gateway: GatewayClient, settings: Settings, tmp_path: Path
 ) -> None:
     discussion = await open_on_product(gateway, "DOCUMENTS")
     with served(tmp_path / "workers", environment(settings), "--workers", "2") as both:
         async with contextlib.AsyncExitStack() as stack:
-            # Connections are shared out among the workers.
+            # The workers share the connections.
             streams = [
                 await stack.enter_async_context(streamed(both.port, POSTED, {"id": discussion})) for _ in range(8)
             ]
@@ -74,10 +74,10 @@ async def test_workers_of_one_gateway_tell_of_each_others_comments(
                 assert await texts(stream, 1) == ["a"]
 
 
-# Clients of others
+# Clients of other projects
 
 
-async def test_the_clients_of_graphql_ws_and_graphql_sse_understand_it(gateway: GatewayClient, other: Served) -> None:
+async def test_the_clients_graphql_ws_and_graphql_sse_work(gateway: GatewayClient, other: Served) -> None:
     project = node_modules("interop")
     discussion = await open_on_product(gateway, "DOCUMENTS")
 
@@ -92,7 +92,7 @@ async def test_the_clients_of_graphql_ws_and_graphql_sse_understand_it(gateway: 
         "invalid": [{"codes": ["GRAPHQL_VALIDATION_FAILED"]}] * 2,
         "unknown": [{"codes": ["NOT_FOUND"]}] * 2,
         "refused": [{"code": 4403, "reason": "The token cannot be read."}, {"status": 401}],
-        "told": [["one by ann", "two by ann", "three by ann"]] * 2,
+        "received": [["one by ann", "two by ann", "three by ann"]] * 2,
     }
 
 
@@ -109,7 +109,7 @@ async def test_graphiql_runs_subscriptions(gateway: GatewayClient, other: Served
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert seen["who"] == {"data": {"viewer": {"subject": "ann"}}}
-    assert seen["told"] == {"data": {"commentPosted": {"text": "Hello"}}}
+    assert seen["received"] == {"data": {"commentPosted": {"text": "Hello"}}}
     assert seen["ended"] is True
     assert seen["unknown"]["errors"][0]["extensions"] == {"code": "NOT_FOUND"}
     assert seen["refused"] == {"errors": [{"message": "The connection was closed: The token cannot be read. (4403)."}]}
@@ -133,7 +133,7 @@ async def test_a_gateway_with_open_subscriptions_stops_at_once(
             stopped.process.popen.send_signal(how)
 
             assert (await socket_.closed())[0] == 1012
-            # There is no `complete`: the client knows that it should come again.
+            # The stream ends without `complete`, so the client knows that it should reconnect.
             with contextlib.suppress(httpx.RemoteProtocolError):
                 assert await stream.receive() is None
         await asyncio.to_thread(stopped.process.wait)
@@ -141,7 +141,7 @@ async def test_a_gateway_with_open_subscriptions_stops_at_once(
         assert "Traceback" not in stopped.process.errors
 
 
-async def test_a_socket_can_be_opened_again_at_a_gateway_that_came_back(
+async def test_a_client_can_subscribe_again_after_a_restart(
     gateway: GatewayClient, settings: Settings, tmp_path: Path
 ) -> None:
     discussion = await open_on_product(gateway, "EMBEDDED")
@@ -160,18 +160,18 @@ async def test_a_socket_can_be_opened_again_at_a_gateway_that_came_back(
 
 
 def _memory(served_: Served) -> int:
-    """The bytes of memory that the process has."""
+    """The memory of the process in bytes."""
     status = Path(f"/proc/{served_.process.pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
 
-async def test_a_client_that_stops_reading_is_dropped_while_others_go_on(
+async def test_a_client_that_stops_reading_is_dropped_while_others_continue(
     gateway: GatewayClient, settings: Settings, tmp_path: Path
 ) -> None:
     discussion = await open_on_product(gateway, "DOCUMENTS")
     chosen = replace(settings, send_seconds=0.5, max_waiting_events=50)
     with served(tmp_path / "slow", environment(chosen)) as gone, socket.socket() as slow:
-        # What the kernel holds for it is little, so that it is soon full.
+        # A small receive buffer is soon full.
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         slow.connect(("127.0.0.1", gone.port))
         body = json.dumps({"query": POSTED, "variables": {"id": discussion}})

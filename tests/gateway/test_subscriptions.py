@@ -1,4 +1,4 @@
-"""`commentPosted`: who is told of which comments, and what an event looks like, by both protocols."""
+"""`commentPosted`: which subscribers get which comments, and the form of an event, with both protocols."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ async def socket(port: int) -> AsyncIterator[Socket]:
         yield found
 
 
-# What is told
+# Events
 
 
 @ON_EACH
-async def test_a_comment_comes_with_all_that_was_asked_of_it(
+async def test_an_event_has_all_selected_fields_of_the_comment(
     gateway: GatewayClient, socket: Socket, storage: str
 ) -> None:
     discussion = await open_on_product(gateway, storage)
@@ -54,7 +54,7 @@ async def test_a_comment_comes_with_all_that_was_asked_of_it(
 
     message = await socket.receive()
     comment = message["payload"]["data"]["new"]
-    # A comment is visible by one write; the writes that count it come after.
+    # One write makes a comment visible. Later writes count it.
     assert comment["parent"].pop("replyCount") in {0, 1}
     assert comment["discussion"].pop("commentCount") in {1, 2}
     assert message == {
@@ -80,7 +80,7 @@ async def test_a_comment_comes_with_all_that_was_asked_of_it(
 
 
 @ON_EACH
-async def test_comments_come_once_each_in_the_order_of_posting_and_edits_and_deletions_do_not(
+async def test_each_comment_comes_once_in_order_and_edits_and_deletions_are_no_events(
     gateway: GatewayClient, port: int, storage: str
 ) -> None:
     discussion = await open_on_product(gateway, storage)
@@ -98,20 +98,20 @@ async def test_comments_come_once_each_in_the_order_of_posting_and_edits_and_del
         assert await texts(stream, 1) == ["last"]
 
 
-async def test_comments_that_split_a_page_come_once_each(gateway: GatewayClient, port: int) -> None:
+async def test_each_comment_comes_once_when_pages_split(gateway: GatewayClient, port: int) -> None:
     discussion = await open_on_product(gateway, PAGES)
     async with streamed(port, POSTED, {"id": discussion}) as stream:
         posting = [asyncio.create_task(post(gateway, discussion, str(number))) for number in range(110)]
-        told = await texts(stream, 110)
+        received = await texts(stream, 110)
         await asyncio.gather(*posting)
         await post(gateway, discussion, "last")
 
-        assert sorted(told, key=int) == [str(number) for number in range(110)]
+        assert sorted(received, key=int) == [str(number) for number in range(110)]
         assert await texts(stream, 1) == ["last"]
     assert await gateway.db["comment_pages"].count_documents({}) > 1
 
 
-async def test_a_call_that_is_repeated_under_its_key_tells_once(gateway: GatewayClient, socket: Socket) -> None:
+async def test_a_call_repeated_with_its_key_is_one_event(gateway: GatewayClient, socket: Socket) -> None:
     discussion = await open_on_product(gateway, DOCUMENTS)
     await socket.subscribe("1", POSTED, {"id": discussion})
     await wait_until_live(gateway)
@@ -123,7 +123,7 @@ async def test_a_call_that_is_repeated_under_its_key_tells_once(gateway: Gateway
 
 
 @pytest.mark.parametrize("executor", ["compiled", "reference"])
-async def test_both_executors_answer_alike(settings: Settings, executor: Any) -> None:
+async def test_both_executors_give_the_same_answer(settings: Settings, executor: Any) -> None:
     query = """subscription ($id: ID!, $with: Boolean! = false) { commentPosted(discussionId: $id) {
       ...all author @include(if: $with) { userId } } }
       fragment all on Comment { text posted parent { id } discussion { subject { __typename } } }"""
@@ -150,7 +150,7 @@ async def test_both_executors_answer_alike(settings: Settings, executor: Any) ->
     )
 
 
-async def test_subscriptions_of_one_connection_are_apart(gateway: GatewayClient, socket: Socket) -> None:
+async def test_subscriptions_on_one_connection_are_independent(gateway: GatewayClient, socket: Socket) -> None:
     one, two = await open_on_product(gateway, DOCUMENTS), await open_on_product(gateway, PAGES)
     await socket.subscribe("1", POSTED, {"id": one})
     await socket.subscribe("2", POSTED, {"id": two})
@@ -168,9 +168,7 @@ async def test_subscriptions_of_one_connection_are_apart(gateway: GatewayClient,
     assert gateway.state.live.counts.streams == 1
 
 
-async def test_a_query_that_is_sent_behind_a_subscription_and_its_events_leave_no_comment_out(
-    gateway: GatewayClient, port: int
-) -> None:
+async def test_a_subscription_followed_by_a_query_misses_no_comment(gateway: GatewayClient, port: int) -> None:
     discussion = await open_on_product(gateway, DOCUMENTS)
     listed = "query ($id: ID!) { node(id: $id) { ... on Discussion { comments(first: 100) { nodes { text } } } } }"
     stop = asyncio.Event()
@@ -205,10 +203,12 @@ async def test_a_query_that_is_sent_behind_a_subscription_and_its_events_leave_n
     await posting
 
 
-# Who is told
+# Subscribers
 
 
-async def test_a_discussion_that_is_none_ends_it_at_once(gateway: GatewayClient, port: int, socket: Socket) -> None:
+async def test_a_subscription_to_a_missing_discussion_ends_at_once(
+    gateway: GatewayClient, port: int, socket: Socket
+) -> None:
     discussion = await open_on_product(gateway, DOCUMENTS)
     await gateway.db["discussions"].delete_many({})
 
@@ -228,7 +228,7 @@ async def test_a_discussion_that_is_none_ends_it_at_once(gateway: GatewayClient,
 
 
 async def open_on_entry(gateway: GatewayClient) -> str:
-    """A discussion on an entry of a blog that everybody may see."""
+    """Open a discussion on a blog entry that everybody may see."""
     blog = await create_section(gateway, kind="BLOG")
     created = await gateway.result("createBlogEntry", entry_input(blog))
     opened_ = await gateway.result("openDiscussion", {"subjectId": created["content"]["id"], "storage": DOCUMENTS})
@@ -237,11 +237,13 @@ async def open_on_entry(gateway: GatewayClient) -> str:
 
 
 async def hide(gateway: GatewayClient) -> None:
-    """Makes drafts of all entries."""
+    """Turn all entries into drafts."""
     await gateway.db["cms.nodes"].update_many({}, {"$set": {"visible_from": None, "detail.publish_on": None}})
 
 
-async def test_who_may_not_see_the_subject_any_more_is_told_of_nothing(gateway: GatewayClient, port: int) -> None:
+async def test_a_subscriber_who_may_no_longer_see_the_subject_gets_no_more_comments(
+    gateway: GatewayClient, port: int
+) -> None:
     discussion = await open_on_entry(gateway)
     editor = gateway.token("ed", [Role.EDITOR])
     async with (
@@ -265,7 +267,7 @@ async def test_who_may_not_see_the_subject_any_more_is_told_of_nothing(gateway: 
         assert event[1]["errors"][0]["extensions"] == {"code": "NOT_FOUND"}
 
 
-async def test_the_token_is_looked_at_for_each_event(
+async def test_the_token_is_checked_for_each_event(
     gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     discussion = await open_on_product(gateway, DOCUMENTS)
@@ -291,9 +293,9 @@ async def test_the_token_is_looked_at_for_each_event(
         assert await stream.receive() == ("complete", None)
 
 
-async def test_a_stream_ends_with_its_token(gateway: GatewayClient, port: int) -> None:
+async def test_a_stream_ends_when_its_token_expires(gateway: GatewayClient, port: int) -> None:
     discussion = await open_on_product(gateway, DOCUMENTS)
-    # A token counts for ten seconds more than it says, for clocks that differ.
+    # A token is accepted for ten seconds after it expires, because clocks differ.
     almost = SystemClock().now() - timedelta(seconds=9)
     token = Authenticator(gateway.settings).issue("ann", [], now=almost, lasts=timedelta(seconds=1))
 
@@ -304,10 +306,12 @@ async def test_a_stream_ends_with_its_token(gateway: GatewayClient, port: int) -
     assert event[1] == {"errors": [{"message": "The token has expired.", "extensions": {"code": "UNAUTHENTICATED"}}]}
 
 
-# What it costs
+# Cost
 
 
-async def test_many_subscribers_cost_one_stream_and_one_look_at_each_comment(gateway: GatewayClient, port: int) -> None:
+async def test_many_subscribers_share_one_stream_and_one_read_of_each_comment(
+    gateway: GatewayClient, port: int
+) -> None:
     discussion = await open_on_product(gateway, DOCUMENTS)
     async with contextlib.AsyncExitStack() as stack:
         sockets = [await stack.enter_async_context(opened(port)) for _ in range(10)]
@@ -324,13 +328,13 @@ async def test_many_subscribers_cost_one_stream_and_one_look_at_each_comment(gat
             assert await texts(socket, 10) == ["a"] * 10
 
         sent = [name for name in gateway.commands.names() if "getMore" not in name]
-        # The comment, its discussion and what is discussed, whoever is told of it.
+        # The comment, its discussion and its subject are each read once, for all subscribers.
         assert Counter(sent[len(posting) :]) <= Counter({"find comments": 1, "find discussions": 1, "find products": 1})
         assert gateway.state.live.counts.streams == 1
         assert gateway.state.live.counts.deliveries == 100
 
 
-async def test_the_limits_of_a_query_are_those_of_an_event(settings: Settings) -> None:
+async def test_the_limits_of_queries_apply_to_subscriptions(settings: Settings) -> None:
     deep = "subscription ($id: ID!) { commentPosted(discussionId: $id) { parent { parent { parent { id } } } } }"
     async with running(replace(settings, max_depth=4)) as gateway, listening(gateway) as port:
         async with streamed(port, deep, {"id": "x"}) as stream:
@@ -347,7 +351,9 @@ async def test_the_limits_of_a_query_are_those_of_an_event(settings: Settings) -
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_who_does_not_take_a_stream_is_told_how_to_ask(gateway: GatewayClient, method: str) -> None:
+async def test_a_client_that_does_not_accept_a_stream_gets_the_supported_types(
+    gateway: GatewayClient, method: str
+) -> None:
     given = {"query": POSTED, "variables": {"id": "x"}}
     body = {"json": given} if method == "POST" else {"params": {**given, "variables": json.dumps(given["variables"])}}
 
@@ -359,7 +365,7 @@ async def test_who_does_not_take_a_stream_is_told_how_to_ask(gateway: GatewayCli
     assert error["message"] == "A subscription needs `Accept: text/event-stream` or a WebSocket."
 
 
-async def test_a_request_in_parts_is_no_way_to_subscribe(gateway: GatewayClient) -> None:
+async def test_a_multipart_request_cannot_subscribe(gateway: GatewayClient) -> None:
     given = {"operations": json.dumps({"query": POSTED, "variables": {"id": "x"}}), "map": "{}"}
     parts = {name: (None, value) for name, value in given.items()}
 
@@ -370,7 +376,7 @@ async def test_a_request_in_parts_is_no_way_to_subscribe(gateway: GatewayClient)
     assert response.json()["errors"][0]["extensions"] == {"code": "NOT_ACCEPTABLE"}
 
 
-async def test_the_metrics_count_who_listens_and_what_they_were_told(gateway: GatewayClient, socket: Socket) -> None:
+async def test_the_metrics_count_subscriptions_and_delivered_events(gateway: GatewayClient, socket: Socket) -> None:
     discussion = await open_on_product(gateway, DOCUMENTS)
     await socket.subscribe("1", POSTED, {"id": discussion})
     await wait_until_live(gateway)

@@ -1,4 +1,4 @@
-"""Documents in the source's own form are served as if they were new, and become new as they are read."""
+"""Documents in an older form are served in the current form, and reads upgrade them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def album(**fields: Any) -> Document:
             "title": "A Love Supreme [Original Recording Reissued]",
             "artist": "John Coltrane",
             "genre": ["Jazz", "General"],
-            "issue_date": datetime(1965, 1, 1),  # noqa: DTZ001 - as the driver gives it
+            "issue_date": datetime(1965, 1, 1),  # noqa: DTZ001 - as the driver returns it
             "tracks": ["A Love Supreme, Part I: Acknowledgement", "A Love Supreme, Part II: Resolution"],
         },
         **fields,
@@ -93,7 +93,7 @@ async def stored(gateway: GatewayClient, sku: str) -> Document:
     return found
 
 
-async def test_an_old_album_is_served_as_a_new_one(gateway: GatewayClient) -> None:
+async def test_an_old_album_is_served_in_the_current_form(gateway: GatewayClient) -> None:
     await put(gateway, album())
 
     found = (await gateway.data(WHOLE, {"sku": "00e8da9b"}))["product"]
@@ -121,7 +121,7 @@ async def test_an_old_album_is_served_as_a_new_one(gateway: GatewayClient) -> No
     }
 
 
-async def test_an_old_film_without_a_title_of_its_own_has_that_of_its_details(gateway: GatewayClient) -> None:
+async def test_an_old_film_without_a_title_gets_the_title_in_its_details(gateway: GatewayClient) -> None:
     await put(gateway, film())
 
     found = (await gateway.data(WHOLE, {"sku": "00e8da9d"}))["product"]
@@ -137,7 +137,7 @@ async def test_an_old_film_without_a_title_of_its_own_has_that_of_its_details(ga
     assert (found["issueDate"], found["shipping"], found["pricing"]["pctSavings"]) == (None, None, 50)
 
 
-async def test_the_least_that_an_old_product_can_be_is_served(gateway: GatewayClient) -> None:
+async def test_a_minimal_old_product_is_served(gateway: GatewayClient) -> None:
     await put(gateway, {"sku": "bare", "type": "Disk Drive"})
 
     found = (await gateway.data(WHOLE, {"sku": "bare"}))["product"]
@@ -147,7 +147,7 @@ async def test_the_least_that_an_old_product_can_be_is_served(gateway: GatewayCl
 
 
 @pytest.mark.parametrize("by", ["sku", "id"])
-async def test_an_old_product_of_which_little_is_selected_is_served_and_stored_whole(
+async def test_an_old_product_is_stored_completely_even_if_few_fields_are_selected(
     gateway: GatewayClient, by: str
 ) -> None:
     await put(gateway, film())
@@ -170,7 +170,7 @@ async def test_an_old_product_of_which_little_is_selected_is_served_and_stored_w
     }
 
 
-async def test_what_an_upgrade_knows_nothing_of_stays(gateway: GatewayClient) -> None:
+async def test_an_upgrade_keeps_unknown_fields(gateway: GatewayClient) -> None:
     odd = {"qty": 16, "carted": [{"qty": 1}], "details": {"$odd": {"a.b": 1}, "genre": ["Jazz"]}}
     await put(gateway, album(**odd))
 
@@ -192,7 +192,7 @@ async def test_an_upgraded_product_is_not_written_again(gateway: GatewayClient) 
     assert gateway.commands.names() == ["find products"]
 
 
-async def test_many_readers_at_once_agree(gateway: GatewayClient) -> None:
+async def test_concurrent_readers_get_the_same_answer(gateway: GatewayClient) -> None:
     await put(gateway, *(album(sku=f"old-{number}") for number in range(5)))
     fields = [f'p{number}: product(sku: "old-{number}") {{ nonce title }}' for number in range(5)]
     text = f"{{ {' '.join(fields)} }}"
@@ -206,7 +206,7 @@ async def test_many_readers_at_once_agree(gateway: GatewayClient) -> None:
     ]
 
 
-async def test_an_old_product_can_be_edited_by_the_nonce_that_it_is_served_with(gateway: GatewayClient) -> None:
+async def test_an_old_product_can_be_edited_with_the_nonce_that_is_served(gateway: GatewayClient) -> None:
     await put(gateway, album())
     read = (await gateway.data(WHOLE, {"sku": "00e8da9b"}))["product"]
 
@@ -225,7 +225,7 @@ async def test_an_old_product_can_be_edited_by_the_nonce_that_it_is_served_with(
 async def test_an_edit_between_reading_and_storing_wins(
     gateway: GatewayClient, change: dict[str, Any], word: str
 ) -> None:
-    """By a gateway that still writes the old form."""
+    """The edit comes from a gateway that still writes the old form."""
     await put(gateway, album())
     database = gateway.db
 
@@ -238,7 +238,7 @@ async def test_an_edit_between_reading_and_storing_wins(
     await gateway.data(WHOLE, {"sku": "00e8da9b"})
     found = await stored(gateway, "00e8da9b")
 
-    # What an upgrade neither reads nor writes does not hold it up.
+    # A change to a field that the upgrade does not use does not delay it.
     assert is_still_old == ("qty" not in change)
     assert found["schema_version"] == PRODUCTS.version
     assert (found["title"], found.get("qty"), found["details"]["genres"]) == (
@@ -263,7 +263,7 @@ async def test_a_product_that_is_deleted_between_reading_and_storing_stays_delet
     assert (await gateway.data(WHOLE, {"sku": "00e8da9b"})) == {"product": None}
 
 
-async def test_old_products_are_found_by_lists_and_filters_once_they_are_migrated(gateway: GatewayClient) -> None:
+async def test_lists_and_filters_find_old_products_after_a_migration(gateway: GatewayClient) -> None:
     new = document(sku="new", title="Drive")
     await put(gateway, album(), film(), new)
     assert await skus(gateway) == ["new"]
@@ -288,7 +288,7 @@ async def order(gateway: GatewayClient) -> Any:
     return ids.__getitem__
 
 
-async def test_a_migration_goes_in_batches_of_a_hundred_and_can_be_repeated(gateway: GatewayClient) -> None:
+async def test_a_migration_runs_in_batches_of_a_hundred_and_can_be_repeated(gateway: GatewayClient) -> None:
     await put(gateway, *(album(sku=f"old-{number}", schema_version=1) for number in range(130)))
     await put(gateway, *(film(sku=f"older-{number}") for number in range(120)))
 
@@ -297,7 +297,7 @@ async def test_a_migration_goes_in_batches_of_a_hundred_and_can_be_repeated(gate
     assert await gateway.db["products"].count_documents({"schema_version": PRODUCTS.version}) == 250
 
 
-async def test_a_product_that_nobody_foresaw_does_not_hold_the_others_up(gateway: GatewayClient) -> None:
+async def test_a_product_in_an_unknown_form_does_not_stop_the_others(gateway: GatewayClient) -> None:
     await put(gateway, album(sku="odd", pricing={"list": "a lot"}), album())
 
     assert [one async for one in migrate(gateway.db)] == [("products", 2)]
@@ -306,7 +306,7 @@ async def test_a_product_that_nobody_foresaw_does_not_hold_the_others_up(gateway
     assert (await stored(gateway, "odd"))["pricing"] == {"list": "a lot"}
 
 
-async def test_readers_and_two_migrations_at_once_agree(gateway: GatewayClient) -> None:
+async def test_readers_and_two_concurrent_migrations_agree(gateway: GatewayClient) -> None:
     await put(gateway, *(album(sku=f"old-{number}") for number in range(250)))
     seen: dict[str, set[str]] = {f"old-{number}": set() for number in range(250)}
 
@@ -327,7 +327,7 @@ async def test_readers_and_two_migrations_at_once_agree(gateway: GatewayClient) 
     await assert_invariants(gateway)
 
 
-async def test_a_job_upgrades_what_nobody_reads(gateway: GatewayClient, clock: Clock) -> None:
+async def test_a_job_upgrades_products_that_nobody_reads(gateway: GatewayClient, clock: Clock) -> None:
     await put(gateway, album(), film())
 
     await run_jobs(gateway, clock)
@@ -335,11 +335,11 @@ async def test_a_job_upgrades_what_nobody_reads(gateway: GatewayClient, clock: C
     assert set(await skus(gateway)) == {"00e8da9b", "00e8da9d"}
 
 
-# ------------------------------------------------------- secondaries that lag
+# Lagging secondaries
 
 
 class LaggingDatabase:
-    """A database whose `find` shows what was stored when the transaction began; writes are not delayed."""
+    """A database whose `find` returns the data from the start of the transaction. Writes are not delayed."""
 
     def __init__(self, database: Any, session: Any) -> None:
         self._database = database
@@ -363,7 +363,7 @@ class LaggingCollection:
 
 @contextlib.asynccontextmanager
 async def lagging(gateway: GatewayClient, settings: Settings) -> AsyncIterator[None]:
-    """Until it is left, anonymous queries read what is stored now."""
+    """Within the block, anonymous queries read what is stored at its start."""
     async with (
         AsyncMongoClient[Document](str(settings.mongodb_uri)) as client,
         client.start_session() as session,
@@ -375,8 +375,8 @@ async def lagging(gateway: GatewayClient, settings: Settings) -> AsyncIterator[N
         yield
 
 
-@pytest.mark.parametrize("pricing", [{"list": 1200}, {"list": "a lot"}], ids=["upgradable", "unforeseen"])
-async def test_a_read_from_a_secondary_that_lags_does_not_mark_an_upgraded_product_as_failed(
+@pytest.mark.parametrize("pricing", [{"list": 1200}, {"list": "a lot"}], ids=["upgradable", "unknown form"])
+async def test_a_read_from_a_lagging_secondary_does_not_mark_an_upgraded_product_as_failed(
     gateway: GatewayClient, settings: Settings, pricing: Document
 ) -> None:
     title = "query ($sku: String!) { product(sku: $sku) { title } }"

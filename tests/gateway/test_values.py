@@ -1,4 +1,4 @@
-"""How the values of a request are read: whole numbers, instants, and JSON of the caller's own shape."""
+"""How the values of a request are parsed: integers, dates with times, and JSON of any shape."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def priced(amount: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("first", [1, 100, 1.0, None])
-async def test_a_page_has_from_1_to_100_rows(gateway: GatewayClient, first: float | None) -> None:
+async def test_a_page_has_1_to_100_rows(gateway: GatewayClient, first: float | None) -> None:
     await create_product(gateway, sku="A")
 
     found = await gateway.data("query ($n: Int) { products(first: $n) { nodes { sku } } }", {"n": first})
@@ -46,7 +46,7 @@ async def test_a_page_of_another_size_is_refused(gateway: GatewayClient, first: 
 
 
 @pytest.mark.parametrize("first", [2**31, -(2**31) - 1, 1.5, "1", True, [1], {"a": 1}, 1e300])
-async def test_a_page_size_that_is_no_whole_number_of_32_bits_is_refused(gateway: GatewayClient, first: Any) -> None:
+async def test_a_page_size_must_be_a_32_bit_integer(gateway: GatewayClient, first: Any) -> None:
     answer = await gateway.ask("query ($n: Int) { products(first: $n) { nodes { sku } } }", {"n": first})
 
     assert answer.codes == ["BAD_USER_INPUT"]
@@ -54,7 +54,7 @@ async def test_a_page_size_that_is_no_whole_number_of_32_bits_is_refused(gateway
 
 
 @pytest.mark.parametrize("literal", ["2147483648", "9" * 100, "9" * 5000, "1.5", '"1"', "true", "[1]", "{a: 1}", "ONE"])
-async def test_a_page_size_that_is_written_wrongly_is_refused(gateway: GatewayClient, literal: str) -> None:
+async def test_an_invalid_literal_for_a_page_size_is_refused(gateway: GatewayClient, literal: str) -> None:
     answer = await gateway.ask("{ products(first: " + literal + ") { nodes { sku } } }")
 
     assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
@@ -72,7 +72,7 @@ async def test_a_big_int_has_up_to_53_bits(gateway: GatewayClient, amount: float
 
 
 @pytest.mark.parametrize("amount", [2**53, -(2**53), 2**64, 10**30, 1e300, 12.5, "12", True, [1], {}, None])
-async def test_a_big_int_of_another_form_is_refused(gateway: GatewayClient, amount: Any) -> None:
+async def test_a_big_int_that_is_out_of_range_or_not_an_integer_is_refused(gateway: GatewayClient, amount: Any) -> None:
     answer = await gateway.ask(CREATE, {"input": priced(amount)})
 
     assert answer.codes == ["BAD_USER_INPUT"]
@@ -80,7 +80,7 @@ async def test_a_big_int_of_another_form_is_refused(gateway: GatewayClient, amou
 
 
 @pytest.mark.parametrize("amount", ["9007199254740992", "9" * 300, "9" * 5000, "1.5", "1e999", '"1"', "true", "null"])
-async def test_a_big_int_that_is_written_wrongly_is_refused(gateway: GatewayClient, amount: str) -> None:
+async def test_an_invalid_literal_for_a_big_int_is_refused(gateway: GatewayClient, amount: str) -> None:
     answer = await gateway.ask(LITERAL.format(amount=amount, details="{}"))
 
     assert set(answer.codes) == {"GRAPHQL_VALIDATION_FAILED"}
@@ -107,7 +107,7 @@ async def test_a_big_int_that_is_written_wrongly_is_refused(gateway: GatewayClie
         ("9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"),
     ],
 )
-async def test_an_instant_is_kept_in_utc_to_the_millisecond(gateway: GatewayClient, given: str, kept: str) -> None:
+async def test_a_date_time_is_stored_in_utc_to_the_millisecond(gateway: GatewayClient, given: str, kept: str) -> None:
     created = (await gateway.data(CREATE, {"input": product_input(issueDate=given)}))["createProduct"]
 
     assert created["product"]["issueDate"] == kept
@@ -143,7 +143,7 @@ async def test_an_instant_is_kept_in_utc_to_the_millisecond(gateway: GatewayClie
         ["2012-03-09T20:55:36Z"],
     ],
 )
-async def test_what_is_no_instant_is_refused(gateway: GatewayClient, given: Any) -> None:
+async def test_an_invalid_date_time_is_refused(gateway: GatewayClient, given: Any) -> None:
     answer = await gateway.ask(CREATE, {"input": product_input(issueDate=given)})
 
     assert answer.codes == ["BAD_USER_INPUT"]
@@ -167,9 +167,7 @@ async def test_what_is_no_instant_is_refused(gateway: GatewayClient, given: Any)
         ('{ a: """block""" }', {"a": "block"}),
     ],
 )
-async def test_json_may_be_written_into_the_operation_with_variables_in_it(
-    gateway: GatewayClient, literal: str, kept: Any
-) -> None:
+async def test_a_json_literal_may_contain_variables(gateway: GatewayClient, literal: str, kept: Any) -> None:
     query = LITERAL.format(amount=1, details=literal)
     used = {"text": "x", "list": [1, None]} if "$text" in literal else {}
     if not used:
@@ -181,7 +179,7 @@ async def test_json_may_be_written_into_the_operation_with_variables_in_it(
     assert created["product"]["details"] == expected
 
 
-async def test_a_variable_that_is_left_out_leaves_its_field_of_json_out(gateway: GatewayClient) -> None:
+async def test_a_variable_that_is_not_given_leaves_out_its_json_field(gateway: GatewayClient) -> None:
     query = LITERAL.format(amount=1, details="{ a: 1, text: $text, both: [$text, $list] }")
 
     created = (await gateway.data(query, {"list": None}))["createProduct"]
@@ -190,7 +188,7 @@ async def test_a_variable_that_is_left_out_leaves_its_field_of_json_out(gateway:
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "1e999", "-1e999"])
-async def test_a_number_that_json_cannot_hold_is_refused(gateway: GatewayClient, number: str) -> None:
+async def test_a_number_that_json_cannot_represent_is_refused(gateway: GatewayClient, number: str) -> None:
     query = LITERAL.format(amount=1, details="{ a: [" + number + "] }").replace("($text: String, $list: [Int]) ", "")
 
     answer = await gateway.ask(query)
@@ -200,7 +198,7 @@ async def test_a_number_that_json_cannot_hold_is_refused(gateway: GatewayClient,
 
 
 @pytest.mark.parametrize("number", ["9223372036854775808", "-9223372036854775809", "9" * 300])
-async def test_a_whole_number_of_more_than_64_bits_is_the_callers_mistake(gateway: GatewayClient, number: str) -> None:
+async def test_an_integer_of_more_than_64_bits_is_an_invalid_input(gateway: GatewayClient, number: str) -> None:
     query = LITERAL.format(amount=1, details="{ n: " + number + " }").replace("($text: String, $list: [Int]) ", "")
 
     created = (await gateway.data(query))["createProduct"]
@@ -233,7 +231,7 @@ async def test_details_must_be_an_object(gateway: GatewayClient, details: Any) -
         {"shipping": {"weight": "heavy"}},
     ],
 )
-async def test_an_input_of_the_wrong_form_is_refused_before_anything_is_done(
+async def test_an_input_of_the_wrong_shape_is_refused_before_any_command(
     gateway: GatewayClient, change: dict[str, Any]
 ) -> None:
     gateway.commands.clear()

@@ -1,4 +1,4 @@
-"""Whoever may not see an object gets the same answer as if it did not exist, whatever leads to it."""
+"""If a caller may not see an object, every path to the object gives the same answer as if it did not exist."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ query ($first: Int!, $after: String) {
 async def shelves(
     request: pytest.FixtureRequest, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[GatewayClient]:
-    """Two owners with a shelf each. They are asked for as her."""
+    """Two owners with a shelf each. Requests come from the first owner."""
     async with library(replace(settings, executor=request.param), monkeypatch) as gateway:
         gateway.subject = "she"
         await gateway.db["shelfs"].insert_many([{"_id": "hers", "owner": "she"}, {"_id": "his", "owner": "he"}])
@@ -59,7 +59,7 @@ async def ask(gateway: GatewayClient, fields: str, name: str = "reader", **optio
     return await gateway.ask(READER_FIELDS.format(fields), {"name": name}, **options)
 
 
-async def test_a_relation_to_a_hidden_object_is_null_as_one_to_a_missing_object(shelves: GatewayClient) -> None:
+async def test_a_relation_to_a_hidden_object_is_null_like_one_to_a_missing_object(shelves: GatewayClient) -> None:
     fields = "favourite { id title shelf { id } }"
 
     assert (
@@ -83,7 +83,7 @@ async def test_a_list_of_related_objects_leaves_out_the_hidden_ones(shelves: Gat
     assert (hers, his, nobodys) == (["d", "a", "d"], ["e", "b"], [])
 
 
-async def test_a_relation_of_several_names_is_checked_under_each(shelves: GatewayClient) -> None:
+async def test_a_relation_is_checked_under_each_of_its_aliases(shelves: GatewayClient) -> None:
     fields = "favourite { title } again: favourite { __typename } read { __typename } lent { title }"
 
     found = (await ask(shelves, fields)).data["reader"]
@@ -91,18 +91,20 @@ async def test_a_relation_of_several_names_is_checked_under_each(shelves: Gatewa
     assert (found["favourite"], found["again"], len(found["read"])) == (None, None, 3)
 
 
-async def test_a_relation_can_disclose_an_object_to_callers_who_see_the_one_it_belongs_to(
+async def test_a_relation_can_disclose_an_object_to_callers_who_see_its_parent(
     shelves: GatewayClient,
 ) -> None:
     found = (await ask(shelves, "lent { title shelf { id } }")).body
 
-    # What is disclosed is the book. Its shelf is still hidden, and cannot be null.
+    # The relation discloses the book. The shelf of the book is still hidden, and cannot be null.
     assert (await ask(shelves, "lent { title }")).data["reader"]["lent"] == {"title": "b"}
     assert found["data"]["reader"]["lent"] is None
 
 
 @pytest.mark.parametrize("name", ["reader", "late"])
-async def test_a_relation_that_cannot_be_null_is_not_found_and_no_fault(shelves: GatewayClient, name: str) -> None:
+async def test_a_hidden_object_in_a_non_null_relation_is_not_found_and_not_a_fault(
+    shelves: GatewayClient, name: str
+) -> None:
     with capture_logs() as log:
         answer = await ask(shelves, "name present { title }", name)
 
@@ -113,7 +115,7 @@ async def test_a_relation_that_cannot_be_null_is_not_found_and_no_fault(shelves:
     assert log == []
 
 
-async def test_a_page_leaves_out_hidden_rows_and_is_filled_with_those_behind_them(shelves: GatewayClient) -> None:
+async def test_a_page_skips_hidden_rows_and_is_filled_with_later_ones(shelves: GatewayClient) -> None:
     first = (await shelves.data(PAGE, {"first": 3}))["reader"]["books"]
     second = (await shelves.data(PAGE, {"first": 3, "after": first["pageInfo"]["endCursor"]}))["reader"]["books"]
 
@@ -125,7 +127,7 @@ async def test_a_page_leaves_out_hidden_rows_and_is_filled_with_those_behind_the
     assert second["pageInfo"]["endCursor"] == second["edges"][-1]["cursor"]
 
 
-async def test_a_page_of_hidden_rows_alone_is_empty(shelves: GatewayClient) -> None:
+async def test_a_page_with_only_hidden_rows_is_empty(shelves: GatewayClient) -> None:
     page = (await shelves.data(PAGE, {"first": 2}, token=None))["reader"]["books"]
 
     assert page == {
@@ -149,7 +151,7 @@ async def test_every_page_size_shows_the_same_rows(shelves: GatewayClient) -> No
         assert seen == HER_BOOKS
 
 
-async def test_ids_lead_to_what_relations_and_pages_show(shelves: GatewayClient) -> None:
+async def test_ids_find_the_same_objects_as_relations_and_pages(shelves: GatewayClient) -> None:
     ids = [encode_id("Book", title) for title in "abcdefghi"] + [encode_id("Shelf", name) for name in ("hers", "his")]
 
     found = (await shelves.data("query ($ids: [ID!]!) { nodes(ids: $ids) { id } }", {"ids": ids}))["nodes"]
@@ -158,7 +160,7 @@ async def test_ids_lead_to_what_relations_and_pages_show(shelves: GatewayClient)
     assert [one["id"] for one in found if one is not None] == seen
 
 
-async def test_an_object_is_hidden_once_the_one_that_it_belongs_to_is_gone(shelves: GatewayClient) -> None:
+async def test_an_object_is_hidden_after_its_owner_object_is_deleted(shelves: GatewayClient) -> None:
     await shelves.db["shelfs"].delete_one({"_id": "hers"})
 
     found = (await ask(shelves, "read { title } books { nodes { title } }")).data["reader"]
@@ -166,7 +168,7 @@ async def test_an_object_is_hidden_once_the_one_that_it_belongs_to_is_gone(shelv
     assert found == {"read": [], "books": {"nodes": []}}
 
 
-async def test_an_object_whose_rule_fails_hides_no_other_one(shelves: GatewayClient) -> None:
+async def test_a_failed_visibility_rule_hides_only_its_own_object(shelves: GatewayClient) -> None:
     await shelves.db["books"].update_one({"_id": "b"}, {"$unset": {"shelf": ""}})
 
     answer = await ask(shelves, "favourite { __typename } friends { favourite { title } }")
@@ -178,19 +180,19 @@ async def test_an_object_whose_rule_fails_hides_no_other_one(shelves: GatewayCli
     )
 
 
-async def test_what_many_objects_belong_to_is_read_once(shelves: GatewayClient) -> None:
+async def test_a_parent_of_many_objects_is_read_once(shelves: GatewayClient) -> None:
     await ask(shelves, "read { title } friends { read { title } favourite { id } }")
 
     assert sorted(shelves.commands.names()) == ["find books", "find readers", "find readers", "find shelfs"]
 
 
-async def test_a_kind_that_everybody_sees_is_read_without_a_check(shelves: GatewayClient) -> None:
+async def test_a_kind_that_everybody_may_see_is_read_without_a_check(shelves: GatewayClient) -> None:
     await ask(shelves, "name friends { name }")
 
     assert [command["projection"] for command in shelves.commands.sent] == [{"_id": 1, "friends": 1}, {"_id": 1}]
 
 
-def test_a_kind_without_a_rule_of_visibility_is_refused_at_the_start() -> None:
+def test_a_kind_without_a_visibility_rule_is_refused_at_the_start() -> None:
     kinds = (SHELF, BOOK, READER, kind_of("Loan"))
 
     with pytest.raises(InvalidDomains, match="the domain library declares the kind Loan without a visibility rule"):

@@ -1,4 +1,4 @@
-"""GraphQL over a WebSocket, message by message: what the protocol asks for, and what is refused."""
+"""GraphQL over WebSockets, message by message: what the protocol requires, and what the gateway refuses."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
 # Opening
 
 
-async def test_a_connection_is_acknowledged_and_speaks_the_protocol(socket: Socket) -> None:
+async def test_a_connection_is_acknowledged_with_the_subprotocol(socket: Socket) -> None:
     await socket.send({**INIT, "payload": None})
 
     assert await socket.receive() == {"type": "connection_ack"}
     assert socket.connection.subprotocol == "graphql-transport-ws"
 
 
-async def test_a_client_of_another_protocol_is_refused(port: int) -> None:
+async def test_a_client_with_another_protocol_is_refused(port: int) -> None:
     for subprotocol in (None, "graphql-ws", "soap"):
         async with opened(port, subprotocol=subprotocol) as socket:
             assert await socket.closed() == (4406, "Subprotocol not acceptable")
 
 
-async def test_who_says_nothing_is_closed_after_a_while(socket: Socket) -> None:
+async def test_a_socket_without_an_init_message_times_out(socket: Socket) -> None:
     begun = time.monotonic()
 
     assert await socket.closed() == (4408, "Connection initialisation timeout")
     assert 0.2 < time.monotonic() - begun < 5
 
 
-async def test_who_has_begun_in_time_stays_connected(socket: Socket) -> None:
+async def test_a_socket_with_an_init_message_stays_open(socket: Socket) -> None:
     await socket.init()
     await asyncio.sleep(0.5)
     await socket.send({"type": "ping"})
@@ -65,29 +65,29 @@ async def test_who_has_begun_in_time_stays_connected(socket: Socket) -> None:
     assert await socket.receive() == {"type": "pong"}
 
 
-async def test_a_second_init_closes_it(socket: Socket) -> None:
+async def test_a_second_init_closes_the_socket(socket: Socket) -> None:
     await socket.init()
     await socket.send(INIT)
 
     assert await socket.closed() == (4429, "Too many initialisation requests")
 
 
-async def test_an_operation_before_the_acknowledgement_closes_it(socket: Socket) -> None:
+async def test_an_operation_before_the_acknowledgement_closes_the_socket(socket: Socket) -> None:
     await socket.send(subscribe())
 
     assert await socket.closed() == (4401, "Unauthorized")
 
 
-async def test_there_is_a_socket_nowhere_else(port: int) -> None:
+async def test_other_paths_have_no_socket(port: int) -> None:
     for path in ("/", "/graphiql", "/graphql/x"):
         with pytest.raises(InvalidStatus, match="403"):
             await connect(f"ws://127.0.0.1:{port}{path}", proxy=None)
 
 
-# Who asks
+# Authentication
 
 
-async def test_the_token_is_in_the_first_message(gateway: GatewayClient, port: int) -> None:
+async def test_the_init_message_has_the_token(gateway: GatewayClient, port: int) -> None:
     for name in ("Authorization", "authorization"):
         async with opened(port) as socket:
             await socket.send({**INIT, "payload": {name: f"Bearer {gateway.token('ann')}"}})
@@ -112,7 +112,7 @@ async def test_without_a_token_the_caller_is_anonymous(socket: Socket) -> None:
     assert (await socket.receive())["payload"] == {"data": {"viewer": None}}
 
 
-async def test_a_token_that_is_not_good_closes_it(port: int) -> None:
+async def test_an_invalid_token_closes_the_socket(port: int) -> None:
     for given, reason in (
         ("Bearer nonsense", "The token cannot be read."),
         ("nonsense", "The Authorization header must be `Bearer`, then a space and a token."),
@@ -124,7 +124,7 @@ async def test_a_token_that_is_not_good_closes_it(port: int) -> None:
             assert await socket.closed() == (4403, reason)
 
 
-async def test_a_token_that_cannot_be_checked_just_now_asks_to_come_again(
+async def test_a_token_that_cannot_be_verified_now_closes_the_socket_with_try_again(
     gateway: GatewayClient, socket: Socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def no_keys(_authorization: str | None) -> Any:
@@ -136,8 +136,8 @@ async def test_a_token_that_cannot_be_checked_just_now_asks_to_come_again(
     assert await socket.closed() == (1013, "The keys that check tokens cannot be read. Try again later.")
 
 
-async def test_the_connection_ends_with_the_token(gateway: GatewayClient, port: int) -> None:
-    # A token counts for ten seconds more than it says, for clocks that differ.
+async def test_the_socket_closes_when_its_token_expires(gateway: GatewayClient, port: int) -> None:
+    # A token is accepted for ten seconds after it expires, because clocks differ.
     almost = SystemClock().now() - timedelta(seconds=9)
     token = Authenticator(gateway.settings).issue("ann", [], now=almost, lasts=timedelta(seconds=1))
     async with opened(port) as socket:
@@ -146,7 +146,7 @@ async def test_the_connection_ends_with_the_token(gateway: GatewayClient, port: 
         assert await socket.closed() == (4403, "The token has expired.")
 
 
-async def test_only_pages_of_the_gateway_and_of_named_origins_may_open_one(port: int) -> None:
+async def test_only_pages_of_the_gateway_and_of_allowed_origins_may_open_a_socket(port: int) -> None:
     for origin in (None, ORIGIN, f"http://127.0.0.1:{port}", f"https://127.0.0.1:{port}"):
         async with opened(port, origin=origin) as socket:
             await socket.init()
@@ -164,7 +164,7 @@ async def test_only_pages_of_the_gateway_and_of_named_origins_may_open_one(port:
                 pass
 
 
-async def test_any_page_may_open_one_where_any_origin_may_ask() -> None:
+async def test_any_page_may_open_a_socket_if_all_origins_are_allowed() -> None:
     headers = Headers({"origin": "https://evil.example", "host": "shop.example"})
 
     assert may_connect(headers, Settings(cors_origins="*"))
@@ -198,7 +198,7 @@ INVALID: list[tuple[Any, str]] = [
 ]
 
 
-async def test_a_message_that_is_none_of_the_protocol_closes_it(port: int) -> None:
+async def test_an_invalid_message_closes_the_socket(port: int) -> None:
     for message, reason in INVALID:
         async with opened(port) as socket:
             await socket.init()
@@ -207,14 +207,14 @@ async def test_a_message_that_is_none_of_the_protocol_closes_it(port: int) -> No
             assert await socket.closed() == (4400, f"Invalid message: {reason}"), message
 
 
-async def test_a_message_that_is_too_long_closes_it(socket: Socket) -> None:
+async def test_a_message_that_is_too_long_closes_the_socket(socket: Socket) -> None:
     await socket.init()
     await socket.send(subscribe(query=VIEWER + " " * 5_000))
 
     assert (await socket.closed())[0] == 1009
 
 
-async def test_pings_are_answered_also_before_the_first_message(socket: Socket) -> None:
+async def test_pings_are_answered_even_before_the_init_message(socket: Socket) -> None:
     await socket.send({"type": "ping"})
     await socket.send({"type": "ping", "payload": {"number": 1}})
     await socket.send({"type": "pong"})
@@ -223,7 +223,7 @@ async def test_pings_are_answered_also_before_the_first_message(socket: Socket) 
     assert await socket.receive() == {"type": "pong", "payload": {"number": 1}}
 
 
-async def test_a_fault_of_the_connection_closes_it(
+async def test_a_fault_of_the_connection_closes_the_socket(
     gateway: GatewayClient, socket: Socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(_authorization: str | None) -> Any:
@@ -238,7 +238,7 @@ async def test_a_fault_of_the_connection_closes_it(
 # The end
 
 
-async def test_a_gateway_that_stops_says_so(gateway: GatewayClient, socket: Socket) -> None:
+async def test_a_stopping_gateway_closes_the_socket_with_a_reason(gateway: GatewayClient, socket: Socket) -> None:
     await socket.init()
 
     gateway.app.state.gateway.stop_streams()

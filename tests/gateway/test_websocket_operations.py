@@ -1,4 +1,4 @@
-"""Operations of every kind over a WebSocket: side by side, given up, and finished all the same."""
+"""Operations of each kind over WebSockets: concurrent, cancelled, and finished after a disconnect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
 
 
 class Slow:
-    """Holds what has to do with categories until it is told. What is under way has begun, and not ended."""
+    """Holds operations on categories until the test sets `go_on`. Those under way have started and not ended."""
 
     def __init__(self, gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun = self.ended = 0
@@ -80,7 +80,7 @@ async def test_a_mutation_takes_variables_and_the_caller_of_the_connection(
     assert await socket.receive() == {"id": "1", "type": "complete"}
 
 
-async def test_what_goes_wrong_in_a_field_comes_with_the_data(gateway: GatewayClient, socket: Socket) -> None:
+async def test_an_error_in_a_field_comes_with_the_data(gateway: GatewayClient, socket: Socket) -> None:
     await socket.init()
     await socket.subscribe("1", CREATE, {"input": category_input()})
 
@@ -91,7 +91,7 @@ async def test_what_goes_wrong_in_a_field_comes_with_the_data(gateway: GatewayCl
     assert await gateway.db["categories"].count_documents({}) == 0
 
 
-async def test_an_operation_that_cannot_be_run_ends_with_an_error_and_leaves_the_others_alone(socket: Socket) -> None:
+async def test_an_invalid_operation_ends_with_an_error_and_does_not_affect_the_others(socket: Socket) -> None:
     await socket.init()
     for query, code in (
         ("{", "GRAPHQL_PARSE_FAILED"),
@@ -101,7 +101,7 @@ async def test_an_operation_that_cannot_be_run_ends_with_an_error_and_leaves_the
         ("query A { __typename } query B { __typename }", "BAD_USER_INPUT"),
         (MANY, "OPERATION_TOO_COMPLEX"),
     ):
-        # The id is free again each time.
+        # The id is free again after each error.
         await socket.subscribe("1", query)
 
         message = await socket.receive()
@@ -111,7 +111,7 @@ async def test_an_operation_that_cannot_be_run_ends_with_an_error_and_leaves_the
     assert (await socket.receive())["type"] == "next"
 
 
-async def test_an_id_that_is_in_use_closes_it(gateway: GatewayClient, socket: Socket, slow: Slow) -> None:
+async def test_an_id_that_is_in_use_closes_the_socket(gateway: GatewayClient, socket: Socket, slow: Slow) -> None:
     await socket.init()
     key = "é" * 100
     await socket.send(subscribe(key, SLOW))
@@ -120,12 +120,12 @@ async def test_an_id_that_is_in_use_closes_it(gateway: GatewayClient, socket: So
 
     code, reason = await socket.closed()
     assert code == 4409
-    # A reason has 123 bytes at most.
+    # A reason may have at most 123 bytes.
     assert reason == "Subscriber for " + "é" * 54
     assert gateway.state.live.counts.sockets == 0
 
 
-async def test_a_query_may_ask_for_its_plan(settings: Settings) -> None:
+async def test_a_query_may_request_its_plan(settings: Settings) -> None:
     async with (
         running(replace(settings, show_plans=True)) as gateway,
         listening(gateway) as port,
@@ -137,7 +137,7 @@ async def test_a_query_may_ask_for_its_plan(settings: Settings) -> None:
         assert (await socket.receive())["payload"]["extensions"]["plan"]["executor"] == gateway.settings.executor
 
 
-async def test_operations_run_side_by_side_up_to_a_bound(socket: Socket, slow: Slow) -> None:
+async def test_operations_run_concurrently_up_to_a_limit(socket: Socket, slow: Slow) -> None:
     await socket.init()
     for key in "abc":
         await socket.send(subscribe(key, SLOW))
@@ -151,7 +151,7 @@ async def test_operations_run_side_by_side_up_to_a_bound(socket: Socket, slow: S
     assert {(await socket.receive())["id"] for _ in range(6)} == set("abc")
 
 
-async def test_a_query_that_its_client_completes_is_given_up_and_answers_nothing(socket: Socket, slow: Slow) -> None:
+async def test_a_query_that_its_client_completes_is_cancelled_without_an_answer(socket: Socket, slow: Slow) -> None:
     await socket.init()
     await socket.send(subscribe("a", SLOW))
     await until(lambda: slow.begun == 1)
@@ -164,7 +164,7 @@ async def test_a_query_that_its_client_completes_is_given_up_and_answers_nothing
 
 
 @pytest.mark.parametrize("how", ["complete", "close", "break"])
-async def test_a_mutation_goes_on_to_its_end_whatever_its_client_does(
+async def test_a_mutation_finishes_even_if_its_client_completes_it_or_disconnects(
     gateway: GatewayClient, port: int, slow: Slow, how: str
 ) -> None:
     async with opened(port) as socket:
@@ -190,7 +190,9 @@ async def test_a_mutation_goes_on_to_its_end_whatever_its_client_does(
 
 
 @pytest.mark.parametrize("how", ["close", "break"])
-async def test_a_query_ends_with_its_connection(gateway: GatewayClient, port: int, slow: Slow, how: str) -> None:
+async def test_a_query_is_cancelled_when_its_connection_closes(
+    gateway: GatewayClient, port: int, slow: Slow, how: str
+) -> None:
     async with opened(port) as socket:
         await socket.init()
         await socket.send(subscribe("a", SLOW))
@@ -206,7 +208,7 @@ async def test_a_query_ends_with_its_connection(gateway: GatewayClient, port: in
     assert not slow.under_way
 
 
-async def test_a_fault_shows_its_request_id_alone_and_ends_one_operation(
+async def test_a_fault_shows_only_its_request_id_and_ends_one_operation(
     gateway: GatewayClient, socket: Socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: Any, **__: Any) -> Any:

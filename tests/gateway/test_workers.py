@@ -1,4 +1,4 @@
-"""Workers in the course of time: a slow job holds up no other, and one that lives keeps its lease."""
+"""Workers over time: a slow job does not block the others, and a running job keeps its lease."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MINUTE = timedelta(minutes=1)
 
 @contextlib.asynccontextmanager
 async def at_work(worker: Worker) -> AsyncIterator[None]:
-    """While the worker runs."""
+    """Run the worker during the block."""
     task = asyncio.create_task(worker.run())
     try:
         yield
@@ -38,12 +38,12 @@ async def at_work(worker: Worker) -> AsyncIterator[None]:
 
 async def eventually(holds: Callable[[], Awaitable[object]]) -> None:
     async with asyncio.timeout(20):
-        while not await holds():  # noqa: ASYNC110 - a job tells nobody
+        while not await holds():  # noqa: ASYNC110 - a job signals nothing
             await asyncio.sleep(0.01)
 
 
 class HangingProvider(Provider):
-    """One that answers nobody any more."""
+    """A payment provider that no longer answers."""
 
     async def charge(self, *_: Any, **__: Any) -> str:
         self.asked += 1
@@ -65,7 +65,7 @@ async def status_of(gateway: GatewayClient, cart: str) -> Any:
 
 
 @pytest.mark.usefixtures("provider")
-async def test_a_provider_that_hangs_holds_up_no_other_job_and_is_asked_for_ten_at_once(
+async def test_a_hanging_provider_blocks_no_other_job_and_gets_ten_calls_at_once(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     sku, hanging = await stock_up(gateway, units=20), HangingProvider()
@@ -81,13 +81,13 @@ async def test_a_provider_that_hangs_holds_up_no_other_job_and_is_asked_for_ten_
 
         assert await status_of(gateway, idle) == "EXPIRED"
         await eventually(lambda: _asked(hanging, 10))
-        # Each job takes its lease by itself, some of them later than others.
+        # Each job takes its own lease, at its own time.
         await eventually(lambda: _leased(gateway, clock, len(JOBS)))
     assert hanging.asked == 10
     assert await gateway.db["leases"].count_documents({"owner": {"$ne": None}, "until": {"$gt": clock.now()}}) == 0
 
 
-async def test_a_cart_that_cannot_be_finished_keeps_no_other_from_being(
+async def test_a_cart_that_cannot_be_finished_does_not_stop_the_others(
     gateway: GatewayClient, clock: SettableClock, provider: Provider
 ) -> None:
     sku = await stock_up(gateway)
@@ -112,7 +112,7 @@ SHORT = timedelta(seconds=3)
 
 
 def waiting(begun: list[str], end: asyncio.Event) -> Job:
-    """A job that lasts until the end."""
+    """A job that runs until `end` is set."""
 
     async def run(_turn: Turn) -> int:
         begun.append("begun")
@@ -144,13 +144,13 @@ async def test_a_lease_is_renewed_while_its_job_runs(gateway: GatewayClient, clo
     assert begun == ["begun", "done"]
 
 
-async def test_a_job_that_has_lost_its_lease_stops(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_job_that_loses_its_lease_stops(gateway: GatewayClient, clock: SettableClock) -> None:
     begun: list[str] = []
     one = worker(gateway, clock, jobs=[waiting(begun, asyncio.Event())], lease=SHORT)
 
     at_it = asyncio.create_task(one.run_once())
     await eventually(lambda: lease_of(gateway))
-    # As if it had slept for so long that another worker took the job over.
+    # Another worker has taken the lease, as if this one had been suspended.
     taken = {"owner": "other", "until": clock.now() + MINUTE}
     await gateway.db["leases"].update_one({"_id": "wait"}, {"$set": taken})
 
@@ -158,7 +158,7 @@ async def test_a_job_that_has_lost_its_lease_stops(gateway: GatewayClient, clock
     assert begun == ["begun"]
 
 
-async def test_a_lease_that_is_just_being_taken_is_given_back_too(
+async def test_a_stopping_worker_releases_a_lease_that_it_is_taking(
     gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acquire = leases.acquire
@@ -169,7 +169,7 @@ async def test_a_lease_that_is_just_being_taken_is_given_back_too(
         return await acquire(*args, **given)
 
     async def to_a_slow_server(*args: Any, **given: Any) -> bool:
-        # A command that was sent is carried out, whoever has stopped to wait for it.
+        # The server carries out a command even if its caller is cancelled.
         sent.append(asyncio.create_task(late(*args, **given)))
         return await asyncio.shield(sent[-1])
 

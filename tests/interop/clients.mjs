@@ -1,5 +1,5 @@
-// Talks to a gateway by the clients of graphql-ws and graphql-sse, as they come:
-// node clients.mjs HTTP_URL TOKEN DISCUSSION. Prints what they were told as JSON.
+// Runs operations with the unmodified clients of graphql-ws and graphql-sse: node clients.mjs HTTP_URL TOKEN DISCUSSION.
+// Prints what they receive as JSON.
 import { createClient as createSse } from 'graphql-sse';
 import { createClient as createWs } from 'graphql-ws';
 import WebSocket from 'ws';
@@ -28,7 +28,7 @@ async function first(client, operation) {
   return null;
 }
 
-// The client fails, or is answered with errors.
+// The error with which the client fails, or the codes of the errors in its answer.
 async function failure(client, operation) {
   try {
     const { errors } = await first(client, operation);
@@ -50,7 +50,7 @@ async function subscribed(client) {
       { query: POSTED, variables },
       {
         next: ({ data }) => {
-          // The first is posted until it comes: neither client tells when a subscription is live.
+          // `begin` is posted until it arrives, because neither client signals when a subscription is live.
           live();
           if (data.commentPosted.text !== 'begin') found.push(`${data.commentPosted.text} by ${data.commentPosted.author.name}`);
           if (found.length === 3) {
@@ -90,7 +90,7 @@ while (!isBegun) {
 await begun;
 for (const text of ['one', 'two', 'three']) await post(text);
 await Promise.all(subscribers.map(({ ended }) => ended));
-seen.told = subscribers.map(({ found }) => found);
+seen.received = subscribers.map(({ found }) => found);
 console.log(JSON.stringify(seen));
 await ws.dispose();
 sse.dispose();

@@ -1,4 +1,4 @@
-// Runs subscriptions as GraphiQL does, by its own fetcher: node explorer.mjs HTTP_URL TOKEN DISCUSSION.
+// Runs subscriptions with GraphiQL's own fetcher: node explorer.mjs HTTP_URL TOKEN DISCUSSION.
 // Prints what it shows as JSON.
 import { parse } from 'graphql';
 import WebSocket from 'ws';
@@ -27,8 +27,8 @@ async function first(results) {
 
 const seen = {};
 seen.who = await ask('Who');
-const told = await ask('Posted', { id: discussion });
-const arriving = told.next();
+const events = await ask('Posted', { id: discussion });
+const arriving = events.next();
 let hasArrived = false;
 arriving.then(() => {
   hasArrived = true;
@@ -37,11 +37,11 @@ while (!hasArrived) {
   await ask('Post', { input: { discussionId: discussion, text: 'Hello' } });
   await new Promise((resolve) => setTimeout(resolve, 50));
 }
-seen.told = (await arriving).value;
-// While it waits for the next one it can be ended, as by the button that stops it.
-while (JSON.stringify((await Promise.race([told.next(), new Promise((resolve) => setTimeout(resolve, 500))])) ?? 0) !== '0');
-await told.return();
-seen.ended = (await told.next()).done;
+seen.received = (await arriving).value;
+// GraphiQL's stop button must end the subscription while it waits for the next event.
+while (JSON.stringify((await Promise.race([events.next(), new Promise((resolve) => setTimeout(resolve, 500))])) ?? 0) !== '0');
+await events.return();
+seen.ended = (await events.next()).done;
 seen.unknown = await first(await ask('Posted', { id: 'x' }));
 seen.refused = await first(await ask('Posted', { id: discussion }, 'x'));
 console.log(JSON.stringify(seen));

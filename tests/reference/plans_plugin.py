@@ -1,8 +1,8 @@
-"""A pytest plugin: graphql-core's own tests of execution, run by compiled plans.
+"""A pytest plugin that runs graphql-core's own execution tests with compiled plans.
 
-It stands in for `execute` and `execute_sync` before the tests import them. What an executor of plans does not take from
-its caller (middleware, hooks, abort signals, resolvers for every field) goes to graphql-core as before. Where the
-variable PLANS_REPORT names a file, the numbers of both are written there.
+It replaces `execute` and `execute_sync` before the tests import them. Calls with arguments that a plan executor does
+not take (middleware, hooks, abort signals, resolvers for every field) still go to graphql-core. If the variable
+PLANS_REPORT names a file, the plugin writes the counts of both there.
 """
 
 from __future__ import annotations
