@@ -65,9 +65,9 @@ class Operation:
         found = get_operation_ast(self.document, name)
         if found is None:
             message = (
-                "The document has several operations. Choose one with `operationName`."
+                "The document has several operations. Name the one to run."
                 if name is None
-                else f"The document has no operation {name!r}. Check `operationName`."
+                else f"The document has no operation {name!r}."
             )
             raise InvalidOperation([GraphQLError(message, extensions={"code": "BAD_USER_INPUT"})])
         return found

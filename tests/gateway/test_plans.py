@@ -82,7 +82,7 @@ def test_an_operation_that_is_not_compiled_is_reported(tmp_path: Path) -> None:
     [
         ("{ nothing }", (), "Cannot query field 'nothing' on type 'Query'."),
         ("{ products", (), "Syntax Error"),
-        ("query A { viewer { subject } } query B { viewer { subject } }", (), "name one"),
+        ("query A { viewer { subject } } query B { viewer { subject } }", (), "Name the one to run"),
         (PAGE, ("--variables", "[]"), "--variables must be a JSON object."),
         (PAGE, ("--variables", "{"), "--variables is not JSON"),
         (PAGE, ("--variables", '{"details": "x"}'), "Variable '$details' has invalid value"),
