@@ -100,7 +100,7 @@ def test_a_restarted_service_remembers_its_charges(tmp_path: Path) -> None:
     assert (status, ended) == (1, 0)
     assert url.startswith("http://127.0.0.1:")
     assert first.errors == "portico: the token `die` stopped the payment service. Start it again.\n"
-    assert "asked for 100 USD by die\n  it is charged ch-1\n" in first.output
+    assert "charge of 100 USD with the token die\n  outcome: charged ch-1\n" in first.output
     assert known.json() == again.json() == {"status": "charged", "id": "ch-1", "amount": 100}
     assert process.errors == ""
 
@@ -119,7 +119,7 @@ def test_a_file_with_other_content_is_left_alone(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stderr) == (
         1,
-        f"portico: {file} is not a file of charges: its lines are no charges\n",
+        f"portico: {file} is not a file of charges: a line is not a charge\n",
     )
 
 

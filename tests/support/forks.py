@@ -1,7 +1,7 @@
-"""Commands as processes that begin with everything imported: they are forked from one that has done so.
+"""Runs commands as forks of a process that has imported everything and has built the schema.
 
-To import the gateway and to build its schema takes most of the time of a short command. Everything else is as in a
-process that a shell starts: arguments, environment, working folder, output, signals, and a process group of its own.
+Imports and the schema take most of the time of a short command. A fork has its own arguments, environment, working
+directory, files, signals and session, like a process that a shell starts.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class ForkedCommand:
         self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path | None, out: Path, err: Path
     ) -> None:
         folder = str(cwd or Path.cwd())
+        for file in (out, err):
+            file.write_bytes(b"")
         self._process = _server().Process(target=_run, args=([*arguments], dict(env), folder, str(out), str(err)))
         self._process.start()
         assert self._process.pid is not None
@@ -64,7 +66,7 @@ def _run(arguments: list[str], env: dict[str, str], folder: str, out: str, err: 
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
-    # Nobody but the test ends it, as if a shell had started it.
+    # A worker of `portico serve` stops when its parent stops; a command that a shell starts has no such parent.
     multiprocessing.process._parent_process = None  # type: ignore[attr-defined]
     for path, flags, descriptor in ((os.devnull, os.O_RDONLY, 0), (out, _WRITE, 1), (err, _WRITE, 2)):
         opened = os.open(path, flags, 0o600)
@@ -74,4 +76,4 @@ def _run(arguments: list[str], env: dict[str, str], folder: str, out: str, err: 
     main()
 
 
-_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+_WRITE = os.O_WRONLY

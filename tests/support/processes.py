@@ -62,7 +62,7 @@ def portico(
     """A command, from its start to its end."""
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder) / "out.txt", Path(folder) / "err.txt"
-        process = _begun([PORTICO, *arguments], environment() if env is None else env, cwd, out, err)
+        process = _start([PORTICO, *arguments], environment() if env is None else env, cwd, out, err)
         try:
             status = process.wait(timeout)
         finally:
@@ -70,11 +70,11 @@ def portico(
         return subprocess.CompletedProcess(arguments, status, out.read_text(), err.read_text())
 
 
-def _begun(
+def _start(
     command: Sequence[str], env: Mapping[str, str], cwd: Path | None, out: Path, err: Path
 ) -> ForkedCommand | subprocess.Popen[bytes]:
-    """The process. What the environment changes before the first import is imported anew."""
-    if command[0] == PORTICO and not {"PYTHONPATH", "PORTICO_DOMAINS"} & env.keys() and env.get("COLUMNS") == "300":
+    """Starts a process: a fork where that behaves like a new process (`forks`), a new process otherwise."""
+    if command[0] == PORTICO and _is_forkable(command, env):
         return ForkedCommand(command[1:], env, cwd, out, err)
     with out.open("w") as output, err.open("w") as errors:
         return subprocess.Popen(
@@ -88,13 +88,22 @@ def _begun(
         )
 
 
+def _is_forkable(command: Sequence[str], env: Mapping[str, str]) -> bool:
+    """A variable that is read during imports needs a new process, and workers are spawned with the main module."""
+    return (
+        "--workers" not in command
+        and not {"PYTHONPATH", "PORTICO_DOMAINS"} & env.keys()
+        and env.get("COLUMNS") == "300"
+    )
+
+
 class Process:
     """A process that runs in the background, in a session with its children. Its output is in files."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._out, self._err = folder / "out.txt", folder / "err.txt"
-        self.popen = _begun(command, env, None, self._out, self._err)
+        self.popen = _start(command, env, None, self._out, self._err)
 
     @property
     def pid(self) -> int:

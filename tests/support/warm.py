@@ -1,4 +1,4 @@
-"""What forked commands begin with: the modules of every command, and the schema of all built-in domains."""
+"""Loads what forked commands start with: the modules of every command, and the schema of all built-in domains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-# As `processes.environment` has it; some of it is read when a module is imported.
+# The value of `processes.environment`. Modules read it when they are imported.
 os.environ["COLUMNS"] = "300"
 
 from portico.gateway.app import create_app
@@ -17,6 +17,6 @@ LOADED = (commands, create_app, server)
 schema_of(load())
 for name, module in list(sys.modules.items()):
     if name.startswith("portico."):
-        # Modules that are imported when they are first used.
+        # Loads a lazy module.
         vars(module)
 gc.freeze()
