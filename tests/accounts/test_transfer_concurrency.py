@@ -106,10 +106,10 @@ async def test_a_call_that_is_retried_while_the_jobs_run_has_one_effect(
         answer = await gateway.ask(MUTATIONS["transfer"], {"input": given})
         return answer.codes[0] if answer.codes else str(answer.data["transfer"]["__typename"])
 
-    told = await asyncio.gather(*(ask(given) for given in calls for _ in range(4)), call_off())
+    outcome = await asyncio.gather(*(ask(given) for given in calls for _ in range(4)), call_off())
     again = [await ask(given) for given in calls]
 
-    assert set(told) <= {"TransferPayload", "CONFLICT", None}
+    assert set(outcome) <= {"TransferPayload", "CONFLICT", None}
     assert again == ["TransferPayload"] * 10
     assert await balances(gateway.db, mine, theirs) == [990, 10]
     await assert_money(gateway, 1_000)
@@ -129,7 +129,7 @@ async def test_random_transfers_with_crashes_keep_the_sum_of_the_money(
         (*rng.sample(keys, 2), rng.randrange(1, 900), rng.randrange(12) if rng.random() < 0.3 else None)
         for _ in range(TRANSFERS)
     ]
-    told: Counter[str] = Counter()
+    outcome: Counter[str] = Counter()
     done = asyncio.Event()
 
     async def work(number: int) -> None:
@@ -137,7 +137,7 @@ async def test_random_transfers_with_crashes_keep_the_sum_of_the_money(
         async with line:
             for attempt in (stop, None):
                 db: Database = gateway.db if attempt is None else FaultyDatabase.around(gateway.db, attempt)[1]
-                told[await _transfer(db, source, destination, amount, f"k-{number}.once")] += 1
+                outcome[await _transfer(db, source, destination, amount, f"k-{number}.once")] += 1
                 if attempt is None or rng.random() < 0.5:
                     return
 
@@ -155,8 +155,8 @@ async def test_random_transfers_with_crashes_keep_the_sum_of_the_money(
     clock.advance(seconds=6)
     await run_jobs(gateway, clock)
 
-    assert told["settled"] > TRANSFERS / 4
-    assert min(told["crashed"], told["refused"]) > TRANSFERS / 20
+    assert outcome["settled"] > TRANSFERS / 4
+    assert min(outcome["crashed"], outcome["refused"]) > TRANSFERS / 20
     await assert_nothing_in_flight(gateway.db)
     await assert_money(gateway, ACCOUNTS * 1_000)
 

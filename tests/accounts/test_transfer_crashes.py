@@ -96,9 +96,9 @@ async def test_a_call_that_crashes_anywhere_and_is_retried_with_its_key_happens_
         # The crashed call holds the key for 30 seconds.
         scene.clock.advance(seconds=31)
 
-        told = [await scene.typename_of(mutation, given) for _ in range(2)]
+        outcome = [await scene.typename_of(mutation, given) for _ in range(2)]
 
-        assert told == [answer] * 2, stop
+        assert outcome == [answer] * 2, stop
         await scene.assert_settled(after)
     assert stop > 6
 

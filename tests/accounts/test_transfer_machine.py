@@ -108,20 +108,22 @@ class Machine:
         token = self.gateway.token(roles=[Role.SERVICE])
         return await self.gateway.ask(MUTATIONS[call.mutation], {"input": given}, token=token)
 
-    async def told(self, call: Call) -> str:
+    async def typename_of(self, call: Call) -> str:
         return str((await self.ask(call)).data[call.mutation]["__typename"])
 
     async def call(self, step: Step) -> None:
         call = self.next_call(step)
-        self.learn(call, await self.told(call))
+        self.learn(call, await self.typename_of(call))
 
-    def learn(self, call: Call, told: str) -> None:
+    def learn(self, call: Call, result: str) -> None:
         """Drop the states that contradict the answer. Money in flight cannot be spent, so a refusal proves nothing
         while a crash is unsettled.
         """
-        if not self.crashed or is_done(told):
-            self.possible = {after for answer, after in (carried_out(s, call) for s in self.possible) if answer == told}
-        assert self.possible, (call, told)
+        if not self.crashed or is_done(result):
+            self.possible = {
+                after for answer, after in (carried_out(s, call) for s in self.possible) if answer == result
+            }
+        assert self.possible, (call, result)
 
     async def crash(self, step: Step) -> None:
         if len(self.crashed) == MAX_CRASHES:
@@ -142,17 +144,17 @@ class Machine:
         call = self.crashed.pop(step.source % len(self.crashed))
         self.clock.advance(seconds=31)
 
-        told = await self.told(call)
+        result = await self.typename_of(call)
 
         # If the call was carried out before, it is not carried out again.
         outcomes = [(state, *carried_out(state, call)) for state in self.possible]
-        kept = {after for state, answer, after in outcomes if answer == told and call.key not in state.done}
-        if is_done(told):
+        kept = {after for state, answer, after in outcomes if answer == result and call.key not in state.done}
+        if is_done(result):
             kept |= {state for state in self.possible if call.key in state.done}
         elif self.crashed:
             kept |= {state for state in self.possible if call.key not in state.done}
         self.possible = kept
-        assert self.possible, (call, told)
+        assert self.possible, (call, result)
 
     async def jobs(self, _step: Step) -> None:
         self.clock.advance(seconds=6)

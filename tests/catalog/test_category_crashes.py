@@ -160,11 +160,11 @@ async def test_jobs_that_crash_anywhere_finish_in_their_next_run(
 async def answers(gateway: GatewayClient, **calls: tuple[str, dict[str, Any]]) -> dict[str, str]:
     """Send the calls concurrently. Return for each call the type of the result, or the code of the error."""
 
-    async def told(mutation: str, given: dict[str, Any]) -> str:
+    async def typename_of(mutation: str, given: dict[str, Any]) -> str:
         answer = await gateway.ask(MUTATIONS[mutation], {"input": given})
         return answer.codes[0] if answer.codes else str(answer.data[mutation]["__typename"])
 
-    found = await asyncio.gather(*(told(*call) for call in calls.values()))
+    found = await asyncio.gather(*(typename_of(*call) for call in calls.values()))
     return dict(zip(calls, found, strict=True))
 
 
@@ -175,7 +175,7 @@ async def test_other_calls_get_a_clear_answer_while_a_creation_is_unfinished(
     new = (await gateway.data('{ category(slug: "new") { id breadcrumbs { slug } } }'))["category"]
     assert new["breadcrumbs"] == [{"slug": "top"}, {"slug": "subject"}]
 
-    told = await answers(
+    outcome = await answers(
         gateway,
         same_slug=("createCategory", category_input(slug="new")),
         delete_parent=("deleteCategory", {"id": scene.subject}),
@@ -187,7 +187,7 @@ async def test_other_calls_get_a_clear_answer_while_a_creation_is_unfinished(
         elsewhere=("createCategory", category_input(parentId=scene.subject)),
     )
 
-    assert told == {
+    assert outcome == {
         "same_slug": "SlugTaken",
         "delete_parent": "CategoryNotEmpty",
         "put_below": "NotFound",
@@ -212,7 +212,7 @@ async def test_other_calls_get_a_clear_answer_while_a_deletion_is_unfinished(
     await scene.crash("deleteCategory", {"id": scene.below}, 2)
     edit = {"id": product["id"], "nonce": product["nonce"], "categoryIds": [scene.below]}
 
-    told = await answers(
+    outcome = await answers(
         gateway,
         put_below=("createCategory", category_input(parentId=scene.below)),
         move_below=("moveCategory", {"id": scene.place, "newParentId": scene.below}),
@@ -225,7 +225,7 @@ async def test_other_calls_get_a_clear_answer_while_a_deletion_is_unfinished(
         rename_parent=("renameCategory", {"id": scene.subject, "name": "Mine"}),
     )
 
-    assert told == {
+    assert outcome == {
         "put_below": "NotFound",
         "move_below": "NotFound",
         "put_product": "NotFound",
@@ -247,7 +247,7 @@ async def test_other_calls_get_a_clear_answer_while_a_move_is_unfinished(
 ) -> None:
     await scene.crash("moveCategory", INPUTS["moveCategory"](scene), 2)
 
-    told = await answers(
+    outcome = await answers(
         gateway,
         move=("moveCategory", {"id": scene.subject}),
         move_below_it=("moveCategory", {"id": scene.place, "newParentId": scene.below}),
@@ -258,7 +258,7 @@ async def test_other_calls_get_a_clear_answer_while_a_move_is_unfinished(
         put_product=("createProduct", product_input(categoryIds=[scene.subject])),
     )
 
-    assert told == {
+    assert outcome == {
         "move": "Conflict",
         "move_below_it": "Conflict",
         "delete": "Conflict",
@@ -279,14 +279,14 @@ async def test_an_unfinished_rename_does_not_block_other_calls(
     await scene.crash("renameCategory", INPUTS["renameCategory"](scene), 1)
     assert await ways(gateway) == {"top": [], "new": ["top"], "below": ["top", "subject"], "place": []}
 
-    told = await answers(
+    outcome = await answers(
         gateway,
         rename=("renameCategory", {"id": scene.subject, "name": "Mine"}),
         put_below=("createCategory", category_input(parentId=scene.below, slug="newest")),
         move_below_it=("moveCategory", {"id": scene.place, "newParentId": scene.below}),
     )
 
-    assert set(told.values()) == {"CategoryPayload"}
+    assert set(outcome.values()) == {"CategoryPayload"}
     clock.advance(seconds=6)
     await run_jobs(gateway, clock, "finish-categories", "finish-products")
     await assert_settled(gateway)

@@ -180,12 +180,12 @@ class Machine:
 
     def learn(self, call: Call, result: dict[str, Any]) -> None:
         """Drop the states that contradict the answer."""
-        told = result["__typename"]
+        outcome = result["__typename"]
         outcomes = [carried_out(tree, call) for tree in self.possible]
-        if not self.crashed or is_done(told):
-            self.possible = unique([tree for answer, tree in outcomes if answer == told])
+        if not self.crashed or is_done(outcome):
+            self.possible = unique([tree for answer, tree in outcomes if answer == outcome])
         assert self.possible, (call, result)
-        if told == "CategoryPayload" and not self.crashed:
+        if outcome == "CategoryPayload" and not self.crashed:
             tree, shown = self.possible[0], result["category"]
             above = [(tree[key].slug, tree[key].name) for key in way(tree, call.id)[:-1]]
             assert [(crumb["slug"], crumb["name"]) for crumb in shown["breadcrumbs"]] == above
@@ -214,15 +214,15 @@ class Machine:
             # The retry must not wait for the marks of other crashed calls.
             await run_jobs(self.gateway, self.clock)
 
-        told = (await self.gateway.result(call.mutation, await self.given(call)))["__typename"]
+        outcome = (await self.gateway.result(call.mutation, await self.given(call)))["__typename"]
 
         # If the call was carried out before, it is not carried out again.
         outcomes = [(tree, *carried_out(tree, call)) for tree in self.possible]
-        kept = [after for _, answer, after in outcomes if answer == told]
-        if is_done(told):
+        kept = [after for _, answer, after in outcomes if answer == outcome]
+        if is_done(outcome):
             kept += [tree for tree in self.possible if self.shows(tree, call)]
         self.possible = unique(kept)
-        assert self.possible, (call, told)
+        assert self.possible, (call, outcome)
         await self.settle()
 
     @staticmethod

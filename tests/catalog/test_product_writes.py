@@ -131,10 +131,10 @@ async def test_no_product_keeps_a_category_that_is_deleted_while_edits_add_it(
             *(gateway.result("createProduct", product_input(categoryIds=[category["id"]])) for _ in range(2)),
         )
 
-        told = kinds(edited)
-        assert set(told) <= {"ProductPayload", "NotFound"}
+        outcome = kinds(edited)
+        assert set(outcome) <= {"ProductPayload", "NotFound"}
         if deleted["__typename"] == "DeletedPayload":
-            assert told == {"NotFound": 6}
+            assert outcome == {"NotFound": 6}
         else:
             assert deleted["__typename"] == "CategoryNotEmpty"
         await assert_settled(gateway)

@@ -70,7 +70,7 @@ def thread(gateway: GatewayClient, clock: SettableClock) -> Thread:
     return Thread(gateway, clock)
 
 
-async def told(gateway: GatewayClient, mutation: str, given: Given) -> str:
+async def typename_of(gateway: GatewayClient, mutation: str, given: Given) -> str:
     """Return the type of the result. Assert that the answer has no errors."""
     text = MUTATION.format(kind=mutation[0].upper() + mutation[1:], name=mutation)
     answer = await gateway.ask(text, {"input": given}, token=gateway.token("poster", []))
@@ -92,7 +92,7 @@ async def test_a_deletion_succeeds_even_if_a_deletion_of_the_last_reply_removes_
 
         given = {"id": thread.comments["Top."]["id"], **{name: f"{value} {skip}" for name, value in key.items()}}
         with database_of(thread.gateway, interrupted(thread.gateway.db, None, None, meanwhile, skip=skip)):
-            answer = await told(thread.gateway, "deleteComment", given)
+            answer = await typename_of(thread.gateway, "deleteComment", given)
 
         assert answer == "CommentPayload", skip
         if not replies:
@@ -100,7 +100,7 @@ async def test_a_deletion_succeeds_even_if_a_deletion_of_the_last_reply_removes_
             break
         assert replies == ["CommentPayload"], skip
         if key:
-            assert await told(thread.gateway, "deleteComment", given) == "CommentPayload", skip
+            assert await typename_of(thread.gateway, "deleteComment", given) == "CommentPayload", skip
         assert await thread.texts() == ["", "Last."], skip
     await assert_invariants(thread.gateway)
 
@@ -116,7 +116,7 @@ async def test_exactly_one_of_two_deletions_of_a_comment_finds_it(thread: Thread
             others.append(await thread.delete(text))
 
         with database_of(thread.gateway, interrupted(thread.gateway.db, None, None, meanwhile, skip=skip)):
-            answer = await told(thread.gateway, "deleteComment", {"id": thread.comments[text]["id"]})
+            answer = await typename_of(thread.gateway, "deleteComment", {"id": thread.comments[text]["id"]})
 
         if not others:
             assert skip > 0
@@ -170,7 +170,7 @@ async def test_a_discussion_that_is_removed_during_a_call_is_not_found(
         mutation, given = CALLS[name](thread)
         given |= {field: f"{value} {skip}" for field, value in key.items()}
 
-        call = partial(told, thread.gateway, mutation, given)
+        call = partial(typename_of, thread.gateway, mutation, given)
         answer, was_removed = await meanwhile_or_not(thread, call, remove, skip)
 
         assert answer in {"NotFound", "CommentPayload"}, skip
@@ -178,7 +178,7 @@ async def test_a_discussion_that_is_removed_during_a_call_is_not_found(
             assert answer == "CommentPayload"
             break
         if key:
-            assert await told(thread.gateway, mutation, given) == "NotFound", skip
+            assert await typename_of(thread.gateway, mutation, given) == "NotFound", skip
         await comment_jobs.finish_removals(thread.gateway.db, now=thread.clock.now())
         assert await thread.gateway.db["discussions"].find_one({"under_way": {"$ne": []}}) is None, skip
     await assert_invariants(thread.gateway)
@@ -200,7 +200,7 @@ async def test_the_answer_is_right_if_the_discussion_is_hidden_for_a_moment(
         async def hide(thread: Thread, of: Given = of) -> None:
             await discussions.close(thread.gateway.db, **of, is_final=False, now=thread.clock.now())
 
-        call = partial(told, thread.gateway, mutation, given)
+        call = partial(typename_of, thread.gateway, mutation, given)
         answer, was_hidden = await meanwhile_or_not(thread, call, hide, skip)
         await settle_closed(thread.gateway.db, **of, is_gone=False, now=thread.clock.now())
         thread.clock.advance(seconds=31)

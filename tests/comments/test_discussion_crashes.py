@@ -257,35 +257,35 @@ async def test_no_reply_stays_without_its_parent_if_the_parent_is_deleted_at_any
 ) -> None:
     await scene.build(storage)
     await scene.keep()
-    told: dict[str, bool] = {}
+    result: dict[str, bool] = {}
 
     async def reply(db: Database) -> None:
         try:
             await scene.post(db, "New.", scene.comments["Other."]["slug"])
         except NotFound:
-            told["reply"] = False
+            result["reply"] = False
         else:
-            told["reply"] = True
+            result["reply"] = True
 
     async def delete(db: Database) -> None:
         await scene.delete(db, "Other.")
-        told["delete"] = True
+        result["delete"] = True
 
     outcomes = set()
     for first, second in ((reply, delete), (delete, reply)):
         for skip in half_of_stops(odd=storage == "PAGES"):
             await scene.snapshot.restore()
-            told.clear()
+            result.clear()
 
             await first(interrupted(scene.db, None, None, partial(second, scene.db), skip=skip))
 
-            if len(told) == 1:
+            if len(result) == 1:
                 break
             await scene.jobs()
             await scene.assert_settled()
-            left = [("", True, 1), ("New.", False, 0)] if told["reply"] else []
+            left = [("", True, 1), ("New.", False, 0)] if result["reply"] else []
             assert await scene.rows() == [*POSTED[:3], *left], skip
-            outcomes.add(told["reply"])
+            outcomes.add(result["reply"])
     assert outcomes == {True, False}
 
 

@@ -158,7 +158,7 @@ async def test_a_deletion_that_crashes_anywhere_removes_or_keeps_the_discussion_
 async def test_a_post_that_pauses_while_its_discussion_is_removed_leaves_nothing(
     gateway: GatewayClient, clock: SettableClock, subject: str, storage: str
 ) -> None:
-    told = set()
+    outcome = set()
     for skip in half_of_stops(odd=subject == "a page"):
         mutation, given = await SUBJECTS[subject](gateway)
         discussion = await open_on(gateway, given, storage)
@@ -175,10 +175,10 @@ async def test_a_post_that_pauses_while_its_discussion_is_removed_leaves_nothing
         if not done:
             break
         assert done[0]["__typename"] == "DeletedPayload"
-        told.add(answer["postComment"]["__typename"])
+        outcome.add(answer["postComment"]["__typename"])
         assert await held(gateway) == 0, skip
         await assert_whole(gateway)
-    assert "NotFound" in told
+    assert "NotFound" in outcome
 
 
 @ON_EACH

@@ -66,15 +66,15 @@ async def test_exactly_one_of_two_concurrent_edits_is_saved_and_the_other_gets_a
         results = dict(await asyncio.gather(*(save(name) for name in random.Random(number).sample(sorted(edits), 2))))
         assert kinds(list(results.values())) == {"ContentPayload": 1, "EditConflict": 1}
         (winner,) = [name for name, result in results.items() if result["__typename"] == "ContentPayload"]
-        (told,) = [result for result in results.values() if result["__typename"] == "EditConflict"]
+        (outcome,) = [result for result in results.values() if result["__typename"] == "EditConflict"]
         loser = "bob" if winner == "ann" else "ann"
 
         accepted.append(edits[winner])
         nonce = results[winner]["content"]["nonce"]
-        assert told["current"]["nonce"] == nonce
-        assert told["baseText"] == base
-        assert patched(edits[winner], told["diff"]) == edits[loser]
-        merged = told["mergedText"].split("\n")
+        assert outcome["current"]["nonce"] == nonce
+        assert outcome["baseText"] == base
+        assert patched(edits[winner], outcome["diff"]) == edits[loser]
+        merged = outcome["mergedText"].split("\n")
         assert (merged[0], merged[-2]) == (edits["ann"].split("\n")[0], edits["bob"].split("\n")[-2])
 
     kept = await texts_of(gateway, page)

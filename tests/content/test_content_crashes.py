@@ -203,19 +203,19 @@ async def test_a_write_that_pauses_anywhere_while_the_jobs_run_has_one_effect(
         mutation, given = await scene.set(name)
         meanwhile: list[str] = []
 
-        async def others(mutation: str = mutation, given: Given = given, told: list[str] = meanwhile) -> None:
+        async def others(mutation: str = mutation, given: Given = given, outcome: list[str] = meanwhile) -> None:
             with database_of(scene.gateway, db):
                 await scene.jobs()
-                told.append(await scene.typename_of(mutation, given) if is_repeated else kind)
+                outcome.append(await scene.typename_of(mutation, given) if is_repeated else kind)
                 await scene.jobs()
 
         with database_of(scene.gateway, interrupted(db, None, None, others, skip=skip)):
-            told = await scene.typename_of(mutation, given)
+            outcome = await scene.typename_of(mutation, given)
         await scene.jobs()
 
         if not meanwhile:
             break
-        assert (meanwhile, told) == ([kind], kind), skip
+        assert (meanwhile, outcome) == ([kind], kind), skip
         assert await scene.state() == after, skip
         await scene.assert_settled()
     assert skip > 3
@@ -281,11 +281,11 @@ async def test_an_edit_that_pauses_while_its_page_is_deleted_leaves_no_revision(
                 ran.append(await scene.typename_of("deleteContent", {"id": given["id"], "nonce": page["nonce"]}))
 
         with database_of(scene.gateway, interrupted(db, None, None, delete, skip=skip)):
-            told = await scene.typename_of(mutation, given)
+            outcome = await scene.typename_of(mutation, given)
         if not ran:
             break
         assert ran == ["DeletedPayload"], skip
-        assert told in {"ContentPayload", "NotFound"}, skip
+        assert outcome in {"ContentPayload", "NotFound"}, skip
         assert await scene.state() == changed({}, {}, "docs/page"), skip
         await scene.assert_settled()
     assert skip > 6
@@ -324,7 +324,7 @@ async def test_a_creation_that_pauses_while_its_section_is_deleted_is_refused_or
     scene: Scene,
 ) -> None:
     db = scene.gateway.db
-    told = set()
+    outcome = set()
     for skip in stops():
         await scene.set("deleting a section")
         empty = await db["cms.nodes"].find_one({"slug": "empty"})
@@ -340,6 +340,6 @@ async def test_a_creation_that_pauses_while_its_section_is_deleted_is_refused_or
             created = await scene.typename_of("createPage", page_input(parentId=section["id"]))
         if not ran:
             break
-        told.add((created, *ran))
+        outcome.add((created, *ran))
         await scene.assert_settled()
-    assert told == {("NotFound", "DeletedPayload"), ("ContentPayload", "SectionNotEmpty")}
+    assert outcome == {("NotFound", "DeletedPayload"), ("ContentPayload", "SectionNotEmpty")}

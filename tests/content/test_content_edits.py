@@ -113,17 +113,17 @@ async def test_a_conflict_includes_the_current_state_the_diff_and_the_merged_tex
     page = await create_page(gateway, title="About", text="One.\n\nTwo.\n\nThree.\n")
     first = await saved(gateway, page, "ONE.\n\nTwo.\n\nThree.\n")
 
-    told = await edit(gateway, page, "One.\n\nTwo.\n\nTHREE.\n")
+    outcome = await edit(gateway, page, "One.\n\nTwo.\n\nTHREE.\n")
 
-    assert told["__typename"] == "EditConflict"
-    assert told["message"] == "Somebody else has saved the node since you read it."
-    assert told["current"] == {"title": "About", "nonce": first["nonce"]}
-    assert told["baseText"] == "One.\n\nTwo.\n\nThree.\n"
-    assert patched("ONE.\n\nTwo.\n\nThree.\n", told["diff"]) == "One.\n\nTwo.\n\nTHREE.\n"
-    assert told["mergedText"] == "ONE.\n\nTwo.\n\nTHREE.\n"
+    assert outcome["__typename"] == "EditConflict"
+    assert outcome["message"] == "Somebody else has saved the node since you read it."
+    assert outcome["current"] == {"title": "About", "nonce": first["nonce"]}
+    assert outcome["baseText"] == "One.\n\nTwo.\n\nThree.\n"
+    assert patched("ONE.\n\nTwo.\n\nThree.\n", outcome["diff"]) == "One.\n\nTwo.\n\nTHREE.\n"
+    assert outcome["mergedText"] == "ONE.\n\nTwo.\n\nTHREE.\n"
     assert [one["text"] for one in await revisions(gateway, page)] == [first["text"], page["text"]]
 
-    merged = await saved(gateway, {**page, "nonce": told["current"]["nonce"]}, told["mergedText"])
+    merged = await saved(gateway, {**page, "nonce": outcome["current"]["nonce"]}, outcome["mergedText"])
     assert merged["text"] == "ONE.\n\nTwo.\n\nTHREE.\n"
 
 
@@ -131,9 +131,9 @@ async def test_overlapping_edits_are_not_merged(gateway: GatewayClient) -> None:
     page = await create_page(gateway, text="One.\n")
     await saved(gateway, page, "Two.\n")
 
-    told = await edit(gateway, page, "Three.\n")
+    outcome = await edit(gateway, page, "Three.\n")
 
-    assert (told["__typename"], told["mergedText"], told["baseText"]) == ("EditConflict", None, "One.\n")
+    assert (outcome["__typename"], outcome["mergedText"], outcome["baseText"]) == ("EditConflict", None, "One.\n")
 
 
 async def test_a_conflict_includes_the_base_after_several_edits(gateway: GatewayClient) -> None:
@@ -142,19 +142,19 @@ async def test_a_conflict_includes_the_base_after_several_edits(gateway: Gateway
     for number in range(3):
         now = await saved(gateway, now, f"One {number}.\n\nTwo.\n")
 
-    told = await edit(gateway, page, "One.\n\nTwo!\n")
+    outcome = await edit(gateway, page, "One.\n\nTwo!\n")
 
-    assert (told["baseText"], told["mergedText"]) == ("One.\n\nTwo.\n", "One 2.\n\nTwo!\n")
+    assert (outcome["baseText"], outcome["mergedText"]) == ("One.\n\nTwo.\n", "One 2.\n\nTwo!\n")
 
 
 @pytest.mark.parametrize("nonce", ["", "x", "$ne", "0" * 10_000])
 async def test_an_unknown_nonce_is_a_conflict_without_a_base(gateway: GatewayClient, nonce: str) -> None:
     page = await create_page(gateway, text="One.\n")
 
-    told = await edit(gateway, {**page, "nonce": nonce}, "Two.\n")
+    outcome = await edit(gateway, {**page, "nonce": nonce}, "Two.\n")
 
-    assert (told["__typename"], told["baseText"], told["mergedText"]) == ("EditConflict", None, None)
-    assert patched("One.\n", told["diff"]) == "Two.\n"
+    assert (outcome["__typename"], outcome["baseText"], outcome["mergedText"]) == ("EditConflict", None, None)
+    assert patched("One.\n", outcome["diff"]) == "Two.\n"
 
 
 async def test_a_revision_is_restored_as_a_new_one(gateway: GatewayClient) -> None:
@@ -233,17 +233,17 @@ async def test_a_new_slug_of_a_section_changes_the_paths_below_it(gateway: Gatew
 async def test_invalid_metadata_is_refused(gateway: GatewayClient, changes: Given, path: list[str]) -> None:
     page = await create_page(gateway)
 
-    told = await gateway.result("editMetadata", {"id": page["id"], "nonce": page["nonce"], **changes})
+    outcome = await gateway.result("editMetadata", {"id": page["id"], "nonce": page["nonce"], **changes})
 
-    assert (told["__typename"], told["path"]) == ("InvalidInput", path)
+    assert (outcome["__typename"], outcome["path"]) == ("InvalidInput", path)
 
 
 async def test_a_slug_of_another_node_is_taken(gateway: GatewayClient) -> None:
     page, other = await create_page(gateway, slug="a"), await create_section(gateway, slug="b")
 
-    told = await gateway.result("editMetadata", {"id": page["id"], "nonce": page["nonce"], "slug": "b"})
+    outcome = await gateway.result("editMetadata", {"id": page["id"], "nonce": page["nonce"], "slug": "b"})
 
-    assert told == {"__typename": "SlugTaken", "message": "The slug 'b' is taken.", "slug": "b"}
+    assert outcome == {"__typename": "SlugTaken", "message": "The slug 'b' is taken.", "slug": "b"}
     same = await gateway.result("editMetadata", {"id": other["id"], "nonce": other["nonce"], "slug": "b"})
     assert same["__typename"] == "ContentPayload"
     await assert_invariants(gateway)
@@ -273,17 +273,17 @@ async def test_editing_metadata_with_a_stale_nonce_is_a_conflict(gateway: Gatewa
 async def test_a_section_has_no_text(gateway: GatewayClient) -> None:
     section = await create_section(gateway)
 
-    told = await edit(gateway, section, "x")
+    outcome = await edit(gateway, section, "x")
 
-    assert (told["__typename"], told["path"]) == ("InvalidInput", ["id"])
+    assert (outcome["__typename"], outcome["path"]) == ("InvalidInput", ["id"])
 
 
 async def test_a_text_that_is_too_long_is_refused(gateway: GatewayClient) -> None:
     page = await create_page(gateway)
 
-    told = await edit(gateway, page, "x" * (256 * 1024 + 1))
+    outcome = await edit(gateway, page, "x" * (256 * 1024 + 1))
 
-    assert (told["__typename"], told["path"]) == ("InvalidInput", ["text"])
+    assert (outcome["__typename"], outcome["path"]) == ("InvalidInput", ["text"])
 
 
 async def test_tags_are_added_and_removed_without_a_nonce(gateway: GatewayClient, clock: SettableClock) -> None:
@@ -305,21 +305,21 @@ async def test_a_node_has_at_most_a_hundred_tags(gateway: GatewayClient) -> None
     page = await create_page(gateway, tags=[f"tag {number}" for number in range(99)])
 
     full = await gateway.result("addTags", {"id": page["id"], "tags": ["tag 1", "one more"]})
-    told = await gateway.result("addTags", {"id": page["id"], "tags": ["one too many"]})
+    outcome = await gateway.result("addTags", {"id": page["id"], "tags": ["one too many"]})
     same = await gateway.result("addTags", {"id": page["id"], "tags": ["one more"]})
 
     assert len(full["content"]["tags"]) == len(same["content"]["tags"]) == 100
-    assert (told["__typename"], told["path"]) == ("InvalidInput", ["tags"])
+    assert (outcome["__typename"], outcome["path"]) == ("InvalidInput", ["tags"])
 
 
 @pytest.mark.parametrize("mutation", ["addTags", "removeTags"])
 async def test_invalid_tags_are_refused(gateway: GatewayClient, mutation: str) -> None:
     page = await create_page(gateway)
 
-    told = await gateway.result(mutation, {"id": page["id"], "tags": ["a", ""]})
+    outcome = await gateway.result(mutation, {"id": page["id"], "tags": ["a", ""]})
     gone = await gateway.result(mutation, {"id": "x", "tags": ["a"]})
 
-    assert (told["__typename"], told["path"]) == ("InvalidInput", ["tags", "1"])
+    assert (outcome["__typename"], outcome["path"]) == ("InvalidInput", ["tags", "1"])
     assert gone["__typename"] == "NotFound"
 
 
@@ -346,11 +346,11 @@ async def test_a_section_can_be_deleted_only_when_it_is_empty(gateway: GatewayCl
     page = await create_page(gateway, parentId=section["id"])
     given = {"id": section["id"], "nonce": section["nonce"]}
 
-    told = await gateway.result("deleteContent", given)
+    outcome = await gateway.result("deleteContent", given)
     await gateway.result("deleteContent", {"id": page["id"], "nonce": page["nonce"]})
     gone = await gateway.result("deleteContent", given)
 
-    assert told == {"__typename": "SectionNotEmpty", "message": "The section still has children."}
+    assert outcome == {"__typename": "SectionNotEmpty", "message": "The section still has children."}
     assert gone["__typename"] == "DeletedPayload"
     assert await gateway.db["cms.nodes"].count_documents({}) == 0
 
@@ -361,13 +361,13 @@ async def test_a_retried_edit_is_saved_once_and_a_conflict_is_checked_again(gate
 
     first, again = [await gateway.result("editText", given) for _ in range(2)]
     late = {**given, "text": "Late.", "idempotencyKey": "two"}
-    told = await gateway.result("editText", late)
+    outcome = await gateway.result("editText", late)
     await saved(gateway, first["content"], "Three.")
     told_again = await gateway.result("editText", late)
 
     assert first == again
-    assert (told["__typename"], told_again["__typename"]) == ("EditConflict", "EditConflict")
-    assert patched("Two.", told["diff"]) == patched("Three.", told_again["diff"]) == "Late."
+    assert (outcome["__typename"], told_again["__typename"]) == ("EditConflict", "EditConflict")
+    assert patched("Two.", outcome["diff"]) == patched("Three.", told_again["diff"]) == "Late."
     assert [one["text"] for one in await revisions(gateway, page)] == ["Three.", "Two.", "One."]
 
 

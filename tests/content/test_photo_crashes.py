@@ -59,10 +59,10 @@ class Scene:
     async def ask(self, mutation: str, given: Given) -> str:
         """Return the type of the result, or the code of the error."""
         if mutation == "deleteContent":
-            told = await self.gateway.ask(DELETE, {"input": given})
+            outcome = await self.gateway.ask(DELETE, {"input": given})
         else:
-            told = await answer(self.gateway, mutation, given, NEW)
-        return told.codes[0] if told.codes else str(told.data[mutation]["__typename"])
+            outcome = await answer(self.gateway, mutation, given, NEW)
+        return outcome.codes[0] if outcome.codes else str(outcome.data[mutation]["__typename"])
 
     async def later(self, seconds: int) -> None:
         self.clock.advance(seconds=seconds)
@@ -133,21 +133,21 @@ async def test_a_write_that_pauses_anywhere_while_the_jobs_give_it_up_leaves_not
         given = await scene.set(mutation)
         meanwhile: list[str] = []
 
-        async def others(given: Given = given, told: list[str] = meanwhile) -> None:
+        async def others(given: Given = given, outcome: list[str] = meanwhile) -> None:
             with database_of(scene.gateway, db):
                 await scene.later(101)
-                told.append(await scene.ask(mutation, given) if is_repeated else "nobody")
+                outcome.append(await scene.ask(mutation, given) if is_repeated else "nobody")
                 await scene.later(101)
 
         with database_of(scene.gateway, interrupted(db, None, None, others, skip=skip)):
-            told = await scene.ask(mutation, given)
+            outcome = await scene.ask(mutation, given)
         await scene.later(101)
 
         if not meanwhile:
             break
-        assert told in {DONE[mutation], "Conflict", "CONFLICT"}, skip
+        assert outcome in {DONE[mutation], "Conflict", "CONFLICT"}, skip
         assert meanwhile == [DONE[mutation] if is_repeated else "nobody"], skip
-        is_done = DONE[mutation] in {told, *meanwhile}
+        is_done = DONE[mutation] in {outcome, *meanwhile}
         assert await scene.seen() == (AFTER if is_done else BEFORE)[mutation], skip
         await scene.assert_settled()
         scene.clock.advance(days=2)
@@ -248,17 +248,17 @@ async def test_an_upload_that_is_cut_off_anywhere_changes_nothing(scene: Scene, 
 
 async def test_a_photo_with_an_upload_in_flight_is_not_deleted(scene: Scene) -> None:
     given = await scene.set("replacePhoto")
-    told: list[str] = []
+    outcome: list[str] = []
 
     async def others() -> None:
         with database_of(scene.gateway, db):
-            told.append(await scene.ask("deleteContent", {"id": given["id"], "nonce": given["nonce"]}))
+            outcome.append(await scene.ask("deleteContent", {"id": given["id"], "nonce": given["nonce"]}))
 
     db = scene.gateway.db
     with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "insert_many", others)):
         replaced = await scene.ask("replacePhoto", given)
 
-    assert (told, replaced) == (["PhotoLocked"], "PhotoPayload")
+    assert (outcome, replaced) == (["PhotoLocked"], "PhotoPayload")
     await scene.later(61)
     await scene.assert_settled()
 
@@ -266,22 +266,22 @@ async def test_a_photo_with_an_upload_in_flight_is_not_deleted(scene: Scene) -> 
 @pytest.mark.parametrize("skip", range(12))
 async def test_a_photo_is_either_replaced_or_deleted(scene: Scene, skip: int) -> None:
     given = await scene.set("replacePhoto")
-    told: list[str] = []
+    outcome: list[str] = []
     db = scene.gateway.db
 
     async def others() -> None:
         with database_of(scene.gateway, db):
-            told.append(await scene.ask("deleteContent", {"id": given["id"], "nonce": given["nonce"]}))
+            outcome.append(await scene.ask("deleteContent", {"id": given["id"], "nonce": given["nonce"]}))
 
     with database_of(scene.gateway, interrupted(db, None, None, others, skip=skip)):
         replaced = await scene.ask("replacePhoto", given)
 
-    assert (*told, replaced) in {
+    assert (*outcome, replaced) in {
         ("PhotoLocked", "PhotoPayload"),
         ("EditConflict", "PhotoPayload"),
         ("DeletedPayload", "NotFound"),
     }
-    assert await scene.seen() == (None if told == ["DeletedPayload"] else sha256(NEW))
+    assert await scene.seen() == (None if outcome == ["DeletedPayload"] else sha256(NEW))
     await scene.later(61)
     await scene.assert_settled()
 
@@ -290,12 +290,12 @@ async def test_a_photo_is_either_replaced_or_deleted(scene: Scene, skip: int) ->
 async def test_a_photo_that_is_deleted_just_before_its_file_is_settled_leaves_nothing(scene: Scene, by: str) -> None:
     given = await scene.set("replacePhoto" if by == "replacePhoto" else "uploadPhoto")
     db = scene.gateway.db
-    told: list[str] = []
+    outcome: list[str] = []
 
     async def delete() -> None:
         with database_of(scene.gateway, db):
             found = (await scene.gateway.data(SEEN))["content"]
-            told.append(await scene.ask("deleteContent", {"id": found["id"], "nonce": found["nonce"]}))
+            outcome.append(await scene.ask("deleteContent", {"id": found["id"], "nonce": found["nonce"]}))
 
     async def stop() -> None:
         raise Crash
@@ -303,13 +303,13 @@ async def test_a_photo_that_is_deleted_just_before_its_file_is_settled_leaves_no
     # A successful upload updates a file only to settle it.
     settling = interrupted(db, assets.FILES.name, "update_one", stop if by == "the jobs" else delete)
     with database_of(scene.gateway, settling):
-        told.append(await scene.ask("uploadPhoto" if by == "the jobs" else by, given))
+        outcome.append(await scene.ask("uploadPhoto" if by == "the jobs" else by, given))
     scene.clock.advance(seconds=31)
     if by == "the jobs":
         settling = interrupted(db, assets.FILES.name, "update_one", delete)
         assert await photo_jobs.finish_uploads(settling, now=scene.clock.now()) == 0
 
-    assert told == (["INTERNAL", "DeletedPayload"] if by == "the jobs" else ["DeletedPayload", "PhotoPayload"])
+    assert outcome == (["INTERNAL", "DeletedPayload"] if by == "the jobs" else ["DeletedPayload", "PhotoPayload"])
     await scene.later(70)
     assert await scene.seen() is None
     await scene.assert_settled()

@@ -91,9 +91,9 @@ async def test_pictures_may_be_in_the_folder_named_after_the_list_and_unknown_fi
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "one.png").write_bytes(picture())
 
-    told = await imported(settings, tmp_path, [{"file": "one.png", "title": "One", "width": 8, "license": "CC0"}])
+    result = await imported(settings, tmp_path, [{"file": "one.png", "title": "One", "width": 8, "license": "CC0"}])
 
-    assert told == ["photos: 1 created"]
+    assert result == ["photos: 1 created"]
     assert await bytes_of(gateway, (await photos_at(gateway, "/gallery"))[0]) == picture()
     await assert_invariants(gateway)
 
@@ -110,7 +110,7 @@ async def test_invalid_records_are_reported_and_the_others_are_imported(
     page = await create_page(gateway, slug="a-page")
     good = {"file": "good.png", "title": "Good"}
 
-    told = await imported(
+    result = await imported(
         settings,
         folder,
         [
@@ -132,7 +132,7 @@ async def test_invalid_records_are_reported_and_the_others_are_imported(
         ],
     )
 
-    assert told == [
+    assert result == [
         "2: file: is missing",
         "3: file: there is no such file",
         "4: file: the file must be in the folder of the import",
@@ -159,9 +159,9 @@ async def test_a_repeated_import_compares_normalized_values(
     line = {"file": "one.png", "title": " One  and\ttwo e\u0301", "tags": ["a  b", " e\u0301 "]}
     line |= {"sha256": sha256(picture()).upper()}
 
-    told = [await imported(settings, tmp_path, [line]) for _ in range(2)]
+    result = [await imported(settings, tmp_path, [line]) for _ in range(2)]
 
-    assert told == [["photos: 1 created"], ["photos: 1 unchanged"]]
+    assert result == [["photos: 1 created"], ["photos: 1 unchanged"]]
     (photo,) = await photos_at(gateway, "/gallery")
     assert (photo["title"], photo["tags"]) == ("One and two \xe9", ["a b", "\xe9"])
 
@@ -174,9 +174,9 @@ async def test_two_concurrent_imports_both_succeed(gateway: GatewayClient, setti
 
     for color in ("red", "blue"):
         (tmp_path / "p1.png").write_bytes(picture(color=color))
-        told = await asyncio.gather(*(imported(settings, tmp_path, lines) for _ in range(2)))
+        result = await asyncio.gather(*(imported(settings, tmp_path, lines) for _ in range(2)))
         # For each photo, one of the two imports has created or changed it.
-        assert not any("failed" in line or ":" in line[:3] for lines_of in told for line in lines_of), told
+        assert not any("failed" in line or ":" in line[:3] for lines_of in result for line in lines_of), result
         found = await photos_at(gateway, "/gallery")
         assert [photo["slug"] for photo in found] == ["p0", "p1", "p2"]
         assert await bytes_of(gateway, found[1]) == picture(color=color)
@@ -190,11 +190,11 @@ async def test_an_invalid_author_is_refused_and_the_next_photos_are_imported(
     line = {"file": "one.png", "title": "One"}
     authors = ["x" * 9_000_000, "x" * 201, "\u200b", " Ann ", ""]
 
-    told = await imported(
+    result = await imported(
         settings, tmp_path, [{**line, "slug": f"p{number}", "author": author} for number, author in enumerate(authors)]
     )
 
-    assert told == [
+    assert result == [
         "1: author: Author has 9,000,000 characters; 200 are allowed.",
         "2: author: Author has 201 characters; 200 are allowed.",
         "3: author: Author must not be empty: it shows nothing.",
@@ -208,10 +208,10 @@ async def test_an_import_of_real_photos_matches_their_list(gateway: GatewayClien
     if not (shared_folder() / "photos").is_dir():
         pytest.skip("the pictures are not there")
 
-    told = await import_file(settings, shared_folder() / "photos.jsonl")
+    result = await import_file(settings, shared_folder() / "photos.jsonl")
     found = {photo["checksum"]: photo for photo in await photos_at(gateway, "/gallery")}
 
-    assert told == [f"photos: {len(rows)} created"]
+    assert result == [f"photos: {len(rows)} created"]
     for row in rows.values():
         photo = found[row["sha256"]]
         assert (photo["title"], photo["author"]["name"]) == (row["title"], row["author"])

@@ -95,10 +95,10 @@ async def test_only_the_buyers_own_account_in_the_currency_of_the_cart_can_pay(g
     euros = await open_account(gateway.db, 5 * PRICE, currency="EUR")
     nothing = encode_id("Account", "0" * 24)
 
-    told = [await gateway.result("checkout", paid_by(cart, account)) for account in (theirs, SHOP, nothing, euros)]
+    outcome = [await gateway.result("checkout", paid_by(cart, account)) for account in (theirs, SHOP, nothing, euros)]
 
-    assert [one["__typename"] for one in told] == ["NotFound", "NotFound", "NotFound", "PaymentDeclined"]
-    assert told[3]["message"] == "The account is in EUR, the cart in USD."
+    assert [one["__typename"] for one in outcome] == ["NotFound", "NotFound", "NotFound", "PaymentDeclined"]
+    assert outcome[3]["message"] == "The account is in EUR, the cart in USD."
     await assert_unsold(gateway, cart, sku)
     await assert_money(gateway, 10 * PRICE)
 
@@ -109,9 +109,9 @@ async def test_an_anonymous_caller_cannot_pay_by_account(gateway: GatewayClient)
     cart = (await anonymously(gateway, "createCart", {}))["cart"]["id"]
     await anonymously(gateway, "addItemToCart", add_input(cart, sku))
 
-    told = await anonymously(gateway, "checkout", paid_by(cart, account))
+    outcome = await anonymously(gateway, "checkout", paid_by(cart, account))
 
-    assert told["__typename"] == "NotFound"
+    assert outcome["__typename"] == "NotFound"
     assert await balances(gateway.db, account) == [5 * PRICE]
 
 
@@ -146,14 +146,14 @@ async def test_a_checkout_that_crashes_anywhere_is_paid_once_or_not_at_all(
             await assert_nothing_in_flight(gateway.db)
             await assert_money(gateway, amount)
 
-        told = [await gateway.result("checkout", given) for _ in range(2)]
+        outcome = [await gateway.result("checkout", given) for _ in range(2)]
 
-        assert told[0] == told[1]
+        assert outcome[0] == outcome[1]
         if amount < 2 * PRICE:
-            assert told[0]["__typename"] == "InsufficientFunds", stop
+            assert outcome[0]["__typename"] == "InsufficientFunds", stop
             await assert_unsold(gateway, cart, sku)
         else:
-            assert told[0]["__typename"] == "CheckoutPayload", stop
+            assert outcome[0]["__typename"] == "CheckoutPayload", stop
             assert await balances(gateway.db, account, SHOP) == [amount - 2 * PRICE, 2 * PRICE]
             assert await stock_of(gateway, sku) == (8, 0, 2)
         await assert_money(gateway, amount)
@@ -167,9 +167,9 @@ async def test_concurrent_checkouts_succeed_until_the_money_is_spent(gateway: Ga
     sku = await stock_up(gateway, units=20, price=PRICE)
     carts = [await new_cart(gateway, **{sku: 1}) for _ in range(12)]
 
-    told = await asyncio.gather(*(gateway.result("checkout", paid_by(cart, account)) for cart in carts))
+    outcome = await asyncio.gather(*(gateway.result("checkout", paid_by(cart, account)) for cart in carts))
 
-    assert sorted(one["__typename"] for one in told) == ["CheckoutPayload"] * 7 + ["InsufficientFunds"] * 5
+    assert sorted(one["__typename"] for one in outcome) == ["CheckoutPayload"] * 7 + ["InsufficientFunds"] * 5
     assert await balances(gateway.db, account, SHOP) == [0, 7 * PRICE]
     assert await stock_of(gateway, sku) == (8, 5, 7)
     await assert_nothing_in_flight(gateway.db)
@@ -190,13 +190,13 @@ async def test_a_checkout_with_a_transfer_in_flight_stays_pending_when_the_accou
 
     # Both accounts have noted the transfer by then.
     with database_of(gateway, interrupted(gateway.db, "accounts", "update_one", remove, skip=2)):
-        told = await gateway.result("checkout", given)
+        outcome = await gateway.result("checkout", given)
     status = (await cart_of(gateway, cart))["status"]
     await accounts.insert_many(removed)
     clock.advance(seconds=31)
     await run_jobs(gateway, clock, *SHOP_JOBS)
 
-    assert (told["__typename"], status) == ("PaymentPending", "PENDING")
+    assert (outcome["__typename"], status) == ("PaymentPending", "PENDING")
     assert (await gateway.result("checkout", given))["__typename"] == "CheckoutPayload"
     assert await balances(gateway.db, account, SHOP) == [3 * PRICE, 2 * PRICE]
     assert await stock_of(gateway, sku) == (8, 0, 2)

@@ -228,13 +228,13 @@ async def test_invalid_answers_of_the_provider_leave_the_outcome_open_and_stop_n
         given = checkout_input(await new_cart(shop, **{sku: 2}))
         service.is_back = False
 
-        told = await shop.result("checkout", given)
+        answered = await shop.result("checkout", given)
         clock.advance(seconds=61)
         finished = await cart_jobs.finish_checkouts(shop.db, shop.state.resources.of(PaymentMethods), now=clock.now())
         service.is_back = True
         done = await shop.result("checkout", given)
 
-        assert (told["__typename"], finished, done["__typename"]) == ("PaymentPending", 0, "CheckoutPayload"), name
+        assert (answered["__typename"], finished, done["__typename"]) == ("PaymentPending", 0, "CheckoutPayload"), name
     assert [amount for _, amount in service.taken()] == [2 * PRICE] * len(STRANGE)
 
 
@@ -314,12 +314,12 @@ async def test_each_token_has_the_effect_that_the_shop_page_documents(shop: Gate
     rows = re.findall(r"^\| `([a-z-]+)` \| (.*) \| `(\w+)` \|$", PAGE.read_text(), re.MULTILINE)
     calls = [checkout_input((await full_cart(shop))[0], token) for token, _, _ in rows]
 
-    told = await asyncio.gather(*(shop.result("checkout", call) for call in calls[:-1]))
+    answered = await asyncio.gather(*(shop.result("checkout", call) for call in calls[:-1]))
     # The last token ends the service for all calls.
-    told.append(await shop.result("checkout", calls[-1]))
+    answered.append(await shop.result("checkout", calls[-1]))
 
     assert {token: does for token, does, _ in rows} == TOKENS
-    assert [answer["__typename"] for answer in told] == [answer for _, _, answer in rows]
+    assert [answer["__typename"] for answer in answered] == [answer for _, _, answer in rows]
 
 
 # ------------------------------------------------------------------- crashes
@@ -346,14 +346,14 @@ async def test_a_checkout_that_crashes_anywhere_charges_once_or_not_at_all(
         assert len(service.taken()) == await shop.db["orders"].count_documents({}), stop
         await assert_nothing_in_flight(shop.db)
         await assert_invariants(shop)
-        told = [await shop.result("checkout", given) for _ in range(2)]
+        answered = [await shop.result("checkout", given) for _ in range(2)]
 
-        assert told[0] == told[1]
+        assert answered[0] == answered[1]
         if token == "decline":
-            assert told[0]["__typename"] == "PaymentDeclined", stop
+            assert answered[0]["__typename"] == "PaymentDeclined", stop
             await assert_unsold(shop, cart, sku)
         else:
-            assert told[0]["__typename"] == "CheckoutPayload", stop
+            assert answered[0]["__typename"] == "CheckoutPayload", stop
             await assert_sold_once(shop, service, cart, sku)
         if not faulty.has_crashed:
             break

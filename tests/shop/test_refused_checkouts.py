@@ -91,10 +91,10 @@ class Scene:
         await self.gateway.result("addItemToCart", add_input(self.cart, self.sku))
         await deposit(self.gateway, deposit_input(self.account, 10 * PRICE))
 
-        told = [await self.gateway.result("checkout", self.given) for _ in range(2)]
+        answered = [await self.gateway.result("checkout", self.given) for _ in range(2)]
 
-        assert [one["__typename"] for one in told] == [REFUSALS[self.kind]] * 2
-        assert told[0] == told[1]
+        assert [one["__typename"] for one in answered] == [REFUSALS[self.kind]] * 2
+        assert answered[0] == answered[1]
         found = await cart_of(self.gateway, self.cart)
         assert (found["status"], quantities(found)) == ("ACTIVE", {self.sku: 3})
         assert self.provider.taken == {}

@@ -156,7 +156,7 @@ async def test_inconsistencies_are_reported_and_repaired_if_that_is_safe(
     gateway: GatewayClient, ids: dict[str, Any], name: str
 ) -> None:
     await assert_invariants(gateway)
-    collection, which, update, told, can_mend = DAMAGE[name]
+    collection, which, update, outcome, can_mend = DAMAGE[name]
     if update is None:
         await gateway.db[collection].delete_one({"_id": ids[which]})
     else:
@@ -166,7 +166,7 @@ async def test_inconsistencies_are_reported_and_repaired_if_that_is_safe(
     again, _ = await examined(gateway, repair=True)
     after, _ = await examined(gateway)
 
-    expected = [f"{subject}: {text}".format(**ids) for subject, text in told.items()]
+    expected = [f"{subject}: {text}".format(**ids) for subject, text in outcome.items()]
     assert left >= len(expected)
     for line in expected:
         assert line in found

@@ -60,9 +60,9 @@ async def test_10_of_500_buyers_get_the_10_units_and_490_are_refused(
             return str(added["__typename"])
         return str((await anonymously(gateway, "checkout", checkout_input(cart)))["__typename"])
 
-    told = Counter(await all_of([buy() for _ in range(500)]))
+    outcome = Counter(await all_of([buy() for _ in range(500)]))
 
-    assert told == {"CheckoutPayload": 10, "InadequateInventory": 490}
+    assert outcome == {"CheckoutPayload": 10, "InadequateInventory": 490}
     assert await stock_of(gateway, sku) == (0, 0, 10)
     assert len(provider.taken) == 10
     assert await gateway.db["orders"].count_documents({}) == 10
@@ -148,8 +148,8 @@ async def test_concurrent_restocks_all_count_and_never_remove_more_than_availabl
 
     answers = await asyncio.gather(*(restock(gateway, sku, -7) for _ in range(20)))
 
-    told = Counter(answer["__typename"] for answer in answers)
-    assert told == {"StockPayload": 8, "InadequateInventory": 12}
+    outcome = Counter(answer["__typename"] for answer in answers)
+    assert outcome == {"StockPayload": 8, "InadequateInventory": 12}
     assert await stock_of(gateway, sku) == (4, 0, 0)
     await assert_invariants(gateway)
 
@@ -224,7 +224,7 @@ async def test_jobs_that_take_live_calls_for_crashed_ones_do_no_harm(
     skus = [await stock_up(gateway, units=12) for _ in range(3)]
     carts = [await new_cart(gateway) for _ in range(4)]
     is_over = False
-    told: Counter[str] = Counter()
+    outcome: Counter[str] = Counter()
 
     async def shopper() -> None:
         for _ in range(60 if IS_SOAK else 8):
@@ -243,7 +243,7 @@ async def test_jobs_that_take_live_calls_for_crashed_ones_do_no_harm(
                     answer = await gateway.result("checkout", checkout_input(cart, rng.choice(["accept", "decline"])))
                     if answer["__typename"] == "CheckoutPayload":
                         carts[place] = await new_cart(gateway)
-            told[answer["__typename"]] += 1
+            outcome[answer["__typename"]] += 1
 
     async def eager_jobs(late: Database) -> None:
         while not is_over:
@@ -262,8 +262,8 @@ async def test_jobs_that_take_live_calls_for_crashed_ones_do_no_harm(
     clock.advance(seconds=31)
     await run_jobs(gateway, clock)
 
-    assert told["CartPayload"] > 0
-    assert told["CheckoutPayload"] == await gateway.db["orders"].count_documents({}) == len(provider.taken)
+    assert outcome["CartPayload"] > 0
+    assert outcome["CheckoutPayload"] == await gateway.db["orders"].count_documents({}) == len(provider.taken)
     await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
 

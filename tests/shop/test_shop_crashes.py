@@ -169,19 +169,19 @@ async def test_a_write_that_pauses_anywhere_while_the_jobs_run_has_one_effect(
         mutation, given = await scene.set(name)
         meanwhile: list[str] = []
 
-        async def others(mutation: str = mutation, given: Given = given, told: list[str] = meanwhile) -> None:
+        async def others(mutation: str = mutation, given: Given = given, result: list[str] = meanwhile) -> None:
             with database_of(scene.gateway, db):
                 await scene.jobs(31)
-                told.append(await scene.typename_of(mutation, given) if is_repeated else kind)
+                result.append(await scene.typename_of(mutation, given) if is_repeated else kind)
                 await scene.jobs(31)
 
         with database_of(scene.gateway, interrupted(db, None, None, others, skip=skip)):
-            told = await scene.typename_of(mutation, given)
+            result = await scene.typename_of(mutation, given)
         await scene.jobs(31)
 
         if not meanwhile:
             break
-        assert (meanwhile, told) == ([kind], kind), skip
+        assert (meanwhile, result) == ([kind], kind), skip
         assert await scene.state() == after, skip
         await scene.assert_settled()
     assert skip > 3

@@ -196,23 +196,23 @@ class Machine:
         }
         return await self.gateway.ask(text, {"input": {**inputs[call.mutation], "idempotencyKey": call.key}})
 
-    async def told(self, call: Call) -> str:
+    async def typename_of(self, call: Call) -> str:
         return str((await self.ask(call)).data[call.mutation]["__typename"])
 
     async def call(self, step: Step) -> None:
         call = self.next_call(step)
-        self.learn(call, await self.told(call))
+        self.learn(call, await self.typename_of(call))
 
-    def learn(self, call: Call, told: str) -> None:
+    def learn(self, call: Call, result: str) -> None:
         """Drop the states that contradict the answer.
 
         A refusal proves little while a crash is unsettled: units may be on their way back, or a cart may be locked.
         """
         outcomes = [carried_out(state, call) for state in self.possible]
-        if not self.unsettled or told in DONE:
-            self.possible = unique([state for answer, state in outcomes if answer == told])
-        assert self.possible, (call, told)
-        if told == "PaymentPending":
+        if not self.unsettled or result in DONE:
+            self.possible = unique([state for answer, state in outcomes if answer == result])
+        assert self.possible, (call, result)
+        if result == "PaymentPending":
             self.unsettled += 1
             self.cut_off.append(call)
 
@@ -239,11 +239,11 @@ class Machine:
         if step.token % 2:
             await self.tidy_up()
         self.cut_off.remove(call)
-        told = await self.told(call)
-        if call.token == "lost" and told == "CheckoutPayload":
+        result = await self.typename_of(call)
+        if call.token == "lost" and result == "CheckoutPayload":
             # The provider answers the second request for this charge.
             call = replace(call, token="accept")
-        self.learn(call, told)
+        self.learn(call, result)
 
     def is_in_place(self, call: Call) -> bool:
         """Return whether the number of the cart still refers to the cart of this call."""

@@ -200,9 +200,9 @@ async def test_a_stock_that_changes_constantly_is_reported_as_open(
     printed = io.StringIO()
     restless = before_every_command(gateway.db, change)
     lefts = [await check_invariant(restless, invariant, Console(file=printed), repair=True) for invariant in INVARIANTS]
-    (told,) = await problems_of(restless)
+    (outcome,) = await problems_of(restless)
 
-    assert (told.subject, told.repair, told.is_open) == (f"stock of {sku}", None, True)
+    assert (outcome.subject, outcome.repair, outcome.is_open) == (f"stock of {sku}", None, True)
     assert sum(lefts) == 0
     assert f"stock of {sku}: it changed during every check\n" in printed.getvalue()
     assert "1 changed during the check: check again when there are fewer writes.\n" in printed.getvalue()
