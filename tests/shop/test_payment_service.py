@@ -33,17 +33,17 @@ async def test_each_token_that_pays_is_charged_once_after_its_delay(token: str) 
                     await charged(service, token)
             service.dead.clear()
 
-        told = [(await charged(service, token)).json() for _ in range(2)]
+        answers = [(await charged(service, token)).json() for _ in range(2)]
 
-        assert told == [{"status": "charged", "id": "ch-1", "amount": 100}] * 2
+        assert answers == [{"status": "charged", "id": "ch-1", "amount": 100}] * 2
         assert service.taken() == [("key", 100)]
 
 
 async def test_a_declined_charge_stays_declined_for_any_retry_of_its_key() -> None:
     async with running_payment_service() as service:
-        told = [await charged(service, token) for token in ("decline", "accept", "nonsense")]
+        answers = [await charged(service, token) for token in ("decline", "accept", "nonsense")]
 
-    assert [(one.status_code, one.json()["message"]) for one in told] == [(402, "The card has expired.")] * 3
+    assert [(one.status_code, one.json()["message"]) for one in answers] == [(402, "The card has expired.")] * 3
     assert service.taken() == []
 
 
@@ -106,9 +106,9 @@ def test_a_restarted_service_remembers_its_charges(tmp_path: Path) -> None:
 
 
 def test_the_help_of_the_command_describes_each_token() -> None:
-    told = portico("payment-service", "--help").stdout
+    answers = portico("payment-service", "--help").stdout
 
-    assert dict(HELP.findall(told)).items() >= TOKENS.items()
+    assert dict(HELP.findall(answers)).items() >= TOKENS.items()
 
 
 def test_a_file_with_other_content_is_left_alone(tmp_path: Path) -> None:

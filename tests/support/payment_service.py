@@ -40,8 +40,8 @@ class PaymentService(payment_service.PaymentService):
         self.asked.append(asked)
         return (HTTPStatus.OK, {}) if self._is_strange() else await super().respond(asked)
 
-    def encoded(self, status: HTTPStatus, told: Any, *, keep_alive: bool) -> bytes:
-        return self.strange if self._is_strange() else super().encoded(status, told, keep_alive=keep_alive)
+    def encoded(self, status: HTTPStatus, answer: Any, *, keep_alive: bool) -> bytes:
+        return self.strange if self._is_strange() else super().encoded(status, answer, keep_alive=keep_alive)
 
     def _is_strange(self) -> bool:
         return bool(self.strange) and not self.is_back
