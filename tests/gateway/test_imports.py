@@ -202,7 +202,10 @@ BAD_PRODUCTS: list[tuple[Line, str]] = [
     ({**GOOD, "shipping": {"weight": -1}}, "shipping.weight: A measure must be zero or more."),
     ({**GOOD, "shipping": {"dimensions": {"width": 1}}}, "shipping.dimensions.height: must be a number"),
     ({**GOOD, "issueDate": "1999"}, "issueDate: `DateTime` must be an RFC 3339 string with a zone"),
-    ({**GOOD, "issueDate": "1999-02-30T00:00:00Z"}, "issueDate: DateTime cannot represent '1999-02-30T00:00:00Z'"),
+    (
+        {**GOOD, "issueDate": "1999-02-30T00:00:00Z"},
+        "issueDate: `DateTime` must be an existing date and time; got '1999-02-30T00:00:00Z'",
+    ),
     ({**GOOD, "issueDate": 0}, "issueDate: `DateTime` must be an RFC 3339 string with a zone"),
     ({**GOOD, "details": []}, "details: Details must be an object."),
     ({**GOOD, "details": "x"}, "details: Details must be an object."),
