@@ -16,8 +16,11 @@ from portico.schema.nodes import key_in
 from tests.support.discussions import ON_EACH, count, delete, everything, open_on_product, post, post_input
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, half_of_stops
 from tests.support.interruptions import database_of, interrupted
+from tests.support.scenes import Snapshot
 
 Given = dict[str, Any]
+# The collections that the calls write.
+CHANGED = ("products", "discussions", "comment_discussions", "comments", "comment_pages", "comment_keys", "operations")
 MUTATION = (
     "mutation ($input: {kind}Input!) {{ {name}(input: $input) {{ __typename ... on NotFound {{ missingId }} }} }}"
 )
@@ -44,13 +47,19 @@ class Thread:
         self.gateway = gateway
         self.clock = clock
         self.comments: dict[str, Any] = {}
+        self._snapshot = Snapshot(gateway.db, CHANGED)
 
     async def build(self, storage: str) -> None:
+        """Create the discussion, or restore it."""
+        if self.comments:
+            await self._snapshot.restore()
+            return
         self.id = await open_on_product(self.gateway, storage)
         for parent, reply in (("Top.", "Reply."), ("Deleted.", "Last.")):
             self.comments[parent] = await post(self.gateway, self.id, parent)
             self.comments[reply] = await post(self.gateway, self.id, reply, self.comments[parent]["slug"])
         assert await self.delete("Deleted.") == "CommentPayload"
+        await self._snapshot.take()
 
     async def delete(self, text: str, **fields: Any) -> str:
         return str((await delete(self.gateway, self.comments[text], **fields))["__typename"])

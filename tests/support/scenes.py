@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import timedelta
@@ -27,10 +28,12 @@ class Snapshot:
             self._documents[name] = await self._db[name].find({}).to_list()
 
     async def restore(self) -> None:
-        for name, documents in self._documents.items():
-            await self._db[name].delete_many({})
-            if documents:
-                await self._db[name].insert_many(documents)
+        await asyncio.gather(*(self._restore(name, documents) for name, documents in self._documents.items()))
+
+    async def _restore(self, name: str, documents: list[Document]) -> None:
+        await self._db[name].delete_many({})
+        if documents:
+            await self._db[name].insert_many(documents)
 
 
 class Stage(ABC):
