@@ -15,7 +15,7 @@ from portico.gateway.settings import Driver, ExecutorName, Settings
 from portico.resolvers.documents import Database
 from portico.resolvers.payments import PaymentMethods
 from tests.support import driver_faults
-from tests.support.databases import database, disconnect
+from tests.support.databases import database, disconnect, has_indexes
 from tests.support.domains import create_indexes
 from tests.support.harness import SECRET, Commands, GatewayClient, SettableClock, running
 from tests.support.shop import Provider
@@ -100,10 +100,20 @@ async def db(settings: Settings) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-async def gateway(settings: Settings, clock: SettableClock, commands: Commands) -> AsyncIterator[GatewayClient]:
+async def gateway(
+    settings: Settings, clock: SettableClock, commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[GatewayClient]:
     """A running gateway. The client sends requests over HTTP without a network."""
+    if has_indexes(settings.database):
+        # Asking for indexes that exist takes most of the time of a start.
+        monkeypatch.setattr("portico.gateway.app.create_indexes", no_indexes)
     async with running(settings, clock=clock, commands=commands) as client:
         yield client
+
+
+async def no_indexes(_db: Database, _collections: object) -> AsyncIterator[None]:
+    for nothing in ():
+        yield nothing
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ _LISTS = {
 _INDEXES = {spec.name: {"_id_", *(index.document["name"] for index in spec.indexes)} for spec in COLLECTIONS}
 
 _free: dict[str, deque[str]] = {}
+_indexed: set[str] = set()
 _clients = contextlib.ExitStack()
 
 
@@ -43,6 +44,11 @@ def database(uri: str) -> Iterator[str]:
         free.append(name)
     else:
         client.drop_database(name)
+
+
+def has_indexes(name: str) -> bool:
+    """Returns whether the database has all collections of the project, with their indexes."""
+    return name in _indexed
 
 
 @functools.cache
@@ -64,6 +70,8 @@ def _empty(db: Database[dict[str, Any]]) -> bool:
     names = db.list_collection_names()
     if any(_indexes_of(catalog["md"]) != _INDEXES.get(catalog["name"]) for catalog in _of_each(db, names, _CATALOG)):
         return False
+    if {spec.name for spec in COLLECTIONS if spec.indexes} <= set(names):
+        _indexed.add(db.name)
     for counted in _of_each(db, names, {"$collStats": {"count": {}}}):
         if counted["count"]:
             db[counted["of"]].delete_many({})
