@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from portico.gateway.cli import data as cli_data
 from portico.gateway.demo import demo_token
 from portico.gateway.settings import Settings
+from portico.resolvers.configuration import HttpUrl
+from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.roles import Role
 from tests.support.harness import GatewayClient, assert_invariants
 
@@ -52,6 +56,15 @@ async def test_the_demo_has_stock_and_its_viewer_can_pay(gateway: GatewayClient,
     assert (found["stocked"]["totalCount"], found["sold"]["totalCount"]) == (138, 12)
     assert {"stock: 138 products", "accounts: 2 with money in them"} < set(printed.splitlines())
     await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:8090"])
+async def test_the_demo_says_how_to_pay_by_token_if_the_shop_accepts_none(settings: Settings, url: str | None) -> None:
+    shop = ShopSettings(payment_url=None if url is None else HttpUrl(url))
+
+    printed = await start(replace(settings, slices={**settings.slices, ShopSettings: shop}))
+
+    assert ("To pay by token, set PORTICO_PAYMENT_URL" in printed) is (url is None)
 
 
 async def test_starting_the_demo_again_does_not_change_stock_carts_or_money(

@@ -257,7 +257,7 @@ def test_graphiql_works_in_a_browser_within_its_policy(settings: Settings, tmp_p
         printed = gateway.process.output
 
     assert done.returncode == 0, done.stderr
-    assert "To pay by token set PORTICO_PAYMENT_URL" in printed
+    assert "To pay by token, set PORTICO_PAYMENT_URL" in printed
     seen = json.loads(done.stdout)
     assert seen["title"] == "Portico"
     # GraphiQL names a tab after its first operation.

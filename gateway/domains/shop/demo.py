@@ -9,12 +9,16 @@ from portico.gateway.demo.loading import OPERATION, Demo
 from portico.gateway.domains.catalog.demo import products
 from portico.resolvers.documents import Database
 from portico.resolvers.shop import stock
+from portico.resolvers.shop.settings import ShopSettings
 
 _AT_ONCE = 25
 
 
 async def load(demo: Demo) -> None:
     demo.say(f"stock: {await stock_up(demo.db, now=demo.now):,} products")
+    if demo.resources.of(ShopSettings).payment_url is None:
+        demo.say("payments: by account. To pay by token, set PORTICO_PAYMENT_URL, e.g. to the address of")
+        demo.say("`portico payment-service`: see docs/shop.md.")
 
 
 async def stock_up(db: Database, *, now: datetime) -> int:
