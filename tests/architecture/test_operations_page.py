@@ -11,7 +11,7 @@ import typer
 
 from portico.gateway.cli import commands as cli
 from portico.resolvers.documents import CollectionSpec
-from tests.support.domains import COLLECTIONS, IMPORTERS
+from tests.support.domains import COLLECTIONS, DOMAINS, IMPORTERS, JOBS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text()
@@ -57,6 +57,16 @@ def test_the_page_says_what_identifies_a_record_and_where_its_fields_are_describ
         assert anchor in {
             title.lower().replace(" ", "-") for title in re.findall(r"^## (.*)$", importing, re.MULTILINE)
         }, name
+
+
+def test_every_job_is_listed() -> None:
+    assert sorted(row[0] for row in rows_of("## Jobs")) == sorted(f"`{job.name}`" for job in JOBS)
+
+
+def test_every_invariant_is_listed_with_its_domain() -> None:
+    assert list(rows_of("## Check the database")) == [
+        [f"`{domain.name}`", invariant.name] for domain in DOMAINS.all for invariant in domain.invariants
+    ]
 
 
 def test_every_command_is_listed() -> None:
