@@ -186,7 +186,6 @@ class Domains:
         self._require_unique("job", self._each(lambda domain: [job.name for job in domain.jobs]))
         self._require_unique("kind", self._each(lambda domain: [kind.name for kind in domain.kinds]))
         self._require_unique("importer", self._each(lambda domain: domain.importers))
-        self._require_unique("error code", self._each(lambda domain: domain.error_codes))
         self._require_unique("GraphiQL tab", self._each(lambda domain: [title for title, _ in domain.examples]))
 
     @property

@@ -41,7 +41,7 @@ def load(names: Sequence[str] | None = None) -> Domains:
     domains = Domains(found, sources={name: _package_of(entry) for name, entry in outside.items()})
     _require_own("setting", domains, [variable for variable, _ in declared(Settings)], _settings_of)
     _require_own("error code", domains, ERROR_CODES, lambda domain: domain.error_codes)
-    _require_own("path", domains, OWN_PATHS, _paths_of)
+    _require_own("path", domains, OWN_PATHS, lambda domain: _paths_of(domain, domains))
     return domains
 
 
@@ -129,7 +129,8 @@ def _require_own(
     """Raises InvalidDomains if a domain declares a name that the gateway or another domain has."""
     owners = dict.fromkeys(of_gateway, "the gateway")
     for domain in domains.all:
-        for name in names_of(domain):
+        # A domain can serve a path over HTTP and over WebSockets.
+        for name in dict.fromkeys(names_of(domain)):
             if name in owners:
                 raise InvalidDomains(
                     f"{domains.source_of(domain.name)} declares the {what} {name}, "
@@ -142,8 +143,14 @@ def _settings_of(domain: Domain) -> list[str]:
     return [] if domain.settings is None else [variable for variable, _ in declared(domain.settings)]
 
 
-def _paths_of(domain: Domain) -> list[str]:
-    return [] if domain.routes is None else [route.path for route in domain.routes(_no_state)]
+def _paths_of(domain: Domain, domains: Domains) -> list[str]:
+    """Raises InvalidDomains for any error of the domain's function, e.g. if it calls for the state at once."""
+    try:
+        return [] if domain.routes is None else [route.path for route in domain.routes(_no_state)]
+    except Exception as error:
+        raise InvalidDomains(
+            f"{domains.source_of(domain.name)} cannot list its routes: {_on_one_line(error)}"
+        ) from error
 
 
 def _no_state() -> Any:

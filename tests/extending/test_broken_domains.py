@@ -92,6 +92,19 @@ CASES = {
         """,
         "declares the path /livez, which the gateway already declares.",
     ),
+    "routes that need a running gateway": Broken(
+        "DOMAIN = Domain(name='extra', about='Extra.', routes=lambda state: [state().settings])",
+        "cannot list its routes: RuntimeError: The gateway has not started.",
+    ),
+    "a path for two protocols that is taken": Broken(
+        """
+        from starlette.routing import Route, WebSocketRoute
+
+        PATHS = Route("/extra", print), WebSocketRoute("/extra", print), Route("/metrics", print)
+        DOMAIN = Domain(name="extra", about="Extra.", routes=lambda state: PATHS)
+        """,
+        "declares the path /metrics, which the gateway already declares.",
+    ),
     "a tab of GraphiQL that is taken": Broken(
         "DOMAIN = Domain(name='extra', about='Extra.', examples=(('Shop', 'shop.graphql'),))",
         "declares the GraphiQL tab Shop, which the domain shop already declares.",
