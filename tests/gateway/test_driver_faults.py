@@ -6,10 +6,13 @@ import asyncio
 import contextlib
 import gc
 import warnings
+from collections.abc import Iterator
 
 import pytest
-from pymongo import AsyncMongoClient
+from pymongo import AsyncMongoClient, pool_shared
+from pymongo import uri_parser as pymongo_uri
 from pymongo.errors import PyMongoError
+from pymongo.pool_options import PoolOptions
 
 
 async def connect_and_close(uri: str, turns: int, *, cancelled: bool) -> None:
@@ -26,12 +29,33 @@ async def connect_and_close(uri: str, turns: int, *, cancelled: bool) -> None:
         await command
 
 
+async def connect_until_the_loop_ends(uri: str, turns: int) -> None:
+    """Return while the driver connects, so that the loop cancels all tasks at once."""
+    address = pymongo_uri.parse_uri(uri)["nodelist"][0]
+    connecting = asyncio.ensure_future(pool_shared._async_create_connection(address, PoolOptions()))
+    connecting.add_done_callback(lambda task: None if task.cancelled() else task.result().close())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_a_client_that_is_closed_while_it_connects_leaves_no_socket_open(mongodb_uri: str, *, cancelled: bool) -> None:
+    with assert_nothing_is_left_open():
+        for turns in range(40):
+            asyncio.run(connect_and_close(mongodb_uri, turns, cancelled=cancelled))
+
+
+def test_a_loop_that_ends_while_the_driver_connects_leaves_no_socket_open(mongodb_uri: str) -> None:
+    with assert_nothing_is_left_open():
+        for turns in range(40):
+            asyncio.run(connect_until_the_loop_ends(mongodb_uri, turns))
+
+
+@contextlib.contextmanager
+def assert_nothing_is_left_open() -> Iterator[None]:
     gc.collect()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for turns in range(40):
-            asyncio.run(connect_and_close(mongodb_uri, turns, cancelled=cancelled))
+        yield
         gc.collect()
     assert [str(warning.message) for warning in caught] == []

@@ -4,40 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine
+from asyncio.selector_events import BaseSelectorEventLoop
 from socket import socket
-from typing import Any, ParamSpec
-
-from pymongo import pool_shared
-
-P = ParamSpec("P")
+from typing import Any
 
 
 def patch_driver() -> None:
-    """Patches the driver in this process."""
-    pool_shared._async_create_connection = _closing(pool_shared._async_create_connection)
+    """Patches the event loop of this process, which only the driver asks to connect a socket."""
+    BaseSelectorEventLoop.sock_connect = _closing(BaseSelectorEventLoop.sock_connect)  # type: ignore[method-assign]
 
 
-def _closing(connect: Callable[P, Coroutine[Any, Any, socket]]) -> Callable[P, Coroutine[Any, Any, socket]]:
-    """Wraps the driver's function to connect, and closes the socket if the call is cancelled.
+def _closing(connect: Any) -> Any:
+    """Wraps the method, and closes the socket if the call is cancelled.
 
-    PyMongo leaves that socket open (PYTHON-5867), e.g. a monitor's, if its client is closed at that moment. The garbage
-    collector then closes it, and its warning makes another test fail.
+    PyMongo leaves that socket open (PYTHON-5867), e.g. a monitor's, if its client is closed or the loop ends at that
+    moment. The garbage collector then closes it, and its warning makes another test fail.
     """
 
     @functools.wraps(connect)
-    async def connected(*args: P.args, **kwargs: P.kwargs) -> socket:
-        task = asyncio.ensure_future(connect(*args, **kwargs))
+    async def connected(loop: BaseSelectorEventLoop, connecting: socket, address: Any) -> None:
         try:
-            return await asyncio.shield(task)
+            await connect(loop, connecting, address)
         except asyncio.CancelledError:
-            task.add_done_callback(_close)
-            await asyncio.wait([task])
+            connecting.close()
             raise
 
     return connected
-
-
-def _close(connecting: asyncio.Future[socket]) -> None:
-    if not connecting.cancelled() and connecting.exception() is None:
-        connecting.result().close()
