@@ -24,10 +24,12 @@ def gateway_mongodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URI of a replica set with one node. The first worker of the session starts it, and all workers share it."""
     from portico.gateway.mongo import embedded  # noqa: PLC0415 - sessions without these fixtures do not import it
     from portico.gateway.settings import Settings  # noqa: PLC0415
+    from portico.testing import acknowledge_early  # noqa: PLC0415
 
     base = tmp_path_factory.getbasetemp()
     folder = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     hold = embedded.attach(Settings(data_dir=folder / "mongodb"))
+    acknowledge_early(hold.uri)
     yield hold.uri
     hold.close()
 

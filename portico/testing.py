@@ -17,6 +17,8 @@ from typing import Any, Self, TypeVar, cast
 
 import httpx
 import orjson
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 from starlette.applications import Starlette
 
@@ -44,6 +46,7 @@ __all__ = [
     "Gateway",
     "SettableClock",
     "Settings",
+    "acknowledge_early",
     "assert_budget",
     "assert_invariants",
     "crash_matrix",
@@ -59,6 +62,7 @@ SECRET = Secret("a secret of the tests, long enough to be one")
 RECOVERY_SECONDS = 31
 _SESSION_COMMANDS = {"hello", "ping", "endSessions", "createIndexes", "isMaster", "listIndexes"}
 _EVENT_SECONDS = 20.0
+_JOURNALED = "writeConcernMajorityJournalDefault"
 
 AnyGateway = TypeVar("AnyGateway", bound="Gateway")
 
@@ -274,9 +278,37 @@ async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str) -> int:
 
 
 async def assert_invariants(gateway: Gateway) -> None:
-    """Asserts that all invariants hold, as `portico doctor` checks them."""
-    for invariant in gateway.domains.invariants:
-        assert [problem async for problem in invariant.check(gateway.db)] == [], invariant.name
+    """Asserts that all invariants hold, as `portico doctor` checks them. Skips domains without any document."""
+    stored = await _stored(gateway)
+    for domain in gateway.domains.all:
+        if not domain.collections or any(spec.name in stored for spec in domain.collections):
+            for invariant in domain.invariants:
+                assert [problem async for problem in invariant.check(gateway.db)] == [], invariant.name
+
+
+async def _stored(gateway: Gateway) -> set[str]:
+    """Returns the names of the collections that have documents."""
+
+    def first(name: str) -> list[Any]:
+        return [{"$limit": 1}, {"$project": {"_id": {"$literal": name}}}]
+
+    names = [spec.name for domain in gateway.domains.all for spec in domain.collections]
+    others = [{"$unionWith": {"coll": name, "pipeline": first(name)}} for name in names[1:]]
+    found = await gateway.db[names[0]].aggregate([*first(names[0]), *others])
+    return {document["_id"] async for document in found}
+
+
+def acknowledge_early(uri: str) -> None:
+    """Makes the replica set acknowledge writes before they are in its journal, which takes a third of the time.
+
+    The data survives a crash of the gateway, but the last 100 ms of it do not survive a crash of MongoDB.
+    """
+    with MongoClient[dict[str, Any]](uri) as client:
+        while (config := client.admin.command("replSetGetConfig")["config"])[_JOURNALED]:
+            # Another worker may change the configuration at the same moment.
+            with contextlib.suppress(OperationFailure):
+                changed = {**config, "version": config["version"] + 1, _JOURNALED: False}
+                client.admin.command("replSetReconfig", changed)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Driver, ExecutorName, Settings
 from portico.resolvers.documents import Database
 from portico.resolvers.payments import PaymentMethods
+from portico.testing import acknowledge_early
 from tests.support import driver_faults
 from tests.support.databases import database, disconnect, has_indexes
 from tests.support.domains import create_indexes
@@ -55,6 +56,7 @@ def mongodb_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     base = tmp_path_factory.getbasetemp()
     folder = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     hold = embedded.attach(Settings(data_dir=folder / "mongodb"))
+    acknowledge_early(hold.uri)
     yield hold.uri
     disconnect()
     hold.close()

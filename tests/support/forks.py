@@ -7,6 +7,7 @@ directory, files, signals and session, like a process that a shell starts.
 from __future__ import annotations
 
 import functools
+import importlib
 import multiprocessing
 import multiprocessing.process
 import os
@@ -17,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
+from portico.gateway import domains
 from portico.gateway.cli.commands import main
 
 PORTICO = str(Path(sys.executable).with_name("portico"))
@@ -68,12 +70,21 @@ def _run(arguments: list[str], env: dict[str, str], folder: str, out: str, err: 
     os.environ.update(env)
     # A worker of `portico serve` stops when its parent stops; a command that a shell starts has no such parent.
     multiprocessing.process._parent_process = None  # type: ignore[attr-defined]
+    _look_in(env.get("PYTHONPATH"))
     for path, flags, descriptor in ((os.devnull, os.O_RDONLY, 0), (out, _WRITE, 1), (err, _WRITE, 2)):
         opened = os.open(path, flags, 0o600)
         os.dup2(opened, descriptor)
         os.close(opened)
     sys.argv = [PORTICO, *arguments]
     main()
+
+
+def _look_in(folder: str | None) -> None:
+    """Looks for modules and for domains in this folder first."""
+    if folder is not None:
+        sys.path.insert(0, folder)
+        importlib.invalidate_caches()
+        domains.load.cache_clear()
 
 
 _WRITE = os.O_WRONLY

@@ -95,7 +95,9 @@ def _is_forkable(command: Sequence[str], env: Mapping[str, str]) -> bool:
     """
     if "PORTICO_DOMAINS" in env and command[1] in {"schema", "import"}:
         return False
-    return "--workers" not in command and "PYTHONPATH" not in env and env.get("COLUMNS") == "300"
+    if "PYTHONPATH" in env and command[1] != "schema":
+        return False
+    return "--workers" not in command and env.get("COLUMNS") == "300"
 
 
 class Process:
