@@ -17,8 +17,6 @@ from typing import Any, Self, TypeVar, cast
 
 import httpx
 import orjson
-from pymongo import MongoClient
-from pymongo.errors import OperationFailure
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 from starlette.applications import Starlette
 
@@ -46,7 +44,6 @@ __all__ = [
     "Gateway",
     "SettableClock",
     "Settings",
-    "acknowledge_early",
     "assert_budget",
     "assert_invariants",
     "crash_matrix",
@@ -62,7 +59,6 @@ SECRET = Secret("a secret of the tests, long enough to be one")
 RECOVERY_SECONDS = 31
 _SESSION_COMMANDS = {"hello", "ping", "endSessions", "createIndexes", "isMaster", "listIndexes"}
 _EVENT_SECONDS = 20.0
-_JOURNALED = "writeConcernMajorityJournalDefault"
 
 AnyGateway = TypeVar("AnyGateway", bound="Gateway")
 
@@ -296,19 +292,6 @@ async def _stored(gateway: Gateway) -> set[str]:
     others = [{"$unionWith": {"coll": name, "pipeline": first(name)}} for name in names[1:]]
     found = await gateway.db[names[0]].aggregate([*first(names[0]), *others])
     return {document["_id"] async for document in found}
-
-
-def acknowledge_early(uri: str) -> None:
-    """Makes the replica set acknowledge writes before they are in its journal, which takes a third of the time.
-
-    The data survives a crash of the gateway, but the last 100 ms of it do not survive a crash of MongoDB.
-    """
-    with MongoClient[dict[str, Any]](uri) as client:
-        while (config := client.admin.command("replSetGetConfig")["config"])[_JOURNALED]:
-            # Another worker may change the configuration at the same moment.
-            with contextlib.suppress(OperationFailure):
-                changed = {**config, "version": config["version"] + 1, _JOURNALED: False}
-                client.admin.command("replSetReconfig", changed)
 
 
 @contextlib.contextmanager

@@ -12,9 +12,9 @@ import pytest
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Driver, ExecutorName, Settings
+from portico.pytest_plugin import acknowledge_early
 from portico.resolvers.documents import Database
 from portico.resolvers.payments import PaymentMethods
-from portico.testing import acknowledge_early
 from tests.support import driver_faults
 from tests.support.databases import database, disconnect, has_indexes
 from tests.support.domains import create_indexes

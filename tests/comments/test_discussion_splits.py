@@ -17,7 +17,7 @@ from portico.resolvers.comments.discussions import PAGES
 from portico.resolvers.documents import Document
 from portico.schema.nodes import key_in
 from tests.support.discussions import by_time, count, delete, everything, fill, open_on_product, post, threaded
-from tests.support.harness import GatewayClient, assert_invariants
+from tests.support.harness import IS_SOAK, GatewayClient, assert_invariants
 from tests.support.scenes import Snapshot
 
 COLLECTIONS = ("discussions", "comments", "comment_pages", "comment_keys")
@@ -125,7 +125,8 @@ async def test_every_reader_sees_the_writes_during_a_split(
     keys = {row["_id"]: row["key"] async for row in gateway.db["comment_keys"].find({})}
     snapshot = Snapshot(gateway.db, COLLECTIONS)
     await snapshot.take()
-    for page in await pages_of(gateway):
+    pages = await pages_of(gateway)
+    for page in pages if IS_SOAK else pages[1:2]:
         await snapshot.restore()
         middle = await split_in_turn(gateway, page, STEPS[step])
         behind = [row for row in rows if middle <= keys[key_of(row)] < page["high"]]
