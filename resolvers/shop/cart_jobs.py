@@ -1,8 +1,8 @@
-"""Expires idle carts, and continues interrupted checkouts, expiries and moves."""
+"""Expires idle carts, deletes old ones, and continues interrupted checkouts, expiries and moves."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pymongo import ReturnDocument
 
@@ -14,7 +14,7 @@ from portico.resolvers.writes.sweeps import each, sweep
 from portico.resolvers.writes.timer import Timer
 
 from . import moves
-from .carts import ACTIVE, CARTS, EXPIRING, PENDING
+from .carts import ACTIVE, CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
 from .checkout import ASKED_AGAIN_AFTER, finish
 from .settlements import settle
 
@@ -54,6 +54,22 @@ async def finish_expiries(db: Database, *, now: datetime) -> int:
         return 1
 
     return await sweep(db, CARTS, {"due": {"$lte": now}, "status": EXPIRING}, go_on, most=BATCH)
+
+
+async def delete_old(db: Database, *, now: datetime, kept: timedelta) -> int:
+    """Deletes carts that are paid or expired, and that no buyer has changed for this long. Returns how many.
+
+    A cart with decisions stays, because a move in the stock may still depend on them.
+    """
+    old = {
+        "status": {"$in": [COMPLETE, EXPIRED]},
+        "last_modified": {"$lte": now - kept},
+        "decided.0": {"$exists": False},
+    }
+    found = await db[CARTS.name].find(old, {"_id": 1}).limit(BATCH).to_list()
+    if not found:
+        return 0
+    return (await db[CARTS.name].delete_many({"_id": {"$in": [cart["_id"] for cart in found]}, **old})).deleted_count
 
 
 async def finish_checkouts(db: Database, payments: Payments, *, now: datetime) -> int:

@@ -40,6 +40,7 @@ CARTS = CollectionSpec(
     shard_key={"_id": "hashed"},
     indexes=[
         IndexModel([("owner", ASCENDING), ("status", ASCENDING), ("last_modified", DESCENDING)]),
+        IndexModel([("status", ASCENDING), ("last_modified", ASCENDING)]),
         IndexModel([("expires_at", ASCENDING)], partialFilterExpression={"status": ACTIVE}),
         IndexModel([("due", ASCENDING)], sparse=True),
         IndexModel([("decided.at", ASCENDING)], sparse=True),

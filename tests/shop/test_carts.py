@@ -14,6 +14,7 @@ from tests.support.shop import (
     anonymously,
     assert_nothing_in_flight,
     cart_of,
+    checkout_input,
     new_cart,
     quantities,
     stock_of,
@@ -313,6 +314,30 @@ async def test_an_idle_cart_expires_and_returns_its_units(gateway: GatewayClient
     claimed = await gateway.result("claimCart", {"cartId": idle})
     assert claimed["__typename"] == "CartPayload"
     await assert_nothing_in_flight(gateway.db)
+    await assert_invariants(gateway)
+
+
+@pytest.mark.usefixtures("provider")
+async def test_paid_and_expired_carts_are_deleted_after_their_days_and_orders_stay(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    sku = await stock_up(gateway)
+    idle, paid = [await new_cart(gateway, **{sku: 1}) for _ in range(2)]
+    assert (await gateway.result("checkout", checkout_input(paid)))["__typename"] == "CheckoutPayload"
+    clock.advance(hours=5)
+    await run_jobs(gateway, clock)
+    used = await new_cart(gateway, **{sku: 1})
+
+    clock.advance(days=89)
+    await run_jobs(gateway, clock, "delete-carts")
+    assert [(await cart_of(gateway, one))["status"] for one in (idle, paid)] == ["EXPIRED", "COMPLETE"]
+    clock.advance(days=1)
+    await run_jobs(gateway, clock, "delete-carts")
+
+    assert [await cart_of(gateway, one) for one in (idle, paid)] == [None, None]
+    assert (await cart_of(gateway, used))["status"] == "ACTIVE"
+    assert await gateway.db["orders"].count_documents({}) == 1
+    assert await stock_of(gateway, sku) == (8, 1, 1)
     await assert_invariants(gateway)
 
 

@@ -42,6 +42,11 @@ async def _expire_carts(turn: Turn) -> int:
     )
 
 
+async def _delete_carts(turn: Turn) -> int:
+    kept = turn.resources.of(ShopSettings).cart_retention
+    return await cart_jobs.delete_old(turn.db, now=turn.now, kept=kept)
+
+
 async def _finish_checkouts(turn: Turn) -> int:
     return await cart_jobs.finish_checkouts(turn.db, turn.resources.of(PaymentMethods), now=turn.now)
 
@@ -85,6 +90,7 @@ DOMAIN = Domain(
     jobs=(
         Job("finish-stock", _finish_stock),
         Job("expire-carts", _expire_carts),
+        Job("delete-carts", _delete_carts),
         Job("finish-checkouts", _finish_checkouts),
     ),
     invariants=(
