@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -95,6 +95,7 @@ class Bench:
             selections={},
             resources=self._resources,
             live=Hub(db, (), Counts(), max_waiting=1),
+            keys_kept=timedelta(days=1),
         )
         response = await self._executors[name].execute(text, variables=variables, name=None, context=context)
         assert isinstance(response, Response), text

@@ -84,6 +84,7 @@ class Settings:
     upload_stall_seconds: int = setting(30, "Seconds until an upload times out if the client sends no data.")
     database_seconds: int = setting(30, "Seconds until a MongoDB command times out, including its retries.")
     stop_seconds: int = setting(10, "Seconds for requests in flight to finish when the gateway stops.")
+    key_hours: int = setting(24, "Hours for which an idempotency key keeps its operation and its answer.")
     jobs: bool = setting(True, "Whether the gateway also runs the jobs. `false`: only `portico worker` runs them.")
     job_seconds: float = setting(5.0, "Seconds between two runs of a job, if the first run found nothing to do.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from portico.gateway.operations.execution import Executor
 from portico.resolvers.documents import Database
@@ -40,4 +41,5 @@ class State:
             selections={},
             resources=self.resources,
             live=self.live,
+            keys_kept=timedelta(hours=self.settings.key_hours),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Hashable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
 import strawberry
@@ -65,7 +65,8 @@ class Context:
 
     `db` reads from the primary. `reading` may read from secondaries; it is for data that everybody may see.
     `selections` is cached with the parsed operation, for all its requests. `resources` has the settings and services of
-    the domains. `seen` has the objects that the caller may see, by kind and key as text.
+    the domains. `keys_kept` is how long an idempotency key keeps its answer. `seen` has the objects that the caller may
+    see, by kind and key as text.
     """
 
     db: Database
@@ -77,6 +78,7 @@ class Context:
     selections: dict[Hashable, Any]
     resources: Resources
     live: Live
+    keys_kept: timedelta
     loaders: Loaders = field(default_factory=Loaders)
     seen: set[tuple[str, str]] = field(default_factory=set)
     operation_id: str = ""

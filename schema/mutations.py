@@ -108,6 +108,7 @@ class Write(FieldExtension):
             fingerprint=_fingerprint(kwargs),
             now=context.now,
             owner=owner,
+            kept=context.keys_kept,
         )
 
     async def _answer_again(self, context: Context, info: Info, outcome: Document) -> Any:

@@ -1,7 +1,7 @@
 """Operation ids and operation records, which give a repeated mutation one effect and one answer.
 
-1. Every mutation has an operation id. If the caller sends an idempotency key, a record of the operation is stored for a
-   day. The id of the record is derived from the caller and the key.
+1. Every mutation has an operation id. If the caller sends an idempotency key, a record of the operation is stored for
+   some time, by default a day. The id of the record is derived from the caller and the key.
 2. A crash leaves the record `running`. When its lease has expired, the next call with the key takes the operation over
    and repeats its steps with the same operation id.
 3. Every step is idempotent for its operation id.
@@ -34,7 +34,6 @@ OPERATIONS = CollectionSpec(
     shard_key={"_id": "hashed"},
 )
 
-KEPT = timedelta(days=1)
 LEASE = timedelta(seconds=30)
 # A call waits this long for a concurrent call with its key, whose lease has expired by then.
 _MAX_WAIT = 40.0
@@ -128,9 +127,12 @@ async def _concluded(db: Database, operation_ids: Sequence[str]) -> list[str]:
     return [operation_id for operation_id in operation_ids if operation_id not in running]
 
 
-async def begin(db: Database, record_id: str, *, field: str, fingerprint: str, now: datetime, owner: str) -> Document:
+async def begin(
+    db: Database, record_id: str, *, field: str, fingerprint: str, now: datetime, owner: str, kept: timedelta
+) -> Document:
     """Claims the operation, or waits for the call that has claimed it.
 
+    Args:     kept: how long the record of a new operation is kept.
     Returns:  the record. If its state is `done`, the operation has finished. Otherwise the caller must carry it out
               under the id in `operation`.
     Raises:   OperationKeyReused (the key was used with another field or input), OperationUnderWay.
@@ -139,7 +141,8 @@ async def begin(db: Database, record_id: str, *, field: str, fingerprint: str, n
     timer = Timer(now)
     delay = 0.01
     while True:
-        record = await _claim(db, record_id, field=field, fingerprint=fingerprint, at=timer.now(), owner=owner)
+        at = timer.now()
+        record = await _claim(db, record_id, field=field, fingerprint=fingerprint, at=at, owner=owner, kept=kept)
         if record["fingerprint"] != fingerprint or record["field"] != field:
             raise OperationKeyReused
         if record["state"] == "done" or record["owner"] == owner:
@@ -151,7 +154,9 @@ async def begin(db: Database, record_id: str, *, field: str, fingerprint: str, n
         delay = min(delay * 1.6, 1.0)
 
 
-async def _claim(db: Database, record_id: str, *, field: str, fingerprint: str, at: datetime, owner: str) -> Document:
+async def _claim(
+    db: Database, record_id: str, *, field: str, fingerprint: str, at: datetime, owner: str, kept: timedelta
+) -> Document:
     """Returns the current record. Claims it for the owner if no other call holds it."""
     operations = db[OPERATIONS.name]
     lease = {"owner": owner, "lease_until": at + LEASE}
@@ -164,7 +169,7 @@ async def _claim(db: Database, record_id: str, *, field: str, fingerprint: str, 
             "fingerprint": fingerprint,
             "state": "running",
             "started": at,
-            "expires_at": at + KEPT,
+            "expires_at": at + kept,
             **lease,
         }
         try:

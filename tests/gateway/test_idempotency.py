@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from portico.gateway.settings import Settings
 from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.writes.idempotency import OPERATIONS
 from tests.support import comment_cases, content_cases
@@ -22,6 +24,7 @@ from tests.support.harness import (
     create_category,
     create_product,
     product_input,
+    running,
 )
 from tests.support.shop import Provider, add_input, cart_of_nobody, checkout_input, stock_up, update_input
 
@@ -325,14 +328,19 @@ async def test_each_mutation_in_a_request_has_its_own_key(gateway: GatewayClient
     assert mixed.codes == ["IDEMPOTENCY_KEY_REUSED"]
 
 
-async def test_a_key_is_kept_for_a_day(gateway: GatewayClient, clock: SettableClock) -> None:
-    before = clock.now()
-    await gateway.result("createCategory", category_input(idempotencyKey="key"))
+@pytest.mark.parametrize(("hours", "lasts"), [(None, timedelta(days=1)), (48, timedelta(days=2))])
+async def test_a_key_is_kept_for_a_day_or_as_long_as_the_setting_says(
+    settings: Settings, clock: SettableClock, hours: int | None, lasts: timedelta
+) -> None:
+    chosen = settings if hours is None else replace(settings, key_hours=hours)
+    async with running(chosen, clock=clock) as gateway:
+        before = clock.now()
+        await gateway.result("createCategory", category_input(idempotencyKey="key"))
 
-    (record,) = await gateway.db[OPERATIONS.name].find({}).to_list()
-    indexes = await gateway.db[OPERATIONS.name].index_information()
+        (record,) = await gateway.db[OPERATIONS.name].find({}).to_list()
+        indexes = await gateway.db[OPERATIONS.name].index_information()
 
-    assert before + timedelta(days=1) <= record["expires_at"] <= clock.now() + timedelta(days=1)
+    assert before + lasts <= record["expires_at"] <= clock.now() + lasts
     # The server deletes an expired record.
     assert indexes["expires_at_1"]["expireAfterSeconds"] == 0
 

@@ -45,6 +45,7 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_UPLOAD_STALL_SECONDS": ("4", 4),
     "PORTICO_DATABASE_SECONDS": ("5", 5),
     "PORTICO_STOP_SECONDS": ("3", 3),
+    "PORTICO_KEY_HOURS": ("48", 48),
     "PORTICO_JOBS": ("false", False),
     "PORTICO_JOB_SECONDS": ("0.5", 0.5),
     "PORTICO_SITE_URL": ("https://www.example.org", "https://www.example.org"),
