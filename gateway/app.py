@@ -36,6 +36,7 @@ from .clock import Clock
 from .live import Counts, Hub
 from .logs import configure, logger
 from .metrics import Metrics
+from .rates import Rates
 from .settings import Settings
 from .state import State
 
@@ -88,6 +89,7 @@ class Gateway:
         self._domains = domains.use(settings.domain_names)
         self._base = domains.base_resources(settings, self._domains)
         self._executor = Executor(domains.schema_of(self._domains), settings)
+        self._rates = Rates(settings)
         self._counts = Counts()
         self._metrics = Metrics(self._executor, self._counts)
         self._in_flight: set[asyncio.Task[Any]] = set()
@@ -153,6 +155,7 @@ class Gateway:
             database=connection.database,
             reading=connection.reading,
             resources=resources,
+            rates=self._rates,
             live=Hub(connection.database, self._domains.events, self._counts, max_waiting=max_waiting),
         )
         worker = Worker(connection.database, clock, self._settings.job_seconds, resources, self._domains.jobs)

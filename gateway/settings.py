@@ -75,6 +75,13 @@ class Settings:
     max_tokens: int = setting(4_000, "The most lexical tokens in a GraphQL document.")
     max_depth: int = setting(20, "The most levels of nested fields in an operation.")
     max_cost: int = setting(50_000, "The highest cost of an operation: about how many fields it can return.")
+    caller_rate: int | None = setting(
+        None, "The cost that all operations of one caller with a token may have in a minute. Unset: no limit."
+    )
+    address_rate: int | None = setting(
+        None,
+        "The cost that all operations of the anonymous callers of one address may have in a minute. Unset: no limit.",
+    )
     cached_operations: int = setting(1_000, "The most parsed operations in the cache of a worker.")
     cors_origins: str | None = setting(
         None, "Origins of web pages that can call the gateway, separated by commas. `*`: any. Unset: only its own."

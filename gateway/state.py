@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from portico.gateway.operations.execution import Executor
+from portico.gateway.rates import Rates
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Resources
 from portico.schema.context import Caller, Context
@@ -28,6 +29,7 @@ class State:
     reading: Database
     resources: Resources
     live: Hub
+    rates: Rates
 
     def context(self, caller: Caller | None, request_id: str) -> Context:
         """Returns the context that the fields of one operation of this caller share."""

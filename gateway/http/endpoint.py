@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.logs import logger
 from portico.gateway.operations.execution import FAULTS, MutationNotAllowed, Response
+from portico.gateway.rates import RateLimited
 from portico.gateway.state import State
 from portico.schema.context import Context
 
@@ -24,7 +25,7 @@ from . import uploads
 from .encoding import encode
 from .requests import EVENT_TYPE, JSON_TYPE, Accepted, Refused, Request, negotiate, parse_body, parse_query, read_body
 from .sse import ClientGone, EventStream
-from .streaming import Session
+from .streaming import Session, address_of
 
 PLAN_HEADER = "x-portico-plan"
 _CLOSING = {"Connection": "close"}
@@ -87,7 +88,7 @@ class GraphQLEndpoint:
             return
         except Refused as refused:
             status, added = refused.status, refused.headers
-            payload = _error(refused.message, {"code": refused.code})
+            payload = _error(refused.message, {"code": refused.code, **refused.details})
             body = encode(payload)
         except Exception as fault:  # noqa: BLE001 - any fault goes to the log, not to the client
             logger().error("fault", request_id=request_id, exc_info=fault)
@@ -104,14 +105,14 @@ class GraphQLEndpoint:
         """Returns the response; None if it was a stream, which is sent already."""
         is_post = scope["method"] == "POST"
         if is_post and uploads.is_multipart(headers):
-            return await self._answer_upload(headers, receive, request_id)
+            return await self._answer_upload(scope, headers, receive, request_id)
         request = await self._request(scope, headers, receive)
-        session = await self._session(headers)
+        session = await self._session(scope, headers)
         context = self._state.context(session.caller, request_id)
         if accepted.events and self._is_streamed(request, accepted, scope["method"]):
             await EventStream(session, context, receive, send).run(request)
             return None
-        return await self._answer(request, context, receive, headers, may_write=is_post)
+        return await self._answer(request, session, context, receive, headers, may_write=is_post)
 
     async def _request(self, scope: Scope, headers: Headers, receive: Receive) -> Request:
         method = scope["method"]
@@ -121,8 +122,8 @@ class GraphQLEndpoint:
             return parse_body(headers, await read_body(receive, headers, self._state.settings.max_body_bytes))
         return parse_query(scope["query_string"])
 
-    async def _session(self, headers: Headers) -> Session:
-        session = Session(self._state, headers.get("authorization"))
+    async def _session(self, scope: Scope, headers: Headers) -> Session:
+        session = Session(self._state, headers.get("authorization"), address_of(scope))
         try:
             await session.check()
         except InvalidToken as error:
@@ -142,18 +143,18 @@ class GraphQLEndpoint:
         return kind is OperationType.SUBSCRIPTION or accepted.media_type is None
 
     async def _answer(
-        self, request: Request, context: Context, receive: Receive, headers: Headers, *, may_write: bool
+        self,
+        request: Request,
+        session: Session,
+        context: Context,
+        receive: Receive,
+        headers: Headers,
+        *,
+        may_write: bool,
     ) -> Response:
         watch = _Watch(receive, context)
         try:
-            outcome = await self._state.executor.execute(
-                request.query,
-                variables=request.variables,
-                name=request.operation_name,
-                context=context,
-                may_write=may_write,
-                wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
-            )
+            return await self._execute(request, session, context, headers, may_write=may_write)
         except MutationNotAllowed:
             raise Refused(405, "METHOD_NOT_ALLOWED", "Send mutations with POST.", {"Allow": "POST"}) from None
         except asyncio.CancelledError:
@@ -162,33 +163,50 @@ class GraphQLEndpoint:
             raise
         finally:
             watch.end()
-        if not isinstance(outcome, Response):
-            raise _needs_stream()
-        return outcome
 
-    async def _answer_upload(self, headers: Headers, receive: Receive, request_id: str) -> Response:
+    async def _answer_upload(self, scope: Scope, headers: Headers, receive: Receive, request_id: str) -> Response:
         """Runs an operation while its files arrive. If the client disconnects, reading a file fails."""
         request, files = await uploads.read_request(receive, headers, self._state.settings)
+        try:
+            session = await self._session(scope, headers)
+            context = self._state.context(session.caller, request_id)
+            seconds = self._state.settings.upload_seconds
+            outcome = await self._execute(request, session, context, headers, seconds=seconds)
+        except Refused as refused:
+            if not await files.drain():
+                refused.headers |= _CLOSING
+            raise
+        return outcome if await files.drain() else Response(outcome.payload, {**outcome.headers, **_CLOSING})
+
+    async def _execute(
+        self,
+        request: Request,
+        session: Session,
+        context: Context,
+        headers: Headers,
+        *,
+        may_write: bool = True,
+        seconds: int | None = None,
+    ) -> Response:
+        """Runs an operation. Raises Refused for a subscription, or if the caller has used up its allowance."""
+        meter = session.meter()
         try:
             outcome = await self._state.executor.execute(
                 request.query,
                 variables=request.variables,
                 name=request.operation_name,
-                context=self._state.context((await self._session(headers)).caller, request_id),
+                context=context,
+                may_write=may_write,
                 wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
-                seconds=self._state.settings.upload_seconds,
+                seconds=seconds,
+                charge=None if meter is None else meter.charge,
             )
-            if not isinstance(outcome, Response):
-                raise _needs_stream()
-        except Refused as refused:
-            if not await files.drain():
-                refused.headers |= _CLOSING
-            raise
-        return outcome if await files.drain() else Response(outcome.payload, _CLOSING)
-
-
-def _needs_stream() -> Refused:
-    return Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")
+        except RateLimited as limited:
+            details = {"retryAfterSeconds": limited.seconds}
+            raise Refused(429, limited.code, str(limited), limited.headers, details) from None
+        if not isinstance(outcome, Response):
+            raise Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")
+        return outcome if meter is None else Response(outcome.payload, {**outcome.headers, **meter.headers()})
 
 
 def _status(response: Response) -> int:

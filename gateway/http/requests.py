@@ -23,8 +23,17 @@ _NAMED = 3
 class Refused(Exception):
     """The request is refused before its operation runs."""
 
-    def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        headers: Mapping[str, str] | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`details` are shown beside the code, in the extensions of the error."""
         super().__init__(message)
+        self.details = details or {}
         self.status, self.code, self.message, self.headers = status, code, message, dict(headers or {})
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from graphql import ExecutionResult, GraphQLError
+from starlette.types import Scope
 
 from portico.gateway.auth import KeysUnavailable
 from portico.gateway.live import Stopping, TooSlow
@@ -22,6 +23,7 @@ from portico.gateway.operations.execution import (
     format_error,
     response_of,
 )
+from portico.gateway.rates import Meter, RateLimited
 from portico.gateway.state import State
 from portico.resolvers.errors import DomainError
 from portico.resolvers.writes.retries import pause
@@ -35,11 +37,19 @@ _RETRY_SECONDS = 60.0
 _PAUSE_SECONDS = 0.25
 
 
+def address_of(scope: Scope) -> str | None:
+    """Returns the address that the client connects from; None if the server does not know it."""
+    client = scope.get("client")
+    return client[0] if client else None
+
+
 class Session:
     """The caller of a long-lived connection. The session checks the token again for everything that it sends."""
 
-    def __init__(self, state: State, authorization: str | None) -> None:
+    def __init__(self, state: State, authorization: str | None, address: str | None = None) -> None:
+        """`address` is the one that the client connects from."""
         self.state = state
+        self._address = address
         self._authorization = authorization
         # The caller at the last check of the token.
         self.caller: Caller | None = None
@@ -53,6 +63,10 @@ class Session:
     def seconds_left(self) -> float:
         """The seconds until the token expires."""
         return self._expires - time.time()
+
+    def meter(self) -> Meter | None:
+        """Returns what counts the cost of the caller's next operation; None if no limit applies."""
+        return self.state.rates.meter(None if self.caller is None else self.caller.subject, self._address)
 
     async def context(self) -> Context:
         """Returns the context of one operation or one event. Raises InvalidToken."""
@@ -74,13 +88,19 @@ async def responses(
 
     Raises:   TooSlow, Stopping and InvalidToken, which concern the whole connection.
     """
-    outcome = await executor.execute(
-        request.query,
-        variables=request.variables,
-        name=request.operation_name,
-        context=context,
-        wants_plan=request.wants_plan,
-    )
+    meter = session.meter()
+    try:
+        outcome = await executor.execute(
+            request.query,
+            variables=request.variables,
+            name=request.operation_name,
+            context=context,
+            wants_plan=request.wants_plan,
+            charge=None if meter is None else meter.charge,
+        )
+    except RateLimited as limited:
+        yield Response({"errors": [{"message": str(limited), "extensions": limited.extensions}]})
+        return
     if isinstance(outcome, Response):
         yield outcome
         return

@@ -29,7 +29,7 @@ from portico.schema.context import Context
 from .encoding import encode
 from .requests import Refused, Request, parse_request
 from .sse import LAST_SECONDS
-from .streaming import Session, responses
+from .streaming import Session, address_of, responses
 
 PROTOCOL = "graphql-transport-ws"
 # The most bytes of the reason in a close frame (RFC 6455, section 5.5).
@@ -77,7 +77,7 @@ class SocketEndpoint:
         counts = self._state.live.counts
         counts.sockets += 1
         try:
-            await Connection(self._state, Headers(scope=scope), receive, send).run()
+            await Connection(self._state, scope, receive, send).run()
         finally:
             counts.sockets -= 1
 
@@ -109,11 +109,12 @@ def may_connect(headers: Headers, settings: Settings) -> bool:
 class Connection:
     """One socket, from its acceptance until it closes."""
 
-    def __init__(self, state: State, headers: Headers, receive: Receive, send: Send) -> None:
+    def __init__(self, state: State, scope: Scope, receive: Receive, send: Send) -> None:
         self.state = state
         # By id, without operations that the client has completed, even if such a mutation still runs.
         self.operations: dict[str, Operation] = {}
-        self._headers = headers
+        self._headers = Headers(scope=scope)
+        self._address = address_of(scope)
         self._receive = receive
         self._send = send
         # None until the connection is acknowledged.
@@ -209,7 +210,7 @@ class Connection:
             raise Close(INIT_TWICE, "Too many initialisation requests")
         self._has_begun = True
         self._timer.cancel()
-        session = Session(self.state, _authorization(payload or {}, self._headers))
+        session = Session(self.state, _authorization(payload or {}, self._headers), self._address)
         try:
             await session.check()
         except InvalidToken as error:

@@ -58,7 +58,7 @@ class Operation:
     selections: dict[Hashable, Any] = field(default_factory=dict)
     plans: dict[Hashable, Plan | NotCompiled] = field(default_factory=dict)
     conditions: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    accepted: set[Hashable] = field(default_factory=set)
+    costs: dict[Hashable, float] = field(default_factory=dict)
 
     def definition(self, name: str | None) -> OperationDefinitionNode:
         """Returns the operation of this name; with None, the only one. Raises InvalidOperation if there is none."""
@@ -149,19 +149,25 @@ class Operations:
             return errors
         return validate(self._schema, document, _RULES, max_errors=MAX_ERRORS)
 
-    def check(self, operation: Operation, name: str | None, variables: Mapping[str, Any]) -> OperationDefinitionNode:
-        """Returns the operation to run. Raises InvalidOperation if it is missing, or these variables exceed a limit."""
+    def check(
+        self, operation: Operation, name: str | None, variables: Mapping[str, Any]
+    ) -> tuple[OperationDefinitionNode, float]:
+        """Returns the operation to run, and its cost.
+
+        Raises InvalidOperation if it is missing, or these variables exceed a limit.
+        """
         definition = operation.definition(name)
         key = (name, self._limits.facts(variables))
-        if key in operation.accepted:
-            return definition
+        cost = operation.costs.get(key)
+        if cost is not None:
+            return definition, cost
         try:
-            self._limits.check(operation.document, definition, variables)
+            cost = self._limits.check(operation.document, definition, variables)
         except GraphQLError as error:
             raise InvalidOperation([error]) from None
-        if len(operation.accepted) < _COSTS_KEPT:
-            operation.accepted.add(key)
-        return definition
+        if len(operation.costs) < _COSTS_KEPT:
+            operation.costs[key] = cost
+        return definition, cost
 
 
 def _shown(error: GraphQLError) -> GraphQLError:

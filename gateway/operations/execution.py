@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,9 @@ from portico.schema.context import Context
 from portico.schema.errors import camel_case
 
 from .documents import InvalidOperation, Operation, Operations
+
+Charge = Callable[[float], None]
+_COST_OF_REFUSAL = 1.0
 
 
 class MutationNotAllowed(Exception):
@@ -73,19 +76,25 @@ class Executor:
         may_write: bool = True,
         wants_plan: bool = False,
         seconds: int | None = None,
+        charge: Charge | None = None,
     ) -> Response | Subscription:
         """Runs a query or a mutation. Returns a valid subscription unrun: `streaming.responses` runs it.
 
         A mutation times out after `seconds`; with None, after the seconds of the settings.
+        `charge` is called with the cost of the operation before it runs, and may raise an error of its own.
         With `wants_plan`, if the settings allow it, the response has the plan and the commands sent to MongoDB.
 
         Raises:   MutationNotAllowed for a mutation without `may_write`.
         """
         try:
             operation = self.operations.get(text)
-            definition = self.operations.check(operation, name, variables)
+            definition, cost = self.operations.check(operation, name, variables)
         except InvalidOperation as invalid:
+            if charge is not None:
+                charge(_COST_OF_REFUSAL)
             return Response({"errors": [format_error(error, context) for error in invalid.errors]})
+        if charge is not None:
+            charge(cost)
         if definition.operation is OperationType.SUBSCRIPTION:
             return Subscription(Call(operation, definition, variables, name, context))
         is_mutation = definition.operation is OperationType.MUTATION

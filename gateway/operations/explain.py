@@ -21,7 +21,7 @@ def plan_of_text(text: str, name: str | None, variables: Mapping[str, Any], sett
     schema = schema_of(use(settings.domain_names))._schema  # noqa: SLF001 - strawberry has no public name for it
     operations = Operations(schema, settings)
     operation = operations.get(text)
-    definition = operations.check(operation, name, variables)
+    definition, _ = operations.check(operation, name, variables)
     try:
         plan = PlanExecutor(schema).plan_of(operation, definition, variables)
     except InvalidVariables as invalid:

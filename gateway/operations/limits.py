@@ -52,9 +52,10 @@ class Limits:
         operation = next(node for node in whole.definitions if isinstance(node, OperationDefinitionNode))
         self._max_introspection = _WHOLE_SCHEMAS * self._weigh(whole, operation, {}).introspection
 
-    def check(self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]) -> None:
+    def check(self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]) -> float:
         """Checks a validated operation.
 
+        Returns:  its cost: about how many fields it can return, at least 1.
         Raises:   OPERATION_TOO_COMPLEX if it is too deep, can return too much, or makes the database read too many
                   whole lists.
         """
@@ -72,6 +73,7 @@ class Limits:
             raise too_complex(
                 "The operation asks for too much of the schema. Send several smaller introspection queries."
             )
+        return max(1.0, found.cost + found.introspection)
 
     def _check_costly(
         self,

@@ -38,6 +38,8 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_MAX_TOKENS": ("500", 500),
     "PORTICO_MAX_DEPTH": ("5", 5),
     "PORTICO_MAX_COST": ("1", 1),
+    "PORTICO_CALLER_RATE": ("6000", 6000),
+    "PORTICO_ADDRESS_RATE": ("600", 600),
     "PORTICO_CACHED_OPERATIONS": ("10", 10),
     "PORTICO_CORS_ORIGINS": ("https://shop.example", "https://shop.example"),
     "PORTICO_OPERATION_SECONDS": ("7", 7),

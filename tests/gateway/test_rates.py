@@ -1,0 +1,208 @@
+"""What one client may ask for in a minute, in units of cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from portico.gateway.rates import RateLimited, Rates
+from portico.gateway.settings import Settings
+from tests.support.harness import Answer, GatewayClient, SettableClock, running
+from tests.support.sockets import listening, opened, streamed, subscribe
+
+# It costs one unit.
+ONE = "{ viewer { subject } }"
+# Ten categories with one field each, and the fields around them.
+PAGE = "{ categories(first: 10) { nodes { slug } } }"
+LIMIT = 60
+
+
+@pytest.fixture
+async def limited(settings: Settings, clock: SettableClock) -> AsyncIterator[GatewayClient]:
+    async with running(replace(settings, caller_rate=LIMIT, address_rate=LIMIT), clock=clock) as gateway:
+        yield gateway
+
+
+def left(answer: Answer) -> int:
+    found = re.search(r"r=(\d+)", answer.headers["ratelimit"])
+    assert found is not None
+    return int(found[1])
+
+
+async def use_up(gateway: GatewayClient, *, token: str | None) -> Answer:
+    """Ask until the gateway refuses. Return the refusal."""
+    for _ in range(LIMIT + 5):
+        answer = await gateway.ask(PAGE, token=token)
+        if answer.status != 200:
+            return answer
+    raise AssertionError("the gateway refuses nothing")
+
+
+async def test_every_answer_says_what_is_left_of_the_allowance(limited: GatewayClient) -> None:
+    first, second = await limited.ask(PAGE), await limited.ask(PAGE)
+
+    assert first.headers["ratelimit-policy"] == f'"caller";q={LIMIT};w=60'
+    assert 1 < left(first) < LIMIT
+    assert left(second) < left(first)
+
+
+async def test_a_client_without_allowance_is_told_when_to_come_back(limited: GatewayClient) -> None:
+    refused = await use_up(limited, token="")
+
+    assert (refused.status, refused.codes) == (429, ["RATE_LIMITED"])
+    assert "data" not in refused.body
+    seconds = refused.body["errors"][0]["extensions"]["retryAfterSeconds"]
+    assert 0 < seconds <= 60
+    assert refused.headers["retry-after"] == str(seconds)
+
+
+async def test_callers_and_addresses_have_allowances_of_their_own(limited: GatewayClient) -> None:
+    await use_up(limited, token="")
+
+    another = await limited.as_caller("another").ask(PAGE)
+    anonymous = await use_up(limited, token=None)
+
+    assert another.status == 200
+    assert anonymous.codes == ["RATE_LIMITED"]
+    assert anonymous.headers["ratelimit-policy"] == f'"address";q={LIMIT};w=60'
+    assert (await limited.as_caller("another").ask(PAGE)).status == 200
+
+
+async def test_a_refused_mutation_changes_nothing(limited: GatewayClient) -> None:
+    await use_up(limited, token="")
+    text = 'mutation { createCategory(input: { name: "A", slug: "a" }) { __typename ... on CategoryPayload { category {'
+    fields = " ".join(f"a{number}: slug" for number in range(LIMIT))
+
+    refused = await limited.ask(f"{text} {fields} }} }} }} }}")
+
+    assert refused.codes == ["RATE_LIMITED"]
+    assert await limited.db["categories"].count_documents({}) == 0
+
+
+async def test_an_invalid_operation_costs_one_unit(limited: GatewayClient) -> None:
+    before = left(await limited.ask(ONE))
+    for _ in range(10):
+        assert (await limited.ask("{ nothing }")).codes == ["GRAPHQL_VALIDATION_FAILED"]
+
+    assert left(await limited.ask(ONE)) <= before - 10
+
+
+async def test_streams_have_the_same_allowance(limited: GatewayClient) -> None:
+    token = limited.token()
+    await use_up(limited, token=token)
+    async with listening(limited) as port:
+        async with opened(port) as socket:
+            await socket.init(token)
+            await socket.send(subscribe("1", PAGE))
+            over_socket = await socket.receive()
+        async with streamed(port, PAGE, token=token) as stream:
+            as_event = await stream.receive()
+
+    assert (over_socket["type"], over_socket["payload"][0]["extensions"]["code"]) == ("error", "RATE_LIMITED")
+    assert as_event is not None
+    assert as_event[1]["errors"][0]["extensions"]["code"] == "RATE_LIMITED"
+
+
+async def test_without_a_limit_no_header_is_sent(gateway: GatewayClient) -> None:
+    answer = await gateway.ask(ONE)
+
+    assert "ratelimit" not in answer.headers
+
+
+# The allowance over time, with a clock that tests set
+
+
+class Time:
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def rates(time: Time) -> Rates:
+    return Rates(Settings(caller_rate=600, address_rate=600), time)
+
+
+def charge(rates: Rates, cost: float, subject: str | None = "a", address: str | None = None) -> int:
+    """Charge the client. Return in how many seconds it may come back; 0 if it was not refused."""
+    meter = rates.meter(subject, address)
+    assert meter is not None
+    try:
+        meter.charge(cost)
+    except RateLimited as limited:
+        return limited.seconds
+    return 0
+
+
+def test_an_allowance_refills_evenly(rates: Rates, time: Time) -> None:
+    assert charge(rates, 600) == 0
+    assert charge(rates, 10) == 1
+    time.now += 1
+    assert charge(rates, 10) == 0
+    assert charge(rates, 100) == 10
+    time.now += 60
+    assert charge(rates, 600) == 0
+
+
+def test_in_any_minute_a_client_gets_at_most_twice_its_allowance(rates: Rates, time: Time) -> None:
+    """Once what was saved, and once what is refilled."""
+    served = 0
+    for _ in range(600):
+        served += sum(5 for _ in range(20) if not charge(rates, 5))
+        time.now += 0.1
+
+    assert 1_150 <= served <= 1_200
+
+
+def test_an_operation_above_the_allowance_runs_once_it_is_full_and_takes_longer_to_refill(
+    rates: Rates, time: Time
+) -> None:
+    assert charge(rates, 1) == 0
+    assert charge(rates, 1_200) == 1
+    time.now += 1
+    assert charge(rates, 1_200) == 0
+    assert charge(rates, 1) == 61
+    time.now += 61
+    assert charge(rates, 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_shared"),
+    [
+        ("192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        (None, None, True),
+    ],
+)
+def test_an_ipv6_client_shares_the_allowance_of_its_subnet(
+    rates: Rates, one: str | None, other: str | None, *, is_shared: bool
+) -> None:
+    charge(rates, 600, None, one)
+
+    assert (charge(rates, 600, None, other) > 0) is is_shared
+
+
+def test_clients_whose_allowance_is_full_are_forgotten(
+    rates: Rates, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portico.gateway.rates._MOST_KEPT", 100)
+    for number in count():
+        assert charge(rates, 10, f"caller {number}") == 0
+        time.now += 0.1
+        if number == 1_000:
+            break
+
+    assert rates._caller is not None
+    assert len(rates._caller.full_at) <= 101
