@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,9 @@ _OPTIONS = ("--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB", "0.25", "--oplo
 class ReplicaSet:
     """Three nodes. `uri` names them all."""
 
-    def __init__(self, ports: list[int], nodes: list[Process]) -> None:
-        self._nodes = dict(zip(ports, nodes, strict=True))
+    def __init__(self, ports: list[int], start: Callable[[int], Process]) -> None:
+        self._start = start
+        self._nodes = {port: start(port) for port in ports}
         hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
         self.uri = f"mongodb://{hosts}/?replicaSet={_NAME}"
 
@@ -59,6 +60,23 @@ class ReplicaSet:
         before = eventually(self.primary, START_SECONDS)
         self._nodes.pop(before).kill()
         return eventually(self.primary, START_SECONDS)
+
+    def kill(self, port: int) -> None:
+        """Kills a node, as a crash does."""
+        self._nodes[port].kill()
+
+    def restart(self, port: int) -> None:
+        """Starts a killed node. Returns when it is a primary or a secondary."""
+        self._nodes[port] = self._start(port)
+        eventually(lambda: (state := _state(port)).get("secondary") or state.get("isWritablePrimary"), START_SECONDS)
+
+    @property
+    def ports(self) -> list[int]:
+        return list(self._nodes)
+
+    def stall(self, port: int) -> None:
+        """Suspends the process of a node."""
+        os.kill(self._nodes[port].pid, signal.SIGSTOP)
 
     def stall_primary(self) -> int:
         """Suspends the primary's process, so that another one is elected. Returns its port."""
@@ -90,15 +108,16 @@ def replica_set(folder: Path) -> Iterator[ReplicaSet]:
     mongod = find_mongod(Settings())
     ports = _free_ports(3)
     with contextlib.ExitStack() as stack:
-        nodes = []
-        for port in ports:
+
+        def start(port: int) -> Process:
             place = folder / str(port)
-            (place / "data").mkdir(parents=True)
+            (place / "data").mkdir(parents=True, exist_ok=True)
             command = [mongod, "--replSet", _NAME, "--dbpath", str(place / "data"), "--port", str(port), *_OPTIONS]
             node = Process(command, os.environ, place)
             stack.callback(node.end)
-            nodes.append(node)
-        found = ReplicaSet(ports, nodes)
+            return node
+
+        found = ReplicaSet(ports, start)
         found.initiate()
         yield found
 

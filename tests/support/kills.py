@@ -1,0 +1,156 @@
+"""Gateways on a replica set of three, and faults that hit them at random: kills, stalls and elections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from .processes import Served, served
+from .replica_sets import ReplicaSet
+
+# Answers after which a client repeats the call with its key.
+RETRIED = {"UNAVAILABLE", "TIMEOUT", "OPERATION_UNDER_WAY", "CONFLICT", "OVERLOADED"}
+_ANSWER_SECONDS = 30.0
+# A call that is not answered for so long after the last fault is lost.
+_LOST_SECONDS = 180.0
+
+
+class Gateways:
+    """Gateways in separate processes. One that is killed starts again on its port."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str], count: int) -> None:
+        self._folder = folder
+        self._env = env
+        self._stacks = [contextlib.ExitStack() for _ in range(count)]
+        self._starts = 0
+        self.all: list[Served] = [self._start(number, 0) for number in range(count)]
+
+    def _start(self, number: int, port: int) -> Served:
+        self._starts += 1
+        folder = self._folder / f"start-{self._starts}"
+        return self._stacks[number].enter_context(served(folder, self._env, port=port))
+
+    def kill(self, number: int) -> None:
+        """Kills a gateway, and starts another one on its port."""
+        port = self.all[number].port
+        self.all[number].process.kill()
+        self._stacks[number].close()
+        self.all[number] = self._start(number, port)
+
+    def close(self) -> None:
+        for stack in self._stacks:
+            stack.close()
+
+
+@contextlib.contextmanager
+def gateways(folder: Path, env: Mapping[str, str], count: int) -> Iterator[Gateways]:
+    found = Gateways(folder, env, count)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+class Faults:
+    """Causes one fault after the other. `counts` has how often each kind occurred."""
+
+    def __init__(self, three: ReplicaSet, served_: Gateways, rng: random.Random) -> None:
+        self.counts: Counter[str] = Counter()
+        self._three = three
+        self._gateways = served_
+        self._rng = rng
+
+    async def run(self, seconds: float, pause: float) -> None:
+        """Causes faults for this time, with random pauses of up to `pause` seconds. Everything runs at its end."""
+        kinds = [
+            self.kill_a_gateway,
+            self.kill_a_node,
+            self.kill_the_primary,
+            self.stall_a_gateway,
+            self.stall_a_node,
+            self.make_the_primary_step_down,
+        ]
+        ends = asyncio.get_running_loop().time() + seconds
+        order: list[Any] = []
+        while asyncio.get_running_loop().time() < ends:
+            order = order or self._rng.sample(kinds, len(kinds))
+            fault = order.pop()
+            await asyncio.to_thread(fault)
+            self.counts[fault.__name__.replace("_", " ")] += 1
+            await asyncio.sleep(self._rng.uniform(0, pause))
+
+    def kill_a_gateway(self) -> None:
+        self._gateways.kill(self._rng.randrange(len(self._gateways.all)))
+
+    def kill_a_node(self) -> None:
+        self._kill(self._rng.choice(self._three.ports))
+
+    def kill_the_primary(self) -> None:
+        self._kill(self._three.primary() or self._rng.choice(self._three.ports))
+
+    def stall_a_gateway(self) -> None:
+        self._stall(self._rng.choice(self._gateways.all).process.pid)
+
+    def stall_a_node(self) -> None:
+        port = self._rng.choice(self._three.ports)
+        self._three.stall(port)
+        self._wait(0.5, 4)
+        self._three.resume(port)
+
+    def make_the_primary_step_down(self) -> None:
+        self._three.step_down()
+
+    def _kill(self, port: int) -> None:
+        self._three.kill(port)
+        self._wait(0, 3)
+        self._three.restart(port)
+
+    def _stall(self, pid: int) -> None:
+        os.kill(pid, signal.SIGSTOP)
+        self._wait(0.5, 4)
+        os.kill(pid, signal.SIGCONT)
+
+    def _wait(self, least: float, most: float) -> None:
+        time.sleep(self._rng.uniform(least, most))
+
+
+class Client:
+    """A client that repeats a call with its key, at any gateway, until it has the answer."""
+
+    def __init__(self, served_: Gateways, token: str, rng: random.Random) -> None:
+        self.counts: Counter[str] = Counter()
+        self._gateways = served_
+        self._rng = rng
+        self._http = httpx.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=_ANSWER_SECONDS)
+
+    async def ask(self, query: str, variables: Mapping[str, Any]) -> Any:
+        """Returns the data. Fails for an error that a repetition does not cure."""
+        async with asyncio.timeout(_LOST_SECONDS):
+            while True:
+                url = self._rng.choice(self._gateways.all).graphql
+                try:
+                    answered = await self._http.post(url, json={"query": query, "variables": dict(variables)})
+                except httpx.TransportError:
+                    self.counts["broken connections"] += 1
+                else:
+                    body = answered.json()
+                    codes = {error["extensions"]["code"] for error in body.get("errors", ())}
+                    if not codes:
+                        self.counts["answers"] += 1
+                        return body["data"]
+                    assert codes <= RETRIED, body
+                    self.counts["errors to repeat"] += 1
+                await asyncio.sleep(self._rng.uniform(0.05, 0.2))
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
