@@ -91,10 +91,11 @@ class Gateway:
         self._counts = Counts()
         self._metrics = Metrics(self._executor, self._counts)
         self._in_flight: set[asyncio.Task[Any]] = set()
+        self._is_stopping = False
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Connects, creates the indexes and runs the jobs, until the context ends."""
+    async def running(self) -> AsyncIterator[dict[str, Any]]:
+        """Connects, creates the indexes and runs the jobs, until the context ends. Yields the state for the server."""
         with contextlib.ExitStack() as held:
             uri: str | None = self._settings.mongodb_uri
             if uri is None:
@@ -112,7 +113,7 @@ class Gateway:
                     self._until_requests_end(),
                     self._serving(connection, resources, clock),
                 ):
-                    yield
+                    yield {"gateway": self}
             finally:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CLOSE_SECONDS):
@@ -179,6 +180,10 @@ class Gateway:
             *explorer.routes(self._settings, self._domains),
         ]
 
+    def begin_stop(self) -> None:
+        """Makes `/readyz` answer 503. Requests are still served."""
+        self._is_stopping = True
+
     def stop_streams(self) -> None:
         """Ends subscriptions and WebSockets, so that a server that stops need not wait for them."""
         if self._state is not None:
@@ -196,6 +201,8 @@ class Gateway:
         return JSONResponse({"status": "ok"})
 
     async def _ready(self, _request: Request) -> Response:
+        if self._is_stopping:
+            return JSONResponse({"status": "stopping"}, 503)
         try:
             async with asyncio.timeout(2):
                 await self.state.database.command("ping")

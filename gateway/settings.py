@@ -83,7 +83,18 @@ class Settings:
     upload_seconds: int = setting(600, "Seconds until an operation with files times out.")
     upload_stall_seconds: int = setting(30, "Seconds until an upload times out if the client sends no data.")
     database_seconds: int = setting(30, "Seconds until a MongoDB command times out, including its retries.")
-    stop_seconds: int = setting(10, "Seconds for requests in flight to finish when the gateway stops.")
+    header_seconds: float = setting(
+        10.0, "Seconds for a client to send the headers of a request, from its connection or its first byte."
+    )
+    body_seconds: float = setting(
+        30.0, "Seconds for a client to send the body of a request. In an upload: the parts before its files."
+    )
+    drain_seconds: float = setting(
+        1.0, "Seconds from SIGTERM, for which `/readyz` answers 503 and the gateway still accepts requests."
+    )
+    stop_seconds: int = setting(
+        10, "Seconds for requests in flight to finish, after the gateway has closed its socket."
+    )
     jobs: bool = setting(True, "Whether the gateway also runs the jobs. `false`: only `portico worker` runs them.")
     job_seconds: float = setting(5.0, "Seconds between two runs of a job, if the first run found nothing to do.")
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import gc
-import multiprocessing
 import os
-import signal
 import socket
-import threading
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.supervisors import ChangeReload, Multiprocess
+from uvicorn.supervisors import ChangeReload
 
 from portico.gateway.app import create_app
+from portico.gateway.http.connections import HttpConnection
 from portico.gateway.settings import Settings
+
+from .stopping import Server, Workers
 
 _BACKLOG = 2048
 # The folders that `--reload` watches. In a source checkout they are links, which a watcher does not follow.
@@ -53,12 +51,8 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def worker_app() -> Starlette:
-    """Creates the gateway of a worker process. The process ends when its parent ends, even if the parent is killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_stop_with, args=(parent,), daemon=True).start()
+    """Creates the gateway of a process that serves."""
     app = create_app()
-    _call_before_stopping(app.state.gateway.stop_streams)
     # The schema and the modules are permanent, so the garbage collector skips them. Reference counts free almost all
     # objects of a request, so the collector can run less often.
     gc.collect()
@@ -67,32 +61,10 @@ def worker_app() -> Starlette:
     return app
 
 
-def _call_before_stopping(stop: Callable[[], None]) -> None:
-    """Calls `stop` when the server gets a signal to stop, because the server waits for streams, which never end.
-
-    Call this in a running server. The server's own signal handlers are called afterwards.
-    """
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        handler = signal.getsignal(number)
-
-        def handle(received: int, frame: FrameType | None, handler: Any = handler) -> None:
-            loop.call_soon_threadsafe(stop)
-            handler(received, frame)
-
-        if callable(handler):
-            signal.signal(number, handle)
-
-
-def _stop_with(parent: Any) -> None:
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def protocols(settings: Settings) -> dict[str, Any]:
     """Returns uvicorn's options for HTTP and WebSocket."""
     return {
-        "http": "httptools",
+        "http": functools.partial(HttpConnection, header_seconds=settings.header_seconds),
         "ws": "websockets-sansio",
         "ws_max_size": settings.max_body_bytes,
         "ws_ping_interval": settings.keep_alive_seconds,
@@ -103,7 +75,7 @@ def protocols(settings: Settings) -> dict[str, Any]:
 
 
 def serve(settings: Settings, listening: socket.socket, *, workers: int, reload: bool) -> None:
-    """Serves until a signal stops it. Requests in flight then have `stop_seconds` to finish."""
+    """Serves until a signal stops it. Requests in flight then have `stop_seconds` to finish: see `stopping`."""
     config = uvicorn.Config(
         "portico.gateway.cli.server:worker_app",
         factory=True,
@@ -117,13 +89,12 @@ def serve(settings: Settings, listening: socket.socket, *, workers: int, reload:
         server_header=False,
         timeout_graceful_shutdown=settings.stop_seconds,
         timeout_keep_alive=65,
-        h11_max_incomplete_event_size=64 * 1024,
         **protocols(settings),
     )
-    server = uvicorn.Server(config)
+    server = Server(config)
     if reload:
         ChangeReload(config, target=server.run, sockets=[listening]).run()
     elif workers > 1:
-        Multiprocess(config, sockets=[listening]).run()
+        Workers(config, sockets=[listening]).run()
     else:
         server.run(sockets=[listening])

@@ -118,7 +118,8 @@ class GraphQLEndpoint:
         if method not in {"POST", "GET", "HEAD"}:
             raise Refused(405, "METHOD_NOT_ALLOWED", "Use POST, or GET for queries.", {"Allow": "GET, HEAD, POST"})
         if method == "POST":
-            return parse_body(headers, await read_body(receive, headers, self._state.settings.max_body_bytes))
+            limits = self._state.settings
+            return parse_body(headers, await read_body(receive, headers, limits.max_body_bytes, limits.body_seconds))
         return parse_query(scope["query_string"])
 
     async def _session(self, headers: Headers) -> Session:
