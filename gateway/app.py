@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from portico.gateway import domains
 from portico.gateway.http.endpoint import GraphQLEndpoint
+from portico.gateway.http.request_ids import TRACE_HEADERS
 from portico.gateway.http.uploads import PREFLIGHT_HEADERS
 from portico.gateway.http.websocket import SocketEndpoint, origins_of
 from portico.gateway.mongo import embedded
@@ -41,6 +42,7 @@ from .state import State
 
 # How long a gateway that stops waits for the requests in flight, and for the database connections to close.
 CLOSE_SECONDS = 2.0
+_ALLOWED_HEADERS = ("authorization", "content-type", "if-none-match", "if-range", "range")
 
 
 def create_app(
@@ -69,7 +71,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
         CORSMiddleware,
         allow_origins=origins,
         allow_methods=["GET", "POST"],
-        allow_headers=["authorization", "content-type", "if-none-match", "if-range", "range", *PREFLIGHT_HEADERS],
+        allow_headers=[*_ALLOWED_HEADERS, *TRACE_HEADERS, *PREFLIGHT_HEADERS],
         expose_headers=["x-request-id", "etag", "content-range"],
         max_age=3600,
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from typing import Any
-from uuid import uuid4
 
 from graphql import OperationType
 from starlette.datastructures import Headers
@@ -22,6 +21,7 @@ from portico.schema.context import Context
 
 from . import uploads
 from .encoding import encode
+from .request_ids import request_id_of
 from .requests import EVENT_TYPE, JSON_TYPE, Accepted, Refused, Request, negotiate, parse_body, parse_query, read_body
 from .sse import ClientGone, EventStream
 from .streaming import Session
@@ -71,7 +71,7 @@ class GraphQLEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        request_id = uuid4().hex
+        request_id = request_id_of(headers)
         media_type = JSON_TYPE
         added: Mapping[str, str] = {}
         try:
