@@ -175,12 +175,22 @@ class Gateway:
         return [
             Route("/graphql", _Graphql(self)),
             WebSocketRoute("/graphql", _Sockets(self)),
-            Route("/livez", self._live),
-            Route("/readyz", self._ready),
-            Route("/metrics", self._show_metrics),
+            *self._health_checks(),
+            # The numbers are nobody else's business if operators have an address of their own.
+            *([] if self._settings.admin_address else [self._metrics_route()]),
             *self._domains.routes(lambda: self.state),
             *explorer.routes(self._settings, self._domains),
         ]
+
+    def admin_app(self) -> Starlette:
+        """Returns the application of the address for operators."""
+        return Starlette(routes=[*self._health_checks(), self._metrics_route()])
+
+    def _health_checks(self) -> list[BaseRoute]:
+        return [Route("/livez", self._live), Route("/readyz", self._ready)]
+
+    def _metrics_route(self) -> BaseRoute:
+        return Route("/metrics", self._show_metrics)
 
     def begin_stop(self) -> None:
         """Makes `/readyz` answer 503. Requests are still served."""

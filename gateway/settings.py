@@ -14,9 +14,10 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from portico.resolvers.configuration import HttpUrl, Secret, setting
+from portico.resolvers.configuration import HostPort, HttpUrl, Secret, setting
 
 PREFIX = "PORTICO_"
+_MAX_PORT = 65_535
 
 T = TypeVar("T")
 
@@ -83,6 +84,9 @@ class Settings:
     upload_seconds: int = setting(600, "Seconds until an operation with files times out.")
     upload_stall_seconds: int = setting(30, "Seconds until an upload times out if the client sends no data.")
     database_seconds: int = setting(30, "Seconds until a MongoDB command times out, including its retries.")
+    admin_address: HostPort | None = setting(
+        None, "The host and port for `/metrics` and the health checks, for example `127.0.0.1:9000`. Unset: none."
+    )
     header_seconds: float = setting(
         10.0, "Seconds for a client to send the headers of a request, from its connection or its first byte."
     )
@@ -240,13 +244,25 @@ def _parse(name: str, text: str, kind: Any) -> Any:
         if text not in get_args(kind):
             raise SettingsError(f"{name} must be one of {', '.join(get_args(kind))}; got {text!r}.")
         return text
-    if kind == HttpUrl:
-        if not re.match(r"https?://[^/]", text):
-            raise SettingsError(f"{name} must be a URL with http or https; got {text!r}.")
+    if kind in {HttpUrl, HostPort}:
+        (_require_url if kind == HttpUrl else split_address)(text, name)
         return text
     # The remaining types accept any text. Handle a type that does not above.
     assert kind in {str, Secret, Path}, kind
     return kind(text)
+
+
+def _require_url(text: str, name: str) -> None:
+    if not re.match(r"https?://[^/]", text):
+        raise SettingsError(f"{name} must be a URL with http or https; got {text!r}.")
+
+
+def split_address(text: str, name: str = "The address") -> tuple[str, int]:
+    """Returns the host and the port of an address. An IPv6 host is in brackets. Raises SettingsError with the name."""
+    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})", text, re.ASCII)
+    if found is None or not 0 < int(found[3]) <= _MAX_PORT:
+        raise SettingsError(f"{name} must be a host and a port, for example 127.0.0.1:9000; got {text!r}.")
+    return found[1] or found[2], int(found[3])
 
 
 def _is_utf8(text: str) -> bool:

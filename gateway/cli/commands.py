@@ -21,7 +21,7 @@ from rich.table import Table
 from portico.gateway.clock import SystemClock
 from portico.gateway.payments import service as payment_service
 from portico.gateway.payments.service import PaymentService
-from portico.gateway.settings import Settings
+from portico.gateway.settings import Settings, split_address
 
 from . import import_group
 from .errors import Failure
@@ -185,6 +185,8 @@ def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: boo
     # Fails here, because uvicorn would restart a worker that cannot start, forever.
     chosen.signing_secret()
     data.schema(chosen)
+    if chosen.admin_address is not None:
+        server.require_free(*split_address(chosen.admin_address), workers)
     listening = server.bind(host, port)
     address = _address(host, listening)
     out.print(

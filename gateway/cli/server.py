@@ -2,52 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
 import socket
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.supervisors import ChangeReload
 
 from portico.gateway.app import create_app
-from portico.gateway.http.connections import HttpConnection
 from portico.gateway.settings import Settings
 
+from .listening import PortTaken, bind, protocols, require_free
 from .stopping import Server, Workers
 
-_BACKLOG = 2048
+__all__ = ["PortTaken", "bind", "require_free", "serve", "worker_app"]
+
 # The folders that `--reload` watches. In a source checkout they are links, which a watcher does not follow.
 _ROOMS = [str(path.resolve()) for path in Path(__file__).parents[2].iterdir() if path.is_dir()]
 _YOUNG_OBJECTS = 20_000
-_STUCK_SECONDS = 60
-
-
-class PortTaken(Exception):
-    """The gateway cannot listen on the address. The text says why."""
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """Returns a listening socket. Port 0 selects a free port. Raises PortTaken."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        # Connections inherit it: the kernel disconnects a client that reads nothing of what is sent.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STUCK_SECONDS * 1000)
-    try:
-        listening.bind((host, port))
-    except (OSError, OverflowError, TypeError) as error:
-        # A TypeError means that the name cannot be a host's.
-        listening.close()
-        reason = getattr(error, "strerror", None) or str(error)
-        raise PortTaken(f"cannot listen on {host}:{port}: {reason}.") from None
-    listening.listen(_BACKLOG)
-    listening.set_inheritable(True)
-    return listening
 
 
 def worker_app() -> Starlette:
@@ -59,19 +33,6 @@ def worker_app() -> Starlette:
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
     return app
-
-
-def protocols(settings: Settings) -> dict[str, Any]:
-    """Returns uvicorn's options for HTTP and WebSocket."""
-    return {
-        "http": functools.partial(HttpConnection, header_seconds=settings.header_seconds),
-        "ws": "websockets-sansio",
-        "ws_max_size": settings.max_body_bytes,
-        "ws_ping_interval": settings.keep_alive_seconds,
-        "ws_ping_timeout": settings.keep_alive_seconds,
-        # Messages that are sent are short. A received message must not grow when it is decompressed.
-        "ws_per_message_deflate": False,
-    }
 
 
 def serve(settings: Settings, listening: socket.socket, *, workers: int, reload: bool) -> None:

@@ -18,6 +18,8 @@ from uvicorn.supervisors import Multiprocess, multiprocess
 
 from portico.gateway.http.connections import Connections
 
+from .admin import Admin
+
 if TYPE_CHECKING:
     from portico.gateway.app import Gateway
 
@@ -38,6 +40,7 @@ class Server(uvicorn.Server):
         self._connections = Connections()
         self.server_state = self._connections
         self._signals: list[int] = []
+        self._admin: Admin | None = None
 
     @property
     def gateway(self) -> Gateway:
@@ -59,6 +62,8 @@ class Server(uvicorn.Server):
                 starting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await starting
+        if self.started and self.gateway.state.settings.admin_address is not None:
+            self._admin = Admin(self.gateway.admin_app(), self.gateway.state.settings, self.config.workers)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.gateway.begin_stop()
@@ -68,6 +73,8 @@ class Server(uvicorn.Server):
         self._connections.is_closing = True
         self._accept_waiting(sockets or ())
         await super().shutdown(sockets)
+        if self._admin is not None:
+            await self._admin.close()
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
