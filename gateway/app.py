@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
-from portico.gateway import domains
+from portico.gateway import domains, production
 from portico.gateway.http.endpoint import GraphQLEndpoint
 from portico.gateway.http.request_ids import TRACE_HEADERS
 from portico.gateway.http.uploads import PREFLIGHT_HEADERS
@@ -56,6 +56,7 @@ def create_app(
     Raises:   SettingsError (at once); EmbeddedError or a driver's error (at start).
     """
     settings = settings or Settings.from_env()
+    production.require(settings)
     configure(settings)
     gateway = Gateway(settings, clock, listeners)
     app = Starlette(routes=gateway.routes(), middleware=_middleware(settings), lifespan=lambda _app: gateway.running())

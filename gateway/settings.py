@@ -102,6 +102,13 @@ class Settings:
     jobs: bool = setting(True, "Whether the gateway also runs the jobs. `false`: only `portico worker` runs them.")
     job_seconds: float = setting(5.0, "Seconds between two runs of a job, if the first run found nothing to do.")
 
+    production: bool = setting(
+        False, "Whether to refuse settings for development at start, and to list what production still needs."
+    )
+    introspection: bool | None = setting(
+        None,
+        "Whether clients may introspect the schema, and errors suggest names. Unset: not in production.",
+    )
     graphiql: Explorer = setting(
         "on", "`on`: GraphiQL from the gateway's own files. `cdn`: from a public CDN. `off`: none, for production."
     )
@@ -155,6 +162,10 @@ class Settings:
         unknown = [name for name in environ if name.startswith(PREFIX) and name not in known]
         close = {name: difflib.get_close_matches(name, known, n=1, cutoff=0.85) for name in unknown}
         return {name: found[0] for name, found in sorted(close.items()) if found}
+
+    @property
+    def allows_introspection(self) -> bool:
+        return not self.production if self.introspection is None else self.introspection
 
     @property
     def domain_names(self) -> Sequence[str] | None:

@@ -59,7 +59,8 @@ class Executor:
         self.name = settings.executor
         self._seconds = settings.operation_seconds
         self._shows_plans = settings.show_plans
-        self.plans = PlanExecutor(self._schema)
+        self._hide_suggestions = not settings.allows_introspection
+        self.plans = PlanExecutor(self._schema, hide_suggestions=self._hide_suggestions)
         self.operations = Operations(self._schema, settings)
 
     async def execute(
@@ -136,6 +137,7 @@ class Executor:
             context_value=call.context,
             raw_variable_values=dict(call.variables),
             operation_name=call.name,
+            hide_suggestions=self._hide_suggestions,
         )
         if isinstance(executor, list):
             return ExecutionResult(None, executor)
@@ -149,7 +151,13 @@ class Executor:
     def _begin(self, call: Call) -> ExecutionResult | Awaitable[ExecutionResult]:
         if self.name == "reference":
             return run_reference(
-                self._schema, call.operation.document, call.name, call.variables, call.context, call.root
+                self._schema,
+                call.operation.document,
+                call.name,
+                call.variables,
+                call.context,
+                call.root,
+                hide_suggestions=self._hide_suggestions,
             )
         return self.plans.run(call.operation, call.definition, call.variables, call.context, call.root)
 

@@ -61,6 +61,8 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_PAYMENT_URL": ("https://pay.example/v1", "https://pay.example/v1"),
     "PORTICO_PAYMENT_KEY": ("sk_live", Secret("sk_live")),
     "PORTICO_PAYMENT_SECONDS": ("2.5", 2.5),
+    "PORTICO_PRODUCTION": ("true", True),
+    "PORTICO_INTROSPECTION": ("false", False),
     "PORTICO_GRAPHIQL": ("off", "off"),
     "PORTICO_SHOW_PLANS": ("true", True),
     "PORTICO_DEMO": ("true", True),
