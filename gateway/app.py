@@ -17,8 +17,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
-from portico.gateway import domains
+from portico.gateway import domains, production
 from portico.gateway.http.endpoint import GraphQLEndpoint
+from portico.gateway.http.request_ids import TRACE_HEADERS
 from portico.gateway.http.uploads import PREFLIGHT_HEADERS
 from portico.gateway.http.websocket import SocketEndpoint, origins_of
 from portico.gateway.mongo import embedded
@@ -42,6 +43,7 @@ from .state import State
 
 # How long a gateway that stops waits for the requests in flight, and for the database connections to close.
 CLOSE_SECONDS = 2.0
+_ALLOWED_HEADERS = ("authorization", "content-type", "if-none-match", "if-range", "range")
 
 
 def create_app(
@@ -55,6 +57,7 @@ def create_app(
     Raises:   SettingsError (at once); EmbeddedError or a driver's error (at start).
     """
     settings = settings or Settings.from_env()
+    production.require(settings)
     configure(settings)
     gateway = Gateway(settings, clock, listeners)
     app = Starlette(routes=gateway.routes(), middleware=_middleware(settings), lifespan=lambda _app: gateway.running())
@@ -70,7 +73,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
         CORSMiddleware,
         allow_origins=origins,
         allow_methods=["GET", "POST"],
-        allow_headers=["authorization", "content-type", "if-none-match", "if-range", "range", *PREFLIGHT_HEADERS],
+        allow_headers=[*_ALLOWED_HEADERS, *TRACE_HEADERS, *PREFLIGHT_HEADERS],
         expose_headers=["x-request-id", "etag", "content-range"],
         max_age=3600,
     )
@@ -93,10 +96,11 @@ class Gateway:
         self._counts = Counts()
         self._metrics = Metrics(self._executor, self._counts)
         self._in_flight: set[asyncio.Task[Any]] = set()
+        self._is_stopping = False
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Connects, creates the indexes and runs the jobs, until the context ends."""
+    async def running(self) -> AsyncIterator[dict[str, Any]]:
+        """Connects, creates the indexes and runs the jobs, until the context ends. Yields the state for the server."""
         with contextlib.ExitStack() as held:
             uri: str | None = self._settings.mongodb_uri
             if uri is None:
@@ -114,7 +118,7 @@ class Gateway:
                     self._until_requests_end(),
                     self._serving(connection, resources, clock),
                 ):
-                    yield
+                    yield {"gateway": self}
             finally:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CLOSE_SECONDS):
@@ -175,12 +179,26 @@ class Gateway:
         return [
             Route("/graphql", _Graphql(self)),
             WebSocketRoute("/graphql", _Sockets(self)),
-            Route("/livez", self._live),
-            Route("/readyz", self._ready),
-            Route("/metrics", self._show_metrics),
+            *self._health_checks(),
+            # The numbers are nobody else's business if operators have an address of their own.
+            *([] if self._settings.admin_address else [self._metrics_route()]),
             *self._domains.routes(lambda: self.state),
             *explorer.routes(self._settings, self._domains),
         ]
+
+    def admin_app(self) -> Starlette:
+        """Returns the application of the address for operators."""
+        return Starlette(routes=[*self._health_checks(), self._metrics_route()])
+
+    def _health_checks(self) -> list[BaseRoute]:
+        return [Route("/livez", self._live), Route("/readyz", self._ready)]
+
+    def _metrics_route(self) -> BaseRoute:
+        return Route("/metrics", self._show_metrics)
+
+    def begin_stop(self) -> None:
+        """Makes `/readyz` answer 503. Requests are still served."""
+        self._is_stopping = True
 
     def stop_streams(self) -> None:
         """Ends subscriptions and WebSockets, so that a server that stops need not wait for them."""
@@ -199,6 +217,8 @@ class Gateway:
         return JSONResponse({"status": "ok"})
 
     async def _ready(self, _request: Request) -> Response:
+        if self._is_stopping:
+            return JSONResponse({"status": "stopping"}, 503)
         try:
             async with asyncio.timeout(2):
                 await self.state.database.command("ping")

@@ -14,6 +14,7 @@ ERROR_CODES: Mapping[str, str] = {
     "FORBIDDEN": "The caller does not have the required role, or does not own the object.",
     "GRAPHQL_PARSE_FAILED": "The operation has a syntax error.",
     "GRAPHQL_VALIDATION_FAILED": "The operation does not match the schema.",
+    "HEADERS_TOO_LARGE": "The request line and the headers have more than 16,384 bytes.",
     "IDEMPOTENCY_KEY_REUSED": "Another mutation, or the same one with another input, used the idempotency key.",
     "INTERNAL": "The gateway has a fault. To find it in the log, search for the `requestId`.",
     "METHOD_NOT_ALLOWED": "The HTTP method is not supported, or a mutation was sent by GET.",

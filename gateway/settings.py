@@ -14,9 +14,10 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from portico.resolvers.configuration import HttpUrl, Secret, setting
+from portico.resolvers.configuration import HostPort, HttpUrl, Secret, setting
 
 PREFIX = "PORTICO_"
+_MAX_PORT = 65_535
 
 T = TypeVar("T")
 
@@ -90,11 +91,32 @@ class Settings:
     upload_seconds: int = setting(600, "Seconds until an operation with files times out.")
     upload_stall_seconds: int = setting(30, "Seconds until an upload times out if the client sends no data.")
     database_seconds: int = setting(30, "Seconds until a MongoDB command times out, including its retries.")
-    stop_seconds: int = setting(10, "Seconds for requests in flight to finish when the gateway stops.")
     key_hours: int = setting(24, "Hours for which an idempotency key keeps its operation and its answer.")
+    admin_address: HostPort | None = setting(
+        None, "The host and port for `/metrics` and the health checks, for example `127.0.0.1:9000`. Unset: none."
+    )
+    header_seconds: float = setting(
+        10.0, "Seconds for a client to send the headers of a request, from its connection or its first byte."
+    )
+    body_seconds: float = setting(
+        30.0, "Seconds for a client to send the body of a request. In an upload: the parts before its files."
+    )
+    drain_seconds: float = setting(
+        1.0, "Seconds from SIGTERM, for which `/readyz` answers 503 and the gateway still accepts requests."
+    )
+    stop_seconds: int = setting(
+        10, "Seconds for requests in flight to finish, after the gateway has closed its socket."
+    )
     jobs: bool = setting(True, "Whether the gateway also runs the jobs. `false`: only `portico worker` runs them.")
     job_seconds: float = setting(5.0, "Seconds between two runs of a job, if the first run found nothing to do.")
 
+    production: bool = setting(
+        False, "Whether to refuse settings for development at start, and to list what production still needs."
+    )
+    introspection: bool | None = setting(
+        None,
+        "Whether clients may introspect the schema, and errors suggest names. Unset: not in production.",
+    )
     graphiql: Explorer = setting(
         "on", "`on`: GraphiQL from the gateway's own files. `cdn`: from a public CDN. `off`: none, for production."
     )
@@ -148,6 +170,10 @@ class Settings:
         unknown = [name for name in environ if name.startswith(PREFIX) and name not in known]
         close = {name: difflib.get_close_matches(name, known, n=1, cutoff=0.85) for name in unknown}
         return {name: found[0] for name, found in sorted(close.items()) if found}
+
+    @property
+    def allows_introspection(self) -> bool:
+        return not self.production if self.introspection is None else self.introspection
 
     @property
     def domain_names(self) -> Sequence[str] | None:
@@ -237,13 +263,25 @@ def _parse(name: str, text: str, kind: Any) -> Any:
         if text not in get_args(kind):
             raise SettingsError(f"{name} must be one of {', '.join(get_args(kind))}; got {text!r}.")
         return text
-    if kind == HttpUrl:
-        if not re.match(r"https?://[^/]", text):
-            raise SettingsError(f"{name} must be a URL with http or https; got {text!r}.")
+    if kind in {HttpUrl, HostPort}:
+        (_require_url if kind == HttpUrl else split_address)(text, name)
         return text
     # The remaining types accept any text. Handle a type that does not above.
     assert kind in {str, Secret, Path}, kind
     return kind(text)
+
+
+def _require_url(text: str, name: str) -> None:
+    if not re.match(r"https?://[^/]", text):
+        raise SettingsError(f"{name} must be a URL with http or https; got {text!r}.")
+
+
+def split_address(text: str, name: str = "The address") -> tuple[str, int]:
+    """Returns the host and the port of an address. An IPv6 host is in brackets. Raises SettingsError with the name."""
+    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})", text, re.ASCII)
+    if found is None or not 0 < int(found[3]) <= _MAX_PORT:
+        raise SettingsError(f"{name} must be a host and a port, for example 127.0.0.1:9000; got {text!r}.")
+    return found[1] or found[2], int(found[3])
 
 
 def _is_utf8(text: str) -> bool:

@@ -17,12 +17,14 @@ class Secret(str):
 
 # The type of a setting that must be the URL of a server.
 HttpUrl = Annotated[str, "http or https"]
+# The type of a setting that must be the host and the port of an address to listen on.
+HostPort = Annotated[str, "host and port"]
 
 
 def setting(default: Any, doc: str) -> Any:
     """Declares a setting with its default. `doc` says what it does, and its unit. Its type says how its text is parsed.
 
-    Types: str, int and float above zero, bool, Path, Secret, HttpUrl, a Literal of strings. With `| None` it can be
-    unset.
+    Types: str, int and float above zero, bool, Path, Secret, HttpUrl, HostPort, a Literal of strings. With `| None` it
+    can be unset.
     """
     return field(default=default, metadata={"doc": doc})

@@ -21,14 +21,14 @@ from rich.table import Table
 from portico.gateway.clock import SystemClock
 from portico.gateway.payments import service as payment_service
 from portico.gateway.payments.service import PaymentService
-from portico.gateway.settings import Settings
+from portico.gateway.settings import Settings, split_address
 
 from . import import_group
 from .errors import Failure
 from .lazy import import_lazily
 
 if TYPE_CHECKING:
-    from portico.gateway import auth, logs
+    from portico.gateway import auth, logs, production
     from portico.gateway.demo import demo_token
     from portico.gateway.operations import documents as operations
     from portico.gateway.operations import explain as explaining
@@ -38,6 +38,7 @@ else:
     # Importing them takes most of a second. `--help` needs none of them, and each command needs only a few.
     auth, data, failures = map(import_lazily, ("auth", "cli.data", "cli.failures"))
     demo_token, explaining, logs = map(import_lazily, ("demo.demo_token", "operations.explain", "logs"))
+    production = import_lazily("production")
     operations, schema_check, server = map(import_lazily, ("operations.documents", "cli.schema_check", "cli.server"))
 
 T = TypeVar("T")
@@ -146,8 +147,11 @@ def serve(
 ) -> None:
     """Serve the API until Ctrl-C. GraphQL is at /graphql, and GraphiQL at /."""
     chosen = settings()
+    production.require(chosen)
     with data.embedded_mongodb(chosen):
-        run(data.check_database(chosen))
+        advice = production.advice(chosen, is_single_server=run(data.check_database(chosen)))
+        if advice is not None:
+            errors.print(f"portico: {advice}", style="yellow", markup=False)
         _listen(chosen, host, port, workers, reload=reload)
 
 
@@ -165,6 +169,7 @@ def demo(
         os.environ.pop(name, None)
     os.environ.setdefault("PORTICO_SHOW_PLANS", "true")
     chosen = settings()
+    production.require(chosen)
     if host not in _LOOPBACK:
         errors.print(
             "portico: other machines can reach this demo. GraphiQL has the token only at localhost. "
@@ -185,6 +190,8 @@ def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: boo
     # Fails here, because uvicorn would restart a worker that cannot start, forever.
     chosen.signing_secret()
     data.schema(chosen)
+    if chosen.admin_address is not None:
+        server.require_free(*split_address(chosen.admin_address), workers)
     listening = server.bind(host, port)
     address = _address(host, listening)
     out.print(

@@ -80,10 +80,11 @@ async def connected_database(settings: Settings) -> AsyncIterator[Database]:
             await connection.close()
 
 
-async def check_database(settings: Settings) -> None:
-    """Raises an error of the driver if the database does not answer."""
-    async with connected_database(settings):
-        pass
+async def check_database(settings: Settings) -> bool:
+    """Returns whether MongoDB is a single server. Raises an error of the driver if it does not answer."""
+    async with connected_database(settings) as db:
+        hello = await db.command("hello")
+    return "setName" not in hello and hello.get("msg") != "isdbgrid"
 
 
 async def load_demo(settings: Settings, size: int, out: Console) -> None:

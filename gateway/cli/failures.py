@@ -11,8 +11,8 @@ from portico.gateway.mongo.embedded import EmbeddedError
 from portico.gateway.settings import SettingsError
 from portico.resolvers.domains import InvalidDomains
 
+from .listening import PortTaken
 from .printing import printable
-from .server import PortTaken
 
 
 def line_of(error: Exception) -> str | None:

@@ -2,63 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import multiprocessing
 import os
-import signal
 import socket
-import threading
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.supervisors import ChangeReload, Multiprocess
+from uvicorn.supervisors import ChangeReload
 
 from portico.gateway.app import create_app
 from portico.gateway.settings import Settings
 
-_BACKLOG = 2048
+from .listening import PortTaken, bind, protocols, require_free
+from .stopping import Server, Workers
+
+__all__ = ["PortTaken", "bind", "require_free", "serve", "worker_app"]
+
 # The folders that `--reload` watches. In a source checkout they are links, which a watcher does not follow.
 _ROOMS = [str(path.resolve()) for path in Path(__file__).parents[2].iterdir() if path.is_dir()]
 _YOUNG_OBJECTS = 20_000
-_STUCK_SECONDS = 60
-
-
-class PortTaken(Exception):
-    """The gateway cannot listen on the address. The text says why."""
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """Returns a listening socket. Port 0 selects a free port. Raises PortTaken."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        # Connections inherit it: the kernel disconnects a client that reads nothing of what is sent.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STUCK_SECONDS * 1000)
-    try:
-        listening.bind((host, port))
-    except (OSError, OverflowError, TypeError) as error:
-        # A TypeError means that the name cannot be a host's.
-        listening.close()
-        reason = getattr(error, "strerror", None) or str(error)
-        raise PortTaken(f"cannot listen on {host}:{port}: {reason}.") from None
-    listening.listen(_BACKLOG)
-    listening.set_inheritable(True)
-    return listening
 
 
 def worker_app() -> Starlette:
-    """Creates the gateway of a worker process. The process ends when its parent ends, even if the parent is killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_stop_with, args=(parent,), daemon=True).start()
+    """Creates the gateway of a process that serves."""
     app = create_app()
-    _call_before_stopping(app.state.gateway.stop_streams)
     # The schema and the modules are permanent, so the garbage collector skips them. Reference counts free almost all
     # objects of a request, so the collector can run less often.
     gc.collect()
@@ -67,43 +35,8 @@ def worker_app() -> Starlette:
     return app
 
 
-def _call_before_stopping(stop: Callable[[], None]) -> None:
-    """Calls `stop` when the server gets a signal to stop, because the server waits for streams, which never end.
-
-    Call this in a running server. The server's own signal handlers are called afterwards.
-    """
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        handler = signal.getsignal(number)
-
-        def handle(received: int, frame: FrameType | None, handler: Any = handler) -> None:
-            loop.call_soon_threadsafe(stop)
-            handler(received, frame)
-
-        if callable(handler):
-            signal.signal(number, handle)
-
-
-def _stop_with(parent: Any) -> None:
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def protocols(settings: Settings) -> dict[str, Any]:
-    """Returns uvicorn's options for HTTP and WebSocket."""
-    return {
-        "http": "httptools",
-        "ws": "websockets-sansio",
-        "ws_max_size": settings.max_body_bytes,
-        "ws_ping_interval": settings.keep_alive_seconds,
-        "ws_ping_timeout": settings.keep_alive_seconds,
-        # Messages that are sent are short. A received message must not grow when it is decompressed.
-        "ws_per_message_deflate": False,
-    }
-
-
 def serve(settings: Settings, listening: socket.socket, *, workers: int, reload: bool) -> None:
-    """Serves until a signal stops it. Requests in flight then have `stop_seconds` to finish."""
+    """Serves until a signal stops it. Requests in flight then have `stop_seconds` to finish: see `stopping`."""
     config = uvicorn.Config(
         "portico.gateway.cli.server:worker_app",
         factory=True,
@@ -117,13 +50,12 @@ def serve(settings: Settings, listening: socket.socket, *, workers: int, reload:
         server_header=False,
         timeout_graceful_shutdown=settings.stop_seconds,
         timeout_keep_alive=65,
-        h11_max_incomplete_event_size=64 * 1024,
         **protocols(settings),
     )
-    server = uvicorn.Server(config)
+    server = Server(config)
     if reload:
         ChangeReload(config, target=server.run, sockets=[listening]).run()
     elif workers > 1:
-        Multiprocess(config, sockets=[listening]).run()
+        Workers(config, sockets=[listening]).run()
     else:
         server.run(sockets=[listening])

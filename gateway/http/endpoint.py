@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from typing import Any
-from uuid import uuid4
 
 from graphql import OperationType
 from starlette.datastructures import Headers
@@ -23,6 +22,7 @@ from portico.schema.context import Context
 
 from . import uploads
 from .encoding import encode
+from .request_ids import request_id_of
 from .requests import EVENT_TYPE, JSON_TYPE, Accepted, Refused, Request, negotiate, parse_body, parse_query, read_body
 from .sse import ClientGone, EventStream
 from .streaming import Session, address_of
@@ -72,7 +72,7 @@ class GraphQLEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        request_id = uuid4().hex
+        request_id = request_id_of(headers)
         media_type = JSON_TYPE
         added: Mapping[str, str] = {}
         try:
@@ -119,7 +119,8 @@ class GraphQLEndpoint:
         if method not in {"POST", "GET", "HEAD"}:
             raise Refused(405, "METHOD_NOT_ALLOWED", "Use POST, or GET for queries.", {"Allow": "GET, HEAD, POST"})
         if method == "POST":
-            return parse_body(headers, await read_body(receive, headers, self._state.settings.max_body_bytes))
+            limits = self._state.settings
+            return parse_body(headers, await read_body(receive, headers, limits.max_body_bytes, limits.body_seconds))
         return parse_query(scope["query_string"])
 
     async def _session(self, scope: Scope, headers: Headers) -> Session:

@@ -5,6 +5,7 @@ Source: the GraphQL-over-HTTP specification, draft of 2025.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -99,8 +100,16 @@ def _preference(ranges: Sequence[tuple[str, float]], offered: str) -> tuple[floa
     return weight, level
 
 
-async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
-    """Returns the whole body. Raises Refused (413) as soon as it exceeds the limit."""
+async def read_body(receive: Receive, headers: Headers, limit: int, seconds: float) -> bytes:
+    """Returns the whole body. Raises Refused (413) as soon as it exceeds the limit, and (408) if it takes too long."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await _whole_body(receive, headers, limit)
+    except TimeoutError:
+        raise Refused(408, "TIMEOUT", "The client did not send the body in time.", {"Connection": "close"}) from None
+
+
+async def _whole_body(receive: Receive, headers: Headers, limit: int) -> bytes:
     # The gateway does not read the rest of the body, so it closes the connection.
     too_large = Refused(413, "BODY_TOO_LARGE", f"The body has more than {limit:,} bytes.", {"Connection": "close"})
     declared = headers.get("content-length", "")

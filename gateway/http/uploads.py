@@ -126,8 +126,9 @@ async def read_request(receive: Receive, headers: Headers, settings: Settings) -
         raise _too_large(most)
     try:
         body = MultipartBody(receive, headers["content-type"], settings.upload_stall_seconds)
-        operations = _object(await _field(body, "operations", settings.max_body_bytes), "operations")
-        places = _places(_object(await _field(body, "map", _MAX_MAP_BYTES), "map"))
+        async with asyncio.timeout(settings.body_seconds):
+            operations = _object(await _field(body, "operations", settings.max_body_bytes), "operations")
+            places = _places(_object(await _field(body, "map", _MAX_MAP_BYTES), "map"))
     except MultipartError as error:
         raise Refused(400, "BAD_REQUEST", str(error), {"Connection": "close"}) from None
     except BodyCut:
@@ -136,6 +137,8 @@ async def read_request(receive: Receive, headers: Headers, settings: Settings) -
         ) from None
     except BodyStalled:
         raise Refused(408, "TIMEOUT", "The client stopped sending the body.", {"Connection": "close"}) from None
+    except TimeoutError:
+        raise Refused(408, "TIMEOUT", "The client did not send the body in time.", {"Connection": "close"}) from None
     files = Files(body, set(places.values()), settings.max_upload_bytes)
     for path, name in places.items():
         _put(operations, path, File(files, name))

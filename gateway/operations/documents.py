@@ -13,6 +13,7 @@ from graphql import (
     GraphQLError,
     GraphQLSchema,
     GraphQLSyntaxError,
+    NoSchemaIntrospectionCustomRule,
     OperationDefinitionNode,
     get_operation_ast,
     parse,
@@ -79,6 +80,8 @@ class Operations:
     def __init__(self, schema: GraphQLSchema, settings: Settings) -> None:
         self._schema = schema
         self._settings = settings
+        self._hide_suggestions = not settings.allows_introspection
+        self._rules = _RULES if settings.allows_introspection else (*_RULES, NoSchemaIntrospectionCustomRule)
         self._limits = Limits(schema, max_depth=settings.max_depth, max_cost=settings.max_cost)
         self._kept: OrderedDict[str, Operation] = OrderedDict()
         self._kept_characters = 0
@@ -147,7 +150,9 @@ class Operations:
             errors := validate(self._schema, document, [LargeIntegers], max_errors=MAX_ERRORS)
         ):
             return errors
-        return validate(self._schema, document, _RULES, max_errors=MAX_ERRORS)
+        return validate(
+            self._schema, document, self._rules, max_errors=MAX_ERRORS, hide_suggestions=self._hide_suggestions
+        )
 
     def check(
         self, operation: Operation, name: str | None, variables: Mapping[str, Any]

@@ -16,14 +16,13 @@ from graphql import (
     OperationType,
     create_source_event_stream,
 )
-from pymongo.errors import ConnectionFailure, NetworkTimeout, PyMongoError
 
-from portico.gateway.logs import logger
 from portico.gateway.operations.plans.describe import describe
 from portico.gateway.operations.plans.executor import PlanExecutor, ReferenceExecutor, run_reference
 from portico.gateway.operations.plans.plan import Plan
 from portico.gateway.operations.plans.run import Run
 from portico.gateway.operations.plans.trace import explain_commands, tracing
+from portico.gateway.outages import fault_code, log_fault
 from portico.gateway.settings import Settings
 from portico.resolvers import errors
 from portico.schema.context import Context
@@ -63,7 +62,8 @@ class Executor:
         self.name = settings.executor
         self._seconds = settings.operation_seconds
         self._shows_plans = settings.show_plans
-        self.plans = PlanExecutor(self._schema)
+        self._hide_suggestions = not settings.allows_introspection
+        self.plans = PlanExecutor(self._schema, hide_suggestions=self._hide_suggestions)
         self.operations = Operations(self._schema, settings)
 
     async def execute(
@@ -146,6 +146,7 @@ class Executor:
             context_value=call.context,
             raw_variable_values=dict(call.variables),
             operation_name=call.name,
+            hide_suggestions=self._hide_suggestions,
         )
         if isinstance(executor, list):
             return ExecutionResult(None, executor)
@@ -159,7 +160,13 @@ class Executor:
     def _begin(self, call: Call) -> ExecutionResult | Awaitable[ExecutionResult]:
         if self.name == "reference":
             return run_reference(
-                self._schema, call.operation.document, call.name, call.variables, call.context, call.root
+                self._schema,
+                call.operation.document,
+                call.name,
+                call.variables,
+                call.context,
+                call.root,
+                hide_suggestions=self._hide_suggestions,
             )
         return self.plans.run(call.operation, call.definition, call.variables, call.context, call.root)
 
@@ -244,9 +251,9 @@ def format_error(error: GraphQLError, context: Context) -> dict[str, Any]:
         if isinstance(cause, errors.InvalidInput):
             extensions["argument"] = [*(camel_case(part) for part in cause.path), *cause.within]
     elif cause is not None and "code" not in extensions and _is_fault(error, cause):
-        extensions = {"code": _fault_code(cause), "requestId": context.request_id}
+        extensions = {"code": fault_code(cause), "requestId": context.request_id}
         formatted["message"] = FAULTS[extensions["code"]]
-        logger().error("fault", request_id=context.request_id, path=error.path, exc_info=cause)
+        log_fault("fault", cause, request_id=context.request_id, path=error.path)
     extensions.setdefault("code", "BAD_USER_INPUT")
     if error.locations:
         formatted["locations"] = [{"line": place.line, "column": place.column} for place in error.locations]
@@ -274,11 +281,3 @@ FAULTS = {
     "TIMEOUT": "The operation timed out.",
     "UNAVAILABLE": "The gateway cannot reach the database. Try again later.",
 }
-
-
-def _fault_code(cause: BaseException) -> str:
-    # A timeout of server selection means that no server is available, not that a server is slow.
-    if isinstance(cause, ConnectionFailure) and not isinstance(cause, NetworkTimeout):
-        return "UNAVAILABLE"
-    is_late = isinstance(cause, TimeoutError) or (isinstance(cause, PyMongoError) and cause.timeout)
-    return "TIMEOUT" if is_late else "INTERNAL"

@@ -15,6 +15,7 @@ from pymongo.errors import PyMongoError
 
 from portico.gateway.clock import Clock
 from portico.gateway.logs import logger
+from portico.gateway.outages import log_fault
 from portico.gateway.tasks import end, end_if_cancelled
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Job, Resources, Turn
@@ -86,9 +87,9 @@ class Worker:
             done = failed.done
             end_if_cancelled()
             logger().exception("job failed", job=job.name)
-        except Exception:  # noqa: BLE001 - a run that fails must not stop the next one
+        except Exception as error:  # noqa: BLE001 - a run that fails must not stop the next one
             end_if_cancelled()
-            logger().exception("job failed", job=job.name)
+            log_fault("job failed", error, job=job.name)
         end_if_cancelled()
         if done:
             logger().info("job done", job=job.name, count=done)

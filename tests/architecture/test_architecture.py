@@ -53,7 +53,8 @@ EXCEPTIONS = {
     "gateway/pages/files.py": {"pymongo.errors"},  # reports that the database is unreachable
     "gateway/http/encoding.py": {"bson"},  # writes documents that other programs stored
     "gateway/operations/plans/trace.py": {"pymongo.monitoring", "pymongo.errors", "bson"},  # shows commands
-    "gateway/operations/execution.py": {"pymongo.errors"},  # recognizes database errors that are no faults
+    "gateway/outages.py": {"pymongo.errors"},  # recognizes database errors that are no faults
+    "gateway/production.py": {"pymongo.uri_parser"},  # checks that the URI has a user and TLS
     "gateway/work/jobs.py": {"pymongo.errors"},  # releases its leases if the database is reachable
 }
 INSIDE = [path for path in MODULES if not path.is_relative_to(ROOT / "gateway")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -10,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from portico.gateway import outages
 from portico.gateway.logs import configure
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.gateway.settings import Settings
 from tests.support.harness import Answer, GatewayClient, category_input, create_category, create_product, running
+from tests.support.sockets import until
 from tests.support.wire import through_wire
 
 INTERNAL = "Internal error in the gateway. To find it in the log, search for the request id."
@@ -194,6 +197,26 @@ async def test_a_fault_outside_of_any_field_is_masked(settings: Settings, log: L
         assert "AttributeError" in entry["exception"]
 
 
+async def test_the_log_has_the_request_id_and_the_trace_id_of_the_caller(settings: Settings, log: Log) -> None:
+    query = {"query": '{ category(slug: "jazz") { name } }'}
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    async with logging(settings) as gateway:
+        _, gateway.state.database = FaultyDatabase.around(gateway.state.database, stop_before=0)
+        headers = {"x-request-id": "mine", "authorization": f"Bearer {gateway.token()}"}
+
+        # A server has a task for each request.
+        traced = {**headers, "traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+        answer = await asyncio.create_task(gateway.http.post("/graphql", json=query, headers=traced))
+        other = {**headers, "x-request-id": "other"}
+        await asyncio.create_task(gateway.http.post("/graphql", json=query, headers=other))
+
+    first, second = log.entries("fault")
+    assert answer.json()["errors"][0]["extensions"]["requestId"] == "mine"
+    assert (first["request_id"], first["trace_id"]) == ("mine", trace)
+    assert second["request_id"] == "other"
+    assert "trace_id" not in second
+
+
 # Without MongoDB
 
 
@@ -214,10 +237,35 @@ async def test_without_mongodb_only_the_fields_that_need_it_are_unavailable_unti
                 "path": ["category"],
                 "extensions": {"code": "UNAVAILABLE", "requestId": request_id},
             }
-            assert [entry["request_id"] for entry in log.entries("fault")] == [request_id]
+            (entry,) = log.entries("database unavailable")
+            assert (entry["request_id"], entry["path"], entry["occurrences"]) == (request_id, ["category"], 1)
+            assert "Traceback" not in log.text
 
             wire.restore()
             assert (await gateway.ask(CREATE, {"input": category_input()})).data
+
+
+async def test_an_outage_is_one_line_in_the_log_for_each_cause_and_interval(
+    settings: Settings, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outages, "INTERVAL_SECONDS", 2.0)
+    with through_wire(replace(settings, database_seconds=2)) as (wire, over_wire):
+        async with running(replace(over_wire, log_format="json")) as gateway:
+            wire.cut()
+            asked = [gateway.ask(f'{{ category(slug: "c{number}") {{ name }} }}') for number in range(40)]
+            answers = await asyncio.gather(*asked)
+
+            def reported() -> int:
+                return sum(entry["occurrences"] for entry in log.entries("database unavailable"))
+
+            await until(lambda: reported() == 40)
+            wire.restore()
+
+    assert {code for answer in answers for code in answer.codes} == {"UNAVAILABLE"}
+    causes = {entry["error"] for entry in log.entries("database unavailable")}
+    assert len(log.entries("database unavailable")) <= 3 * len(causes)
+    assert log.entries("fault") == []
+    assert "Traceback" not in log.text
 
 
 async def test_a_mongodb_that_does_not_answer_in_time_is_a_timeout(settings: Settings, log: Log) -> None:

@@ -126,7 +126,7 @@ async def test_an_operation_that_started_is_200_with_data_and_errors(gateway: Ga
 async def test_every_answer_has_its_own_request_id(gateway: GatewayClient) -> None:
     answers = [
         await post(gateway, {"query": QUERY}),
-        await post(gateway, {"query": QUERY}, {"x-request-id": "mine"}),
+        await post(gateway, {"query": QUERY}, {"traceparent": "nonsense"}),
         await post(gateway, "not json"),
         await gateway.http.delete("/graphql"),
     ]

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from portico.gateway.settings import Settings, SettingsError, declared, kept_secret
+from portico.gateway.settings import Settings, SettingsError, declared, kept_secret, split_address
 from portico.resolvers.configuration import Secret
 from tests.support.domains import DOMAINS
 
@@ -46,6 +46,10 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_UPLOAD_SECONDS": ("120", 120),
     "PORTICO_UPLOAD_STALL_SECONDS": ("4", 4),
     "PORTICO_DATABASE_SECONDS": ("5", 5),
+    "PORTICO_ADMIN_ADDRESS": ("127.0.0.1:9000", "127.0.0.1:9000"),
+    "PORTICO_HEADER_SECONDS": ("3", 3.0),
+    "PORTICO_BODY_SECONDS": ("4.5", 4.5),
+    "PORTICO_DRAIN_SECONDS": ("5", 5.0),
     "PORTICO_STOP_SECONDS": ("3", 3),
     "PORTICO_KEY_HOURS": ("48", 48),
     "PORTICO_JOBS": ("false", False),
@@ -61,6 +65,8 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_PAYMENT_URL": ("https://pay.example/v1", "https://pay.example/v1"),
     "PORTICO_PAYMENT_KEY": ("sk_live", Secret("sk_live")),
     "PORTICO_PAYMENT_SECONDS": ("2.5", 2.5),
+    "PORTICO_PRODUCTION": ("true", True),
+    "PORTICO_INTROSPECTION": ("false", False),
     "PORTICO_GRAPHIQL": ("off", "off"),
     "PORTICO_SHOW_PLANS": ("true", True),
     "PORTICO_DEMO": ("true", True),
@@ -137,6 +143,23 @@ def test_any_other_value_of_a_switch_is_refused() -> None:
 def test_a_url_must_have_http_or_https(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^PORTICO_JWKS_URL must be a URL with http or https"):
         Settings.from_env({"PORTICO_JWKS_URL": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("localhost:9000", ("localhost", 9000)), ("0.0.0.0:1", ("0.0.0.0", 1)), ("[::1]:65535", ("::1", 65535))],  # noqa: S104 - no test listens there
+)
+def test_an_address_has_a_host_and_a_port(text: str, address: tuple[str, int]) -> None:
+    found = Settings.from_env({"PORTICO_ADMIN_ADDRESS": text}).admin_address
+
+    assert found is not None
+    assert split_address(found) == address
+
+
+@pytest.mark.parametrize("text", ["9000", ":9000", "localhost", "localhost:", "a:0", "a:65536", "::1:9000", "a b:9000"])
+def test_an_address_without_both_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"^PORTICO_ADMIN_ADDRESS must be a host and a port, for example 127"):
+        Settings.from_env({"PORTICO_ADMIN_ADDRESS": text})
 
 
 @pytest.mark.parametrize("name", FIELDS)

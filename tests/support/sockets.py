@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin, Subprotocol
 
-from portico.gateway.cli.server import bind, protocols
+from portico.gateway.cli.listening import bind, protocols
 from portico.gateway.http.requests import Request
 from portico.gateway.http.streaming import Session, responses
 

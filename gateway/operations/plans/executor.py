@@ -53,6 +53,8 @@ def run_reference(
     variables: Mapping[str, Any],
     context: Any,
     root_value: Any = None,
+    *,
+    hide_suggestions: bool = False,
 ) -> Result:
     return execute(
         schema,
@@ -62,6 +64,7 @@ def run_reference(
         variable_values=dict(variables),
         operation_name=name,
         executor_class=ReferenceExecutor,
+        hide_suggestions=hide_suggestions,
     )
 
 
@@ -69,10 +72,12 @@ class PlanExecutor:
     """Runs operations by plans, which are compiled once and cached with the operation.
 
     `compiled` counts the operations that ran by a plan. `fallbacks` counts those that graphql-core ran, by the reason.
+    With `hide_suggestions`, errors about variables suggest no names of the schema.
     """
 
-    def __init__(self, schema: GraphQLSchema) -> None:
+    def __init__(self, schema: GraphQLSchema, *, hide_suggestions: bool = False) -> None:
         self._schema = schema
+        self._hide_suggestions = hide_suggestions
         self.compiled = 0
         self.fallbacks: Counter[str] = Counter()
 
@@ -92,7 +97,15 @@ class PlanExecutor:
         if isinstance(plan, NotCompiled):
             self.fallbacks[str(plan)] += 1
             name = None if definition.name is None else definition.name.value
-            return run_reference(self._schema, operation.document, name, variables, context, root_value)
+            return run_reference(
+                self._schema,
+                operation.document,
+                name,
+                variables,
+                context,
+                root_value,
+                hide_suggestions=self._hide_suggestions,
+            )
         self.compiled += 1
         return Run(plan, coerced, context, root_value).start()
 
@@ -122,7 +135,9 @@ class PlanExecutor:
         if not definitions:
             return _NO_VARIABLES
         given = cast("dict[str, Any]", variables)
-        return get_variable_values(self._schema, tuple(definitions), given, max_errors=50)
+        return get_variable_values(
+            self._schema, tuple(definitions), given, max_errors=50, hide_suggestions=self._hide_suggestions
+        )
 
     def _plan(
         self, operation: Planned, definition: OperationDefinitionNode, variables: Mapping[str, Any]

@@ -1,0 +1,66 @@
+"""Listening sockets, and the protocols that are spoken on them."""
+
+from __future__ import annotations
+
+import functools
+import socket
+from typing import Any
+
+from portico.gateway.http.connections import HttpConnection
+from portico.gateway.settings import Settings
+
+_BACKLOG = 2048
+_STUCK_SECONDS = 60
+
+
+class PortTaken(Exception):
+    """The gateway cannot listen on the address. The text says why."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Returns a listening socket. Port 0 selects a free port. Raises PortTaken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # Connections inherit it: the kernel disconnects a client that reads nothing of what is sent.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STUCK_SECONDS * 1000)
+    try:
+        listening.bind((host, port))
+    except (OSError, OverflowError, TypeError) as error:
+        # A TypeError means that the name cannot be a host's.
+        listening.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise PortTaken(f"cannot listen on {host}:{port}: {reason}.") from None
+    listening.listen(_BACKLOG)
+    listening.set_inheritable(True)
+    return listening
+
+
+def bind_free(host: str, first_port: int, count: int) -> socket.socket:
+    """Returns a listening socket on the first free one of these ports. Raises PortTaken if there is none."""
+    for port in range(first_port, first_port + count - 1):
+        try:
+            return bind(host, port)
+        except PortTaken:
+            continue
+    return bind(host, first_port + count - 1)
+
+
+def require_free(host: str, first_port: int, count: int) -> None:
+    """Raises PortTaken if one of these ports is taken."""
+    for port in range(first_port, first_port + count):
+        bind(host, port).close()
+
+
+def protocols(settings: Settings) -> dict[str, Any]:
+    """Returns uvicorn's options for HTTP and WebSocket."""
+    return {
+        "http": functools.partial(HttpConnection, header_seconds=settings.header_seconds),
+        "ws": "websockets-sansio",
+        "ws_max_size": settings.max_body_bytes,
+        "ws_ping_interval": settings.keep_alive_seconds,
+        "ws_ping_timeout": settings.keep_alive_seconds,
+        # Messages that are sent are short. A received message must not grow when it is decompressed.
+        "ws_per_message_deflate": False,
+    }

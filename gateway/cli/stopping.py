@@ -1,0 +1,131 @@
+"""How a server stops: `/readyz` first, then the sockets, then what is under way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+from collections.abc import Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess, multiprocess
+
+from portico.gateway.http.connections import Connections
+
+from .admin import Admin
+
+if TYPE_CHECKING:
+    from portico.gateway.app import Gateway
+
+_TICK_SECONDS = 0.1
+
+
+class Server(uvicorn.Server):
+    """A server of one process that drains before it stops.
+
+    On SIGTERM, `/readyz` answers 503 for the seconds of `drain_seconds`, so that load balancers send no more requests.
+    Meanwhile the gateway serves, and each answer closes its connection. Then the listening socket is closed without
+    resetting a connection that waits in it, and the requests under way end. On Ctrl-C, or on a second signal, the
+    gateway does not wait.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._connections = Connections()
+        self.server_state = self._connections
+        self._signals: list[int] = []
+        self._admin: Admin | None = None
+
+    @property
+    def gateway(self) -> Gateway:
+        gateway: Gateway = self.lifespan.state["gateway"]
+        return gateway
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._signals.append(sig)
+        super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            threading.Thread(target=_stop_with, args=(parent,), daemon=True).start()
+        starting = asyncio.create_task(super().startup(sockets))
+        while not (await asyncio.wait({starting}, timeout=_TICK_SECONDS))[0]:
+            if self.should_exit:
+                # MongoDB may not answer for long. The end of the event loop closes what is open.
+                starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await starting
+        if self.started and self.gateway.state.settings.admin_address is not None:
+            self._admin = Admin(self.gateway.admin_app(), self.gateway.state.settings, self.config.workers)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.gateway.begin_stop()
+        self._connections.is_draining = True
+        await self._drain()
+        self.gateway.stop_streams()
+        self._connections.is_closing = True
+        self._accept_waiting(sockets or ())
+        await super().shutdown(sockets)
+        if self._admin is not None:
+            await self._admin.close()
+
+    async def _drain(self) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.gateway.state.settings.drain_seconds
+        while self._signals == [signal.SIGTERM] and loop.time() < end:  # noqa: ASYNC110 - a signal handler ends it
+            await asyncio.sleep(_TICK_SECONDS)
+
+    def _accept_waiting(self, sockets: Sequence[socket.socket]) -> None:
+        """Accepts the connections that the kernel has already taken: closing their socket would reset them."""
+        loop = asyncio.get_running_loop()
+        for listening in sockets:
+            listening.setblocking(False)
+            with contextlib.suppress(OSError):
+                while True:
+                    accepted, _ = listening.accept()
+                    opening: Any = loop.create_task(loop.connect_accepted_socket(self._connection, accepted))
+                    # Keeps the task alive until it ends, and lets the server wait for it.
+                    self._connections.tasks.add(opening)
+                    opening.add_done_callback(self._connections.tasks.discard)
+
+    def _connection(self) -> asyncio.Protocol:
+        made: Any = self.config.http_protocol_class
+        protocol: asyncio.Protocol = made(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
+
+
+def _stop_with(parent: Any) -> None:
+    """Stops this process when its parent has ended, even if the parent was killed. Nobody waits for it to drain."""
+    parent.join()
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+class _Worker(multiprocess.Process):
+    @property
+    def server(self) -> uvicorn.Server:
+        if self._server is None:
+            self._server = Server(self.config)
+        return self._server
+
+
+# uvicorn names the class of its workers nowhere else.
+multiprocess.Process = _Worker  # type: ignore[misc]
+
+
+class Workers(Multiprocess):
+    """Several processes that serve, and are replaced when they die."""
+
+    def terminate_all(self) -> None:
+        # While this process keeps the socket open, the kernel takes connections that no worker will accept.
+        for listening in self.sockets:
+            listening.close()
+        super().terminate_all()

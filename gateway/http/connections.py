@@ -1,0 +1,162 @@
+"""One HTTP/1.1 connection: bounds on what a client leaves unfinished, and its end when the gateway stops.
+
+The application bounds the time for a body that it reads. Everything else that a client can leave unfinished is bounded
+here, because the application does not see it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+MAX_HEADER_BYTES = 16_384
+# What a header has beside its name and its value: `: ` and the end of the line.
+_PER_HEADER = 4
+# How long an idle connection of a gateway that stops stays open: a request may have been sent already.
+_IDLE_SECONDS = 0.25
+# How long a gateway that stops waits for the rest of a body. What arrived in full has the seconds of the settings.
+_BODY_SECONDS = 1.0
+
+_BAD_REQUEST = (400, "BAD_REQUEST")
+_TOO_LARGE = (431, "HEADERS_TOO_LARGE", f"The request line and the headers have more than {MAX_HEADER_BYTES:,} bytes.")
+_TOO_SLOW = (408, "TIMEOUT", "The client did not send its headers in time.")
+
+
+class Connections(ServerState):
+    """The connections of one server. `is_draining`: each answer closes its connection. `is_closing`: they all end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_draining = False
+        self.is_closing = False
+
+
+class HeadersTooLarge(Exception):
+    """Ends the parsing of a request."""
+
+
+class HttpConnection(HttpToolsProtocol):
+    """A connection that the gateway closes if the client does not end its headers, or the rest of an unread body.
+
+    `header_seconds` is the longest time from the connection, or from the first byte of a later request, to the end of
+    the headers, and from an answer to the end of the body that it did not need.
+    """
+
+    def __init__(self, *args: Any, header_seconds: float, **options: Any) -> None:
+        super().__init__(*args, **options)
+        state = self.server_state
+        self._connections = state if isinstance(state, Connections) else Connections()
+        self._header_seconds = header_seconds
+        self._timer: asyncio.TimerHandle | None = None
+        # Whether a request has begun whose headers have not ended, and the bytes of it since its first packet.
+        self._in_headers = False
+        self._received = 0
+        self._is_too_large = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_client()
+        if self._connections.is_closing:
+            # The listening socket is closed, so nobody else ends this connection.
+            self.shutdown()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_headers:
+            self._received += len(data)
+        super().data_received(data)
+        if self._in_headers and not self.transport.is_closing():
+            if self._received > MAX_HEADER_BYTES:
+                self._refuse(*_TOO_LARGE)
+            elif self._timer is None:
+                self._wait_for_client()
+
+    def on_message_begin(self) -> None:
+        self._in_headers = True
+        self._received = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_headers = False
+        self._stop_waiting()
+        size = len(self.url) + sum(len(name) + len(value) + _PER_HEADER for name, value in self.headers)
+        if size > MAX_HEADER_BYTES:
+            self._is_too_large = True
+            raise HeadersTooLarge
+        super().on_headers_complete()
+        if self._connections.is_draining and self.cycle is not None:
+            self.cycle.keep_alive = False
+            if self._connections.is_closing:
+                self._bound_body()
+
+    def on_message_complete(self) -> None:
+        self._stop_waiting()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete and self.cycle.more_body and not self.transport.is_closing():
+            self._wait_for_client()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers a request that cannot be parsed. uvicorn calls it."""
+        self._refuse(*(_TOO_LARGE if self._is_too_large else (*_BAD_REQUEST, msg)))
+
+    def shutdown(self) -> None:
+        """Ends the connection after the request under way, and after one that the client may have sent already."""
+        if self.cycle is None or self.cycle.response_complete:
+            self.loop.call_later(_IDLE_SECONDS, self._close_if_idle)
+        else:
+            super().shutdown()
+            self._bound_body()
+
+    def _bound_body(self) -> None:
+        if self.cycle.more_body:
+            self.loop.call_later(_BODY_SECONDS, self._close_if_unfinished, self.cycle)
+
+    def _close_if_idle(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+
+    def _close_if_unfinished(self, cycle: RequestResponseCycle) -> None:
+        if cycle.more_body:
+            self.transport.close()
+
+    def _wait_for_client(self) -> None:
+        self._stop_waiting()
+        self._timer = self.loop.call_later(self._header_seconds, self._cut_off)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _cut_off(self) -> None:
+        self._timer = None
+        if self.flow.read_paused:
+            # The gateway itself does not read at the moment, because the client sends requests faster than it answers.
+            self._wait_for_client()
+        elif self._in_headers:
+            self._refuse(*_TOO_SLOW)
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: int, code: str, message: str) -> None:
+        """Answers with an error and closes the connection. While another answer is being sent, only closes it."""
+        if self.cycle is None or self.cycle.response_complete:
+            body = orjson.dumps({"errors": [{"message": message, "extensions": {"code": code}}]})
+            head = [
+                STATUS_LINE[status],
+                *(name + b": " + value + b"\r\n" for name, value in self.server_state.default_headers),
+                b"content-type: application/json; charset=utf-8\r\n",
+                b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body),
+            ]
+            self.transport.write(b"".join(head) + body)
+        self.transport.close()

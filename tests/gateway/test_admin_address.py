@@ -1,0 +1,108 @@
+"""The address for operators has the metrics and the health checks, and the public address has no metrics then."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from portico.gateway.settings import Settings
+from tests.gateway.test_stopping import workers_of
+from tests.support.harness import running
+from tests.support.processes import Served, environment, eventually, portico, served
+
+WORKERS = 2
+
+
+@pytest.fixture
+def ports() -> list[int]:
+    """Free ports, one after the other."""
+    # Tests that run at the same time begin their search at other ports.
+    for first in range(20_000 + os.getpid() % 900 * 10, 30_000, 10):
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            for port in range(first, first + WORKERS):
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            return list(range(first, first + WORKERS))
+    raise AssertionError("there are no free ports")
+
+
+@pytest.fixture
+def gateway(settings: Settings, ports: list[int], tmp_path: Path) -> Iterator[Served]:
+    chosen = replace(settings, admin_address=f"127.0.0.1:{ports[0]}", drain_seconds=3.0)
+    with served(tmp_path, environment(chosen), "--workers", str(WORKERS)) as found:
+        for port in ports:
+            eventually(lambda port=port: _answers(port), 30)  # type: ignore[misc]
+        yield found
+
+
+def _answers(port: int) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return httpx.get(f"http://127.0.0.1:{port}/livez").status_code == 200
+    return False
+
+
+def _operations(port: int) -> float:
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+    (found,) = re.findall(r"^portico_operations_compiled_total (\S+)$", text, re.MULTILINE)
+    return float(found)
+
+
+def test_the_metrics_of_all_workers_are_at_the_address_for_operators(gateway: Served, ports: list[int]) -> None:
+    for _ in range(20):
+        assert gateway.ask("{ __typename }").json() == {"data": {"__typename": "Query"}}
+
+    assert sum(map(_operations, ports)) == 20
+
+
+def test_the_public_address_has_the_health_checks_and_no_metrics(gateway: Served, ports: list[int]) -> None:
+    assert httpx.get(f"{gateway.url}/metrics").status_code == 404
+    for url in (gateway.url, *(f"http://127.0.0.1:{port}" for port in ports)):
+        assert httpx.get(f"{url}/livez").json() == {"status": "ok"}
+        assert httpx.get(f"{url}/readyz").json() == {"status": "ok"}
+
+
+def test_a_worker_that_replaces_another_takes_its_port(gateway: Served, ports: list[int]) -> None:
+    for pid in workers_of(gateway):
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not any(map(_answers, ports)))
+
+    for port in ports:
+        assert eventually(lambda port=port: _answers(port), 30)  # type: ignore[misc]
+
+
+def test_the_address_for_operators_says_that_the_gateway_stops(gateway: Served, ports: list[int]) -> None:
+    gateway.process.terminate()
+
+    for port in ports:
+        stopping = eventually(lambda port=port: _stopping(port))  # type: ignore[misc]
+        assert stopping == {"status": "stopping"}
+    gateway.process.wait()
+
+
+def _stopping(port: int) -> object:
+    answer = httpx.get(f"http://127.0.0.1:{port}/readyz")
+    return answer.json() if answer.status_code == 503 else None
+
+
+def test_a_port_that_is_taken_ends_the_start_with_one_line(settings: Settings, ports: list[int]) -> None:
+    chosen = environment(replace(settings, admin_address=f"127.0.0.1:{ports[0]}"))
+    with socket.create_server(("127.0.0.1", ports[1])):
+        ended = portico("serve", "--port", "0", "--workers", str(WORKERS), env=chosen)
+
+    assert ended.returncode == 1
+    assert ended.stderr.strip().splitlines() == [
+        f"portico: cannot listen on 127.0.0.1:{ports[1]}: Address already in use."
+    ]
+
+
+async def test_without_the_setting_the_metrics_are_public(settings: Settings) -> None:
+    async with running(settings) as gateway:
+        assert (await gateway.http.get("/metrics")).status_code == 200
