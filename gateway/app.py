@@ -70,7 +70,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
         allow_origins=origins,
         allow_methods=["GET", "POST"],
         allow_headers=["authorization", "content-type", "if-none-match", "if-range", "range", *PREFLIGHT_HEADERS],
-        expose_headers=["x-request-id", "etag", "content-range"],
+        expose_headers=["x-request-id", "etag", "content-range", "retry-after"],
         max_age=3600,
     )
     return [cors]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from portico.gateway.operations.execution import Executor
@@ -28,8 +29,8 @@ class State:
     resources: Resources
     live: Hub
 
-    def context(self, caller: Caller | None, request_id: str) -> Context:
-        """Returns the context that the fields of one operation of this caller share."""
+    def context(self, caller: Caller | None, request_id: str, connection: Hashable = None) -> Context:
+        """Returns the context that the fields of one operation share, of this caller and on this connection."""
         return Context(
             db=self.database,
             reading=self.reading if caller is None else self.database,
@@ -40,4 +41,5 @@ class State:
             selections={},
             resources=self.resources,
             live=self.live,
+            connection=connection,
         )

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.logs import logger
+from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
 from portico.gateway.operations.execution import FAULTS, MutationNotAllowed, Response
 from portico.gateway.state import State
 from portico.schema.context import Context
@@ -104,14 +105,17 @@ class GraphQLEndpoint:
         """Returns the response; None if it was a stream, which is sent already."""
         is_post = scope["method"] == "POST"
         if is_post and uploads.is_multipart(headers):
-            return await self._answer_upload(headers, receive, request_id)
+            return await self._answer_upload(scope, headers, receive, request_id)
         request = await self._request(scope, headers, receive)
-        session = await self._session(headers)
-        context = self._state.context(session.caller, request_id)
-        if accepted.events and self._is_streamed(request, accepted, scope["method"]):
-            await EventStream(session, context, receive, send).run(request)
-            return None
-        return await self._answer(request, context, receive, headers, may_write=is_post)
+        session = await self._session(scope, headers)
+        context = self._state.context(session.caller, request_id, session.connection)
+        try:
+            if accepted.events and self._is_streamed(request, accepted, scope["method"]):
+                await EventStream(session, context, receive, send).run(request)
+                return None
+            return await self._answer(request, context, receive, headers, may_write=is_post)
+        except Overloaded as overloaded:
+            raise _refused(overloaded) from None
 
     async def _request(self, scope: Scope, headers: Headers, receive: Receive) -> Request:
         method = scope["method"]
@@ -121,8 +125,8 @@ class GraphQLEndpoint:
             return parse_body(headers, await read_body(receive, headers, self._state.settings.max_body_bytes))
         return parse_query(scope["query_string"])
 
-    async def _session(self, headers: Headers) -> Session:
-        session = Session(self._state, headers.get("authorization"))
+    async def _session(self, scope: Scope, headers: Headers) -> Session:
+        session = Session(self._state, headers.get("authorization"), scope.get("client"))
         try:
             await session.check()
         except InvalidToken as error:
@@ -166,15 +170,28 @@ class GraphQLEndpoint:
             raise _needs_stream()
         return outcome
 
-    async def _answer_upload(self, headers: Headers, receive: Receive, request_id: str) -> Response:
+    async def _answer_upload(self, scope: Scope, headers: Headers, receive: Receive, request_id: str) -> Response:
         """Runs an operation while its files arrive. If the client disconnects, reading a file fails."""
+        bound = self._state.executor.uploads
+        try:
+            await bound.enter(scope.get("client"), must_run=False)
+            try:
+                return await self._run_upload(scope, headers, receive, request_id)
+            finally:
+                bound.leave()
+        except Overloaded as overloaded:
+            # The client is sending its files, which nobody reads.
+            raise _refused(overloaded, _CLOSING) from None
+
+    async def _run_upload(self, scope: Scope, headers: Headers, receive: Receive, request_id: str) -> Response:
         request, files = await uploads.read_request(receive, headers, self._state.settings)
         try:
+            session = await self._session(scope, headers)
             outcome = await self._state.executor.execute(
                 request.query,
                 variables=request.variables,
                 name=request.operation_name,
-                context=self._state.context((await self._session(headers)).caller, request_id),
+                context=self._state.context(session.caller, request_id, session.connection),
                 wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
                 seconds=self._state.settings.upload_seconds,
             )
@@ -185,6 +202,10 @@ class GraphQLEndpoint:
                 refused.headers |= _CLOSING
             raise
         return outcome if await files.drain() else Response(outcome.payload, _CLOSING)
+
+
+def _refused(overloaded: Overloaded, headers: Mapping[str, str] | None = None) -> Refused:
+    return Refused(503, CODE, str(overloaded), {"Retry-After": str(RETRY_SECONDS), **(headers or {})})
 
 
 def _needs_stream() -> Refused:
