@@ -48,14 +48,18 @@ class _Admission(Collector):
     def collect(self) -> Iterator[Metric]:
         running = GaugeMetricFamily("portico_operations_running", "Operations that run.", labels=["kind"])
         queued = GaugeMetricFamily("portico_operations_queued", "Operations that wait to run.", labels=["kind"])
+        waiting = GaugeMetricFamily(
+            "portico_operations_waiting", "Operations that wait for something else than MongoDB.", labels=["kind"]
+        )
         refused = CounterMetricFamily(
             "portico_operations_refused", "Operations refused as OVERLOADED.", labels=["kind"]
         )
         for kind, admission in self._by_kind.items():
             running.add_metric([kind], admission.running)
             queued.add_metric([kind], admission.queued)
+            waiting.add_metric([kind], admission.waiting)
             refused.add_metric([kind], admission.refused)
-        yield from (running, queued, refused)
+        yield from (running, queued, waiting, refused)
 
 
 class _Live(Collector):

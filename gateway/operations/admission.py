@@ -11,8 +11,10 @@ has waited too long, it is refused then.
 
 A running operation that waits for something else than the database gives its slot to others (`waiting`). It gets a slot
 again before all operations that have not started, and is never refused: it may have written something. So operations
-that wait for each other do not block each other. Events of subscriptions are never refused either, because a
-subscription must miss none. They do not count towards the length of the queue, but take turns like everything else.
+that wait for each other do not block each other. While it waits, it counts towards the length of the queue.
+
+Events of subscriptions are never refused either, because a subscription must miss none. They do not count towards the
+length of the queue, but take turns like everything else.
 
 Few slots keep the turns of the event loop short, and a write needs many turns: about ten for each command. But an
 operation that waits for a slow command of MongoDB uses no turns. So while others wait, an operation that has had its
@@ -51,15 +53,17 @@ class Overloaded(Exception):
 class Admission:
     """The slots of one process.
 
-    `queued` counts the operations that wait for their first slot, and `refused` all that were refused so far.
+    `queued` counts the operations that wait for their first slot, `waiting` those that have given up their slot for
+    now, and `refused` all that were refused so far.
     """
 
     def __init__(self, max_running: int, max_queued: int, seconds: float) -> None:
-        """An operation is refused if `max_queued` others wait, or after it has waited for `seconds`."""
+        """An operation is refused if `max_queued` others wait, for whatever, or after it has waited for `seconds`."""
         self._max_running = max_running
         self._max_queued = max_queued
         self._seconds = seconds
         self.queued = 0
+        self.waiting = 0
         self.refused = 0
         self._used = 0
         # The operations with a slot, the oldest first, with the time when they got it.
@@ -79,7 +83,8 @@ class Admission:
     @property
     def is_full(self) -> bool:
         """Whether an operation that arrives now is refused."""
-        return self._used >= self._max_running and self.queued >= self._max_queued
+        has_free = self._used < self._max_running and not self.waiting
+        return not has_free and self.queued + self.waiting >= self._max_queued
 
     def slot(self, connection: Hashable, *, must_run: bool = False) -> Slot:
         """Returns the slot of one operation, to enter as a context manager.
@@ -89,15 +94,15 @@ class Admission:
         return Slot(self, connection, must_run=must_run)
 
     async def enter(self, connection: Hashable, *, must_run: bool) -> None:
+        if self.is_full and not must_run:
+            self.refused += 1
+            raise Overloaded
         if self._used < self._max_running:
             self._used += 1
             return
         if must_run:
             await self._turn(connection)
             return
-        if self.queued >= self._max_queued:
-            self.refused += 1
-            raise Overloaded
         self.queued += 1
         try:
             async with asyncio.timeout(self._seconds):
@@ -236,11 +241,15 @@ class Slot:
             yield
             return
         self._give_up()
+        self._admission.waiting += 1
         try:
             yield
         finally:
-            if not self._has_ended:
-                await self._admission.enter_again()
-                self._hold()
+            try:
+                if not self._has_ended:
+                    await self._admission.enter_again()
+                    self._hold()
+            finally:
+                self._admission.waiting -= 1
             if self._has_ended:
                 self._give_up()

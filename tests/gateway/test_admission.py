@@ -138,7 +138,7 @@ async def test_an_operation_that_waits_for_something_else_gives_its_slot_to_othe
 
     payer = asyncio.create_task(pay())
     await settled()
-    for name in "abcde":
+    for name in "abcd":
         await work.add(name, name)
     assert work.started == ["a"]
 
@@ -150,6 +150,24 @@ async def test_an_operation_that_waits_for_something_else_gives_its_slot_to_othe
     await payer
     assert work.started == ["a", "paid", "b"]
     assert work.admission.refused == 0
+
+
+async def test_operations_that_wait_for_something_else_are_bounded_too() -> None:
+    admission = Admission(1, 2, 60.0)
+    answered = asyncio.Event()
+
+    async def pay() -> None:
+        async with admission.slot("payer"), waiting():
+            await answered.wait()
+
+    payers = [asyncio.create_task(pay()) for _ in range(3)]
+    await settled()
+
+    assert (admission.running, admission.waiting, admission.refused) == (0, 2, 1)
+    answered.set()
+    outcomes = await asyncio.gather(*payers, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), type(None), Overloaded]
+    assert (admission.running, admission.waiting) == (0, 0)
 
 
 async def test_an_operation_that_ends_while_a_task_of_it_waits_keeps_no_slot(work: Work) -> None:

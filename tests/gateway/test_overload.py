@@ -28,8 +28,8 @@ UNKNOWN = "subscription { commentPosted(discussionId: 1) { text } }"
 
 @pytest.fixture
 async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
-    """A gateway that runs one query, one mutation and one upload at a time, and lets one of each kind wait."""
-    chosen = replace(settings, max_running_queries=1, max_running_mutations=1, max_queued=1, max_uploads=1)
+    """A gateway that runs one query, one mutation and one upload at a time, and lets two of each kind wait."""
+    chosen = replace(settings, max_running_queries=1, max_running_mutations=1, max_queued=2, max_uploads=1)
     async with running(chosen) as client:
         yield client
 
@@ -40,13 +40,13 @@ def queries(gateway: GatewayClient) -> Admission:
 
 @contextlib.asynccontextmanager
 async def full(admission: Admission) -> AsyncIterator[None]:
-    """Use the slot and the queue, as two long operations of another client do."""
+    """Use the slot and the queue, as long operations of another client do."""
 
     async def wait() -> None:
         async with admission.slot("another"):
             await asyncio.Event().wait()
 
-    tasks = [asyncio.create_task(wait()) for _ in range(2)]
+    tasks = [asyncio.create_task(wait()) for _ in range(3)]
     await until(lambda: admission.is_full)
     try:
         yield
@@ -114,7 +114,8 @@ async def test_health_checks_and_metrics_answer_while_the_queue_is_full(gateway:
     assert {path: answer.status_code for path, answer in answers.items()} == dict.fromkeys(answers, 200)
     shown = answers["/metrics"].text.splitlines()
     assert 'portico_operations_running{kind="query"} 1.0' in shown
-    assert 'portico_operations_queued{kind="query"} 1.0' in shown
+    assert 'portico_operations_queued{kind="query"} 2.0' in shown
+    assert 'portico_operations_waiting{kind="query"} 0.0' in shown
     assert 'portico_operations_refused_total{kind="query"} 1.0' in shown
     assert 'portico_operations_running{kind="mutation"} 0.0' in shown
 
