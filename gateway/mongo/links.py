@@ -207,10 +207,10 @@ class Links:
             self._count -= 1
             if self._waiting:
                 self._open_another()
-        elif not self._hand_over(link):
+        elif not self._waiting or not self._hand_over(link):
             self._busy.discard(link)
             self._idle.append(link)
-        if not self._busy:
+        if self._waiting and not self._busy:
             self._fall_back()
 
     async def close(self) -> None:
