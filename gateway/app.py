@@ -74,7 +74,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
         allow_origins=origins,
         allow_methods=["GET", "POST"],
         allow_headers=[*_ALLOWED_HEADERS, *TRACE_HEADERS, *PREFLIGHT_HEADERS],
-        expose_headers=["x-request-id", "etag", "content-range"],
+        expose_headers=["x-request-id", "etag", "content-range", "retry-after", "ratelimit", "ratelimit-policy"],
         max_age=3600,
     )
     return [cors]

@@ -23,6 +23,8 @@ ERROR_CODES: Mapping[str, str] = {
     "OPERATION_TOO_COMPLEX": "The operation exceeds a limit. Request smaller pages, fewer fields below them, or fewer "
     "costly fields.",
     "OPERATION_UNDER_WAY": "Another call with the same idempotency key is in flight. Retry the mutation later.",
+    "OVERLOADED": "The gateway has too many operations in flight. Nothing was executed. Retry after the seconds in "
+    "the header `Retry-After`, or on a WebSocket after `retryAfter`.",
     "PREFLIGHT_REQUIRED": "A multipart body lacks the header `GraphQL-Require-Preflight`.",
     "RATE_LIMITED": "The caller, or the anonymous callers of the address, have used up `PORTICO_CALLER_RATE` or "
     "`PORTICO_ADDRESS_RATE`. `retryAfterSeconds` says when to retry.",

@@ -35,6 +35,33 @@ class _Operations(Collector):
         yield others
 
 
+class _Admission(Collector):
+    """What runs, waits and was refused, by kind. A mutation is first counted as a query, until it is parsed."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._by_kind = {
+            "query": executor.queries,
+            "mutation": executor.mutations,
+            "upload": executor.uploads,
+        }
+
+    def collect(self) -> Iterator[Metric]:
+        running = GaugeMetricFamily("portico_operations_running", "Operations that run.", labels=["kind"])
+        queued = GaugeMetricFamily("portico_operations_queued", "Operations that wait to run.", labels=["kind"])
+        waiting = GaugeMetricFamily(
+            "portico_operations_waiting", "Operations that wait for something else than MongoDB.", labels=["kind"]
+        )
+        refused = CounterMetricFamily(
+            "portico_operations_refused", "Operations refused as OVERLOADED.", labels=["kind"]
+        )
+        for kind, admission in self._by_kind.items():
+            running.add_metric([kind], admission.running)
+            queued.add_metric([kind], admission.queued)
+            waiting.add_metric([kind], admission.waiting)
+            refused.add_metric([kind], admission.refused)
+        yield from (running, queued, waiting, refused)
+
+
 class _Live(Collector):
     """Counts of subscriptions, their events, and why they ended."""
 
@@ -70,6 +97,7 @@ class Metrics:
     def __init__(self, executor: Executor, counts: Counts) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_Operations(executor))
+        self._registry.register(_Admission(executor))
         self._registry.register(_Live(counts))
 
     def response(self) -> Response:

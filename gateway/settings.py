@@ -83,6 +83,13 @@ class Settings:
         None,
         "The cost that all operations of the anonymous callers of one address may have in a minute. Unset: no limit.",
     )
+    max_running_queries: int = setting(6, "The most queries and events of subscriptions that a worker runs at a time.")
+    max_running_mutations: int = setting(16, "The most mutations that a worker runs at a time.")
+    max_queued: int = setting(
+        2_000, "The most queries, and the most mutations, that can wait to run in a worker before it refuses others."
+    )
+    queue_seconds: float = setting(30.0, "Seconds until the gateway refuses an operation that waits to run.")
+    max_uploads: int = setting(100, "The most uploads that a worker receives at a time.")
     cached_operations: int = setting(1_000, "The most parsed operations in the cache of a worker.")
     cors_origins: str | None = setting(
         None, "Origins of web pages that can call the gateway, separated by commas. `*`: any. Unset: only its own."

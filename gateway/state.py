@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -31,8 +32,8 @@ class State:
     live: Hub
     rates: Rates
 
-    def context(self, caller: Caller | None, request_id: str) -> Context:
-        """Returns the context that the fields of one operation of this caller share."""
+    def context(self, caller: Caller | None, request_id: str, connection: Hashable = None) -> Context:
+        """Returns the context that the fields of one operation share, of this caller and on this connection."""
         return Context(
             db=self.database,
             reading=self.reading if caller is None else self.database,
@@ -44,4 +45,5 @@ class State:
             resources=self.resources,
             live=self.live,
             keys_kept=timedelta(hours=self.settings.key_hours),
+            connection=connection,
         )

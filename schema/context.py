@@ -66,7 +66,8 @@ class Context:
     `db` reads from the primary. `reading` may read from secondaries; it is for data that everybody may see.
     `selections` is cached with the parsed operation, for all its requests. `resources` has the settings and services of
     the domains. `keys_kept` is how long an idempotency key keeps its answer. `seen` has the objects that the caller may
-    see, by kind and key as text.
+    see, by kind and key as text. `connection` identifies the connection that the operation came by: connections take
+    turns.
     """
 
     db: Database
@@ -81,6 +82,7 @@ class Context:
     keys_kept: timedelta
     loaders: Loaders = field(default_factory=Loaders)
     seen: set[tuple[str, str]] = field(default_factory=set)
+    connection: Hashable = None
     operation_id: str = ""
     is_write: bool = False
 

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.logs import logger
+from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
 from portico.gateway.operations.execution import FAULTS, MutationNotAllowed, Response
 from portico.gateway.rates import RateLimited
 from portico.gateway.state import State
@@ -108,11 +109,14 @@ class GraphQLEndpoint:
             return await self._answer_upload(scope, headers, receive, request_id)
         request = await self._request(scope, headers, receive)
         session = await self._session(scope, headers)
-        context = self._state.context(session.caller, request_id)
-        if accepted.events and self._is_streamed(request, accepted, scope["method"]):
-            await EventStream(session, context, receive, send).run(request)
-            return None
-        return await self._answer(request, session, context, receive, headers, may_write=is_post)
+        context = self._state.context(session.caller, request_id, session.connection)
+        try:
+            if accepted.events and self._is_streamed(request, accepted, scope["method"]):
+                await EventStream(session, context, receive, send).run(request)
+                return None
+            return await self._answer(request, session, context, receive, headers, may_write=is_post)
+        except Overloaded as overloaded:
+            raise _refused(overloaded) from None
 
     async def _request(self, scope: Scope, headers: Headers, receive: Receive) -> Request:
         method = scope["method"]
@@ -124,7 +128,8 @@ class GraphQLEndpoint:
         return parse_query(scope["query_string"])
 
     async def _session(self, scope: Scope, headers: Headers) -> Session:
-        session = Session(self._state, headers.get("authorization"), address_of(scope))
+        authorization = headers.get("authorization")
+        session = Session(self._state, authorization, connection=scope.get("client"), address=address_of(scope))
         try:
             await session.check()
         except InvalidToken as error:
@@ -167,10 +172,22 @@ class GraphQLEndpoint:
 
     async def _answer_upload(self, scope: Scope, headers: Headers, receive: Receive, request_id: str) -> Response:
         """Runs an operation while its files arrive. If the client disconnects, reading a file fails."""
+        bound = self._state.executor.uploads
+        try:
+            await bound.enter(scope.get("client"), must_run=False)
+            try:
+                return await self._run_upload(scope, headers, receive, request_id)
+            finally:
+                bound.leave()
+        except Overloaded as overloaded:
+            # The client is sending its files, which nobody reads.
+            raise _refused(overloaded, _CLOSING) from None
+
+    async def _run_upload(self, scope: Scope, headers: Headers, receive: Receive, request_id: str) -> Response:
         request, files = await uploads.read_request(receive, headers, self._state.settings)
         try:
             session = await self._session(scope, headers)
-            context = self._state.context(session.caller, request_id)
+            context = self._state.context(session.caller, request_id, session.connection)
             seconds = self._state.settings.upload_seconds
             outcome = await self._execute(request, session, context, headers, seconds=seconds)
         except Refused as refused:
@@ -208,6 +225,10 @@ class GraphQLEndpoint:
         if not isinstance(outcome, Response):
             raise Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")
         return outcome if meter is None else Response(outcome.payload, {**outcome.headers, **meter.headers()})
+
+
+def _refused(overloaded: Overloaded, headers: Mapping[str, str] | None = None) -> Refused:
+    return Refused(503, CODE, str(overloaded), {"Retry-After": str(RETRY_SECONDS), **(headers or {})})
 
 
 def _status(response: Response) -> int:

@@ -14,6 +14,8 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.types import Receive
 
+from portico.resolvers.waiting import waiting
+
 # The end of a part, and the end of the body.
 _PART_END: Literal["part"] = "part"
 _BODY_END: Literal["body"] = "body"
@@ -127,7 +129,7 @@ class MultipartBody:
     async def _pull(self) -> None:
         """Receives one message of the connection and parses it."""
         try:
-            async with asyncio.timeout(self._stall_seconds):
+            async with waiting(), asyncio.timeout(self._stall_seconds):
                 message = await self._receive()
         except TimeoutError:
             raise BodyStalled from None

@@ -18,6 +18,7 @@ from starlette.types import Receive, Send
 from portico.gateway.auth import InvalidToken
 from portico.gateway.live import Ended, Stopping, TooSlow
 from portico.gateway.logs import logger
+from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.execution import FAULTS, Response
 from portico.schema.context import Context
 
@@ -49,18 +50,27 @@ class EventStream:
         self._has_begun = False
 
     async def run(self, request: Request) -> None:
-        """Sends the responses until there are no more or the client disconnects. A mutation still runs to its end."""
+        """Sends the responses until there are no more or the client disconnects. A mutation still runs to its end.
+
+        Raises:   Overloaded, before anything is sent.
+        """
         gone = asyncio.create_task(self._until_gone())
         last = _COMPLETE
         executor = self._session.state.executor
         try:
             async with aclosing(responses(executor, request, self._session, self._context, self._live)) as answers:
-                # The headers of a subscription's response say that it is live. All other responses start at once.
-                if executor.kind_of(request.query, request.operation_name) is not OperationType.SUBSCRIPTION:
+                # The headers of a subscription's response say that it is live. All other responses start at once,
+                # unless the operation may be refused.
+                kind = executor.kind_of(request.query, request.operation_name)
+                if kind is not OperationType.SUBSCRIPTION and not executor.queries.is_full:
                     await self._start()
                 await self._relay(answers, gone)
         except ClientGone:
             return
+        except Overloaded as overloaded:
+            if not self._has_begun:
+                raise
+            last = _next({"errors": [overloaded.formatted]}) + _COMPLETE
         except Stopping:
             # Without `complete`, the client knows that it should subscribe again.
             last = b""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Hashable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -16,6 +16,7 @@ from starlette.types import Scope
 
 from portico.gateway.auth import KeysUnavailable
 from portico.gateway.live import Stopping, TooSlow
+from portico.gateway.operations.admission import Slot
 from portico.gateway.operations.execution import (
     Call,
     Executor,
@@ -46,9 +47,12 @@ def address_of(scope: Scope) -> str | None:
 class Session:
     """The caller of a long-lived connection. The session checks the token again for everything that it sends."""
 
-    def __init__(self, state: State, authorization: str | None, address: str | None = None) -> None:
-        """`address` is the one that the client connects from."""
+    def __init__(
+        self, state: State, authorization: str | None, *, connection: Hashable = None, address: str | None = None
+    ) -> None:
+        """`connection` identifies the connection among all others. `address` is the one that the client has."""
         self.state = state
+        self.connection = connection
         self._address = address
         self._authorization = authorization
         # The caller at the last check of the token.
@@ -76,7 +80,7 @@ class Session:
             # The keys were available when the connection opened. The token still expires.
             if self.seconds_left <= 0:
                 raise
-        return self.state.context(self.caller, uuid4().hex)
+        return self.state.context(self.caller, uuid4().hex, self.connection)
 
 
 async def responses(
@@ -86,7 +90,8 @@ async def responses(
 
     A response without data is the last. `live` is set as soon as a subscription misses no more events.
 
-    Raises:   TooSlow, Stopping and InvalidToken, which concern the whole connection.
+    Raises:   Overloaded, before the first response; TooSlow, Stopping and InvalidToken, which concern the whole
+              connection.
     """
     meter = session.meter()
     try:
@@ -117,7 +122,8 @@ class _RunningSubscription:
 
     async def responses(self, live: asyncio.Event) -> AsyncGenerator[Response, None]:
         call = self._call(self._started.context)
-        source = await self._executor.source_of(call)
+        async with self._slot():
+            source = await self._executor.source_of(call)
         if isinstance(source, ExecutionResult):
             # A field may have failed. Either way there is no stream, so the subscription has not started.
             yield Response({"errors": [format_error(error, call.context) for error in source.errors or ()]})
@@ -139,6 +145,10 @@ class _RunningSubscription:
                 if response is not None:
                     yield response
 
+    def _slot(self) -> Slot:
+        """A subscription has a slot while it starts, and for each event. It has been admitted, so it must run."""
+        return self._executor.queries.slot(self._session.connection, must_run=True)
+
     def _call(self, context: Context, root: Any = None) -> Call:
         context.selections = self._started.operation.selections
         # A secondary may not have the newest writes yet.
@@ -151,7 +161,8 @@ class _RunningSubscription:
         """
         deadline = time.monotonic() + _RETRY_SECONDS
         while True:
-            response = await self._response(occurrence)
+            async with self._slot():
+                response = await self._response(occurrence)
             if response is None or "UNAVAILABLE" not in response.codes or time.monotonic() > deadline:
                 return response
             await pause(_PAUSE_SECONDS)

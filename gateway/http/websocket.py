@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.live import Stopping, TooSlow
 from portico.gateway.logs import logger
+from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.execution import FAULTS
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
@@ -210,7 +211,9 @@ class Connection:
             raise Close(INIT_TWICE, "Too many initialisation requests")
         self._has_begun = True
         self._timer.cancel()
-        session = Session(self.state, _authorization(payload or {}, self._headers), self._address)
+        # An object of its own identifies this connection, which takes turns with others.
+        authorization = _authorization(payload or {}, self._headers)
+        session = Session(self.state, authorization, connection=object(), address=self._address)
         try:
             await session.check()
         except InvalidToken as error:
@@ -305,6 +308,8 @@ class Operation:
                         await self._connection.send({"id": self._key, "type": "next", "payload": response.payload})
         except (Unsent, TooSlow, Stopping, InvalidToken):
             raise
+        except Overloaded as overloaded:
+            last = _error(self._key, [overloaded.formatted])
         except Exception as fault:  # noqa: BLE001 - any fault goes to the log, not to the client
             request_id = "" if self._context is None else self._context.request_id
             logger().error("fault", request_id=request_id, exc_info=fault)

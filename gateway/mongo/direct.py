@@ -4,13 +4,14 @@ PyMongo connects, authenticates, encrypts, and monitors the replica set. The gat
 (`links`). `find`, `find_one` and `aggregate` send their command on it (OP_MSG, one at a time) and await the reply,
 without the tasks, locks and session that the driver uses for each command.
 
-Everything else falls back to the driver: every write, a cursor of more than one batch, a read while all connections are
-in use or there is no primary, a read that failed, and a read whose primary was replaced before the reply arrived. A
-read has no effect, so it is safe to send it again.
+Everything else falls back to the driver: every write, a cursor of more than one batch, a read while no connection is
+open or there is no primary, a read that failed, and a read whose primary was replaced before the reply arrived. A read
+has no effect, so it is safe to send it again. While all connections are in use, reads wait for one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import itertools
 import struct
@@ -89,7 +90,8 @@ class Reader:
     def __init__(
         self, client: AsyncMongoClient[Document], database: str, seconds: float, listeners: Sequence[CommandListener]
     ) -> None:
-        self._links = Links(client, seconds)
+        self._links = Links(client)
+        self._seconds = seconds
         self._database = database
         self._listeners = listeners
         self._common = {
@@ -103,14 +105,15 @@ class Reader:
 
         Raises ExecutionTimeout and NetworkTimeout, and what `bson.encode` raises.
         """
-        link = self._links.take()
+        deadline = asyncio.get_running_loop().time() + self._seconds
+        link = await self._links.take(deadline)
         if link is None:
             return None
         event = _Event(self._listeners, command, link.primary.address, self._database) if self._listeners else None
         answer: Document | None = None
         try:
-            answer = _decoded(await link.ask(_message({**command, **self._common})))
-            return await self._documents(link, answer) if self._links.is_current(link) else None
+            answer = _decoded(await link.ask(_message({**command, **self._common}), deadline))
+            return await self._documents(link, answer, deadline) if self._links.is_current(link) else None
         except Lost:
             return None
         finally:
@@ -126,7 +129,7 @@ class Reader:
     async def close(self) -> None:
         await self._links.close()
 
-    async def _documents(self, link: Link, answer: Document) -> list[Document] | None:
+    async def _documents(self, link: Link, answer: Document, deadline: float) -> list[Document] | None:
         if answer["ok"]:
             cursor = answer["cursor"]
             if not cursor["id"]:
@@ -134,7 +137,7 @@ class Reader:
                 return found
             collection = cursor["ns"].partition(".")[2]
             end = {"killCursors": collection, "cursors": [Int64(cursor["id"])], "$db": self._database}
-            await link.ask(_message(end))
+            await link.ask(_message(end), deadline)
             return None
         if answer.get("code") == _MAX_TIME_EXPIRED:
             raise ExecutionTimeout(str(answer.get("errmsg")), _MAX_TIME_EXPIRED, answer)

@@ -14,12 +14,18 @@ set. A mongos names no election; it finds the primary of each shard itself.
 
 The topology is an immutable object, so the comparison is by identity; its servers are searched only when it has been
 replaced. The driver's topology listeners are not used: the driver delivers their events up to a second late.
+
+When all links are busy, reads wait in the order in which they came. They would starve at the driver's pool: the driver
+needs many turns of the event loop for a command, and a link needs one. A link that is given back goes to the read that
+has waited longest. Reads wait only while a link is busy, so each of them gets a link, times out, or falls back to the
+driver because the last link is lost or the primary has changed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import struct
+from collections import deque
 from typing import Any, NamedTuple
 
 import structlog
@@ -30,7 +36,7 @@ from pymongo.topology_description import TopologyDescription
 
 from portico.resolvers.documents import Document
 
-# The most per process. When all are busy, reads use the driver's pool.
+# The most per process. When all are busy, reads wait.
 CONNECTIONS = 16
 IDLE_SECONDS = 60.0
 # How long a read may wait for a former primary, and the precision of read timeouts.
@@ -63,14 +69,15 @@ def primary_of(topology: TopologyDescription) -> Primary | None:
 class Link(asyncio.Protocol):
     """A connection taken over from the driver. It carries one command at a time."""
 
-    def __init__(self, connection: Any, primary: Primary, seconds: float) -> None:
+    def __init__(self, connection: Any, primary: Primary) -> None:
         # Referenced, because the driver's object closes its socket when it is collected.
         self._connection = connection
-        self._seconds = seconds
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport = connection.conn.get_conn.transport
         self._part = bytearray()
         self._reply: asyncio.Future[bytes] | None = None
+        # In the time of the loop, like `used_at`.
+        self._deadline = 0.0
         self.primary = primary
         self.used_at = self._loop.time()
         self._transport.set_protocol(self)
@@ -80,13 +87,17 @@ class Link(asyncio.Protocol):
     def is_open(self) -> bool:
         return not self._transport.is_closing()
 
-    async def ask(self, message: bytes) -> bytes:
-        """Sends a message and returns the reply. Raises Lost and NetworkTimeout, and then closes the connection."""
+    async def ask(self, message: bytes, deadline: float) -> bytes:
+        """Sends a message and returns the reply. Raises Lost and NetworkTimeout, and then closes the connection.
+
+        Args:     deadline: in the time of the loop.
+        """
         if not self.is_open:
             # `connection_lost` may have been called already, so nothing else would end the wait.
             raise Lost
         reply: asyncio.Future[bytes] = self._loop.create_future()
         self._reply = reply
+        self._deadline = deadline
         self.used_at = self._loop.time()
         self._transport.write(message)
         try:
@@ -105,8 +116,8 @@ class Link(asyncio.Protocol):
 
     def expire(self, now: float) -> None:
         """Fails a read with NetworkTimeout if it has waited too long."""
-        if now - self.used_at >= self._seconds:
-            self._fail(NetworkTimeout(f"The server did not reply within {self._seconds} seconds."))
+        if now >= self._deadline:
+            self._fail(NetworkTimeout("The server did not reply in time."))
 
     def data_received(self, data: bytes) -> None:
         if self._part or len(data) < _SIZE.size or _SIZE.unpack_from(data)[0] != len(data):
@@ -127,17 +138,25 @@ class Link(asyncio.Protocol):
             self._reply.set_exception(error)
 
 
-class Links:
-    """Up to CONNECTIONS links to the primary, opened on demand."""
+class _Waiting(NamedTuple):
+    """A read that waits for a link. None as the link: the read must fall back to the driver."""
 
-    def __init__(self, client: AsyncMongoClient[Document], seconds: float) -> None:
+    link: asyncio.Future[Link | None]
+    deadline: float
+
+
+class Links:
+    """Up to CONNECTIONS links to the primary, opened on demand, and the reads that wait for one."""
+
+    def __init__(self, client: AsyncMongoClient[Document]) -> None:
         self._client = client
-        self._seconds = seconds
         self._topology: TopologyDescription | None = None
         self._primary: Primary | None = None
         self._idle: list[Link] = []
         self._busy: set[Link] = set()
         self._opening: set[asyncio.Task[None]] = set()
+        # First come, first served. There are none unless a link is busy.
+        self._waiting: deque[_Waiting] = deque()
         # The links to the current primary: idle, busy, or being opened.
         self._count = 0
         self._not_before = 0.0
@@ -149,11 +168,64 @@ class Links:
         """How many links are open."""
         return len(self._idle) + len(self._busy)
 
-    def take(self) -> Link | None:
-        """Returns a link for one command; call `give_back` afterwards. If none is idle, returns None and opens one for
-        later commands.
+    async def take(self, deadline: float) -> Link | None:
+        """Returns a link for one command; call `give_back` afterwards. Waits while all links are busy.
+
+        Returns None if no link is open, and opens one for later commands. The command then falls back to the driver.
+
+        Args:     deadline: in the time of the loop.
+        Raises:   NetworkTimeout if no link is free by the deadline.
         """
-        primary = self._current()
+        link = self._idle_link()
+        if link is not None:
+            return link
+        self._open_another()
+        if not self._busy:
+            return None
+        waiting = _Waiting(asyncio.get_running_loop().create_future(), deadline)
+        self._waiting.append(waiting)
+        try:
+            return await waiting.link
+        except asyncio.CancelledError:
+            # The read may have got a link in the same turn of the event loop.
+            if not waiting.link.cancelled() and waiting.link.exception() is None:
+                link = waiting.link.result()
+                if link is not None:
+                    self.give_back(link)
+            raise
+
+    def is_current(self, link: Link) -> bool:
+        """Returns whether the link's server is still the primary of the same election."""
+        return self._current() is link.primary
+
+    def give_back(self, link: Link) -> None:
+        if link.primary is not self._primary or not self._is_usable:
+            self._busy.discard(link)
+            link.close()
+        elif not link.is_open:
+            self._busy.discard(link)
+            self._count -= 1
+            if self._waiting:
+                self._open_another()
+        elif not self._waiting or not self._hand_over(link):
+            self._busy.discard(link)
+            self._idle.append(link)
+        if self._waiting and not self._busy:
+            self._fall_back()
+
+    async def close(self) -> None:
+        self._is_usable = False
+        if self._opening:
+            # A driver that is cancelled while it connects leaves its socket open.
+            _, late = await asyncio.wait(self._opening, timeout=PAUSE_SECONDS)
+            for task in late:
+                task.cancel()
+        for link in self._idle:
+            link.close()
+        self._fall_back()
+
+    def _idle_link(self) -> Link | None:
+        self._current()
         loop = asyncio.get_running_loop()
         now = loop.time()
         while self._idle:
@@ -165,35 +237,24 @@ class Links:
                 return link
             self._count -= 1
             link.close()
-        if primary is not None and self._is_usable and self._count < CONNECTIONS and now >= self._not_before:
-            self._count += 1
-            task = asyncio.create_task(self._open(primary))
-            self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
         return None
 
-    def is_current(self, link: Link) -> bool:
-        """Returns whether the link's server is still the primary of the same election."""
-        return self._current() is link.primary
+    def _hand_over(self, link: Link) -> bool:
+        """Gives a link to the read that has waited longest. Returns whether there is one."""
+        while self._waiting:
+            waiting = self._waiting.popleft().link
+            # A read that was cancelled is still in the queue.
+            if not waiting.done():
+                waiting.set_result(link)
+                return True
+        return False
 
-    def give_back(self, link: Link) -> None:
-        self._busy.discard(link)
-        if link.primary is not self._primary or not self._is_usable:
-            link.close()
-        elif link.is_open:
-            self._idle.append(link)
-        else:
-            self._count -= 1
-
-    async def close(self) -> None:
-        self._is_usable = False
-        if self._opening:
-            # A driver that is cancelled while it connects leaves its socket open.
-            _, late = await asyncio.wait(self._opening, timeout=PAUSE_SECONDS)
-            for task in late:
-                task.cancel()
-        for link in self._idle:
-            link.close()
+    def _fall_back(self) -> None:
+        """Sends the reads that wait by the driver."""
+        while self._waiting:
+            waiting = self._waiting.popleft().link
+            if not waiting.done():
+                waiting.set_result(None)
 
     def _current(self) -> Primary | None:
         """Returns the primary in the driver's current topology. Every read calls this twice."""
@@ -213,6 +274,8 @@ class Links:
         for link in (*self._idle, *self._busy):
             link.close()
         self._idle.clear()
+        self._busy.clear()
+        self._fall_back()
 
     def _watch(self) -> None:
         """Fails reads that wait for a former primary or too long. Runs every WATCH_SECONDS while a read waits."""
@@ -222,8 +285,20 @@ class Links:
         now = loop.time()
         for link in self._busy:
             link.expire(now)
+        for waiting in self._waiting:
+            if now >= waiting.deadline and not waiting.link.done():
+                waiting.link.set_exception(NetworkTimeout("All connections for reads were in use for too long."))
         if self._busy:
             self._watching = loop.call_later(WATCH_SECONDS, self._watch)
+
+    def _open_another(self) -> None:
+        """Opens a link to the current primary if there may be one more."""
+        is_due = asyncio.get_running_loop().time() >= self._not_before
+        if self._primary is not None and self._is_usable and self._count < CONNECTIONS and is_due:
+            self._count += 1
+            task = asyncio.create_task(self._open(self._primary))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
 
     async def _open(self, primary: Primary) -> None:
         link = None
@@ -241,7 +316,8 @@ class Links:
                 if link is not None:
                     link.close()
             elif link is not None:
-                self._idle.append(link)
+                self._busy.add(link)
+                self.give_back(link)
             else:
                 self._count -= 1
                 self._not_before = asyncio.get_running_loop().time() + PAUSE_SECONDS
@@ -254,7 +330,7 @@ class Links:
             return None
         connection = await server.pool.connect()
         try:
-            return Link(connection, primary, self._seconds)
+            return Link(connection, primary)
         except BaseException:
             await connection.close_conn(None)
             raise

@@ -28,6 +28,7 @@ from portico.resolvers import errors
 from portico.schema.context import Context
 from portico.schema.errors import camel_case
 
+from .admission import Admission
 from .documents import InvalidOperation, Operation, Operations
 
 Charge = Callable[[float], None]
@@ -63,6 +64,11 @@ class Executor:
         self._seconds = settings.operation_seconds
         self._shows_plans = settings.show_plans
         self._hide_suggestions = not settings.allows_introspection
+        queue = settings.max_queued, settings.queue_seconds
+        self.queries = Admission(settings.max_running_queries, *queue)
+        self.mutations = Admission(settings.max_running_mutations, *queue)
+        # An upload waits for its client, without a slot. It still uses memory, so their number is bounded, too.
+        self.uploads = Admission(settings.max_uploads, 0, settings.queue_seconds)
         self.plans = PlanExecutor(self._schema, hide_suggestions=self._hide_suggestions)
         self.operations = Operations(self._schema, settings)
 
@@ -84,31 +90,45 @@ class Executor:
         `charge` is called with the cost of the operation before it runs, and may raise an error of its own.
         With `wants_plan`, if the settings allow it, the response has the plan and the commands sent to MongoDB.
 
-        Raises:   MutationNotAllowed for a mutation without `may_write`.
+        Raises:   Overloaded; MutationNotAllowed for a mutation without `may_write`.
         """
-        try:
-            operation = self.operations.get(text)
-            definition, cost = self.operations.check(operation, name, variables)
-        except InvalidOperation as invalid:
+        # Parsing a new text is work, too.
+        async with self.queries.slot(context.connection):
+            try:
+                call, cost = self._call(text, variables, name, context, seconds)
+            except InvalidOperation as invalid:
+                if charge is not None:
+                    charge(_COST_OF_REFUSAL)
+                return Response({"errors": [format_error(error, context) for error in invalid.errors]})
             if charge is not None:
-                charge(_COST_OF_REFUSAL)
-            return Response({"errors": [format_error(error, context) for error in invalid.errors]})
-        if charge is not None:
-            charge(cost)
-        if definition.operation is OperationType.SUBSCRIPTION:
-            return Subscription(Call(operation, definition, variables, name, context))
-        is_mutation = definition.operation is OperationType.MUTATION
-        if is_mutation:
-            if not may_write:
-                raise MutationNotAllowed
+                charge(cost)
+            if call.definition.operation is OperationType.SUBSCRIPTION:
+                return Subscription(call)
+            if call.definition.operation is OperationType.QUERY:
+                return await self._response(call, wants_plan=wants_plan)
+        if not may_write:
+            raise MutationNotAllowed
+        # A mutation that is refused, or whose client leaves the queue, has not begun.
+        async with self.mutations.slot(context.connection):
             # The caller reads its own writes from the primary.
             context.reading = context.db
             context.is_write = True
-        context.selections = operation.selections
-        call = Call(operation, definition, variables, name, context, seconds if is_mutation else None)
+            return await self._response(call, wants_plan=wants_plan)
+
+    async def _response(self, call: Call, *, wants_plan: bool) -> Response:
+        call.context.selections = call.operation.selections
         if wants_plan and self._shows_plans:
             return await self._traced(call)
-        return response_of(await self.run(call), context)
+        return response_of(await self.run(call), call.context)
+
+    def _call(
+        self, text: str, variables: Mapping[str, Any], name: str | None, context: Context, seconds: int | None
+    ) -> tuple[Call, float]:
+        """Returns the operation, parsed and checked, and its cost. Raises InvalidOperation."""
+        operation = self.operations.get(text)
+        definition, cost = self.operations.check(operation, name, variables)
+        is_mutation = definition.operation is OperationType.MUTATION
+        return Call(operation, definition, variables, name, context, seconds if is_mutation else None), cost
 
     def kind_of(self, text: str, name: str | None) -> OperationType | None:
         """Returns whether the text is a query, a mutation or a subscription; None if it is not valid."""

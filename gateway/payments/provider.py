@@ -34,6 +34,7 @@ from portico.resolvers.errors import PaymentDeclined
 from portico.resolvers.payments import ACCOUNT, TOKEN, Charge, PaymentMethods, Payments, PaymentUnknown
 from portico.resolvers.shop.account_payments import AccountPayments
 from portico.resolvers.shop.settings import ShopSettings
+from portico.resolvers.waiting import waiting
 
 # If a charge is older than this, send GET before POST.
 _ASK_FIRST = timedelta(minutes=1)
@@ -117,7 +118,7 @@ class TokenPayments:
         """Returns the answer. Retries after no answer, a 429 or a status from 500. Raises PaymentUnknown."""
         failure: dict[str, object] = {"error": "TimeoutError"}
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._seconds):
+            async with waiting(), asyncio.timeout(self._seconds):
                 for attempt in range(_TRIES):
                     await asyncio.sleep(_pause_before(attempt))
                     try:

@@ -20,6 +20,7 @@ from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.pictures import Picture, PictureBroken
 from portico.resolvers.content.settings import ContentSettings
 from portico.resolvers.errors import UnacceptableFile
+from portico.resolvers.waiting import waiting
 
 _PROGRAM = Path(__file__).with_name("process.py")
 # The maximum length of a side, in pixels. Browsers do not show longer ones.
@@ -71,7 +72,7 @@ class PictureProcesses:
         return out
 
     async def _run(self, data: AsyncIterator[bytes], mode: str, *arguments: int) -> tuple[int, bytes]:
-        async with self._slots:
+        async with waiting(), self._slots:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-I",

@@ -64,6 +64,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import Conflict, DomainError, InsufficientFunds, InvalidInput, NotFound
 from portico.resolvers.money import MAX_AMOUNT, require_amount, require_currency
+from portico.resolvers.waiting import waiting
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
@@ -322,7 +323,8 @@ async def _end_another(db: Database, transfer_id: ObjectId, timer: Timer) -> Doc
         if found["open_since"] <= timer.now() - STALE_AFTER:
             return await resolve_open(db, found)
         pause = random.uniform(0.02, 0.1)  # noqa: S311 - spreads callers, guards nothing
-        await asyncio.sleep(pause)
+        async with waiting():
+            await asyncio.sleep(pause)
         waited += pause
     raise Conflict("Another call makes the same transfer and has not finished. Try again.")
 

@@ -18,6 +18,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.catalog.products import find_by_sku
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import CartInactive, Conflict, DomainError, InvalidInput, NotFound
+from portico.resolvers.waiting import waiting
 from portico.resolvers.writes import idempotency
 
 from . import moves
@@ -256,4 +257,5 @@ async def _update(db: Database, cart: Document, update: Document) -> Document | 
 
 
 async def pause() -> None:
-    await asyncio.sleep(random.uniform(0.002, 0.05))  # noqa: S311 - spreads writers, guards nothing
+    async with waiting():
+        await asyncio.sleep(random.uniform(0.002, 0.05))  # noqa: S311 - spreads writers, guards nothing

@@ -10,10 +10,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
-import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,6 +24,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import DomainError, OperationKeyReused, OperationUnderWay
 
+from .retries import pause
 from .timer import Timer
 
 OPERATIONS = CollectionSpec(
@@ -149,8 +148,7 @@ async def begin(
             return record
         if timer.seconds > _MAX_WAIT:
             raise OperationUnderWay
-        pause = delay * random.uniform(0.5, 1.5)  # noqa: S311 - spreads callers, guards nothing
-        await asyncio.sleep(pause)
+        await pause(delay)
         delay = min(delay * 1.6, 1.0)
 
 

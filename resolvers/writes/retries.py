@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 
+from portico.resolvers.waiting import waiting
+
 # Including the pauses, these take about three seconds.
 ATTEMPTS = 20
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.005, 0.3, 1.6
@@ -12,7 +14,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.005, 0.3, 1.6
 
 async def pause(seconds: float) -> None:
     """Sleeps for about this long. The jitter keeps writers that collided once from colliding again."""
-    await asyncio.sleep(seconds * random.uniform(0.5, 1.5))  # noqa: S311 - spreads writers, guards nothing
+    async with waiting():
+        await asyncio.sleep(seconds * random.uniform(0.5, 1.5))  # noqa: S311 - spreads writers, guards nothing
 
 
 class attempts:  # noqa: N801 - reads as a function: `async for _ in attempts():`
