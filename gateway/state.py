@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from portico.gateway.operations.execution import Executor
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Resources
 from portico.schema.context import Caller, Context
 
+from .answers import Answers
 from .auth import Authenticator
 from .clock import Clock
 from .live import Hub
@@ -27,6 +28,7 @@ class State:
     reading: Database
     resources: Resources
     live: Hub
+    answers: Answers = field(default_factory=Answers)
 
     def context(self, caller: Caller | None, request_id: str) -> Context:
         """Returns the context that the fields of one operation of this caller share."""
