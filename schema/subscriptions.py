@@ -48,8 +48,8 @@ async def read_shared(context: Context, event: Event, kind: Kind, key: Any) -> t
         found = await loaders.get(kind.name, lambda: kind.read(context.db, None)).load_all((key,))
         document = found.get(key)
         is_seen = document is not None and await is_visible(replace(context, loaders=loaders), kind, document)
-    except Exception:
-        # Loaders cache failures. With new loaders, the next subscriber reads again.
+    except BaseException:
+        # Loaders cache failures, and a read that is cancelled may still hang. New loaders read again.
         if event.shared is not None:
             event.shared.pop("loaders", None)
         raise
