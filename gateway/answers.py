@@ -28,6 +28,7 @@ from portico.schema.context import Caller
 from portico.schema.watching import Fact, WatchedCaller, agrees, fact_of
 
 from .http.encoding import EncodedResponse
+from .live import Counts
 from .turns import Turns
 
 # The answers that are kept for subscribers who come later, in bytes, with the memory of an entry itself.
@@ -60,10 +61,10 @@ _Key = tuple[int, Selection, Hashable]
 
 
 class Answers:
-    """The answers to the latest events, in flight and kept. `runs` counts how many were computed."""
+    """The answers to the latest events, in flight and kept."""
 
-    def __init__(self, *, kept_bytes: int = _KEPT_BYTES) -> None:
-        self.runs = 0
+    def __init__(self, counts: Counts, *, kept_bytes: int = _KEPT_BYTES) -> None:
+        self._counts = counts
         self._turns = Turns()
         self._selections: WeakValueDictionary[Hashable, Selection] = WeakValueDictionary()
         self._in_flight: dict[_Key, _Flight] = {}
@@ -94,7 +95,7 @@ class Answers:
         facts = {} if watched is None else watched.facts
 
         async def run() -> Answer:
-            self.runs += 1
+            self._counts.runs += 1
             answer = await compute(watched)
             selection.learn(facts)
             self._keep((number, selection, selection.view(caller)), answer)

@@ -60,8 +60,9 @@ class Stopping(Ended):
 class Counts:
     """The counts that `/metrics` shows. `streams` counts opened change streams; `ended` counts by error code.
 
-    `unread` counts connections that the gateway dropped because their clients did not read. `retries` counts how often
-    an event was read again, because the database was unavailable.
+    `unread` counts connections that the gateway dropped because their clients did not read. `runs` counts how often a
+    selection was run for an event; equal subscriptions share a run. `retries` counts the runs that were repeated,
+    because the database was unavailable or did not answer in time.
     """
 
     sockets: int = 0
@@ -71,6 +72,7 @@ class Counts:
     interruptions: int = 0
     events: int = 0
     deliveries: int = 0
+    runs: int = 0
     retries: int = 0
     ended: Counter[str] = field(default_factory=Counter)
 

@@ -28,7 +28,10 @@ class State:
     reading: Database
     resources: Resources
     live: Hub
-    answers: Answers = field(default_factory=Answers)
+    answers: Answers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.answers = Answers(self.live.counts)
 
     def context(self, caller: Caller | None, request_id: str) -> Context:
         """Returns the context that the fields of one operation of this caller share."""

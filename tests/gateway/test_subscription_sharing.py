@@ -12,19 +12,17 @@ from typing import Any
 import pytest
 
 from portico.gateway.settings import Settings
-from portico.gateway.turns import Turns
 from portico.resolvers.changes import Event
 from portico.resolvers.comments.comments import parse_comment_ref
 from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.resolvers.comments.events import comments_of
 from portico.resolvers.documents import Document
 from portico.schema.comments import events
-from portico.schema.comments.discussions import COMMENT, DISCUSSION
-from portico.schema.context import Caller, Context
+from portico.schema.comments.discussions import COMMENT
+from portico.schema.context import Context
 from portico.schema.nodes import decode_id
 from portico.schema.roles import Role
 from portico.schema.subscriptions import show_object
-from portico.schema.watching import WatchedCaller
 from tests.support.discussions import open_on_product, post
 from tests.support.harness import GatewayClient, running
 from tests.support.sockets import (
@@ -116,7 +114,7 @@ async def test_equal_subscriptions_run_their_selection_once_for_an_event(
         for source in others:
             assert await texts(source, 1) == ["a"]
         gateway.commands.clear()
-        gateway.state.answers.runs = 0
+        gateway.state.live.counts.runs = 0
 
         publish(gateway, posted)
 
@@ -124,7 +122,7 @@ async def test_equal_subscriptions_run_their_selection_once_for_an_event(
         for source in others:
             assert await texts(source, 1) == ["a"]
         # One run for all anonymous callers, and one for all callers who are signed in.
-        assert gateway.state.answers.runs == 2
+        assert gateway.state.live.counts.runs == 2
         threads = [command for command in gateway.commands.sent if "find" in command and "sort" in command]
         assert len(threads) == 2
         assert gateway.state.live.counts.deliveries == 44
@@ -160,7 +158,7 @@ async def test_different_selections_variables_and_operations_do_not_share(
 
     found = {message["id"]: message["payload"]["data"]["commentPosted"] for message in received}
     assert found == {str(number): expected for number, (_, _, expected) in enumerate(asked)}
-    assert gateway.state.answers.runs == len(asked)
+    assert gateway.state.live.counts.runs == len(asked)
 
 
 async def test_a_subscriber_who_disconnects_does_not_take_the_answer_from_the_others(
@@ -225,7 +223,7 @@ async def test_viewers_never_get_the_answer_of_another_viewer(
             for socket, subject in zip(sockets, ["None", *subjects], strict=True):
                 assert await texts(socket, 1) == [f"{number} for {subject}"]
             # The two sockets of ann share.
-            assert gateway.state.answers.runs == runs
+            assert gateway.state.live.counts.runs == runs
 
 
 async def test_viewers_share_if_they_agree_in_what_a_run_reads_of_them(
@@ -245,7 +243,7 @@ async def test_viewers_share_if_they_agree_in_what_a_run_reads_of_them(
             assert seen == [f"{text} {one}" for one in (False, True, False, True, False)]
     # The first run shows that only one role matters. After it, there is one run for those with it, and one for those
     # without.
-    assert gateway.state.answers.runs == 4
+    assert gateway.state.live.counts.runs == 4
 
 
 async def test_a_rule_that_reads_more_of_its_caller_later_still_keeps_viewers_apart(
@@ -320,65 +318,8 @@ async def test_a_subscriber_may_ask_for_the_answers_of_events_that_others_have_a
                 listener.put(event)
 
             assert await texts(quick, 1) == await texts(late, 1) == ["a"]
-    assert gateway.state.answers.runs == 1
+    assert gateway.state.live.counts.runs == 1
     await held.aclose()
-
-
-# What a run reads of its caller
-
-
-@pytest.mark.parametrize(
-    ("read", "facts"),
-    [
-        (lambda caller: caller.subject, {"subject": "ann"}),
-        (lambda caller: caller.author, {"subject": "ann", "name": "Ann"}),
-        (lambda caller: caller.has(Role.EDITOR), {Role.EDITOR: True}),
-        (lambda caller: caller.has(Role.MERCHANT), {Role.MERCHANT: False}),
-        (lambda caller: caller.roles, {"roles": frozenset({Role.EDITOR})}),
-        (lambda caller: getattr(caller, "name"), {"name": "Ann"}),  # noqa: B009 - any way to read counts
-        (lambda caller: isinstance(caller, Caller), {}),
-    ],
-)
-def test_a_watched_caller_records_what_is_read_of_it(read: Callable[[Caller], Any], facts: dict[Any, Any]) -> None:
-    caller = Caller("ann", frozenset({Role.EDITOR}), "Ann")
-    watched = WatchedCaller.of(caller)
-
-    assert read(watched) == read(caller)
-    assert watched.facts == facts
-
-
-@pytest.mark.parametrize("read", [vars, hash, repr, replace, lambda caller: caller == Caller("x", frozenset())])
-def test_a_watched_caller_that_is_read_as_a_whole_records_everything(read: Callable[[Caller], Any]) -> None:
-    watched = WatchedCaller.of(Caller("ann", frozenset({Role.EDITOR}), "Ann"))
-    read(watched)
-
-    assert {"subject": "ann", "roles": frozenset({Role.EDITOR}), "name": "Ann"}.items() >= watched.facts.items()
-    assert "subject" in watched.facts
-
-
-def test_subscriptions_to_objects_of_the_same_kind_show_them_in_the_same_way() -> None:
-    assert show_object(COMMENT) == show_object(COMMENT)
-    assert hash(show_object(COMMENT)) == hash(show_object(COMMENT))
-    assert show_object(COMMENT) != show_object(DISCUSSION)
-
-
-# Turns
-
-
-async def test_many_deliveries_leave_turns_of_the_event_loop_to_others() -> None:
-    turns, loop = Turns(), asyncio.get_running_loop()
-    waiters = [loop.create_future() for _ in range(1_000)]
-    waiters[1].cancel()
-    for waiter in waiters:
-        turns.add(waiter)
-    done = []
-    while not all(waiter.done() for waiter in waiters):
-        await asyncio.sleep(0)
-        done.append(sum(waiter.done() for waiter in waiters))
-
-    assert len(done) > 20
-    assert max(after - before for before, after in zip([1, *done], done, strict=False)) < 50
-    assert [waiter.cancelled() for waiter in waiters] == [number == 1 for number in range(1_000)]
 
 
 # A primary that hangs
