@@ -23,7 +23,8 @@ from .settings import Settings
 
 _ASYMMETRIC = ["RS256", "ES256"]
 _LEEWAY_SECONDS = 10
-_KEPT_TOKENS = 1_000
+# One for each subscriber with a token: each event checks all of them. A token takes about a kilobyte.
+_KEPT_TOKENS = 10_000
 _LONGEST_NAME = 200
 # The longest time that a token is cached, so that a token of a withdrawn key does not stay valid until it expires.
 _KEPT_SECONDS = 300.0

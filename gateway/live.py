@@ -18,6 +18,7 @@ from portico.resolvers.changes import ChangesLost, Event, Source, follow
 from portico.resolvers.documents import Database
 
 from .logs import logger
+from .turns import Turns
 
 # How many of the latest events keep the reads that their listeners share.
 _SHARED = 100
@@ -59,7 +60,9 @@ class Stopping(Ended):
 class Counts:
     """The counts that `/metrics` shows. `streams` counts opened change streams; `ended` counts by error code.
 
-    `unread` counts connections that the gateway dropped because their clients did not read.
+    `unread` counts connections that the gateway dropped because their clients did not read. `runs` counts how often a
+    selection was run for an event; equal subscriptions share a run. `retries` counts the runs that were repeated,
+    because the database was unavailable or did not answer in time.
     """
 
     sockets: int = 0
@@ -69,6 +72,8 @@ class Counts:
     interruptions: int = 0
     events: int = 0
     deliveries: int = 0
+    runs: int = 0
+    retries: int = 0
     ended: Counter[str] = field(default_factory=Counter)
 
 
@@ -79,6 +84,7 @@ class Hub:
         self.counts = counts
         # Open WebSockets wait for this event, too.
         self.stopping = asyncio.Event()
+        self.turns = Turns()
         self._sources = sources
         self._max_waiting = max_waiting
         self._database = database
@@ -144,7 +150,8 @@ class Hub:
 class Listener:
     """An iterator over the events of one topic. Close it when you need no more events.
 
-    Raises an `Ended` after the events that arrived before it. TooSlow discards those events and is raised at once.
+    Many listeners get the same event. Each takes it in its turn. Raises an `Ended` after the events that arrived before
+    it. TooSlow discards those events and is raised at once.
     """
 
     def __init__(self, hub: Hub, topic: Hashable, max_waiting: int) -> None:
@@ -152,7 +159,8 @@ class Listener:
         self._hub = hub
         self._max_waiting = max_waiting
         self._waiting: deque[Event] = deque()
-        self._arrived = asyncio.Event()
+        # Completed when the iteration, which waits for it, may continue.
+        self._turn: asyncio.Future[None] | None = None
         self._error: Ended | None = None
         self._is_closed = False
 
@@ -162,33 +170,39 @@ class Listener:
             self.end(TooSlow())
             return
         self._waiting.append(event)
-        self._arrived.set()
+        if len(self._waiting) == 1:
+            self._continue()
 
     def end(self, error: Ended) -> None:
         """Ends the iteration with this error, after the events that wait."""
         self._error = error
         self._hub.counts.ended[str((error.extensions or {})["code"])] += 1
-        self._arrived.set()
+        self._continue()
         self._hub.remove(self)
+
+    def _continue(self) -> None:
+        if self._turn is not None:
+            self._hub.turns.add(self._turn)
 
     def __aiter__(self) -> Listener:
         return self
 
     async def __anext__(self) -> Event:
-        while not self._waiting:
-            if self._error is not None:
-                raise self._error
-            if self._is_closed:
-                raise StopAsyncIteration
-            self._arrived.clear()
-            await self._arrived.wait()
-        self._hub.counts.deliveries += 1
-        return self._waiting.popleft()
+        self._turn = asyncio.get_running_loop().create_future()
+        if self._waiting or self._error is not None or self._is_closed:
+            self._continue()
+        await self._turn
+        if self._waiting:
+            self._hub.counts.deliveries += 1
+            return self._waiting.popleft()
+        if self._error is not None:
+            raise self._error
+        raise StopAsyncIteration
 
     async def aclose(self) -> None:
         self._is_closed = True
         self._waiting.clear()
-        self._arrived.set()
+        self._continue()
         self._hub.remove(self)
 
 

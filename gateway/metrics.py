@@ -80,6 +80,8 @@ class _Live(Collector):
             ("portico_change_stream_interruptions", "Interruptions of a change stream.", counts.interruptions),
             ("portico_events", "Events that the change streams received.", counts.events),
             ("portico_events_delivered", "Events delivered to subscriptions.", counts.deliveries),
+            ("portico_event_runs", "Selections that ran for an event. Equal subscriptions share a run.", counts.runs),
+            ("portico_event_retries", "Runs repeated because the database was unavailable.", counts.retries),
             ("portico_connections_unread", "Connections dropped because their clients did not read.", counts.unread),
         ):
             yield CounterMetricFamily(name, text, number)

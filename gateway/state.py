@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from portico.gateway.operations.execution import Executor
@@ -12,6 +12,7 @@ from portico.resolvers.documents import Database
 from portico.resolvers.domains import Resources
 from portico.schema.context import Caller, Context
 
+from .answers import Answers
 from .auth import Authenticator
 from .clock import Clock
 from .live import Hub
@@ -31,6 +32,10 @@ class State:
     resources: Resources
     live: Hub
     rates: Rates
+    answers: Answers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.answers = Answers(self.live.counts)
 
     def context(self, caller: Caller | None, request_id: str, connection: Hashable = None) -> Context:
         """Returns the context that the fields of one operation share, of this caller and on this connection."""

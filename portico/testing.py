@@ -24,7 +24,6 @@ from portico.gateway.app import create_app
 from portico.gateway.auth import Authenticator
 from portico.gateway.clock import Clock, SystemClock
 from portico.gateway.domains import use
-from portico.gateway.http.encoding import encode
 from portico.gateway.http.requests import Request
 from portico.gateway.http.streaming import Session, responses
 from portico.gateway.imports.runs import Import
@@ -210,7 +209,7 @@ class Gateway:
 async def _events(first: asyncio.Future[Any], answers: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
     response = await asyncio.wait_for(asyncio.shield(first), _EVENT_SECONDS)
     while True:
-        body = orjson.loads(encode(response.payload))
+        body = orjson.loads(response.json)
         assert "errors" not in body, body["errors"]
         yield body["data"]
         response = await asyncio.wait_for(anext(answers), _EVENT_SECONDS)

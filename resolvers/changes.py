@@ -11,6 +11,7 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from pymongo.errors import OperationFailure, PyMongoError
@@ -30,6 +31,7 @@ _LOST = {260, 280, 286}
 _LOST_LABEL = "NonResumableChangeStreamError"
 # How many of the latest changes are remembered to detect a repeated delivery.
 _REMEMBERED = 1_000
+_numbers = count()
 
 
 class ChangesLost(Exception):
@@ -40,12 +42,13 @@ class ChangesLost(Exception):
 class Event:
     """Something that has happened, for the listeners of its topic.
 
-    `key` identifies the object; several events of a topic can have the same key. In `shared` the listeners cache what
-    they have in common; None for an old event.
+    `key` identifies the object; several events of a topic can have the same key. `number` identifies the event in this
+    process. In `shared` the listeners cache what they have in common; None for an old event.
     """
 
     topic: Hashable
     key: Any
+    number: int = field(default_factory=_numbers.__next__)
     shared: dict[Hashable, Any] | None = field(default_factory=dict, repr=False)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from portico.loaders.batching import Loaders
@@ -14,37 +14,23 @@ from .context import Context, Events
 from .nodes import Kind, is_visible
 
 # Returns the object of the field that an event shows to the caller of this context, or None if there is nothing to
-# show. A domain error, for example NotFound, ends the subscription.
+# show. A domain error, for example NotFound, ends the subscription. Subscribers share a result only if their functions
+# are equal. Therefore, use a function of a module, or an object that compares by its values.
 Show = Callable[[Context, Event], Awaitable[Any]]
 
 
-class Occurrence:
-    """One event of a subscription. It is shown in its own context, with the time and the caller at that moment."""
-
-    def __init__(self, event: Event, show: Show) -> None:
-        self._event = event
-        self._show = show
-
-    async def root(self, context: Context) -> Any:
-        """Returns the object of the subscription's field; None if there is nothing to show."""
-        return await self._show(context, self._event)
-
-
+@dataclass(frozen=True)
 class Occurrences:
-    """The events of a subscription, which the resolver of its field returns instead of the objects."""
+    """The events of a subscription, which the resolver of its field returns instead of the objects.
 
-    def __init__(self, events: Events, show: Show) -> None:
-        self._events = events
-        self._show = show
+    Each event is shown in its own context, with the time at that moment.
+    """
 
-    def __aiter__(self) -> Occurrences:
-        return self
+    events: Events
+    show: Show
 
-    async def __anext__(self) -> Occurrence:
-        return Occurrence(await anext(self._events), self._show)
-
-    async def aclose(self) -> None:
-        await self._events.aclose()
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return aiter(self.events)
 
 
 async def occurrences(context: Context, topic: Hashable, show: Show) -> Any:
@@ -62,19 +48,20 @@ async def read_shared(context: Context, event: Event, kind: Kind, key: Any) -> t
         found = await loaders.get(kind.name, lambda: kind.read(context.db, None)).load_all((key,))
         document = found.get(key)
         is_seen = document is not None and await is_visible(replace(context, loaders=loaders), kind, document)
-    except Exception:
-        # Loaders cache failures. With new loaders, the next subscriber reads again.
+    except BaseException:
+        # Loaders cache failures, and a read that is cancelled may still hang. New loaders read again.
         if event.shared is not None:
             event.shared.pop("loaders", None)
         raise
     return document, is_seen
 
 
-def show_object(kind: Kind) -> Show:
+@dataclass(frozen=True)
+class show_object:  # noqa: N801 - reads as a function, and compares by its kind
     """Shows the object of this kind with the event's key, or nothing if the caller may not see it."""
 
-    async def show(context: Context, event: Event) -> Document | None:
-        document, is_seen = await read_shared(context, event, kind, event.key)
-        return document if is_seen else None
+    kind: Kind
 
-    return show
+    async def __call__(self, context: Context, event: Event) -> Document | None:
+        document, is_seen = await read_shared(context, event, self.kind, event.key)
+        return document if is_seen else None

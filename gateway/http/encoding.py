@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import orjson
 from bson import Binary, DBRef, Decimal128, ObjectId
 
+from portico.gateway.operations.execution import Response
 from portico.schema.scalars import format_instant
 
 
@@ -17,6 +19,28 @@ def encode(payload: Any) -> bytes:
     `JSON` fields can contain such values, if another program has written the documents.
     """
     return orjson.dumps(payload, default=_text_of, option=orjson.OPT_PASSTHROUGH_DATETIME)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedResponse:
+    """A response of a stream, encoded once for all its receivers. The response that `is_last` ends its operation."""
+
+    json: bytes
+    is_last: bool
+
+    @classmethod
+    def of(cls, response: Response) -> EncodedResponse:
+        return cls(encode(response.payload), is_last=not response.has_begun)
+
+    @property
+    def text(self) -> str:
+        """The response as text."""
+        return self.json.decode()
+
+    @property
+    def event(self) -> bytes:
+        """The response as a server-sent event."""
+        return b"event: next\ndata: " + self.json + b"\n\n"
 
 
 def _text_of(value: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -22,8 +23,9 @@ from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.execution import FAULTS, Response
 from portico.schema.context import Context
 
-from .encoding import encode
+from .encoding import EncodedResponse
 from .requests import EVENT_TYPE, Request
+from .sending import within
 from .streaming import Session, responses
 
 # How long the gateway tries to send the last event, which says why the stream ended.
@@ -47,7 +49,10 @@ class EventStream:
         self._send = send
         self._settings = session.state.settings
         self._live = asyncio.Event()
+        self._starting = asyncio.Lock()
         self._has_begun = False
+        self._is_sending = False
+        self._idle_since = time.monotonic()
 
     async def run(self, request: Request) -> None:
         """Sends the responses until there are no more or the client disconnects. A mutation still runs to its end.
@@ -90,77 +95,99 @@ class EventStream:
                 await self._send({"type": "http.response.body", "body": last})
 
     async def _start(self) -> None:
-        if self._has_begun:
-            return
-        self._has_begun = True
-        headers = [
-            (b"content-type", f"{EVENT_TYPE}; charset=utf-8".encode()),
-            (b"cache-control", b"no-store"),
-            # Tells proxies not to buffer the response.
-            (b"x-accel-buffering", b"no"),
-            (b"x-request-id", self._context.request_id.encode()),
-        ]
-        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-        await self._write(_COMMENT)
-
-    async def _relay(self, answers: AsyncGenerator[Response, None], gone: asyncio.Task[None]) -> None:
-        while True:
-            upcoming = asyncio.create_task(_upcoming(answers))
-            try:
-                await self._wait(upcoming, gone)
-            finally:
-                if not self._context.is_write:
-                    upcoming.cancel()
-                await asyncio.wait({upcoming})
-            response = upcoming.result()
-            if response is None:
+        # The stream starts as soon as it is live, or with its first response, whichever comes first.
+        async with self._starting:
+            if self._has_begun:
                 return
-            await self._start()
-            await self._write(_next(response.payload))
+            headers = [
+                (b"content-type", f"{EVENT_TYPE}; charset=utf-8".encode()),
+                (b"cache-control", b"no-store"),
+                # Tells proxies not to buffer the response.
+                (b"x-accel-buffering", b"no"),
+                (b"x-request-id", self._context.request_id.encode()),
+            ]
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            await self._write(_COMMENT)
+            self._has_begun = True
 
-    async def _wait(self, upcoming: asyncio.Task[Response | None], gone: asyncio.Task[None]) -> None:
-        """Waits for the next response. Raises ClientGone, and InvalidToken if the token expires."""
-        live = asyncio.create_task(self._live.wait())
+    async def _relay(self, answers: AsyncGenerator[EncodedResponse, None], gone: asyncio.Task[None]) -> None:
+        """Sends the responses. Raises ClientGone, and InvalidToken if the token expires."""
+        sending = asyncio.create_task(self._send_all(answers))
         try:
-            while not upcoming.done():
-                ends = {upcoming, gone} if self._has_begun else {upcoming, gone, live}
+            await self._watch(sending, gone)
+        finally:
+            if not self._context.is_write:
+                sending.cancel()
+            await asyncio.wait({sending})
+            if not sending.cancelled():
+                # Retrieves an error that nobody waits for, so that asyncio does not log it.
+                sending.exception()
+        sending.result()
+
+    async def _send_all(self, answers: AsyncGenerator[EncodedResponse, None]) -> None:
+        async for response in answers:
+            if not self._has_begun:
+                await self._start()
+            await self._write(response.event)
+
+    async def _watch(self, sending: asyncio.Task[None], gone: asyncio.Task[None]) -> None:
+        """Waits until all responses are sent. Starts the stream when it is live, and sends comments while it is idle.
+
+        Raises:   ClientGone, and InvalidToken if the token expires.
+        """
+        live = asyncio.create_task(self._live.wait())
+        ends: set[asyncio.Task[Any]] = {sending, gone, live}
+        try:
+            while not sending.done():
                 # A mutation that has started finishes and is answered, even if its token expires.
                 left = math.inf if self._context.is_write else self._session.seconds_left
-                seconds = min(self._settings.keep_alive_seconds, max(0.0, left))
+                idle_left = self._idle_since + self._settings.keep_alive_seconds - time.monotonic()
+                seconds = max(0.0, min(idle_left, left))
                 done, _ = await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 if gone in done:
                     raise ClientGone
                 if left <= 0:
                     raise InvalidToken("The token has expired.")
                 if live in done:
+                    ends.discard(live)
                     await self._start()
-                elif not done and self._has_begun:
-                    await self._write(_COMMENT)
+                elif not done:
+                    await self._comment()
         finally:
             live.cancel()
 
+    async def _comment(self) -> None:
+        """Sends a comment if nothing was sent for a while."""
+        if time.monotonic() < self._idle_since + self._settings.keep_alive_seconds:
+            return
+        self._idle_since = time.monotonic()
+        if self._has_begun and not self._is_sending:
+            await self._write(_COMMENT)
+
     async def _write(self, part: bytes) -> None:
         """Sends a part of the body. Raises ClientGone, and TooSlow if the client does not receive it in time."""
+        self._is_sending = True
         try:
-            async with asyncio.timeout(self._settings.send_seconds):
-                await self._send({"type": "http.response.body", "body": part, "more_body": True})
+            await within(self._settings.send_seconds, self._send_part(part))
         except TimeoutError:
             self._session.state.live.counts.unread += 1
             raise TooSlow from None
         except OSError:
             raise ClientGone from None
+        finally:
+            self._is_sending = False
+        self._idle_since = time.monotonic()
+
+    async def _send_part(self, part: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def _until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
 
-async def _upcoming(answers: AsyncGenerator[Response, None]) -> Response | None:
-    return await anext(answers, None)
-
-
-def _next(payload: Mapping[str, Any]) -> bytes:
-    return b"event: next\ndata: " + encode(payload) + b"\n\n"
+def _next(payload: dict[str, Any]) -> bytes:
+    return EncodedResponse.of(Response(payload)).event
 
 
 def _failure(message: str, extensions: Mapping[str, str]) -> dict[str, Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, Hashable
+from collections.abc import AsyncGenerator, Hashable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
+import orjson
 from graphql import ExecutionResult, GraphQLError
 from starlette.types import Scope
 
@@ -26,16 +28,20 @@ from portico.gateway.operations.execution import (
 )
 from portico.gateway.rates import Meter, RateLimited
 from portico.gateway.state import State
+from portico.resolvers.changes import Event
 from portico.resolvers.errors import DomainError
 from portico.resolvers.writes.retries import pause
 from portico.schema.context import Caller, Context
-from portico.schema.subscriptions import Occurrence
+from portico.schema.subscriptions import Occurrences, Show
 
+from .encoding import EncodedResponse
 from .requests import Request
 
-# How long an event is retried while the database cannot be reached. A failover takes seconds.
+# How long an event is read again after it could not be read the first time. A failover takes seconds.
 _RETRY_SECONDS = 60.0
 _PAUSE_SECONDS = 0.25
+# The database cannot be reached, or does not answer: a primary may hang before another one takes over.
+_RETRIED = {"UNAVAILABLE", "TIMEOUT"}
 
 
 def address_of(scope: Scope) -> str | None:
@@ -72,20 +78,24 @@ class Session:
         """Returns what counts the cost of the caller's next operation; None if no limit applies."""
         return self.state.rates.meter(None if self.caller is None else self.caller.subject, self._address)
 
-    async def context(self) -> Context:
-        """Returns the context of one operation or one event. Raises InvalidToken."""
+    async def renew(self) -> None:
+        """Checks the token for one more message. Raises InvalidToken."""
         try:
             await self.check()
         except KeysUnavailable:
             # The keys were available when the connection opened. The token still expires.
             if self.seconds_left <= 0:
                 raise
+
+    async def context(self) -> Context:
+        """Returns the context of one operation. Raises InvalidToken."""
+        await self.renew()
         return self.state.context(self.caller, uuid4().hex, self.connection)
 
 
 async def responses(
     executor: Executor, request: Request, session: Session, context: Context, live: asyncio.Event
-) -> AsyncGenerator[Response, None]:
+) -> AsyncGenerator[EncodedResponse, None]:
     """Yields the responses to an operation. It starts in this context; each event of a subscription has its own.
 
     A response without data is the last. `live` is set as soon as a subscription misses no more events.
@@ -104,50 +114,62 @@ async def responses(
             charge=None if meter is None else meter.charge,
         )
     except RateLimited as limited:
-        yield Response({"errors": [{"message": str(limited), "extensions": limited.extensions}]})
+        yield EncodedResponse.of(Response({"errors": [{"message": str(limited), "extensions": limited.extensions}]}))
         return
     if isinstance(outcome, Response):
-        yield outcome
+        yield EncodedResponse.of(outcome)
         return
-    async with aclosing(_RunningSubscription(executor, session, outcome.call).responses(live)) as events:
-        async for response in events:
-            yield response
+    running = _RunningSubscription(executor, session, outcome.call)
+    source = await running.source()
+    if isinstance(source, EncodedResponse):
+        yield source
+        return
+    live.set()
+    answers = session.state.answers
+    selection = answers.selection(request.query, request.operation_name, _hashable(request.variables), source.show)
+    # Few calls are nested here, because every delivery resumes all of them.
+    async with aclosing(source.events) as events:
+        while True:
+            try:
+                event = await anext(events)
+            except StopAsyncIteration:
+                return
+            except (TooSlow, Stopping):
+                raise
+            except GraphQLError as error:
+                yield _last(context, error)
+                return
+            compute = partial(running.answer, source.show, event)
+            response = await answers.get(event, selection, session.caller, compute)
+            # The answer may have taken long, and others may have asked for it.
+            await session.renew()
+            if response is not None:
+                yield response
+                if response.is_last:
+                    return
 
 
 class _RunningSubscription:
     def __init__(self, executor: Executor, session: Session, call: Call) -> None:
         self._executor = executor
-        self._session = session
+        self._state = session.state
+        self._connection = session.connection
         self._started = call
 
-    async def responses(self, live: asyncio.Event) -> AsyncGenerator[Response, None]:
+    async def source(self) -> Occurrences | EncodedResponse:
+        """Starts the subscription. Returns its events, or the response that says why it cannot start."""
         call = self._call(self._started.context)
         async with self._slot():
             source = await self._executor.source_of(call)
         if isinstance(source, ExecutionResult):
             # A field may have failed. Either way there is no stream, so the subscription has not started.
-            yield Response({"errors": [format_error(error, call.context) for error in source.errors or ()]})
-            return
-        live.set()
-        async with aclosing(source):
-            while True:
-                try:
-                    response = await self._response_with_retry(await anext(source))
-                except StopAsyncIteration:
-                    return
-                except (TooSlow, Stopping):
-                    raise
-                except (GraphQLError, DomainError) as error:
-                    # The stream has ended, or this caller may not see it any more.
-                    ended = error if isinstance(error, GraphQLError) else GraphQLError("", original_error=error)
-                    yield Response({"errors": [format_error(ended, call.context)]})
-                    return
-                if response is not None:
-                    yield response
+            return _last(call.context, *(source.errors or ()))
+        found: Occurrences = source
+        return found
 
     def _slot(self) -> Slot:
         """A subscription has a slot while it starts, and for each event. It has been admitted, so it must run."""
-        return self._executor.queries.slot(self._session.connection, must_run=True)
+        return self._executor.queries.slot(self._connection, must_run=True)
 
     def _call(self, context: Context, root: Any = None) -> Call:
         context.selections = self._started.operation.selections
@@ -155,23 +177,33 @@ class _RunningSubscription:
         context.reading = context.db
         return replace(self._started, context=context, root=root)
 
-    async def _response_with_retry(self, occurrence: Occurrence) -> Response | None:
-        """Returns the response for one event; None if there is nothing to show. Retries while the database is
-        unavailable.
+    async def answer(self, show: Show, event: Event, caller: Caller | None) -> EncodedResponse | None:
+        """Returns the response for one event; None if there is nothing to show. Reads the event again while the
+        database is unavailable or does not answer in time.
         """
-        deadline = time.monotonic() + _RETRY_SECONDS
+        retries_until = math.inf
         while True:
-            async with self._slot():
-                response = await self._response(occurrence)
-            if response is None or "UNAVAILABLE" not in response.codes or time.monotonic() > deadline:
-                return response
+            context = self._state.context(caller, uuid4().hex)
+            try:
+                async with self._slot():
+                    response = await self._response(show, event, self._call(context))
+                is_unread = response is not None and not response.codes.isdisjoint(_RETRIED)
+                if not is_unread or time.monotonic() > retries_until:
+                    return None if response is None else EncodedResponse.of(response)
+            except (GraphQLError, DomainError) as error:
+                # This caller may not see the events any more.
+                return _last(context, error)
+            except Exception as fault:  # noqa: BLE001 - any fault goes to the log, not to the clients
+                return _last(context, fault)
+            # An attempt can take as long as all retries may. There is at least one.
+            retries_until = min(retries_until, time.monotonic() + _RETRY_SECONDS)
+            self._state.live.counts.retries += 1
             await pause(_PAUSE_SECONDS)
 
-    async def _response(self, occurrence: Occurrence) -> Response | None:
-        call = self._call(await self._session.context())
+    async def _response(self, show: Show, event: Event, call: Call) -> Response | None:
         try:
-            async with asyncio.timeout(self._session.state.settings.operation_seconds):
-                root = await occurrence.root(call.context)
+            async with asyncio.timeout(self._state.settings.operation_seconds):
+                root = await show(call.context, event)
         except (GraphQLError, DomainError):
             raise
         except Exception as error:  # noqa: BLE001 - a fault in one event does not end the subscription
@@ -180,3 +212,14 @@ class _RunningSubscription:
         if root is None:
             return None
         return response_of(await self._executor.run(replace(call, root=root)), call.context)
+
+
+def _last(context: Context, *errors: Exception) -> EncodedResponse:
+    """Returns the response that ends a subscription with these errors."""
+    located = (one if isinstance(one, GraphQLError) else GraphQLError("", original_error=one) for one in errors)
+    return EncodedResponse.of(Response({"errors": [format_error(error, context) for error in located]}))
+
+
+def _hashable(variables: Mapping[str, Any]) -> Hashable:
+    """Returns a value that is equal for equal variables. Distinguishes all JSON values, also 1, 1.0 and true."""
+    return orjson.dumps(variables, option=orjson.OPT_SORT_KEYS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,6 +29,7 @@ from portico.schema.context import Context
 
 from .encoding import encode
 from .requests import Refused, Request, parse_request
+from .sending import within
 from .sse import LAST_SECONDS
 from .streaming import Session, address_of, responses
 
@@ -149,11 +150,12 @@ class Connection:
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """Sends one message. Closes the connection if the client does not receive it in time. Raises Unsent."""
-        text = encode(message).decode()
+        await self.send_text(encode(message).decode())
+
+    async def send_text(self, text: str) -> None:
+        """Sends one encoded message, as `send` does. Raises Unsent."""
         try:
-            # One message at a time: each operation waits with one message, and there is no other buffer.
-            async with asyncio.timeout(self.state.settings.send_seconds), self._sending:
-                await self._send({"type": "websocket.send", "text": text})
+            await within(self.state.settings.send_seconds, self._send_next({"type": "websocket.send", "text": text}))
         except TimeoutError:
             if not self._closing.done():
                 self.state.live.counts.unread += 1
@@ -161,6 +163,11 @@ class Connection:
             raise Unsent from None
         except OSError:
             raise Unsent from None
+
+    async def _send_next(self, message: MutableMapping[str, Any]) -> None:
+        # One message at a time: each operation waits with one message, and there is no other buffer.
+        async with self._sending:
+            await self._send(message)
 
     async def _close(self, why: Close) -> None:
         # If the client does not read, it gets no reason.
@@ -295,17 +302,19 @@ class Operation:
 
     async def _run(self) -> None:
         last: dict[str, Any] = {"id": self._key, "type": "complete"}
+        # Many operations send the same response. Their messages differ in the id only.
+        head = f'{{"id":{encode(self._key).decode()},"type":"next","payload":'
         try:
             self._context = await self._session.context()
             executor = self._session.state.executor
             answers = responses(executor, self._request, self._session, self._context, self.live)
             async with aclosing(answers):
                 async for response in answers:
-                    if not response.has_begun:
-                        last = _error(self._key, response.payload["errors"])
+                    if response.is_last:
+                        last = _error(self._key, orjson.loads(response.json)["errors"])
                         break
                     if self._is_wanted:
-                        await self._connection.send({"id": self._key, "type": "next", "payload": response.payload})
+                        await self._connection.send_text(f"{head}{response.text}}}")
         except (Unsent, TooSlow, Stopping, InvalidToken):
             raise
         except Overloaded as overloaded:

@@ -200,7 +200,10 @@ async def test_a_remembered_token_is_good_only_until_it_expires(
     assert_unauthenticated(later, EXPIRED)
 
 
-async def test_the_gateway_remembers_a_limited_number_of_tokens_for_a_limited_time(settings: Settings) -> None:
+async def test_the_gateway_remembers_a_limited_number_of_tokens_for_a_limited_time(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "_KEPT_TOKENS", 1_000)
     authenticator = Authenticator(settings)
     for number in range(1_100):
         await authenticator.authenticate(f"Bearer {signed(sub=f'caller {number}', exp=time.time() + 86_400)}")

@@ -1,0 +1,62 @@
+"""Records what an operation reads of its caller. Two callers who agree in that get the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .context import Caller
+from .roles import Role
+
+# Something that can be read of a caller: the name of an attribute, or a role, which the caller has or has not.
+Fact = str | Role
+_ATTRIBUTES = ("subject", "roles", "name")
+
+
+def fact_of(caller: Caller, fact: Fact) -> Any:
+    """Returns the value of an attribute, or whether the caller has the role."""
+    return caller.has(fact) if isinstance(fact, Role) else getattr(caller, fact)
+
+
+def agrees(caller: Caller, facts: Mapping[Fact, Any]) -> bool:
+    """Returns whether all these facts are the same for the caller."""
+    return all(fact_of(caller, fact) == value for fact, value in facts.items())
+
+
+class WatchedCaller(Caller):
+    """A caller that records in `facts` what is read of it, with the values."""
+
+    def __init__(self, subject: str, roles: frozenset[Role], name: str = "") -> None:
+        super().__init__(subject, roles, name)
+        # The attributes of the base class are frozen.
+        object.__setattr__(self, "facts", {})
+
+    @classmethod
+    def of(cls, caller: Caller) -> WatchedCaller:
+        return cls(caller.subject, caller.roles, caller.name)
+
+    facts: dict[Fact, Any]
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name in _ATTRIBUTES:
+            super().__getattribute__("facts")[name] = value
+        elif name == "__dict__":
+            # It has all attributes.
+            for one in _ATTRIBUTES:
+                getattr(self, one)
+        return value
+
+    def has(self, role: Role) -> bool:
+        # Only this role is read, not all of them.
+        has_it = Caller("", super().__getattribute__("roles")).has(role)
+        self.facts[role] = has_it
+        return has_it
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Caller) and all(getattr(self, one) == getattr(other, one) for one in _ATTRIBUTES)
+
+    __hash__ = Caller.__hash__
+
+    def __reduce__(self) -> Any:
+        return Caller, (self.subject, self.roles, self.name)
