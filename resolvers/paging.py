@@ -87,7 +87,7 @@ def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> Document:
     return {"$and": [dict(one), dict(other)]} if one.keys() & other.keys() else {**one, **other}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Page:
     """One page of a listing. `documents` has fewer rows than requested only at the end.
 
