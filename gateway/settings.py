@@ -75,6 +75,9 @@ class Settings:
     max_tokens: int = setting(4_000, "The most lexical tokens in a GraphQL document.")
     max_depth: int = setting(20, "The most levels of nested fields in an operation.")
     max_cost: int = setting(50_000, "The highest cost of an operation: about how many fields it can return.")
+    count_seconds: float = setting(
+        10.0, "Seconds that counts and facets are kept and shared. A MERCHANT always gets current ones."
+    )
     cached_operations: int = setting(1_000, "The most parsed operations in the cache of a worker.")
     cors_origins: str | None = setting(
         None, "Origins of web pages that can call the gateway, separated by commas. `*`: any. Unset: only its own."
