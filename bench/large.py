@@ -20,7 +20,6 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from pymongo.errors import PyMongoError
 from rich.console import Console
 from rich.table import Table
 
@@ -30,6 +29,7 @@ from portico.gateway.domains.catalog.records import category_record, product_rec
 from portico.gateway.settings import Settings
 from portico.resolvers.catalog.category_imports import import_categories
 from portico.resolvers.catalog.product_imports import import_products
+from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
 from portico.schema.roles import Role
@@ -120,11 +120,16 @@ async def examine(db: Database, command: dict[str, Any]) -> tuple[int, int]:
     """Return the index keys and the documents that MongoDB examines for a command."""
     left_out = ("lsid", "readConcern", "maxTimeMS")
     plain = {name: value for name, value in command.items() if name not in left_out and not name.startswith("$")}
-    try:
-        explained = await db.command("explain", plain, verbosity="executionStats")
-    except PyMongoError:
-        return 0, 0
-    return total(explained, "totalKeysExamined"), total(explained, "totalDocsExamined")
+    found = [await db.command("explain", part, verbosity="executionStats") for part in parts_of(plain)]
+    return total(found, "totalKeysExamined"), total(found, "totalDocsExamined")
+
+
+def parts_of(command: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts of a union as commands. `explain` does not count all parts of a union."""
+    stages = command.get("pipeline", [])
+    unions = [stage["$unionWith"]["pipeline"] for stage in stages if "$unionWith" in stage]
+    own = [stage for stage in stages if "$unionWith" not in stage]
+    return [{**command, "pipeline": part} for part in (own, *unions)] if unions else [command]
 
 
 def total(explained: Any, name: str) -> int:
@@ -148,8 +153,9 @@ async def together(gateway: Gateway) -> dict[str, Any]:
     return {"milliseconds": taken, "commands": gateway.commands.names().count("aggregate products")}
 
 
-async def run(uri: str, products: int, times: int) -> dict[str, Any]:
+async def run(uri: str, products: int, times: int, most: int) -> dict[str, Any]:
     settings = Settings(
+        slices={CatalogSettings: CatalogSettings(max_counted=most)},
         mongodb_uri=Secret(uri),
         database="large",
         jwt_secret=SECRET,
@@ -173,13 +179,14 @@ async def run(uri: str, products: int, times: int) -> dict[str, Any]:
 def main(
     products: Annotated[int, typer.Option(min=1, help="The number of products.")] = 100_000,
     times: Annotated[int, typer.Option(min=1, help="The number of measurements of each operation.")] = 5,
+    most: Annotated[int, typer.Option(min=1, help="`PORTICO_MAX_COUNTED`.")] = CatalogSettings.max_counted,
     uri: Annotated[str, typer.Option(help="A MongoDB that keeps the products. Default: a temporary one.")] = "",
     json: Annotated[Path, typer.Option(help="The file for the figures.")] = RESULTS,
 ) -> None:
     """Measure the reads whose cost could grow with the collection."""
     with ExitStack() as stack:
         found = uri or stack.enter_context(mongo.running(share_out().rest))
-        figures = asyncio.run(run(found, products, times))
+        figures = asyncio.run(run(found, products, times, most))
     json.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
     table = Table("operation", "ms", "commands", "keys", "documents", title=f"{figures['products']:,} products")
     for name, row in figures["operations"].items():

@@ -1,11 +1,12 @@
 """Bounds on the lists of products that could take long in a large catalog: searches, and filters of several conditions.
 
-MongoDB cannot stop a query after a number of index keys. So some conditions are first counted, each up to a bound:
+MongoDB cannot stop a query after a number of index keys. So some conditions are first counted, each up to a bound. The
+bound is half of the products that a read may examine: the other half is for the read itself.
 
 * **Filters.** If one condition matches few products, an index finds these, and the list is as it would be without
   bounds. Otherwise, many products match each condition, but maybe few match all of them. Then a page considers a
   bounded number of products, and the next page continues behind them. No product is lost.
-* **Searches.** Each word may find an equal share of the bound. If no word finds more, the list is as it would be
+* **Searches.** Each word may find an equal share of it. If no word finds more, the list is as it would be
   without bounds. If some words do, only the others find products. If all words do, the list has the best matches of
   each word, as many as its share.
 """
@@ -67,7 +68,10 @@ class SearchText:
 
 
 def probes_of(listing: Listing, most: int) -> list[Probe]:
-    """Returns what to count before the listing can be bounded; nothing for a listing that never takes long."""
+    """Returns what to count before the listing can be bounded; nothing for a listing that never takes long.
+
+    Args:     most: the most products that a read may examine.
+    """
     conditions = _conditions(listing)
     search = _search_of(conditions)
     if search is not None:
@@ -78,7 +82,7 @@ def probes_of(listing: Listing, most: int) -> list[Probe]:
     found: list[Mapping[str, Any]] = [one for one in conditions if "keywords" in one]
     found += [{"terms": EVERY, **one} for one in conditions if not {"terms", "keywords"} & one.keys()]
     found += [one for one in reversed(conditions) if one.get("terms", EVERY) != EVERY]
-    return [Probe(one, most) for one in found[:_MAX_COUNTED]]
+    return [Probe(one, _half(most)) for one in found[:_MAX_COUNTED]]
 
 
 async def count_probes(db: Database, probes: Sequence[Probe]) -> list[int]:
@@ -101,18 +105,18 @@ async def estimate_products(db: Database) -> int:
 def bounded(listing: Listing, counts: Sequence[int], most: int) -> Listing:
     """Returns the listing with its bounds.
 
-    Args:     counts: the results of its probes.  most: the most products that it considers.
+    Args:     counts: the results of its probes.  most: the most products that a read may examine.
     """
     conditions = _conditions(listing)
     search = _search_of(conditions)
     if search is not None:
         return _bounded_search(listing, conditions, SearchText.parse(search), counts, most)
-    if not counts or min(counts) <= most:
+    if not counts or min(counts) <= _half(most):
         return replace(listing, is_short=True)
     driver = _driver(listing, conditions)
     rest = [one for one in conditions if one not in driver]
     named = listing.filter if listing.named is None else listing.named
-    return replace(listing, filter=together(driver), rest=together(rest), named=named, window=most)
+    return replace(listing, filter=together(driver), rest=together(rest), named=named, window=_half(most))
 
 
 def unbounded(listing: Listing) -> Listing:
@@ -147,8 +151,13 @@ def _search_of(conditions: Sequence[Mapping[str, Any]]) -> str | None:
     return next((one["$text"]["$search"] for one in conditions if "$text" in one), None)
 
 
+def _half(most: int) -> int:
+    return max(most // 2, 1)
+
+
 def _share(most: int, words: Sequence[str]) -> int:
-    return max(most // len(words), 1)
+    """Returns how many products each word of a search can find."""
+    return max(_half(most) // len(words), 1)
 
 
 def _driver(listing: Listing, conditions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -183,7 +192,7 @@ def _bounded_search(
     titled = [term("word", fold(word)) for word in search.words]
     score = {"$size": {"$setIntersection": [{"$ifNull": ["$keywords", []]}, titled]}}
     rest = {"$and": others} if others else {}
-    return replace(listing, filter={}, rest=rest, named=named, sources=sources, window=most, score=score)
+    return replace(listing, filter={}, rest=rest, named=named, sources=sources, window=_half(most), score=score)
 
 
 def _has(text: str, *, is_word: bool = False) -> Document:

@@ -11,5 +11,5 @@ from portico.resolvers.configuration import setting
 class CatalogSettings:
     max_counted: int = setting(
         10_000,
-        "The most products that a count, the facets of a list, one page or a full-text search considers.",
+        "The most products that MongoDB reads for one page, one count, or the facets of one list.",
     )

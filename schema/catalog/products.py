@@ -177,7 +177,7 @@ class ProductFilter:
         default=None,
         description="Full-text search over title, description and people: any of the words; "
         '`"a phrase"` must occur, `-word` must not. '
-        "A search examines a limited number of products, by default 10,000, shared equally between its words. If a "
+        "A search finds a limited number of products, by default 5,000, shared equally between its words. If a "
         "word is in more products than its share, only the other words find products. If all words are, the list has "
         "only the best matches of each word, and RELEVANCE ranks them by how many of the words are in the title. "
         f"An operation can use at most {MAX_COSTLY} of `search`, `totalCount` and `facets`; a `search` beside a "

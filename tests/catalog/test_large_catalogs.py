@@ -41,7 +41,7 @@ query ($filter: ProductFilter, $sort: ProductSort) {
 SPARSE: dict[str, dict[str, Any]] = {
     "a type and a genre": {"type": "FILM", "genres": ["drama"]},
     "a type, genres and a price": {"type": "AUDIO_ALBUM", "genres": ["jazz", "drama"], "minPrice": 1000},
-    "a discount and prices": {"minPctSavings": 20, "maxPrice": 1200},
+    "a discount and prices": {"minPctSavings": 20, "maxPrice": 800},
     "words of the title": {"titleWord": "night train"},
     "a word and a type": {"titleWord": "night", "type": "FILM"},
     "a type and a genre that exclude each other": {"type": "GENERAL", "genres": ["jazz", "drama"]},
@@ -176,19 +176,19 @@ def _percent(one: dict[str, Any]) -> int:
 @pytest.mark.parametrize("name", SPARSE)
 async def test_a_page_examines_a_bounded_number_of_products(shop: GatewayClient, name: str) -> None:
     for sort in SORTS:
-        assert await examined(shop, LIST, {"filter": SPARSE[name], "sort": sort}) <= 2 * MOST + 1, sort
+        assert await examined(shop, LIST, {"filter": SPARSE[name], "sort": sort}) <= MOST + 1, sort
 
 
 async def test_a_page_can_be_short_or_empty_and_the_list_continues(shop: GatewayClient) -> None:
     found = await pages(shop, SPARSE["a type and a genre that exclude each other"], "NEWEST")
 
     assert flat(found) == []
-    assert 3 <= len(found) <= 1 + COUNT // MOST
+    assert 3 <= len(found) <= 1 + COUNT // (MOST // 2)
 
 
 async def test_a_condition_that_few_products_match_finds_them_on_the_first_page(shop: GatewayClient) -> None:
-    rare = {"minPrice": 1, "maxPrice": 120, "type": "FILM"}
-    expected = {one["sku"] for one in MADE if one["type"] == "Film" and 1 <= one["pricing"]["retail"]["amount"] <= 120}
+    rare = {"minPrice": 1, "maxPrice": 80, "type": "FILM"}
+    expected = {one["sku"] for one in MADE if one["type"] == "Film" and 1 <= one["pricing"]["retail"]["amount"] <= 80}
 
     (page,) = await pages(shop, rare, "TITLE_ASC", 100)
 
@@ -241,7 +241,7 @@ async def test_facets_count_the_first_products_of_the_list(shop: GatewayClient, 
 
 
 async def test_facets_of_a_short_list_count_all_of_it(shop: GatewayClient, whole: GatewayClient) -> None:
-    for conditions in ({"search": "needle"}, {"maxPrice": 120, "type": "FILM"}):
+    for conditions in ({"search": "needle"}, {"maxPrice": 80, "type": "FILM"}):
         expected = (await whole.data(COUNTS, {"filter": conditions}))["products"]
 
         assert (await shop.data(COUNTS, {"filter": conditions}))["products"] == expected
@@ -250,7 +250,7 @@ async def test_facets_of_a_short_list_count_all_of_it(shop: GatewayClient, whole
 
 async def test_counts_and_facets_examine_a_bounded_number_of_products(shop: GatewayClient) -> None:
     for conditions in ({}, {"type": "FILM"}, {"search": "love"}, {"search": "love time gold"}, *SPARSE.values()):
-        assert await examined(shop, COUNTS, {"filter": conditions}) <= 2 * MOST + 1, conditions
+        assert await examined(shop, COUNTS, {"filter": conditions}) <= MOST + 1, conditions
 
 
 # Searches
@@ -280,7 +280,7 @@ async def test_a_search_for_common_words_has_matches_of_each_word_up_to_the_boun
 
     assert len(found) == len(set(found)) <= MOST
     assert set(found) <= having(*text.split())
-    share = MOST // len(text.split())
+    share = MOST // 2 // len(text.split())
     for word in text.split():
         assert len(set(found) & having(word)) >= share
 
@@ -293,6 +293,17 @@ async def test_a_search_for_common_words_is_sorted(shop: GatewayClient, sort: st
     present = [key for key in keys if key is not None]
     assert present == sorted(present, reverse=sort in {"NEWEST", "DISCOUNT_DESC", "PRICE_DESC"})
     assert keys == present + [None] * (len(keys) - len(present))
+
+
+async def test_a_search_for_a_common_word_has_its_best_matches(settings: Settings) -> None:
+    async with running(with_settings(settings, CatalogSettings, max_counted=20)) as gateway:
+        described = [album(sku=f"described-{number}", description="a blue record") for number in range(30)]
+        titled = [album(sku=f"titled-{number}", title=f"Blue {number}") for number in range(10)]
+        await add_products(gateway.db, described[:15] + titled + described[15:])
+
+        found = flat(await pages(gateway, {"search": "blue"}, "TITLE_ASC", 4))
+
+    assert found == [f"titled-{number}" for number in range(10)]
 
 
 async def test_relevance_ranks_titles_with_more_of_the_common_words_first(shop: GatewayClient) -> None:
@@ -346,7 +357,7 @@ async def test_phrases_and_exclusions_hold_for_common_words(
 @pytest.mark.parametrize("sort", [*SORTS, "RELEVANCE"])
 @pytest.mark.parametrize("text", ["love", "love time gold night train road blue", "love needle", '"love time" -gold'])
 async def test_a_search_examines_a_bounded_number_of_products(shop: GatewayClient, text: str, sort: str) -> None:
-    assert await examined(shop, LIST, {"filter": {"search": text}, "sort": sort}) <= 2 * MOST
+    assert await examined(shop, LIST, {"filter": {"search": text}, "sort": sort}) <= MOST
 
 
 def test_a_search_is_split_into_words_phrases_and_exclusions() -> None:
