@@ -133,11 +133,12 @@ def flat(found: list[list[str]]) -> list[str]:
 
 
 async def examined(gateway: GatewayClient, text: str, variables: dict[str, Any]) -> int:
-    """Returns the most documents that MongoDB examines for one command of an operation."""
+    """Returns the most documents that MongoDB examines for one command of an operation. Each command uses an index."""
     gateway.commands.clear()
     await gateway.data(text, variables)
     sent = [command for command in gateway.commands.sent if "count" not in command]
     plans = [plan for command in sent for plan in await explain(gateway.db, command)]
+    assert not any(plan.scans_collection for plan in plans)
     return max(plan.documents_examined for plan in plans)
 
 
