@@ -40,9 +40,9 @@ from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
 from portico.resolvers.comments.comments import THREADED, listing_of
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from portico.resolvers.configuration import Secret
+from portico.resolvers.cursors import encode_cursor
 from portico.resolvers.documents import Document
 from portico.resolvers.indexes import create_indexes
-from portico.resolvers.paging import encode_cursor
 
 RESULTS = Path(__file__).parent / "results" / "comments.json"
 # A small and a large discussion.

@@ -90,6 +90,9 @@ class Settings:
     )
     queue_seconds: float = setting(30.0, "Seconds until the gateway refuses an operation that waits to run.")
     max_uploads: int = setting(100, "The most uploads that a worker receives at a time.")
+    count_seconds: float = setting(
+        10.0, "Seconds that counts and facets are kept and shared. A MERCHANT always gets current ones."
+    )
     cached_operations: int = setting(1_000, "The most parsed operations in the cache of a worker.")
     cors_origins: str | None = setting(
         None, "Origins of web pages that can call the gateway, separated by commas. `*`: any. Unset: only its own."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,3 +40,12 @@ def pages(spec: CollectionSpec) -> Callable[..., BatchRead[Listing, Page]]:
         return read
 
     return reader
+
+
+def have_previous() -> BatchRead[Page, bool]:
+    """Makes the read of whether rows precede each page: one command for each page."""
+
+    async def read(found: Sequence[Page]) -> Mapping[Page, bool]:
+        return dict(zip(found, await asyncio.gather(*(page.has_previous() for page in found)), strict=True))
+
+    return read

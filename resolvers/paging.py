@@ -1,22 +1,15 @@
-"""Pages by key: any sort order, ties sorted by `_id`, the same cost for every page.
-
-A cursor holds the sort values and the `_id` of its row. It is bound to its sort and filter. A cursor that was made for
-others, or was altered, is refused.
-"""
+"""Pages by key: any sort order, ties sorted by `_id`, the same cost for every page."""
 
 from __future__ import annotations
 
 import hashlib
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from types import NoneType
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import bson
-from bson import Int64, ObjectId
 
+from .cursors import behind, encode_cursor
 from .documents import Collection, Document, Projection, with_version
 from .errors import InvalidInput
 
@@ -51,14 +44,59 @@ class Sort:
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """A filter and a sort order. `by_score` sorts by the full-text score, which the server computes for every match.
-    `named` binds cursors to what the caller asked for, if `filter` can change between two pages.
+    """A filter and a sort order. `by_score` sorts by `score`, by default the full-text score, which the server computes
+    for every match. `named` binds cursors to what the caller asked for, if `filter` can change between two pages.
+
+    A list that could take long is bounded by `window`, in one of two ways:
+
+    * `rest`: a page considers only the next `window` rows that match `filter`, and shows those that also match `rest`.
+      It can have fewer rows than requested. The following page continues behind the last row considered.
+    * `sources`, which are filters: the whole list consists of the first `window` rows of these, an equal share of each,
+      in the order of their index. Of these, it has the rows that match `rest`.
+
+    With `is_short`, an index finds all rows fast, but in another order.
     """
 
     filter: Mapping[str, Any]
     sort: Sort
     by_score: bool = False
     named: Mapping[str, Any] | None = None
+    score: Any = field(default_factory=lambda: {"$meta": "textScore"})
+    window: int = 0
+    rest: Mapping[str, Any] = field(default_factory=dict)
+    sources: Sequence[Mapping[str, Any]] = ()
+    is_short: bool = False
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether counts consider only some of the rows."""
+        return bool(self.rest or self.sources)
+
+    @property
+    def is_walked(self) -> bool:
+        """Whether a page considers only some rows, and the following page continues behind them."""
+        return bool(self.rest) and not self.sources
+
+    def considered(self, collection: Collection, projection: Projection, most: int) -> list[Document]:
+        """Returns the stages that find the rows to count, at most `most`: the first in the order of the list."""
+        kept: Document = {"$project": {**projection, "_id": 1}}
+        if self.sources:
+            rows: list[Document] = [{"$group": {"_id": "$_id", "row": {"$first": "$$ROOT"}}}, {"$replaceWith": "$row"}]
+            return [*self.sourced(collection), kept, *rows]
+        if self.rest:
+            walk: list[Document] = [{"$match": self.filter}, {"$sort": dict(self.sort.keys)}, {"$limit": self.window}]
+            return [*walk, {"$match": self.rest}, kept]
+        if self.is_short:
+            return [{"$match": self.filter}, kept]
+        return [{"$match": self.filter}, {"$sort": dict(self.sort.keys)}, {"$limit": most}, kept]
+
+    def sourced(self, collection: Collection) -> list[Document]:
+        """Returns the stages that find the rows of the sources. Rows of several sources come several times."""
+        share = max(self.window // len(self.sources), 1)
+        parts: list[list[Document]] = [[{"$match": source}, {"$limit": share}] for source in self.sources]
+        first, *others = parts
+        unions: list[Document] = [{"$unionWith": {"coll": collection.name, "pipeline": part}} for part in others]
+        return [*first, *unions, {"$match": self.rest}]
 
     def binding(self) -> bytes:
         """Returns the digest of filter and sort that binds a cursor."""
@@ -66,10 +104,16 @@ class Listing:
         described = {"f": dict(wanted), "s": [list(key) for key in self.sort.keys]}
         return hashlib.blake2b(bson.encode(described), digest_size=_DIGEST).digest()
 
+    def digest(self) -> bytes:
+        """Returns a digest of everything that the rows depend on, unlike a binding also of a filter that changes."""
+        bounds = {"r": dict(self.rest), "o": [dict(source) for source in self.sources], "w": self.window}
+        described = {"f": dict(self.filter), "s": [list(key) for key in self.sort.keys], **bounds}
+        return hashlib.blake2b(bson.encode(described), digest_size=_DIGEST).digest()
+
     def ranges(self, after: Key, *, backwards: bool = False) -> list[Range]:
         """Returns the rows after the key, or at or before it if `backwards`, as consecutive ranges of the order."""
         sort = self.sort.reversed() if backwards else self.sort
-        conditions = _behind(sort, after, inclusive=backwards)
+        conditions = behind(sort.keys, after, inclusive=backwards)
         return [(_both(self.filter, condition), _order_within(sort, condition)) for condition in conditions]
 
 
@@ -87,12 +131,12 @@ def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> Document:
     return {"$and": [dict(one), dict(other)]} if one.keys() & other.keys() else {**one, **other}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Page:
     """One page of a listing. `documents` has fewer rows than requested only at the end.
 
-    A page with a next page has at least one row. Otherwise a client would have no cursor for the next page, and would
-    start again from the first.
+    A page with a next page has at least one row, or an `end`: the key of the last row that a bounded list considered.
+    Otherwise a client would have no cursor for the next page, and would start again from the first.
     """
 
     listing: Listing
@@ -100,40 +144,61 @@ class Page:
     documents: list[Document]
     has_next: bool
     after: Key | None = None
+    end: Key | None = None
     _binding: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
-        if self.has_next and not self.documents:
-            raise ValueError("A page with a next page must have a row.")
+        if self.has_next and not self.documents and self.end is None:
+            raise ValueError("A page with a next page must have a row or an end.")
 
     def cursor(self, document: Document) -> str:
+        return self._cursor(self.listing.sort.key_of(document))
+
+    @property
+    def end_cursor(self) -> str | None:
+        """The cursor for the next page; None for an empty page that is the last."""
+        if self.end is not None:
+            return self._cursor(self.end)
+        return self.cursor(self.documents[-1]) if self.documents else None
+
+    def _cursor(self, key: Key) -> str:
         if not self._binding:
             self._binding = self.listing.binding()
-        return encode_cursor(self._binding, self.listing.sort.key_of(document))
+        return encode_cursor(self._binding, key)
 
     async def has_previous(self) -> bool:
-        """Returns whether a row precedes the page. Sends one more command, for one key."""
-        if self.after is None:
-            return False
+        """Returns whether a row precedes the page. Sends one more command, for one key.
+
+        Where a page considers only some rows, also returns True if rows precede the page that it does not consider.
+        """
+        if self.after is None or self.listing.is_walked:
+            return self.after is not None
         before = await find_documents(
             self.collection, self.listing, limit=1, after=self.after, projection={"_id": 1}, backwards=True
         )
         return bool(before)
 
 
-async def count_listings(collection: Collection, listings: Sequence[Listing]) -> list[int]:
-    """Returns the number of rows of each listing, up to a hundred listings by one command."""
+async def count_listings(collection: Collection, listings: Sequence[Listing], *, most: int) -> list[int]:
+    """Returns the number of rows of each listing, at most `most`; up to a hundred listings by one command."""
     counts: list[int] = []
     for start in range(0, len(listings), _PAGES_A_COMMAND):
         some = listings[start : start + _PAGES_A_COMMAND]
         parts: list[list[Document]] = [
-            [{"$match": listing.filter}, {"$count": "rows"}, {"$set": {"part": {"$literal": number}}}]
+            [*_counted(collection, listing, most), {"$count": "rows"}, {"$set": {"part": {"$literal": number}}}]
             for number, listing in enumerate(some)
         ]
         pipeline = parts[0] + [{"$unionWith": {"coll": collection.name, "pipeline": part}} for part in parts[1:]]
         rows = {row["part"]: row["rows"] for row in await (await collection.aggregate(pipeline)).to_list()}
         counts += [rows.get(number, 0) for number in range(len(some))]
     return counts
+
+
+def _counted(collection: Collection, listing: Listing, most: int) -> list[Document]:
+    if listing.is_partial:
+        return listing.considered(collection, {}, most)
+    # Without a sort order, the server counts index keys and reads no documents.
+    return [{"$match": listing.filter}, {"$limit": most}]
 
 
 def page_size(first: int | None, default: int) -> int:
@@ -150,7 +215,35 @@ async def find_page(
 ) -> Page:
     """Returns one page, by one command."""
     found = await find_documents(collection, listing, limit=first + 1, after=after, projection=projection)
-    return Page(listing, collection, found[:first], len(found) > first, after)
+    return await _page(collection, listing, found, first=first, after=after, projection=projection)
+
+
+async def _page(
+    collection: Collection,
+    listing: Listing,
+    found: list[Document],
+    *,
+    first: int,
+    after: Key | None,
+    projection: Projection | None,
+) -> Page:
+    if len(found) > first or not listing.is_walked:
+        return Page(listing, collection, found[:first], len(found) > first, after)
+    # Considers the rows again, so that the page and its end are of the same moment.
+    walk = _stages(collection, replace(listing, rest={}), limit=listing.window, after=after, projection=None)
+    wanted = sorted_projection(listing.sort, projection)
+    shown: list[Document] = [{"$match": listing.rest}, {"$limit": first + 1}]
+    keys = {"$project": {path: 1 for path, _ in listing.sort.keys}}
+    parts = {
+        "shown": shown if wanted is None else [*shown, {"$project": wanted}],
+        "last": [{"$skip": listing.window - 1}, keys],
+    }
+    cursor = await collection.aggregate([*walk, {"$limit": listing.window}, {"$facet": parts}])
+    again: Document = (await cursor.to_list())[0]
+    end = listing.sort.key_of(again["last"][0]) if again["last"] else None
+    if len(again["shown"]) > first:
+        return Page(listing, collection, again["shown"][:first], has_next=True, after=after)
+    return Page(listing, collection, again["shown"], end is not None, after, end)
 
 
 async def find_documents(
@@ -164,7 +257,7 @@ async def find_documents(
 ) -> list[Document]:
     sort = listing.sort.reversed() if backwards else listing.sort
     wanted = sorted_projection(sort, projection)
-    if listing.by_score or after is not None:
+    if listing.by_score or listing.is_partial or after is not None:
         stages = _stages(collection, listing, limit=limit, after=after, projection=wanted, backwards=backwards)
         return await (await collection.aggregate(stages, batchSize=limit + 1)).to_list()
     cursor = collection.find(listing.filter, wanted, sort=list(sort.keys), limit=limit, batch_size=limit + 1)
@@ -181,6 +274,14 @@ def _stages(
     backwards: bool = False,
 ) -> list[Document]:
     sort = listing.sort.reversed() if backwards else listing.sort
+    if listing.is_walked:
+        considered = _stages(collection, replace(listing, rest={}), limit=listing.window, after=after, projection=None)
+        shown: list[Document] = [*considered, {"$limit": listing.window}, {"$match": listing.rest}, {"$limit": limit}]
+        return shown if projection is None else [*shown, {"$project": projection}]
+    if listing.sources:
+        return _sourced_stages(
+            collection, listing, sort, limit=limit, after=after, projection=projection, inclusive=backwards
+        )
     if listing.by_score:
         return _score_stages(listing, sort, limit=limit, after=after, projection=projection, inclusive=backwards)
     ranges = [(dict(listing.filter), dict(sort.keys))] if after is None else listing.ranges(after, backwards=backwards)
@@ -198,9 +299,28 @@ def _walk(query: Document, order: Document, limit: int, projection: Projection |
 def _score_stages(
     listing: Listing, sort: Sort, *, limit: int, after: Key | None, projection: Projection | None, inclusive: bool
 ) -> list[Document]:
-    scored: list[Document] = [{"$match": listing.filter}, {"$set": {sort.paths[0][0]: {"$meta": "textScore"}}}]
-    behind = {} if after is None else {"$or": _behind(sort, after, inclusive=inclusive)}
-    return [*scored, *_walk(behind, dict(sort.keys), limit, projection)]
+    scored: list[Document] = [{"$match": listing.filter}, {"$set": {sort.paths[0][0]: listing.score}}]
+    later = {} if after is None else {"$or": behind(sort.keys, after, inclusive=inclusive)}
+    return [*scored, *_walk(later, dict(sort.keys), limit, projection)]
+
+
+def _sourced_stages(
+    collection: Collection,
+    listing: Listing,
+    sort: Sort,
+    *,
+    limit: int,
+    after: Key | None,
+    projection: Projection | None,
+    inclusive: bool,
+) -> list[Document]:
+    scored = [{"$set": {sort.paths[0][0]: listing.score}}] if listing.by_score else []
+    later = {} if after is None else {"$or": behind(sort.keys, after, inclusive=inclusive)}
+    order = dict(sort.keys)
+    # A row comes at most once from each source, so these are enough for the page.
+    copies = _walk(later, order, limit * len(listing.sources), None)
+    rows: list[Document] = [{"$group": {"_id": "$_id", "row": {"$first": "$$ROOT"}}}, {"$replaceWith": "$row"}]
+    return [*listing.sourced(collection), *scored, *copies, *rows, *_walk({}, order, limit, projection)]
 
 
 async def find_pages(
@@ -231,7 +351,7 @@ async def _find_together(
     for row in await cursor.to_list():
         found[row["part"]].append(row["document"])
     return [
-        Page(listing, collection, rows[:first], len(rows) > first, after)
+        await _page(collection, listing, rows, first=first, after=after, projection=projection)
         for listing, rows in zip(listings, found, strict=True)
     ]
 
@@ -276,59 +396,3 @@ def value_at(document: Document, path: str) -> Any:
             return None
         value = value.get(name)
     return value
-
-
-def _behind(sort: Sort, key: Key, *, inclusive: bool) -> list[Document]:
-    """Returns conditions, nearest first. For each row after `key` exactly one of them holds.
-
-    Null sorts below every value, but comparisons with a value never match null, so null needs separate conditions.
-    """
-    found: list[Document] = []
-    equal: Document = {}
-    for (path, direction), value in zip(sort.keys, key, strict=True):
-        beyond: list[Document] = []
-        if value is None:
-            if direction > 0:
-                beyond.append({**equal, path: {"$ne": None}})
-        elif path == "_id":
-            comparison = ("$gt" if direction > 0 else "$lt") + ("e" if inclusive else "")
-            beyond.append({**equal, path: {comparison: value}})
-        else:
-            beyond.append({**equal, path: {"$gt" if direction > 0 else "$lt": value}})
-            if direction < 0:
-                beyond.append({**equal, path: None})
-        found = beyond + found
-        equal[path] = value
-    return found
-
-
-# The types of sort values. The server does not compare others, e.g. regular expressions.
-_KEY_TYPES = {NoneType, bool, int, Int64, float, str, datetime, ObjectId}
-
-
-def encode_cursor(binding: bytes, key: Key) -> str:
-    body = bson.encode({str(number): value for number, value in enumerate(key)})
-    digest = hashlib.blake2b(binding + body, digest_size=_DIGEST).digest()
-    return urlsafe_b64encode(digest + body).rstrip(b"=").decode()
-
-
-def decode_cursor(listing: Listing, cursor: str | None) -> Key | None:
-    """Returns the key in the cursor. Raises InvalidInput if it was made for another list, or altered.
-
-    The digest detects mistakes. It needs no secret, because a key reveals nothing that the list does not show.
-    """
-    if cursor is None:
-        return None
-    wrong = InvalidInput("`after` is not a cursor of this list with this filter and sort.", "after")
-    binding = listing.binding()
-    try:
-        body = urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4))[_DIGEST:]
-        key = tuple(bson.decode(body).values())
-    except (ValueError, bson.InvalidBSON):
-        raise wrong from None
-    if len(key) != len(listing.sort.keys) or any(type(value) not in _KEY_TYPES for value in key):
-        raise wrong
-    # Only the canonical text is accepted: base64 has several texts for the same bytes.
-    if encode_cursor(binding, key) != cursor:
-        raise wrong
-    return key

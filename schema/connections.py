@@ -9,9 +9,11 @@ from typing import Any, Generic, TypeVar
 import strawberry
 from graphql import GraphQLObjectType
 
+from portico.loaders import keyed
 from portico.loaders.batching import BatchRead
+from portico.resolvers.cursors import decode_cursor
 from portico.resolvers.documents import Database, Document, Projection
-from portico.resolvers.paging import Key, Listing, Page, decode_cursor, page_size
+from portico.resolvers.paging import Key, Listing, Page, page_size
 
 from .context import Context, Info, core
 from .fields import computed
@@ -23,12 +25,9 @@ T = TypeVar("T")
 PageReader = Callable[..., BatchRead[Listing, Page]]
 
 
-def _cursor(index: int) -> Callable[[Any], str | None]:
-    def cursor(info: Any) -> str | None:
-        page: Page = info.page
-        return page.cursor(page.documents[index]) if page.documents else None
-
-    return cursor
+def _start_cursor(info: Any) -> str | None:
+    page: Page = info.page
+    return page.cursor(page.documents[0]) if page.documents else None
 
 
 @strawberry.type(
@@ -38,16 +37,23 @@ def _cursor(index: int) -> Callable[[Any], str | None]:
 class PageInfo:
     page: strawberry.Private[Page]
     has_next_page: bool = computed(
-        lambda info: info.page.has_next, description="Whether there are rows after the page."
+        lambda info: info.page.has_next,
+        description="Whether there can be rows after the page. Some lists examine a limited number of rows for a page: "
+        "the page then has fewer rows than `first`, or none, and the list continues after `endCursor`.",
     )
-    start_cursor: str | None = computed(_cursor(0), description="The cursor of the first row; null for an empty page.")
+    start_cursor: str | None = computed(
+        _start_cursor, description="The cursor of the first row; null for a page without rows."
+    )
     end_cursor: str | None = computed(
-        _cursor(-1), description="The cursor of the last row, for `after` of the next page; null for an empty page."
+        lambda info: info.page.end_cursor,
+        description="The position of the page's end, for `after` of the next page; null for an empty "
+        "page without a next page.",
     )
 
     @strawberry.field(description="Whether there are rows before the page.")
-    async def has_previous_page(self) -> bool:
-        return await self.page.has_previous()
+    async def has_previous_page(self, info: Info) -> bool:
+        # A loader, because each alias asks again.
+        return bool(await info.context.loader("previous pages", keyed.have_previous).load(self.page))
 
 
 @strawberry.type(description="A row of a connection.")
@@ -118,7 +124,7 @@ class Paged:
         """Returns the page, read in one batch with the pages of sibling fields. Raises InvalidInput."""
         context: Context = info.context
         size = page_size(first, default)
-        key: Key | None = decode_cursor(listing, after)
+        key: Key | None = None if after is None else decode_cursor(listing.binding(), len(listing.sort.keys), after)
         projection = self.projection(core(info))
         db: Database = context.reading
 
@@ -161,14 +167,14 @@ class _Visible:
         """Returns the page with these rows, filled up with the visible rows after the page."""
         following = page
         while following.has_next and len(shown) <= self.size:
-            after = listing.sort.key_of(following.documents[-1])
+            after = following.end or listing.sort.key_of(following.documents[-1])
             following = (await self.read(after)([listing]))[listing]
             visible = await visible_of(self.context, self.kind, dict(enumerate(following.documents)))
             for row in visible.values():
                 if isinstance(row, Exception):
                     return row
             shown += [visible[index] for index in sorted(visible)]
-        return replace(page, documents=shown[: self.size], has_next=len(shown) > self.size)
+        return replace(page, documents=shown[: self.size], has_next=len(shown) > self.size, end=None)
 
 
 def _object_type(selection: Selection, name: str) -> GraphQLObjectType:

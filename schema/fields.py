@@ -90,20 +90,27 @@ class Cost:
     fill the list, otherwise a generous estimate. `extra` is added each time that the field is returned.
     If a field has one result for each value of a list argument, `each` names the argument: the costly fields below it
     count once for each given value, up to `length`.
-    A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`.
+    A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`. A field that
+    `shares` the read of another field is free beside it.
     """
 
     length: Length | None = None
     extra: int = 0
     costly: bool = False
     each: str | None = None
+    shares: str | None = None
 
 
 def costs(
-    *, length: Length | None = None, extra: int = 0, costly: bool = False, each: str | None = None
+    *,
+    length: Length | None = None,
+    extra: int = 0,
+    costly: bool = False,
+    each: str | None = None,
+    shares: str | None = None,
 ) -> dict[str, Any]:
     """Returns the metadata of a field with this cost."""
-    return {_COST: Cost(length, extra, costly, each)}
+    return {_COST: Cost(length, extra, costly, each, shares)}
 
 
 def cost_of(field: GraphQLField | GraphQLInputField) -> Cost:

@@ -18,6 +18,7 @@ from portico.gateway.error_codes import ERROR_CODES
 from portico.gateway.settings import Settings, declared
 from portico.resolvers.domains import Domain, Domains, InvalidDomains, Resources
 from portico.schema import create_schema, nodes
+from portico.schema.sharing import SharedReads
 
 GROUP = "portico.domains"
 # What the gateway itself serves.
@@ -88,9 +89,10 @@ def use(names: Sequence[str] | None = None) -> Domains:
 
 
 def base_resources(settings: Settings, domains: Domains) -> Resources:
-    """Returns the settings of the gateway and of each domain, by their types. Raises SettingsError."""
+    """Returns the settings of the gateway and of each domain, and the shared reads. Raises SettingsError."""
     kinds = [domain.settings for domain in domains.all if domain.settings is not None]
-    return Resources({Settings: settings, **{kind: settings.of(kind) for kind in kinds}})
+    shared = SharedReads(settings.count_seconds)
+    return Resources({Settings: settings, SharedReads: shared, **{kind: settings.of(kind) for kind in kinds}})
 
 
 def _built_in(name: str) -> Domain:

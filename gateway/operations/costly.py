@@ -92,7 +92,10 @@ class _Count:
             key = ((node.alias or node.name).value, node.name.value, str(field.type))
             merged.setdefault(key, []).append((node, field))
         found = _Reads(Counter(), Counter())
+        names = {name for _, name, _ in merged}
         for (_, name, _), nodes in merged.items():
+            if cost_of(nodes[0][1]).shares in names:
+                continue
             own, is_paged = self._field(name, nodes)
             (found.paged if is_paged else found.own).update(own)
         return found

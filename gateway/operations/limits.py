@@ -170,7 +170,8 @@ class _Scale:
     def _field(self, node: FieldNode, parent: GraphQLNamedType | None) -> _Weight:
         name = node.name.value
         if name == "__typename":
-            return _Weight(depth=1)
+            # Clients add it to every selection. With an alias, one selection can have it any number of times.
+            return _Weight(cost=0 if node.alias is None else 1, depth=1)
         if name in {"__schema", "__type"}:
             assert node.selection_set is not None
             below = self.of(node.selection_set, self._schema.type_map["__Schema" if name == "__schema" else "__Type"])

@@ -25,8 +25,8 @@ def pages(db: Database, *, first: int, after: Key | None, projection: Projection
     return read
 
 
-def totals(db: Database) -> BatchRead[Listing, int]:
-    async def read(listings: Sequence[Listing]) -> Mapping[Listing, int]:
-        return dict(zip(listings, await products.count_products(db, listings), strict=True))
+def totals(db: Database, *, most: int) -> BatchRead[Listing, products.Total]:
+    async def read(listings: Sequence[Listing]) -> Mapping[Listing, products.Total]:
+        return dict(zip(listings, await products.count_products(db, listings, most=most), strict=True))
 
     return read

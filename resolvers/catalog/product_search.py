@@ -16,6 +16,7 @@ from portico.resolvers.paging import MAX_WALKS, Listing, Sort
 from portico.resolvers.text import check_length, fold, words
 
 from .categories import CATEGORIES
+from .product_bounds import together
 from .product_terms import EVERY, property_term, stock_term, term
 from .products import PRODUCTS
 
@@ -73,12 +74,12 @@ def listing_of(query: ProductQuery, sort: SortName, within: Within | None = None
     conditions = _conditions(query)
     named: Document | None = None
     if within is not None:
-        named = {"query": _together(conditions), "category": within.category_id, "is_deep": within.is_deep}
+        named = {"query": together(conditions), "category": within.category_id, "is_deep": within.is_deep}
         conditions.append({"terms": _any([term("category", category_id) for category_id in within.ids])})
     is_walked = any("terms" in condition for condition in conditions)
     if not query.search and (not is_walked or (within is not None and len(within.ids) > MAX_WALKS)):
         conditions.append({"terms": EVERY})
-    return Listing(_together(conditions), SORTS[sort], by_score=sort == "RELEVANCE", named=named)
+    return Listing(together(conditions), SORTS[sort], by_score=sort == "RELEVANCE", named=named)
 
 
 def _conditions(query: ProductQuery) -> list[Document]:
@@ -91,14 +92,6 @@ def _conditions(query: ProductQuery) -> list[Document]:
     if query.search:
         conditions.append({"$text": {"$search": check_length(query.search, "filter", "search", longest=_MAX_QUERY)}})
     return conditions
-
-
-def _together(conditions: Sequence[Document]) -> Document:
-    """Returns the filter document that requires all of the conditions."""
-    names = [name for condition in conditions for name in condition]
-    if len(set(names)) < len(names):
-        return {"$and": list(conditions)}
-    return {name: wanted for condition in conditions for name, wanted in condition.items()}
 
 
 def _few(values: Sequence[Any], name: str) -> Sequence[Any]:
@@ -160,12 +153,12 @@ def prefix_range(prefix: str) -> Document:
     return {"$gte": prefix}
 
 
-async def find_facets(db: Database, listing: Listing, wanted: Sequence[str]) -> Document:
-    """Counts all products of a listing by facet, by one command.
+async def find_facets(db: Database, listing: Listing, wanted: Sequence[str], *, most: int) -> Document:
+    """Counts the products of a listing by facet, by one command. Counts the first `most` products in the list's order.
 
-    Args:     wanted: which of `types`, `genres`, `categories`, `prices` to count.
+    Args:     wanted: which of `types`, `genres`, `categories`, `prices` to count, and `counted`.
     Returns:  for each facet a list of {value, count}, highest count first, at most 100; for prices {min, max, count},
-              lowest first.
+              lowest first. `counted` is the number of products that were counted.
     """
     stages: dict[str, list[Document]] = {
         "types": _count_by("$type"),
@@ -187,12 +180,16 @@ async def find_facets(db: Database, listing: Listing, wanted: Sequence[str]) -> 
             {"$match": {"pricing.retail": {"$gte": 0}}},
             {"$bucket": {"groupBy": "$pricing.retail", "boundaries": [*PRICE_BANDS, 2**53]}},
         ],
+        "counted": [{"$count": "count"}],
     }
     chosen = {name: stages[name] for name in wanted}
     needed = {"type": 1, "terms": 1, "details.genres": 1, "category_ids": 1, "pricing.retail": 1}
-    pipeline: list[Document] = [{"$match": listing.filter}, {"$project": needed}, {"$facet": chosen}]
-    counts: Document = (await (await db[PRODUCTS.name].aggregate(pipeline)).to_list())[0]
-    return {name: [_facet(name, row) for row in rows] for name, rows in counts.items()}
+    products = db[PRODUCTS.name]
+    pipeline = [*listing.considered(products, needed, most), {"$facet": chosen}]
+    counts: Document = (await (await products.aggregate(pipeline)).to_list())[0]
+    counted = counts.pop("counted", None)
+    facets: Document = {name: [_facet(name, row) for row in rows] for name, rows in counts.items()}
+    return facets if counted is None else {**facets, "counted": counted[0]["count"] if counted else 0}
 
 
 def _count_by(path: str, **kept: Document) -> list[Document]:

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, TEXT, IndexModel
@@ -50,6 +51,9 @@ _TEXT_WEIGHTS = {
     "details.writers": 2,
     "description": 1,
 }
+
+# The paths of a full-text search.
+TEXT_PATHS = tuple(_TEXT_WEIGHTS)
 
 
 def _by_terms(path: str, direction: int) -> IndexModel:
@@ -124,6 +128,14 @@ PRODUCTS = CollectionSpec(
 )
 
 
+@dataclass(frozen=True)
+class Total:
+    """The number of rows of a list. If it is not exact, the list can have more."""
+
+    count: int
+    is_exact: bool
+
+
 def priced(currency: str, list_price: int, retail: int) -> Document:
     """Returns the stored pricing of a product, with the savings that follow from the two prices."""
     savings = list_price - retail
@@ -170,9 +182,13 @@ async def set_in_stock(db: Database, sku: str, *, in_stock: bool, version: int) 
     await db[PRODUCTS.name].update_one({"sku": sku, **earlier}, [{"$set": {**noted, "terms": terms}}])
 
 
-async def count_products(db: Database, listings: Sequence[Listing]) -> list[int]:
-    """Returns the number of products in each listing."""
-    return await count_listings(db[PRODUCTS.name], listings)
+async def count_products(db: Database, listings: Sequence[Listing], *, most: int) -> list[Total]:
+    """Returns the number of products in each listing, up to `most`."""
+    counts = await count_listings(db[PRODUCTS.name], listings, most=most + 1)
+    return [
+        Total(min(count, most), count <= most and not listing.is_partial)
+        for listing, count in zip(listings, counts, strict=True)
+    ]
 
 
 async def is_in_use(db: Database, category_id: ObjectId) -> bool:

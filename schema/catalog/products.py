@@ -20,13 +20,16 @@ from portico.schema.money import Money
 from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
 from portico.schema.scalars import JSON, BigInt
 
+from . import product_reads
+
 if TYPE_CHECKING:
     from .categories import Category
 
 DEFAULT_PRODUCTS = 20
 _FACETS = product_search.MAX_FACET_VALUES
 _COSTLY = (
-    f"Reads the whole list: an operation can use at most {MAX_COSTLY} of `totalCount`, `facets` and full-text `search`."
+    "Counts up to a bound, by default 10,000 products. The figure can be some seconds old, except for a MERCHANT. "
+    f"An operation can use at most {MAX_COSTLY} of `totalCount`, `facets` and full-text `search`."
 )
 
 
@@ -174,6 +177,9 @@ class ProductFilter:
         default=None,
         description="Full-text search over title, description and people: any of the words; "
         '`"a phrase"` must occur, `-word` must not. '
+        "A search finds a limited number of products, by default 5,000, shared equally between its words. If a "
+        "word is in more products than its share, only the other words find products. If all words are, the list has "
+        "only the best matches of each word, and RELEVANCE ranks them by how many of the words are in the title. "
         f"An operation can use at most {MAX_COSTLY} of `search`, `totalCount` and `facets`; a `search` beside a "
         "`totalCount` or `facets` of the same list is free.",
         metadata=costs(costly=True),
@@ -212,8 +218,12 @@ class PriceBand:
     count: int = stored(description="Products in it.")
 
 
-@strawberry.type(description="Counts over a whole list of products, highest count first, at most 100 for each facet.")
+@strawberry.type(description="Counts over a list of products, highest count first, at most 100 for each facet.")
 class ProductFacets:
+    counted: int = stored(
+        description="How many products were counted: all of the list, or the first in its order if it is longer than "
+        "the bound."
+    )
     types: list[FacetCount] = stored(length=_FACETS, description="By the merchant's own type.")
     genres: list[FacetCount] = stored(length=_FACETS, description="By genre (albums and films).")
     categories: list[FacetCount] = stored(
@@ -226,10 +236,21 @@ class ProductFacets:
 
 @strawberry.type(description="A page of products.")
 class ProductConnection(Connection[Product]):
-    @strawberry.field(description=f"Counted only when you select it. {_COSTLY}", metadata=costs(extra=100, costly=True))
+    @strawberry.field(
+        description=f"Counted only when you select it. A lower bound if `totalCountIsExact` is false. {_COSTLY}",
+        metadata=costs(extra=100, costly=True),
+    )
     async def total_count(self, info: Info) -> int:
-        totals = info.context.loader("product totals", lambda: loaders.totals(info.context.reading))
-        return await totals.load(self.page.listing) or 0
+        return (await product_reads.total(info.context, self.page.listing)).count
+
+    @strawberry.field(
+        description="Whether the list has exactly `totalCount` products. If false, it can have more: counting ends at "
+        "a bound, and considers only some products for filters and searches that match very many. Free beside "
+        "`totalCount`.",
+        metadata=costs(extra=100, costly=True, shares="totalCount"),
+    )
+    async def total_count_is_exact(self, info: Info) -> bool:
+        return (await product_reads.total(info.context, self.page.listing)).is_exact
 
     @strawberry.field(
         description=f"Counted only when you select it, over everything that matches the filter. {_COSTLY}",
@@ -239,8 +260,7 @@ class ProductConnection(Connection[Product]):
         wanted = [name for name in selected_below(info, "ProductFacets") if not name.startswith("__")]
         if not wanted:
             return cast("ProductFacets", {})
-        counts = await product_search.find_facets(info.context.reading, self.page.listing, wanted)
-        return cast("ProductFacets", counts)
+        return cast("ProductFacets", await product_reads.facets(info.context, self.page.listing, wanted))
 
 
 async def product_page(
@@ -255,7 +275,7 @@ async def product_page(
     """Returns a page of products."""
     query = product_search.ProductQuery() if given is None else given.query()
     name = cast("product_search.SortName", (sort or ProductSort.NEWEST).name)
-    listing = product_search.listing_of(query, name, within)
+    listing = await product_reads.bounded(info.context, product_search.listing_of(query, name, within))
     page = await _PAGED.page(info, listing, first=first, default=DEFAULT_PRODUCTS, after=after)
     return ProductConnection(page=page)
 

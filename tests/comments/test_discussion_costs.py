@@ -20,8 +20,8 @@ from portico.resolvers.comments.comments import (
     with_slug,
 )
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES, discussion_id
+from portico.resolvers.cursors import encode_cursor
 from portico.resolvers.documents import Document
-from portico.resolvers.paging import encode_cursor
 from portico.schema.nodes import encode_id
 from tests.support.catalog import add_products, product, shared_gateway
 from tests.support.discussions import ON_EACH, STORAGES

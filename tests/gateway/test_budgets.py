@@ -210,6 +210,17 @@ async def test_a_later_page_is_one_command_and_one_more_for_has_previous_page(sh
         assert found == BUDGETS[name], name
 
 
+async def test_aliases_of_has_previous_page_share_one_command(shop: GatewayClient) -> None:
+    after = (await shop.data("{ products { pageInfo { endCursor } } }"))["products"]["pageInfo"]["endCursor"]
+    aliases = " ".join(f"a{number}: hasPreviousPage" for number in range(20))
+    pages = f"pageInfo {{ {aliases} }} again: pageInfo {{ {aliases} }}"
+    text = f"query ($after: String) {{ products(after: $after) {{ {pages} }} }}"
+
+    found = await sent(shop, text, {"after": after})
+
+    assert found == BUDGETS["a later page and whether it is the first"]
+
+
 async def _ids(gateway: GatewayClient) -> list[str]:
     slugs = [f'c{number}: category(slug: "{one["slug"]}") {{ id }}' for number, one in enumerate(TREE)]
     categories = (await gateway.data(f"{{ {' '.join(slugs)} }}")).values()

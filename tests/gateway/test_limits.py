@@ -126,6 +126,26 @@ async def test_many_aliases_cost_as_much_as_many_fields(gateway: GatewayClient) 
     assert_too_complex(await quickly(gateway, query))
 
 
+@pytest.mark.parametrize("leaf", ["title", "__typename"])
+@pytest.mark.parametrize("selection", ["LEAVES", "... on Product { LEAVES }", "...F"])
+async def test_many_aliases_of_one_leaf_count_each(gateway: GatewayClient, leaf: str, selection: str) -> None:
+    def text(aliases: int) -> str:
+        leaves = " ".join(f"a{number}: {leaf}" for number in range(aliases))
+        fragment = f"fragment F on Product {{ {leaves} }}" if selection == "...F" else ""
+        return f"{{ products(first: 100) {{ nodes {{ {selection.replace('LEAVES', leaves)} }} }} }} {fragment}"
+
+    assert await gateway.data(text(400)) == {"products": {"nodes": []}}
+    assert_too_complex(await quickly(gateway, text(1_000)))
+
+
+async def test_a_type_name_without_an_alias_is_free(settings: Settings) -> None:
+    text = "{ __typename categories(first: 10) { __typename nodes { __typename id } } }"
+
+    async with running(replace(settings, max_cost=1 + 10 * 2)) as gateway:
+        assert await gateway.data(text)
+        assert_too_complex(await gateway.ask(text.replace("{ __typename id", "{ type: __typename id")))
+
+
 # Lists other than connections
 
 CATEGORIES = "products(first: $n) { nodes { categories { slug } } }"

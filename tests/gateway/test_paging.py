@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from portico.gateway.domains.catalog.records import product_record
 from portico.resolvers.catalog.product_edits import new_document
 from portico.resolvers.catalog.product_search import ProductQuery, listing_of
+from portico.resolvers.cursors import encode_cursor
 from portico.resolvers.documents import Document
-from portico.resolvers.paging import encode_cursor
 from tests.catalog.test_catalog_properties import SORTS, order
 from tests.support.catalog import add_categories, add_products, album, document, pricing
 from tests.support.explaining import explain

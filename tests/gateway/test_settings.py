@@ -46,6 +46,8 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_QUEUE_SECONDS": ("2.5", 2.5),
     "PORTICO_MAX_UPLOADS": ("3", 3),
     "PORTICO_CACHED_OPERATIONS": ("10", 10),
+    "PORTICO_COUNT_SECONDS": ("2.5", 2.5),
+    "PORTICO_MAX_COUNTED": ("500", 500),
     "PORTICO_CORS_ORIGINS": ("https://shop.example", "https://shop.example"),
     "PORTICO_OPERATION_SECONDS": ("7", 7),
     "PORTICO_UPLOAD_SECONDS": ("120", 120),

@@ -12,6 +12,7 @@ from portico.resolvers.catalog.categories import CATEGORIES
 from portico.resolvers.catalog.category_imports import import_categories
 from portico.resolvers.catalog.category_lineage import refresh_subtree
 from portico.resolvers.catalog.product_imports import import_products
+from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Invariant, Job, Problem, Turn, named
 from portico.schema.catalog import categories as category_schema
@@ -48,6 +49,7 @@ DOMAIN = Domain(
     about="Categories and products.",
     collections=(CATEGORIES, products.PRODUCTS),
     hosts=(products.HOST,),
+    settings=CatalogSettings,
     jobs=(Job("finish-categories", _finish_categories), Job("finish-products", _finish_products)),
     invariants=(
         Invariant(
