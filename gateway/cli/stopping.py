@@ -48,6 +48,11 @@ class Server(uvicorn.Server):
         return gateway
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if not self.started and multiprocessing.parent_process() is not None:
+            # A worker that starts may be busy for seconds. While it keeps the listening socket open, the kernel takes
+            # connections that nobody will accept.
+            signal.signal(sig, signal.SIG_DFL)
+            signal.raise_signal(sig)
         self._signals.append(sig)
         super().handle_exit(sig, frame)
 

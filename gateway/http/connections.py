@@ -18,6 +18,7 @@ MAX_HEADER_BYTES = 16_384
 _PER_HEADER = 4
 # How long an idle connection of a gateway that stops stays open: a request may have been sent already.
 _IDLE_SECONDS = 0.25
+_TURN_SECONDS = 0.01
 # How long a gateway that stops waits for the rest of a body. What arrived in full has the seconds of the settings.
 _BODY_SECONDS = 1.0
 
@@ -52,9 +53,11 @@ class HttpConnection(HttpToolsProtocol):
         self._connections = state if isinstance(state, Connections) else Connections()
         self._header_seconds = header_seconds
         self._timer: asyncio.TimerHandle | None = None
-        # Whether a request has begun whose headers have not ended, and the bytes of it since its first packet.
+        # Whether a request has begun whose headers have not ended; the bytes of the packet in which it began, which may
+        # end another request; and the bytes of later packets.
         self._in_headers = False
-        self._received = 0
+        self._first = self._later = 0
+        self._packet = 0
         self._is_too_large = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -69,25 +72,25 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._packet = len(data)
         if self._in_headers:
-            self._received += len(data)
+            self._later += self._packet
         super().data_received(data)
         if self._in_headers and not self.transport.is_closing():
-            if self._received > MAX_HEADER_BYTES:
+            if self._later > MAX_HEADER_BYTES:
                 self._refuse(*_TOO_LARGE)
             elif self._timer is None:
                 self._wait_for_client()
 
     def on_message_begin(self) -> None:
         self._in_headers = True
-        self._received = 0
+        self._first, self._later = self._packet, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
         self._stop_waiting()
-        size = len(self.url) + sum(len(name) + len(value) + _PER_HEADER for name, value in self.headers)
-        if size > MAX_HEADER_BYTES:
+        if self._first + self._later > MAX_HEADER_BYTES and self._header_bytes() > MAX_HEADER_BYTES:
             self._is_too_large = True
             raise HeadersTooLarge
         super().on_headers_complete()
@@ -95,6 +98,9 @@ class HttpConnection(HttpToolsProtocol):
             self.cycle.keep_alive = False
             if self._connections.is_closing:
                 self._bound_body()
+
+    def _header_bytes(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + _PER_HEADER for name, value in self.headers)
 
     def on_message_complete(self) -> None:
         self._stop_waiting()
@@ -112,7 +118,7 @@ class HttpConnection(HttpToolsProtocol):
     def shutdown(self) -> None:
         """Ends the connection after the request under way, and after one that the client may have sent already."""
         if self.cycle is None or self.cycle.response_complete:
-            self.loop.call_later(_IDLE_SECONDS, self._close_if_idle)
+            self.loop.call_later(_IDLE_SECONDS, self._close_after_reading)
         else:
             super().shutdown()
             self._bound_body()
@@ -120,6 +126,10 @@ class HttpConnection(HttpToolsProtocol):
     def _bound_body(self) -> None:
         if self.cycle.more_body:
             self.loop.call_later(_BODY_SECONDS, self._close_if_unfinished, self.cycle)
+
+    def _close_after_reading(self) -> None:
+        # If the loop was busy, it calls timers before it reads what has arrived. It reads before a second timer.
+        self.loop.call_later(_TURN_SECONDS, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
