@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 GRAPHIQL := gateway/pages/static/graphiql/index.html
+# Many tests wait for a process or a timer, so one worker more than there are processors is faster.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # All tests, or those of one domain.
 TESTS := tests/$(if $(DOMAIN),$(DOMAIN)/)
 # Tests that together send every kind of command and run every kind of field. They also run on the other driver and
@@ -28,8 +30,8 @@ demo: $(INSTALLED) graphiql ## Serve a record and film shop from an embedded Mon
 test soak: export PYTHONDONTWRITEBYTECODE =
 
 test: $(INSTALLED) graphiql ## Run the tests, on both drivers and both executors. DOMAIN=shop selects a domain.
-	@$(BIN)/pytest -q -n auto $(TESTS) $(TEST)
-	@$(if $(OTHERS),$(BIN)/pytest -q -n auto --driver motor --executor reference $(OTHERS))
+	@$(BIN)/pytest -q -n $(WORKERS) $(TESTS) $(TEST)
+	@$(if $(OTHERS),$(BIN)/pytest -q -n $(WORKERS) --driver motor --executor reference $(OTHERS))
 
 lint: $(INSTALLED) ## Check the format, the style and the types.
 	$(BIN)/ruff format --check .

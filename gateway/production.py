@@ -66,6 +66,8 @@ def _missing(settings: Settings, *, is_single_server: bool) -> Iterator[str]:
         yield f"{PREFIX}JWT_ISSUER is not set, so tokens of every issuer with these keys are valid."
     if settings.admin_address is None:
         yield f"{PREFIX}ADMIN_ADDRESS is not set, so everybody can read /metrics."
+    if settings.caller_rate is None or settings.address_rate is None:
+        yield f"{PREFIX}CALLER_RATE or {PREFIX}ADDRESS_RATE is not set, so one client may use a whole worker."
     if settings.log_format != "json":
         yield f"{PREFIX}LOG_FORMAT is not json, so programs cannot read the log."
 

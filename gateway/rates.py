@@ -41,7 +41,7 @@ class RateLimited(Exception):
 
     @property
     def extensions(self) -> dict[str, object]:
-        return {"code": self.code, "retryAfterSeconds": self.seconds}
+        return {"code": self.code, "retryAfter": self.seconds}
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,7 +220,7 @@ class GraphQLEndpoint:
                 charge=None if meter is None else meter.charge,
             )
         except RateLimited as limited:
-            details = {"retryAfterSeconds": limited.seconds}
+            details = {"retryAfter": limited.seconds}
             raise Refused(429, limited.code, str(limited), limited.headers, details) from None
         if not isinstance(outcome, Response):
             raise Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")

@@ -27,7 +27,8 @@ async def test_a_page_of_an_allowed_origin_may_send_requests(settings: Settings,
     assert preflight.status_code == 200
     assert preflight.headers["access-control-allow-origin"] == "https://shop.example"
     assert answer.headers["access-control-allow-origin"] == "https://shop.example"
-    assert answer.headers["access-control-expose-headers"] == "x-request-id, etag, content-range, retry-after"
+    exposed = answer.headers["access-control-expose-headers"]
+    assert exposed == "x-request-id, etag, content-range, retry-after, ratelimit, ratelimit-policy"
     assert answer.json() == {"data": {"viewer": None}}
 
 

@@ -249,7 +249,8 @@ async def test_an_outage_is_one_line_in_the_log_for_each_cause_and_interval(
     settings: Settings, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outages, "INTERVAL_SECONDS", 2.0)
-    with through_wire(replace(settings, database_seconds=2)) as (wire, over_wire):
+    # All operations fail at the same time, because none waits for another.
+    with through_wire(replace(settings, database_seconds=2, max_running_queries=40)) as (wire, over_wire):
         async with running(replace(over_wire, log_format="json")) as gateway:
             wire.cut()
             asked = [gateway.ask(f'{{ category(slug: "c{number}") {{ name }} }}') for number in range(40)]

@@ -189,6 +189,7 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
         "finish-content": 0,
         "finish-stock": 0,
         "expire-carts": 0,
+        "delete-carts": 0,
         "finish-checkouts": 0,
         "finish-transfers": 0,
         "finish-comments": 0,

@@ -20,7 +20,7 @@ from hypothesis import seed as seed_of_hypothesis
 from hypothesis import strategies as st
 from hypothesis_graphql import nodes, queries
 
-from portico.gateway.operations import execution
+from portico.gateway import outages
 from portico.resolvers.catalog import product_search
 from portico.resolvers.paging import Listing, Page
 from tests.support import domains
@@ -70,7 +70,7 @@ async def shop(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> Gatew
     monkeypatch.setattr(product_search, "find_facets", _failing(product_search.find_facets, lambda args: args[1]))
     monkeypatch.setattr(Page, "has_previous", _failing(Page.has_previous, lambda args: args[0].listing))
     # Faults are frequent here, and logging each of them takes longer than everything else.
-    monkeypatch.setattr(execution, "logger", structlog.testing.CapturingLogger)
+    monkeypatch.setattr(outages, "logger", structlog.testing.CapturingLogger)
     return gateway
 
 

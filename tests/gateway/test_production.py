@@ -22,6 +22,8 @@ SAFE = Settings(
     jwt_secret=Secret("x" * 32),
     mongodb_uri=Secret("mongodb://user:password@a,b,c/?replicaSet=shop&tls=true"),
     admin_address="127.0.0.1:9000",
+    caller_rate=60_000,
+    address_rate=60_000,
     log_format="json",
 )
 REFUSED: dict[str, dict[str, Any]] = {
@@ -45,6 +47,9 @@ MISSING: dict[str, dict[str, Any]] = {
         "jwks_url": "https://issuer.example/keys"
     },
     "PORTICO_ADMIN_ADDRESS is not set, so everybody can read /metrics.": {"admin_address": None},
+    "PORTICO_CALLER_RATE or PORTICO_ADDRESS_RATE is not set, so one client may use a whole worker.": {
+        "address_rate": None
+    },
     "PORTICO_LOG_FORMAT is not json, so programs cannot read the log.": {"log_format": "console"},
 }
 TITLE = "PORTICO_PRODUCTION is true, so the gateway does not start:"

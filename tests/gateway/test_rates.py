@@ -55,7 +55,7 @@ async def test_a_client_without_allowance_is_told_when_to_come_back(limited: Gat
 
     assert (refused.status, refused.codes) == (429, ["RATE_LIMITED"])
     assert "data" not in refused.body
-    seconds = refused.body["errors"][0]["extensions"]["retryAfterSeconds"]
+    seconds = refused.body["errors"][0]["extensions"]["retryAfter"]
     assert 0 < seconds <= 60
     assert refused.headers["retry-after"] == str(seconds)
 

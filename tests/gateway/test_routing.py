@@ -217,6 +217,7 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
         "find carts _id",
         "find orders _id",
         "find carts decided",
+        "find carts decided.0 last_modified status",
         "find carts due status",
         "find carts expires_at status",
         "find carts holding items.sku",

@@ -146,6 +146,7 @@ async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(
         "find carts _id",
         "find orders _id",
         "find carts decided",
+        "find carts decided.0 last_modified status",
         "find carts due status",
         "find carts expires_at status",
         "find carts holding items.sku",

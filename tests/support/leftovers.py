@@ -155,6 +155,12 @@ async def idle_cart(gateway: GatewayClient) -> Left:
     return "carts", {"status": {"$in": ["ACTIVE", "EXPIRING"]}}
 
 
+async def old_cart(gateway: GatewayClient) -> Left:
+    cart = key_in("Cart", await new_cart(gateway))
+    await set_values(gateway, "carts", cart, status="EXPIRED", expires_at=None, last_modified=LONG_AGO)
+    return "carts", {"status": "EXPIRED"}
+
+
 async def expiring_cart(gateway: GatewayClient) -> Left:
     cart = key_in("Cart", await new_cart(gateway, **{await stock_up(gateway): 1}))
     await set_values(gateway, "carts", cart, status="EXPIRING", expires_at=None, due=LONG_AGO)
@@ -289,6 +295,7 @@ LEFTOVERS: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
     "finish-content": (pending_content, deleting_content, unrevised_content, content_intent),
     "finish-stock": (move_in_stock, move_in_cart, flipped_stock, closed_stock),
     "expire-carts": (idle_cart, expiring_cart),
+    "delete-carts": (old_cart,),
     "finish-checkouts": (pending_cart,),
     "finish-transfers": (new_transfer, committed_transfer, rolled_back_transfer),
     "finish-comments": (
