@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
@@ -249,10 +250,10 @@ async def test_an_outage_is_one_line_in_the_log_for_each_cause_and_interval(
     settings: Settings, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outages, "INTERVAL_SECONDS", 2.0)
-    # All operations fail at the same time, because none waits for another.
     with through_wire(replace(settings, database_seconds=2, max_running_queries=40)) as (wire, over_wire):
         async with running(replace(over_wire, log_format="json")) as gateway:
             wire.cut()
+            begun = time.monotonic()
             asked = [gateway.ask(f'{{ category(slug: "c{number}") {{ name }} }}') for number in range(40)]
             answers = await asyncio.gather(*asked)
 
@@ -260,11 +261,12 @@ async def test_an_outage_is_one_line_in_the_log_for_each_cause_and_interval(
                 return sum(entry["occurrences"] for entry in log.entries("database unavailable"))
 
             await until(lambda: reported() == 40)
+            intervals = (time.monotonic() - begun) / outages.INTERVAL_SECONDS
             wire.restore()
 
     assert {code for answer in answers for code in answer.codes} == {"UNAVAILABLE"}
     causes = {entry["error"] for entry in log.entries("database unavailable")}
-    assert len(log.entries("database unavailable")) <= 3 * len(causes)
+    assert len(log.entries("database unavailable")) <= (intervals + 2) * len(causes)
     assert log.entries("fault") == []
     assert "Traceback" not in log.text
 
