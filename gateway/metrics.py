@@ -49,7 +49,7 @@ class _Admission(Collector):
         running = GaugeMetricFamily("portico_operations_running", "Operations that run.", labels=["kind"])
         queued = GaugeMetricFamily("portico_operations_queued", "Operations that wait to run.", labels=["kind"])
         waiting = GaugeMetricFamily(
-            "portico_operations_waiting", "Operations that wait for something else than MongoDB.", labels=["kind"]
+            "portico_operations_waiting", "Operations that wait for something other than MongoDB.", labels=["kind"]
         )
         refused = CounterMetricFamily(
             "portico_operations_refused", "Operations refused as OVERLOADED.", labels=["kind"]

@@ -1,8 +1,7 @@
 """Long waits of an operation: for another operation, for a client's data, or for a service.
 
-The gateway lets a bounded number of operations run at a time. An operation that waits for something else than the
-database would keep its place from others, maybe from the very operation that it waits for. So it waits in this context
-manager, which gives the place to others meanwhile:
+The gateway lets a bounded number of operations run at a time. An operation can wait for something other than the
+database, even for another operation. It then gives its place to others:
 
     async with waiting():
         await asyncio.sleep(1)

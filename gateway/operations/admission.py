@@ -9,9 +9,9 @@ has waited too long, it is refused then.
      ▼         ▼        ▼   │
     refused  refused    waiting
 
-A running operation that waits for something else than the database gives its slot to others (`waiting`). It gets a slot
-again before all operations that have not started, and is never refused: it may have written something. So operations
-that wait for each other do not block each other. While it waits, it counts towards the length of the queue.
+A running operation that waits for something other than the database gives its slot to others (`waiting`). It gets a
+slot again before all operations that have not started, and is never refused: it may have written something. So
+operations that wait for each other do not block each other. While it waits, it counts towards the length of the queue.
 
 Events of subscriptions are never refused either, because a subscription must miss none. They do not count towards the
 length of the queue, but take turns like everything else.
