@@ -23,6 +23,7 @@ from portico.gateway.operations.execution import (
     Call,
     Executor,
     Response,
+    Subscription,
     format_error,
     response_of,
 )
@@ -103,19 +104,7 @@ async def responses(
     Raises:   Overloaded, before the first response; TooSlow, Stopping and InvalidToken, which concern the whole
               connection.
     """
-    meter = session.meter()
-    try:
-        outcome = await executor.execute(
-            request.query,
-            variables=request.variables,
-            name=request.operation_name,
-            context=context,
-            wants_plan=request.wants_plan,
-            charge=None if meter is None else meter.charge,
-        )
-    except RateLimited as limited:
-        yield EncodedResponse.of(Response({"errors": [{"message": str(limited), "extensions": limited.extensions}]}))
-        return
+    outcome = await _outcome(executor, request, session, context)
     if isinstance(outcome, Response):
         yield EncodedResponse.of(outcome)
         return
@@ -147,6 +136,22 @@ async def responses(
                 yield response
                 if response.is_last:
                     return
+
+
+async def _outcome(executor: Executor, request: Request, session: Session, context: Context) -> Response | Subscription:
+    """Runs the operation, unless it is a subscription. If the caller has used up its allowance, returns the error."""
+    meter = session.meter()
+    try:
+        return await executor.execute(
+            request.query,
+            variables=request.variables,
+            name=request.operation_name,
+            context=context,
+            wants_plan=request.wants_plan,
+            charge=None if meter is None else meter.charge,
+        )
+    except RateLimited as limited:
+        return Response({"errors": [{"message": str(limited), "extensions": limited.extensions}]})
 
 
 class _RunningSubscription:

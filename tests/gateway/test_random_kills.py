@@ -49,7 +49,7 @@ _numbers = itertools.count(1)
 
 @dataclass
 class World:
-    """What the clients have been told of their writes."""
+    """The state that follows from the answers to all writes."""
 
     sku: str
     accounts: list[str]
