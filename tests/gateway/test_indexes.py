@@ -198,7 +198,9 @@ async def test_counts_use_indexes(shop: GatewayClient) -> None:
     for name, conditions in FILTERS.items():
         _, found = await plans(shop, text, {"filter": conditions})
 
-        assert [plan.name for plan in found] == ["find products", "aggregate products", "aggregate products"]
+        # The estimated number of all products is kept for some seconds, so only some of the filters need it.
+        own = [plan.name for plan in found if plan.name != "count products"]
+        assert own == ["find products", "aggregate products", "aggregate products"]
         assert not any(plan.scans_collection for plan in found), name
 
 
