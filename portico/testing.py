@@ -1,4 +1,4 @@
-"""A harness for tests of domains: a gateway on a real MongoDB, callers, crashes before any command, and budgets.
+"""A harness for tests of domains: a gateway on a real MongoDB, callers, crashes between any two commands, and budgets.
 
 If Portico is installed, pytest finds the fixtures of `portico.pytest_plugin`, which create these objects.
 """
@@ -32,7 +32,8 @@ from portico.gateway.settings import Settings
 from portico.gateway.state import State
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domains, Turn
+from portico.resolvers.domains import Domain, Domains, Turn
+from portico.resolvers.writes.intents import INTENTS
 from portico.schema.roles import Role
 
 __all__ = [
@@ -259,10 +260,17 @@ def _is_idle(job: object) -> bool:
 
 
 async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str) -> int:
-    """Runs every job once, or those with these names. Returns how much was done. Raises Crash if a job crashes."""
+    """Runs every job once, or those with these names. Returns how much was done. Raises Crash if a job crashes.
+
+    Without names, skips the jobs of domains without any document, because they find nothing to do.
+    """
     all_jobs = gateway.domains.jobs
     assert set(names) <= {job.name for job in all_jobs}
-    jobs = [job for job in all_jobs if not names or job.name in names]
+    if names:
+        jobs = [job for job in all_jobs if job.name in names]
+    else:
+        idle = [job for domain in await _without_documents(gateway) for job in domain.jobs]
+        jobs = [job for job in all_jobs if job not in idle]
     try:
         return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
     except ExceptionGroup as failures:
@@ -274,11 +282,23 @@ async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str) -> int:
 
 async def assert_invariants(gateway: Gateway) -> None:
     """Asserts that all invariants hold, as `portico doctor` checks them. Skips domains without any document."""
-    stored = await _stored(gateway)
+    empty = await _without_documents(gateway)
     for domain in gateway.domains.all:
-        if not domain.collections or any(spec.name in stored for spec in domain.collections):
+        if domain not in empty:
             for invariant in domain.invariants:
                 assert [problem async for problem in invariant.check(gateway.db)] == [], invariant.name
+
+
+async def _without_documents(gateway: Gateway) -> list[Domain]:
+    """Returns the domains that have no document. With an intent there are none, because it may belong to any domain."""
+    stored = await _stored(gateway)
+    if INTENTS.name in stored:
+        return []
+    return [
+        domain
+        for domain in gateway.domains.all
+        if domain.collections and not any(spec.name in stored for spec in domain.collections)
+    ]
 
 
 async def _stored(gateway: Gateway) -> set[str]:
@@ -287,7 +307,7 @@ async def _stored(gateway: Gateway) -> set[str]:
     def first(name: str) -> list[Any]:
         return [{"$limit": 1}, {"$project": {"_id": {"$literal": name}}}]
 
-    names = [spec.name for domain in gateway.domains.all for spec in domain.collections]
+    names = [INTENTS.name, *(spec.name for domain in gateway.domains.all for spec in domain.collections)]
     others = [{"$unionWith": {"coll": name, "pipeline": first(name)}} for name in names[1:]]
     found = await gateway.db[names[0]].aggregate([*first(names[0]), *others])
     return {document["_id"] async for document in found}
@@ -305,9 +325,12 @@ def database_of(gateway: Gateway, database: Any) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def crashing(gateway: Gateway, stop_before: int | None) -> Iterator[FaultyDatabase]:
-    """Cuts off the database before the command with this number, during the block. With None, never cuts it off."""
-    with database_of(gateway, FaultyDatabase(gateway.state.database, stop_before)) as faulty:
+def crashing(gateway: Gateway, stop_after: int | None) -> Iterator[FaultyDatabase]:
+    """Cuts off the database before the first command after this number of changes, during the block.
+
+    With 0, cuts it off before the first command. With None, never cuts it off.
+    """
+    with database_of(gateway, FaultyDatabase(gateway.state.database, stop_after)) as faulty:
         yield faulty
 
 
@@ -336,10 +359,12 @@ async def crash_matrix(
     recoveries: Sequence[Sequence[str]] = RECOVERIES,
     check: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None,
 ) -> int:
-    """Stops a mutation before each of its commands, recovers in each way, and then checks all invariants.
+    """Stops a mutation before its first command and after each change of data, recovers in each way, and then checks
+    all invariants.
 
-    A recovery is a sequence of `"repeat"` (the same call with the same key) and `"jobs"` (one run of all jobs). A
-    repeated call must return the union member that a call without a crash returns, and the same answer twice.
+    A stop before any other command would leave the same data as one of these. A recovery is a sequence of `"repeat"`
+    (the same call with the same key) and `"jobs"` (one run of all jobs). A repeated call must return the union member
+    that a call without a crash returns, and the same answer twice.
 
     Args:     mutation: the text of the operation; select `__typename` on its field.
               prepare: creates new objects for a call, and returns its variables, with the given idempotency key.
@@ -355,7 +380,7 @@ async def crash_matrix(
                 answer = await gateway.ask(mutation, variables)
             if not faulty.has_crashed:
                 assert all(found == _members(answer.data) for found in members), (recovery, members, answer.data)
-                count = stop
+                count = len(faulty.commands)
                 break
             for step in recovery:
                 clock.advance(seconds=RECOVERY_SECONDS)

@@ -2,6 +2,10 @@
 
 Each step of a write is a command, so writes need no code for these tests. A test gives the gateway a `FaultyDatabase`
 in place of its database. A gateway in production has none, so it has no overhead.
+
+Crashes are numbered by the commands that can change data: crash 0 is before the first command, and crash n is before
+the first command after the n-th change. A crash before a later read, or before the next change, would leave the same
+data. So these numbers stand for crashes before each command.
 """
 
 from __future__ import annotations
@@ -11,21 +15,18 @@ from typing import Any, cast
 
 from portico.resolvers.documents import Database
 
-COMMANDS = {
-    "aggregate",
+READS = {"aggregate", "count_documents", "distinct", "find", "find_one"}
+CHANGES = {
     "bulk_write",
-    "count_documents",
     "delete_many",
     "delete_one",
-    "distinct",
-    "find",
-    "find_one",
     "find_one_and_update",
     "insert_many",
     "insert_one",
     "update_many",
     "update_one",
 }
+COMMANDS = READS | CHANGES
 
 
 class Crash(Exception):
@@ -33,25 +34,24 @@ class Crash(Exception):
 
 
 class FaultyDatabase:
-    """A database that fails the command with this number, counted from 0, and every later command.
+    """A database that fails the first command after this number of changes, and every later command.
 
-    `commands` lists the commands, as (collection, method).
+    `commands` lists the commands, as (collection, method), with those that have failed. `changes` lists those that were
+    sent and can change data.
     """
 
-    def __init__(self, database: Any, stop_before: int | None) -> None:
+    def __init__(self, database: Any, stop_after: int | None) -> None:
         self._database = database
-        self._stop_before = stop_before
+        self._stop_after = stop_after
         self.commands: list[tuple[str, str]] = []
+        self.changes: list[tuple[str, str]] = []
+        self.has_crashed = False
 
     @classmethod
-    def around(cls, database: Database, stop_before: int | None = None) -> tuple[FaultyDatabase, Database]:
+    def around(cls, database: Database, stop_after: int | None = None) -> tuple[FaultyDatabase, Database]:
         """Returns the faulty database twice: with its own type, and with the type that resolvers take."""
-        faulty = cls(database, stop_before)
+        faulty = cls(database, stop_after)
         return faulty, cast("Database", faulty)
-
-    @property
-    def has_crashed(self) -> bool:
-        return self._stop_before is not None and len(self.commands) > self._stop_before
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
@@ -61,8 +61,11 @@ class FaultyDatabase:
 
     def _reach(self, collection: str, method: str) -> None:
         self.commands.append((collection, method))
+        self.has_crashed |= len(self.changes) == self._stop_after
         if self.has_crashed:
             raise Crash
+        if method in CHANGES:
+            self.changes.append((collection, method))
 
 
 class FaultyCollection:

@@ -126,7 +126,7 @@ async def test_random_transfers_with_crashes_keep_the_sum_of_the_money(
     keys = [key_in("Account", account) for account in ids]
     line = asyncio.Semaphore(AT_ONCE)
     plans = [
-        (*rng.sample(keys, 2), rng.randrange(1, 900), rng.randrange(12) if rng.random() < 0.3 else None)
+        (*rng.sample(keys, 2), rng.randrange(1, 900), rng.randrange(10) if rng.random() < 0.3 else None)
         for _ in range(TRANSFERS)
     ]
     outcome: Counter[str] = Counter()

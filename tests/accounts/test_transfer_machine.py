@@ -186,7 +186,7 @@ STEPS = st.builds(
     source=st.integers(OUTSIDE, ACCOUNTS - 1),
     destination=SOME,
     amount=st.integers(1, 30),
-    stop=st.integers(0, 15),
+    stop=st.integers(0, 10),
 )
 
 

@@ -285,7 +285,7 @@ STEPS = st.builds(
     subject=SOME,
     parent=SOME,
     text=st.integers(0, 9),
-    stop=st.integers(0, 15),
+    stop=st.integers(0, 6),
 )
 
 

@@ -124,7 +124,7 @@ async def test_the_job_finishes_writes_by_indexed_commands(
     discussion = await open_on_product(gateway, storage)
     parent = await post(gateway, discussion)
     query = "mutation ($input: PostCommentInput!) { postComment(input: $input) { __typename } }"
-    for stop in range(3, 9):
+    for stop in range(5):
         with crashing(gateway, stop):
             await gateway.ask(query, {"input": post_input(discussion, parent=parent["slug"])})
     clock.advance(seconds=40)

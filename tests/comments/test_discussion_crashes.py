@@ -178,7 +178,7 @@ CALLS: dict[str, tuple[Callable[[Scene], Awaitable[None]], Call, Rows]] = {
 
 
 async def _stopped(scene: Scene, call: Call, stop: int) -> bool:
-    """Return whether the call crashed at the command with this number."""
+    """Return whether the call crashed after this number of changes."""
     faulty, database = FaultyDatabase.around(scene.db, stop)
     try:
         await call(scene, database)
@@ -295,7 +295,7 @@ async def test_a_retry_finds_the_posted_reply_even_if_its_parent_has_been_delete
     await scene.build(storage)
     await scene.keep()
     parent = scene.comments["Other."]["slug"]
-    for stop in half_of_stops(odd=storage == "PAGES"):
+    for stop in stops():
         await scene.snapshot.restore()
         if not await _stopped(scene, lambda scene, db: scene.post(db, "New.", parent, OPERATION), stop):
             break

@@ -21,9 +21,9 @@ from tests.support.harness import IS_SOAK, GatewayClient, assert_invariants
 from tests.support.scenes import Snapshot
 
 COLLECTIONS = ("discussions", "comments", "comment_pages", "comment_keys")
-# How many commands of `finish_split` are sent. After one, the page is only marked. After two, the comments behind the
-# key are copied to a new page, and the old page still has them.
-MARKED, COPIED = 1, 2
+# How many changes `finish_split` makes. Without any, the page is only marked. After one, the comments behind the key
+# are copied to a new page, and the old page still has them.
+MARKED, COPIED = 0, 1
 # The unfinished splits: of a page, and then of the new page behind it.
 STEPS = {
     "marked": [MARKED],

@@ -190,7 +190,7 @@ async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_its_retry
         assert (again, once_more) == (kind, kind), stop
         assert await scene.state() == after, stop
         await scene.assert_settled()
-    assert stop > 3
+    assert stop > 2
 
 
 @pytest.mark.parametrize(("name", "is_repeated"), BOTH_WAYS)
@@ -224,15 +224,15 @@ async def test_a_write_that_pauses_anywhere_while_the_jobs_run_has_one_effect(
 @pytest.mark.parametrize(
     ("name", "stop_call"),
     [
-        ("a page in a section", 6),
-        ("a page in a section", 8),
-        ("another text", 4),
-        ("deleting a page", 6),
-        ("deleting a section", 5),
+        ("a page in a section", 2),
+        ("a page in a section", 3),
+        ("another text", 2),
+        ("deleting a page", 3),
+        ("deleting a section", 2),
     ],
 )
 async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene, name: str, stop_call: int) -> None:
-    for stop in half_of_stops(odd=stop_call % 2 == 1):
+    for stop in stops():
         mutation, given = await scene.set(name)
         assert await scene.crash(mutation, given, stop_call)
         scene.clock.advance(seconds=31)
@@ -246,7 +246,7 @@ async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene, n
         await scene.assert_settled()
         if not faulty.has_crashed:
             break
-    assert stop > 3
+    assert stop > 0
 
 
 async def test_an_edit_first_keeps_a_text_whose_revision_a_crash_prevented(scene: Scene) -> None:
@@ -265,7 +265,7 @@ async def test_an_edit_first_keeps_a_text_whose_revision_a_crash_prevented(scene
         _, texts = await scene.state()
         expected = ["One.", "Two.", "Three.", "Four."] if accepted == "Three." else ["One.", "Two.", "Four."]
         assert texts["docs/page"] == expected, stop
-    assert stop > 6
+    assert stop > 4
 
 
 async def test_an_edit_that_pauses_while_its_page_is_deleted_leaves_no_revision(scene: Scene) -> None:
@@ -297,7 +297,7 @@ async def test_an_edit_of_an_unrevised_text_that_pauses_while_its_page_is_delete
     db = scene.gateway.db
     for skip in stops():
         mutation, given = await scene.set("another text")
-        assert await scene.crash(mutation, given, 4)
+        assert await scene.crash(mutation, given, 2)
         page = await db["cms.nodes"].find_one({"slug": "page"})
         assert page is not None
         assert "unrevised" in page

@@ -202,7 +202,7 @@ async def test_the_log_has_the_request_id_and_the_trace_id_of_the_caller(setting
     query = {"query": '{ category(slug: "jazz") { name } }'}
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     async with logging(settings) as gateway:
-        _, gateway.state.database = FaultyDatabase.around(gateway.state.database, stop_before=0)
+        _, gateway.state.database = FaultyDatabase.around(gateway.state.database, 0)
         headers = {"x-request-id": "mine", "authorization": f"Bearer {gateway.token()}"}
 
         # A server has a task for each request.

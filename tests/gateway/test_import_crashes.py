@@ -18,7 +18,7 @@ from portico.schema.nodes import encode_id
 from tests.support.catalog import add_categories, add_products, product
 from tests.support.discussions import ON_EACH, count, everything
 from tests.support.domains import IMPORTERS
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, half_of_stops, run_jobs
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, stops
 from tests.support.interruptions import stopping
 from tests.support.photos import picture
 
@@ -55,7 +55,7 @@ class Importing:
         return summary.counts, [one.reason for one in bad]
 
     async def kill(self, records: Records, stop: int) -> bool:
-        """Import, and stop before the command with this number. Return whether the import got that far."""
+        """Import, and stop after this number of changes. Return whether the import was stopped."""
         faulty, database = FaultyDatabase.around(self.gateway.db, stop)
         # Some importers store several records at once.
         with stopping():
@@ -156,7 +156,7 @@ async def rebuild(gateway: GatewayClient) -> None:
 @pytest.mark.parametrize("kind", RECORDS)
 async def test_a_killed_import_can_be_completed(importing: Importing, kind: str) -> None:
     records = RECORDS[kind]
-    for stop in half_of_stops(odd=True):
+    for stop in stops():
         await rebuild(importing.gateway)
         was_killed = await importing.kill(records, stop)
 
@@ -174,7 +174,7 @@ async def test_a_killed_import_of_comments_can_be_completed(
 ) -> None:
     """This holds even after the jobs have settled the interrupted posts."""
     gateway, records = importing.gateway, comments(storage)
-    for stop in half_of_stops(odd=is_settled_meanwhile):
+    for stop in stops():
         await rebuild(gateway)
         await add_products(gateway.db, [product(sku="p")])
         was_killed = await importing.kill(records, stop)

@@ -269,7 +269,7 @@ async def test_mutations_use_indexes(shop: GatewayClient) -> None:
 async def test_imports_jobs_and_checks_use_indexes(shop: GatewayClient, tmp_path: Path) -> None:
     clock = SystemClock()
     mine, theirs = await open_account(shop.db, 100), await open_account(shop.db)
-    with crashing(shop, 7):
+    with crashing(shop, 5):
         await shop.ask(MUTATIONS["transfer"], {"input": transfer_input(mine, theirs)})
     categories, products = tmp_path / "categories.jsonl", tmp_path / "products.jsonl"
     categories.write_bytes(b'{"slug": "few", "name": "Renamed"}\n{"slug": "new", "name": "New", "parent": "few"}\n')

@@ -158,7 +158,7 @@ async def test_a_call_takes_over_from_a_dead_call_when_its_lease_expires(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     given = category_input(idempotencyKey="key")
-    with crashing(gateway, 2):
+    with crashing(gateway, 1):
         await gateway.ask(MUTATIONS["createCategory"], {"input": given})
     clock.advance(seconds=29)
     loop = asyncio.get_running_loop()
@@ -234,7 +234,7 @@ async def test_a_creation_that_crashed_can_be_retried_after_its_category_is_dele
 ) -> None:
     place = await create_category(gateway)
     given = product_input(categoryIds=[place["id"]], idempotencyKey="key")
-    with crashing(gateway, 3):
+    with crashing(gateway, 1):
         await gateway.ask(MUTATIONS["createProduct"], {"input": given})
     assert (await gateway.result("deleteCategory", {"id": place["id"]}))["__typename"] == "DeletedPayload"
     clock.advance(seconds=31)

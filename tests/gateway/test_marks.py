@@ -14,7 +14,7 @@ from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.idempotency import OPERATIONS
 from tests.support.discussions import open_on_product, post
-from tests.support.harness import GatewayClient, SettableClock, create_category, half_of_stops
+from tests.support.harness import GatewayClient, SettableClock, create_category, stops
 from tests.support.interruptions import crashing
 from tests.support.shop import add_input, cart_of, key, new_cart, quantities, stock_of, stock_up
 from tests.support.site import create_page
@@ -171,7 +171,7 @@ async def test_concurrent_restocks_count_once_while_marks_are_deleted(
 async def test_a_restock_that_crashes_while_it_deletes_marks_counts_once(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
-    for stop in half_of_stops(odd=True):
+    for stop in stops():
         for collection in ("stock", "products", "operations"):
             await gateway.db[collection].delete_many({})
         sku = await stock_up(gateway, units=1)

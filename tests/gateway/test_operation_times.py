@@ -30,6 +30,8 @@ from tests.support.shop import Provider, checkout_input, new_cart, stock_up
 from tests.support.site import page_input
 
 SLOW = 1.0
+# The number of changes after which an upload stores its bytes.
+STORING = {"uploadPhoto": 4, "replacePhoto": 7}
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ async def test_an_upload_keeps_its_lock_after_it_waits_for_the_lease_of_a_dead_c
 ) -> None:
     db = scene.gateway.db
     given = await scene.set(mutation)
-    with crashing(scene.gateway, 9) as faulty:
+    with crashing(scene.gateway, STORING[mutation]) as faulty:
         await scene.ask(mutation, given)
     assert faulty.has_crashed
     # The lease of the dead call expires in two seconds.
@@ -68,7 +70,7 @@ async def test_an_upload_that_a_job_discards_during_a_takeover_can_be_repeated(s
     """The job and the repeated call both read the upload of a dead call before either goes on."""
     db = scene.gateway.db
     given = await scene.set("uploadPhoto")
-    with crashing(scene.gateway, 9) as faulty:
+    with crashing(scene.gateway, STORING["uploadPhoto"]) as faulty:
         await scene.ask("uploadPhoto", given)
     assert faulty.has_crashed
     scene.clock.advance(seconds=31)

@@ -285,7 +285,7 @@ async def test_a_call_that_ended_in_a_conflict_can_be_repeated_with_its_key(
     gateway: GatewayClient, clock: SettableClock, mutation: str, expected: str
 ) -> None:
     one, place = await create_category(gateway), await create_category(gateway)
-    with crashing(gateway, 2):
+    with crashing(gateway, 1):
         await gateway.ask(MUTATIONS["moveCategory"], {"input": {"id": one["id"], "newParentId": place["id"]}})
     given = {"id": one["id"], "idempotencyKey": "key"}
     if mutation == "moveCategory":

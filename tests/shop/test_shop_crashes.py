@@ -155,7 +155,7 @@ async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_its_retry
         assert (again, once_more) == (kind, kind), stop
         assert await scene.state() == after, stop
         await scene.assert_settled()
-    assert stop > 3
+    assert stop > 1
 
 
 @pytest.mark.parametrize("is_repeated", [True, False], ids=["with a retry", "without a retry"])
@@ -187,12 +187,21 @@ async def test_a_write_that_pauses_anywhere_while_the_jobs_run_has_one_effect(
     assert skip > 3
 
 
-@pytest.mark.parametrize("stop_call", [4, 6])
 @pytest.mark.parametrize(
-    "name", ["adding the last unit", "removing a line", "a checkout", "deleting what is available"]
+    ("name", "stop_call"),
+    [
+        ("adding the last unit", 1),
+        ("adding the last unit", 2),
+        ("removing a line", 2),
+        ("removing a line", 4),
+        ("a checkout", 2),
+        ("a checkout", 4),
+        ("deleting what is available", 1),
+        ("deleting what is available", 3),
+    ],
 )
 async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene, name: str, stop_call: int) -> None:
-    for stop in half_of_stops(odd=stop_call == 4):
+    for stop in stops():
         mutation, given = await scene.set(name)
         assert await scene.crash(mutation, given, stop_call)
         scene.clock.advance(seconds=31)
@@ -208,7 +217,7 @@ async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene, n
         await scene.assert_settled()
         if not faulty.has_crashed:
             break
-    assert stop > 3
+    assert stop > 0
 
 
 async def test_an_expiry_that_crashes_anywhere_is_finished_by_the_next_run(scene: Scene) -> None:

@@ -317,7 +317,7 @@ STEPS = st.builds(
     sku=st.integers(0, len(SKUS) - 1),
     units=st.integers(0, 5),
     token=st.integers(0, len(TOKENS) - 1),
-    stop=st.integers(2, 12),
+    stop=st.integers(1, 9),
 )
 
 

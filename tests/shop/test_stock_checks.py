@@ -129,7 +129,7 @@ async def test_remains_of_a_crash_are_not_reported_but_problems_beside_them_are(
         ("addItemToCart", add_input(cart, sku)),
         ("updateCartItem", update_input(cart, sku, 2, 1)),
     ]
-    for stop in (3, 4, 5):
+    for stop in (1, 2, 3, 4):
         for mutation, given in calls:
             with crashing(gateway, stop):
                 await gateway.ask(MUTATIONS[mutation], {"input": given})
@@ -150,7 +150,7 @@ async def test_remains_of_a_crash_are_not_reported_but_problems_beside_them_are(
 
 
 @pytest.mark.usefixtures("provider")
-@pytest.mark.parametrize("stop", range(3, 10))
+@pytest.mark.parametrize("stop", range(1, 8))
 async def test_a_checkout_that_crashed_anywhere_is_not_reported(gateway: GatewayClient, stop: int) -> None:
     sku = await stock_up(gateway)
     cart = await new_cart(gateway, **{sku: 2})
@@ -175,7 +175,7 @@ async def test_a_checkout_that_proceeds_during_a_check_is_not_reported(
             db = cast("Database", FaultyDatabase(gateway.db, steps))
             await finish(db, gateway.state.resources.of(PaymentMethods), locked, now=clock.now())
 
-    for stop in range(4, 9):
+    for stop in range(2, 7):
         for skip in range(11) if IS_SOAK else range(stop % 2, 11, 2):
             given = checkout_input(await new_cart(gateway, **{sku: 2}))
             with crashing(gateway, stop):

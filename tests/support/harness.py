@@ -162,7 +162,7 @@ async def create_product(gateway: GatewayClient, **fields: Any) -> dict[str, Any
 
 
 def stops() -> Iterator[int]:
-    """Yields the numbers of the commands to stop before."""
+    """Yields the numbers of changes to crash after, or of commands to pause before."""
     return itertools.count(0)
 
 

@@ -170,7 +170,7 @@ async def expiring_cart(gateway: GatewayClient) -> Left:
 async def pending_cart(gateway: GatewayClient) -> Left:
     account = await open_account(gateway.db, 5000)
     cart = await new_cart(gateway, **{await stock_up(gateway): 1})
-    with crashing(gateway, 10):
+    with crashing(gateway, 7):
         await gateway.ask(
             "mutation ($input: CheckoutInput!) { checkout(input: $input) { __typename } }",
             {"input": checkout_input(cart, payment={"accountId": account})},

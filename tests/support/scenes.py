@@ -1,4 +1,4 @@
-"""Prepares the data for a call that is stopped at every command: creates it once, and restores it for every stop."""
+"""Prepares the data for a call that is stopped anywhere: creates it once, and restores it for every stop."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Stage(ABC):
         return str((await self.ask(mutation, given)).data[mutation]["__typename"])
 
     async def crash(self, mutation: str, given: Given, stop: int) -> bool:
-        """Crashes the call before the command with this number. Returns False if the call sends fewer commands."""
+        """Crashes the call after this number of changes. Returns False if the call ends before."""
         with crashing(self.gateway, stop) as faulty:
             answer = await self.ask(mutation, given)
         if faulty.has_crashed:
