@@ -266,11 +266,8 @@ async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str) -> int:
     """
     all_jobs = gateway.domains.jobs
     assert set(names) <= {job.name for job in all_jobs}
-    if names:
-        jobs = [job for job in all_jobs if job.name in names]
-    else:
-        idle = [job for domain in await _without_documents(gateway) for job in domain.jobs]
-        jobs = [job for job in all_jobs if job not in idle]
+    idle = [] if names else [job for domain in await _without_documents(gateway) for job in domain.jobs]
+    jobs = [job for job in all_jobs if job not in idle and (not names or job.name in names)]
     try:
         return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
     except ExceptionGroup as failures:
@@ -290,27 +287,19 @@ async def assert_invariants(gateway: Gateway) -> None:
 
 
 async def _without_documents(gateway: Gateway) -> list[Domain]:
-    """Returns the domains that have no document. With an intent there are none, because it may belong to any domain."""
-    stored = await _stored(gateway)
-    if INTENTS.name in stored:
-        return []
-    return [
-        domain
-        for domain in gateway.domains.all
-        if domain.collections and not any(spec.name in stored for spec in domain.collections)
-    ]
-
-
-async def _stored(gateway: Gateway) -> set[str]:
-    """Returns the names of the collections that have documents."""
+    """Returns the domains that have no document: none if there is an intent, because it may belong to any domain."""
 
     def first(name: str) -> list[Any]:
         return [{"$limit": 1}, {"$project": {"_id": {"$literal": name}}}]
 
-    names = [INTENTS.name, *(spec.name for domain in gateway.domains.all for spec in domain.collections)]
-    others = [{"$unionWith": {"coll": name, "pipeline": first(name)}} for name in names[1:]]
-    found = await gateway.db[names[0]].aggregate([*first(names[0]), *others])
-    return {document["_id"] async for document in found}
+    names = [spec.name for domain in gateway.domains.all for spec in domain.collections]
+    others = [{"$unionWith": {"coll": name, "pipeline": first(name)}} for name in names]
+    found = await gateway.db[INTENTS.name].aggregate([*first(INTENTS.name), *others])
+    stored = {document["_id"] async for document in found}
+    if INTENTS.name in stored:
+        return []
+    domains = [domain for domain in gateway.domains.all if domain.collections]
+    return [domain for domain in domains if stored.isdisjoint(spec.name for spec in domain.collections)]
 
 
 @contextlib.contextmanager
@@ -359,8 +348,7 @@ async def crash_matrix(
     recoveries: Sequence[Sequence[str]] = RECOVERIES,
     check: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None,
 ) -> int:
-    """Stops a mutation before its first command and after each change of data, recovers in each way, and then checks
-    all invariants.
+    """Stops a mutation first and after each change of data, recovers in each way, and then checks all invariants.
 
     A stop before any other command would leave the same data as one of these. A recovery is a sequence of `"repeat"`
     (the same call with the same key) and `"jobs"` (one run of all jobs). A repeated call must return the union member
