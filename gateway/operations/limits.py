@@ -48,9 +48,6 @@ class Limits:
         self._max_cost = max_cost
         self._costly = CostlyFields(schema)
         self._introspection = _introspection_sizes(schema)
-        whole = _whole_introspection()
-        operation = next(node for node in whole.definitions if isinstance(node, OperationDefinitionNode))
-        self._max_introspection = _WHOLE_SCHEMAS * self._weigh(whole, operation, {}).introspection
 
     def check(self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]) -> float:
         """Checks a validated operation.
@@ -69,11 +66,18 @@ class Limits:
                 f"The operation can return more than {self._max_cost:,} fields. "
                 "Ask for smaller pages, or select fewer fields below them."
             )
-        if found.introspection > self._max_introspection:
+        if found.introspection and found.introspection > self._max_introspection:
             raise too_complex(
                 "The operation asks for too much of the schema. Send several smaller introspection queries."
             )
         return max(1.0, found.cost + found.introspection)
+
+    @functools.cached_property
+    def _max_introspection(self) -> float:
+        # Most operations have no introspection, so a start does not need this.
+        whole = _whole_introspection()
+        operation = next(node for node in whole.definitions if isinstance(node, OperationDefinitionNode))
+        return _WHOLE_SCHEMAS * self._weigh(whole, operation, {}).introspection
 
     def _check_costly(
         self,

@@ -225,7 +225,7 @@ async def test_a_shop_in_use_has_no_problems(gateway: GatewayClient, pace: float
     with database_of(gateway, slow):
         buyers = [asyncio.create_task(buy(number)) for number in range(6)]
         try:
-            for _ in range(20 if IS_SOAK else 2):
+            for _ in range(20 if IS_SOAK else 1):
                 assert [problem for problem in await problems_of(slow) if not problem.is_open] == []
         finally:
             is_over = True
