@@ -317,6 +317,7 @@ def test_a_worker_runs_the_jobs_and_stops_on_a_signal(settings: Settings, shop: 
         worker.terminate()
 
         assert worker.wait() == 0
-        assert time.monotonic() - begun < 3
+        # Less than the stop timeout, even on a busy machine.
+        assert time.monotonic() - begun < 9
     assert "Traceback" not in worker.errors
     assert shop["leases"].count_documents({}) == 0

@@ -151,10 +151,11 @@ async def test_fragments_that_double_at_every_level_are_refused_at_once(gateway:
     ]
     text = '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + f" fragment F12 on Category {{ {TOTAL} }}"
 
-    begun = time.perf_counter()
+    # A busy machine does not change the CPU time.
+    begun = time.process_time()
     answer = await gateway.ask(text)
 
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
     assert answer.codes == ["OPERATION_TOO_COMPLEX"]
     assert "with each fragment wherever it is spread" in answer.body["errors"][0]["message"]
 

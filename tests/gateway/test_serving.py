@@ -122,10 +122,10 @@ def test_a_request_that_does_not_finish_is_cancelled_after_the_stop_timeout(
 
         gateway.process.terminate()
         request.wait()
-        assert 1 <= time.monotonic() - begun < 4
+        assert 1 <= time.monotonic() - begun < 10
         gateway.process.wait(30)
 
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 20
 
 
 def test_unfinished_uploads_and_idle_connections_do_not_delay_a_stop(settings: Settings, tmp_path: Path) -> None:
@@ -142,7 +142,8 @@ def test_unfinished_uploads_and_idle_connections_do_not_delay_a_stop(settings: S
             gateway.process.terminate()
             gateway.process.wait()
 
-            assert time.monotonic() - begun < 5
+            # Less than the time that an upload has for its body.
+            assert time.monotonic() - begun < 15
 
 
 def test_an_idle_gateway_stops_at_once(settings: Settings, tmp_path: Path) -> None:
@@ -153,7 +154,8 @@ def test_an_idle_gateway_stops_at_once(settings: Settings, tmp_path: Path) -> No
         gateway.process.terminate()
         gateway.process.wait()
 
-        assert time.monotonic() - begun < 3
+        # Less than the stop timeout, even on a busy machine.
+        assert time.monotonic() - begun < 9
 
 
 # Several workers

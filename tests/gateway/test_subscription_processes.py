@@ -137,7 +137,8 @@ async def test_a_gateway_with_open_subscriptions_stops_at_once(
             with contextlib.suppress(httpx.RemoteProtocolError):
                 assert await stream.receive() is None
         await asyncio.to_thread(stopped.process.wait)
-        assert time.monotonic() - begun < 4
+        # Less than the stop timeout, even on a busy machine.
+        assert time.monotonic() - begun < 9
         assert "Traceback" not in stopped.process.errors
 
 
