@@ -1,0 +1,18 @@
+"""The social network: members, circles, posts, walls and news feeds."""
+
+from __future__ import annotations
+
+from portico.resolvers.domains import Domain
+from portico.resolvers.social.members import MEMBERS
+from portico.resolvers.social.news import NEWS
+from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
+from portico.resolvers.social.relations import RELATIONS
+from portico.resolvers.social.settings import SocialSettings
+
+DOMAIN = Domain(
+    name="social",
+    about="Members, circles, posts, walls and news feeds.",
+    needs=("content",),
+    collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS),
+    settings=SocialSettings,
+)
