@@ -8,6 +8,7 @@ from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
+from portico.schema.social import posts
 
 DOMAIN = Domain(
     name="social",
@@ -15,4 +16,6 @@ DOMAIN = Domain(
     needs=("content",),
     collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS),
     settings=SocialSettings,
+    kinds=(posts.POST,),
+    types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
 )
