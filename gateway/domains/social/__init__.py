@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from portico.gateway.settings import Settings
-from portico.resolvers.domains import Domain, Gauge, Job, Turn
-from portico.resolvers.social import fan_out, post_jobs
+from portico.resolvers.domains import Domain, Job, Turn
+from portico.resolvers.social import relation_jobs
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
+from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
 
-
-async def _deliver_posts(turn: Turn) -> int:
-    most = turn.resources.of(SocialSettings).max_fan_out
-    return await fan_out.deliver_posts(turn.db, now=turn.now, max_fan_out=most)
+from . import posting
 
 
-async def _finish_posts(turn: Turn) -> int:
-    # A repeated call must not create a deleted post again, so the post stays while its key can.
-    kept = max(post_jobs.KEPT, timedelta(hours=turn.resources.of(Settings).key_hours))
-    return await post_jobs.finish_posts(turn.db, now=turn.now, kept=kept)
+async def _finish_relations(turn: Turn) -> int:
+    return await relation_jobs.finish_relations(turn.db, now=turn.now)
 
 
 DOMAIN = Domain(
     name="social",
     about="Members, circles, posts, walls and news feeds.",
     needs=("content",),
-    collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS),
-    jobs=(Job(fan_out.JOB, _deliver_posts, is_shared=True), Job("finish-posts", _finish_posts)),
-    gauges=(
-        Gauge(
-            "portico_fan_out_lag_seconds",
-            "The age of the oldest post that some news feeds may lack; 0 if there is none.",
-            fan_out.oldest_pending,
-        ),
-    ),
+    collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
+    jobs=(Job("finish-relations", _finish_relations), *posting.JOBS),
+    gauges=posting.GAUGES,
 )
