@@ -53,10 +53,10 @@ class Write(FieldExtension):
         if self._role is not None:
             require_role(context, self._role)
         key = _key_of(kwargs.get("input"))
-        if key is None:
-            context.operation_id = idempotency.random_operation_id()
-            return await next_(source, info, **kwargs)
         try:
+            if key is None:
+                context.operation_id = idempotency.random_operation_id()
+                return await next_(source, info, **kwargs)
             return await self._once(idempotency.record_id_of(context.subject, key), next_, source, info, kwargs)
         except errors.OperationKeyReused:
             raise GraphQLError(
@@ -67,6 +67,10 @@ class Write(FieldExtension):
             raise GraphQLError(
                 "Another operation with this idempotency key is still in progress. Retry later with the same key.",
                 extensions={"code": "OPERATION_UNDER_WAY"},
+            ) from None
+        except errors.RateLimited as limited:
+            raise GraphQLError(
+                str(limited), extensions={"code": "RATE_LIMITED", "retryAfter": limited.seconds}
             ) from None
 
     async def _once(self, record_id: str, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:

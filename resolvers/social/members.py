@@ -19,12 +19,54 @@ without bound.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.errors import NotFound
+from portico.resolvers.keyed import find_by_keys
 
 MEMBERS = CollectionSpec(
     "social.members",
     indexes=[IndexModel([("renamed.at", ASCENDING)], partialFilterExpression={"renamed": {"$exists": True}})],
     shard_key={"_id": "hashed"},
 )
+
+# The kind of a member's global id.
+USER = "User"
+
+
+async def find_by_ids(db: Database, ids: Sequence[str], projection: Projection | None = None) -> dict[str, Document]:
+    """Returns the members with these subjects, by subject. Leaves out subjects that have not joined. One command."""
+    return await find_by_keys(db, MEMBERS, list(dict.fromkeys(ids)), projection=projection)
+
+
+async def require(db: Database, subject: str, projection: Projection | None = None) -> Document:
+    """Returns the member that the caller is. Raises NotFound if the caller has not joined."""
+    found = (await find_by_ids(db, [subject], projection)).get(subject)
+    if found is None:
+        raise not_joined(subject)
+    return found
+
+
+def not_joined(subject: str) -> NotFound:
+    """Returns the error for a caller who is not a member."""
+    return NotFound(USER, subject, "You are not a member yet. Call `join` first.")
+
+
+async def require_both(
+    db: Database, subject: str, other: str, projection: Projection | None = None
+) -> tuple[Document, Document]:
+    """Returns the member that the caller is, and another member, by one command.
+
+    It does not check whether the other member has blocked the caller: see `relations`.
+
+    Raises:   NotFound (the caller has not joined, or there is no such member).
+    """
+    found = await find_by_ids(db, [subject, other], projection)
+    if subject not in found:
+        raise not_joined(subject)
+    if other not in found:
+        raise NotFound(USER, other)
+    return found[subject], found[other]

@@ -23,9 +23,11 @@ A change is acknowledged when both documents have it. A document is never delete
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 
 RELATIONS = CollectionSpec(
     "social.relations",
@@ -49,3 +51,38 @@ RELATIONS = CollectionSpec(
     ],
     shard_key={"of": 1, "to": 1},
 )
+
+# What decides what `of` may see of `to`.
+DECIDING: Projection = {"of": 1, "to": 1, "circles": 1, "blocks": 1, "in_circles": 1, "blocked": 1}
+
+
+def key_of(of: str, to: str) -> Document:
+    """Returns the filter for the document of the ordered pair, with its shard key."""
+    return {"_id": {"of": of, "to": to}, "of": of, "to": to}
+
+
+async def find(
+    db: Database, of: str, others: Sequence[str], projection: Projection | None = DECIDING
+) -> dict[str, Document]:
+    """Returns what the member `of` knows of these others, by their subjects. One command on one index.
+
+    It leaves out others without a relation: they are in no circle of each other, and neither has blocked the other.
+    """
+    query = {"of": of, "to": {"$in": list(dict.fromkeys(others))}}
+    found = await db[RELATIONS.name].find(query, projection, batch_size=len(others) + 1).to_list()
+    return {relation["to"]: relation for relation in found}
+
+
+async def find_one(db: Database, of: str, to: str, projection: Projection | None = None) -> Document | None:
+    """Returns the document of the ordered pair; None if neither has ever decided anything about the other."""
+    return await db[RELATIONS.name].find_one(key_of(of, to), projection)
+
+
+def follows(relation: Document) -> bool:
+    """Returns whether `of` follows `to`: whether `to` is in any circle of `of`."""
+    return bool(relation.get("circles"))
+
+
+def has_block(relation: Document) -> bool:
+    """Returns whether one of the two has blocked the other."""
+    return bool(relation.get("blocks") or relation.get("blocked"))

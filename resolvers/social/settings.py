@@ -11,7 +11,7 @@ from portico.resolvers.configuration import setting
 class SocialSettings:
     social_rate: int = setting(
         60,
-        "The most posts, the most comments and the most changes of the graph of one member in a minute. 0: no bound.",
+        "The most posts, the most comments and the most changes of the graph of one member in a minute.",
     )
     max_fan_out: int = setting(
         10_000,

@@ -69,7 +69,7 @@ def is_visible(post: Mapping[str, Any], viewer: str | None, relations: Relations
     """Returns whether the viewer sees the post; None is an anonymous viewer.
 
     Args:     relations: with the author and the owner of the wall at least, read after the post.
-    Source:   MongoDB Applied Design Patterns, ch. 8, "Viewing a News Feed or Wall Posts"; blocks are in both directions.
+    Source:   MongoDB Applied Design Patterns, ch. 8, "Viewing a News Feed or Wall Posts", with blocks both ways.
     """
     if post.get("deleted") is not None:
         return False

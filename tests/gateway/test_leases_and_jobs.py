@@ -194,6 +194,7 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
         "finish-transfers": 0,
         "finish-comments": 0,
         "finish-uploads": 0,
+        "finish-relations": 0,
         "upgrade-documents": 0,
     }
     assert [await left(gateway, name) for name in LEFT] == [0] * 6

@@ -20,6 +20,7 @@ from .interruptions import crashing
 from .photos import PicturesHere, create_gallery, create_photo
 from .shop import checkout_input, new_cart, stock_up
 from .site import create_page, create_section
+from .social import circle, join
 
 Given = dict[str, Any]
 OP = "r-0123456789abcdef0123456789abcdef"
@@ -284,6 +285,15 @@ async def removed_file(gateway: GatewayClient) -> Left:
     return await _file(gateway, node=ObjectId(), removed=LONG_AGO)
 
 
+async def uncopied_relation(gateway: GatewayClient) -> Left:
+    await join(gateway.db, "ada", "bo")
+    await circle(gateway.db, "ada", "bo")
+    await set_values(
+        gateway, "social.relations", {"of": "ada", "to": "bo"}, uncopied={"op": OP, "at": LONG_AGO}, version=2
+    )
+    return "social.relations", {"uncopied.op": OP}
+
+
 async def old_product(gateway: GatewayClient) -> Left:
     await gateway.db["products"].insert_one(album())
     return "products", {"schema_version": None}
@@ -307,5 +317,6 @@ LEFTOVERS: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
         split_page,
     ),
     "finish-uploads": (stalled_upload, replaced_photo, unsettled_file, unfinished_thumbnail, removed_file),
+    "finish-relations": (uncopied_relation,),
     "upgrade-documents": (old_product,),
 }

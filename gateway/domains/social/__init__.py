@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from portico.resolvers.domains import Domain
+from portico.resolvers.domains import Domain, Job, Turn
+from portico.resolvers.social import relation_jobs
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
+from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import posts
+
+from . import posting
+
+
+async def _finish_relations(turn: Turn) -> int:
+    return await relation_jobs.finish_relations(turn.db, now=turn.now)
+
 
 DOMAIN = Domain(
     name="social",
     about="Members, circles, posts, walls and news feeds.",
     needs=("content",),
-    collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS),
+    collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
+    jobs=(Job("finish-relations", _finish_relations), *posting.JOBS),
+    gauges=posting.GAUGES,
     kinds=(posts.POST,),
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
 )
