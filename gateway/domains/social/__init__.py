@@ -10,6 +10,7 @@ from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
 from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
+from portico.schema.social import membership, users
 
 
 async def _finish_relations(turn: Turn) -> int:
@@ -23,4 +24,8 @@ DOMAIN = Domain(
     collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
     jobs=(Job("finish-relations", _finish_relations),),
+    kinds=(users.USER,),
+    queries=(users.UserQuery,),
+    mutations=(membership.MembershipMutation,),
+    extensions={"Author": (users.AuthorUser,), "Viewer": (users.UserViewer,)},
 )
