@@ -93,3 +93,17 @@ def follows(relation: Document) -> bool:
 def has_block(relation: Document) -> bool:
     """Returns whether one of the two has blocked the other."""
     return bool(relation.get("blocks") or relation.get("blocked"))
+
+
+async def find_blocking(db: Database, of: str, others: Sequence[str]) -> set[str]:
+    """Returns those of the others who have blocked the member `of`. One command on one index."""
+    query = {"of": of, "to": {"$in": list(dict.fromkeys(others))}, "blocked": True}
+    found = await db[RELATIONS.name].find(query, {"_id": 0, "to": 1}, batch_size=len(others) + 1).to_list()
+    return {relation["to"] for relation in found}
+
+
+async def find_blocked(db: Database, of: str, limit: int) -> list[str]:
+    """Returns the first members whom the member has blocked, by subject."""
+    wanted = {"of": of, "blocks": True}
+    found = db[RELATIONS.name].find(wanted, {"_id": 0, "to": 1}, sort=[("blocks", ASCENDING), ("to", ASCENDING)])
+    return [relation["to"] async for relation in found.limit(limit)]
