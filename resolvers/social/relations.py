@@ -47,11 +47,13 @@ RELATIONS = CollectionSpec(
             [("of", ASCENDING), ("is_merged", ASCENDING), ("to", ASCENDING)],
             partialFilterExpression={"is_merged": True},
         ),
-        IndexModel([("uncopied.at", ASCENDING)], partialFilterExpression={"uncopied": {"$exists": True}}),
+        IndexModel([("uncopied.at", ASCENDING)], partialFilterExpression={"uncopied.at": {"$exists": True}}),
     ],
     shard_key={"of": 1, "to": 1},
 )
 
+# The index of followers. A member can have many relations and few followers, so a read names it.
+FOLLOWERS = "of_1_to_1_follower_1"
 # What decides what `of` may see of `to`.
 DECIDING: Projection = {"of": 1, "to": 1, "circles": 1, "blocks": 1, "in_circles": 1, "blocked": 1}
 
@@ -76,6 +78,11 @@ async def find(
 async def find_one(db: Database, of: str, to: str, projection: Projection | None = None) -> Document | None:
     """Returns the document of the ordered pair; None if neither has ever decided anything about the other."""
     return await db[RELATIONS.name].find_one(key_of(of, to), projection)
+
+
+def behind(to: str | None) -> Document:
+    """Returns the condition for relations behind the one to this member, in the order of `to`; with None, for all."""
+    return {} if to is None else {"to": {"$gt": to}}
 
 
 def follows(relation: Document) -> bool:

@@ -15,7 +15,7 @@ from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, reads, related, stored
 from portico.schema.inputs import After, First, described
-from portico.schema.nodes import Kind, Node, everybody, key_in, load, load_one, node_id
+from portico.schema.nodes import Kind, Node, key_in, load, load_one, node_id
 
 DEFAULT_FOLLOWERS = 20
 DEFAULT_CIRCLE_MEMBERS = 50
@@ -40,7 +40,7 @@ USER = Kind(
     read=loaders.by_id,
     types=("User",),
     type_name=lambda _document: "User",
-    visible_to=everybody,
+    shown_to=_unless_blocked,
 )
 _PAGED = Paged(USER.name, loaders.pages)
 

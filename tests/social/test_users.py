@@ -326,9 +326,10 @@ async def test_a_repeated_answer_does_not_show_a_member_who_has_blocked_the_call
     await call(gateway, ADD, "ada", **given)
     await block(gateway.db, "bo", "ada")
 
-    again = await gateway.ask(ADD, {"input": given}, token=gateway.token("ada"))
+    again = await call(gateway, ADD, "ada", **given)
 
-    assert (again.body["data"], again.codes) == ({"addToCircle": None}, ["NOT_FOUND"])
+    assert again == await call(gateway, ADD, "ada", userId=user_id("nobody"), circle="c")
+    assert again["__typename"] == "NotFound"
     await unblock(gateway.db, "bo", "ada")
     assert (await call(gateway, ADD, "ada", **given))["user"]["name"] == "Bo"
 
