@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from portico.gateway.clock import SystemClock
 from portico.resolvers.social import post_comments, post_edits, votes
 from tests.support.harness import Commands, GatewayClient
 from tests.support.post_reads import (
@@ -51,7 +52,7 @@ async def test_a_post_to_chosen_circles_is_seen_by_their_members_only(gateway: G
     await join(gateway.db, "ann", "bob", "cem")
     await circle(gateway.db, "ann", "bob", name=name)
     await circle(gateway.db, "ann", "cem", name="other")
-    post = await write_post(gateway.db, "ann", audience="SELECTED", circles=[name])
+    post = await write_post(gateway.db, "ann", audience="SELECTED", circle_names=[name])
     assert await posts_in(gateway, "bob", "wall of ann") == [post_id(post)]
     assert await posts_in(gateway, "cem", "wall of ann") == await visible_by_id(gateway, "cem", [post]) == []
     [own] = await visible_by_id(gateway, "ann", [post])
@@ -63,8 +64,8 @@ async def test_a_block_in_either_direction_hides_posts_everywhere(gateway: Gatew
     await join(gateway.db, "ann", "bob", "cem")
     await circle(gateway.db, "bob", "ann")
     await circle(gateway.db, "cem", "ann")
-    post = await write_post(gateway.db, "ann", to="cem")
-    await deliver(gateway.db)
+    post = await write_post(gateway.db, "ann", to="cem", now=later(1))
+    await deliver(gateway.db, now=later(2))
     assert await posts_in(gateway, "bob", NEWS) == await posts_in(gateway, "cem", NEWS) == [post_id(post)]
     for blocker, blocked in (("ann", "bob"), ("bob", "ann"), ("cem", "bob"), ("bob", "cem")):
         await block(gateway.db, blocker, blocked)
@@ -106,8 +107,6 @@ async def test_a_news_feed_has_what_was_sent_by_those_whom_the_viewer_follows_no
 
 
 def later(seconds: float) -> Any:
-    from portico.gateway.clock import SystemClock
-
     return SystemClock().now() + timedelta(seconds=seconds)
 
 
@@ -216,7 +215,7 @@ async def test_a_full_page_is_shown_whatever_is_hidden_before_it(gateway: Gatewa
     await circle(gateway.db, "ann", "cem", name="others")
     shown = [await write_post(gateway.db, "ann", now=later(number)) for number in range(3)]
     for number in range(100):
-        await write_post(gateway.db, "ann", audience="SELECTED", circles=["others"], now=later(10 + number))
+        await write_post(gateway.db, "ann", audience="SELECTED", circle_names=["others"], now=later(10 + number))
     await deliver(gateway.db, now=later(999))
     # They were sent, as if bob had been in the circle then.
     hidden = await gateway.db["social.posts"].find({"audience": "SELECTED"}).to_list()

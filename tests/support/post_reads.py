@@ -32,16 +32,19 @@ async def page_of(
 ) -> dict[str, Any]:
     """Returns the connection of a list: `newsFeed`, `incoming`, or `wall of NAME`."""
     wall = name.removeprefix("wall of ")
+    root, given = ("viewer", "") if wall == name else ("user(id: $id)", "$id: ID!, ")
+    field = name if wall == name else "wall"
     query = f"""
-    query ($id: ID!, $first: Int, $after: String, $month: String) {{
-      LIST(first: $first, after: $after, month: $month) {{
+    query ({given}$first: Int, $after: String, $month: String) {{
+      root: {root} {{ list: {field}(first: $first, after: $after, month: $month) {{
         edges {{ cursor month node {{ {selection} }} }} pageInfo {{ hasNextPage hasPreviousPage endCursor }}
       }} }}
     }}
-    """.replace("LIST", f"viewer {{ {name}" if wall == name else "user(id: $id) { wall")
-    data = await gateway.data(query, {"id": user_id(wall), **variables}, **as_member(gateway, viewer))
-    found = data["viewer"] if wall == name else data["user"]
-    page: dict[str, Any] = {"edges": []} if found is None else found[name if wall == name else "wall"]
+    """
+    data = await gateway.data(
+        query, {**({} if wall == name else {"id": user_id(wall)}), **variables}, **as_member(gateway, viewer)
+    )
+    page: dict[str, Any] = {"edges": []} if data["root"] is None else data["root"]["list"]
     return page
 
 
