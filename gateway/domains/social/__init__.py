@@ -11,6 +11,7 @@ from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import membership, posts, users
+from portico.schema.social.posting import PostingMutation
 
 from . import posting
 
@@ -30,6 +31,6 @@ DOMAIN = Domain(
     kinds=(users.USER, posts.POST),
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
-    mutations=(membership.MembershipMutation,),
+    mutations=(membership.MembershipMutation, PostingMutation),
     extensions={"Author": (users.AuthorUser,), "Viewer": (users.UserViewer,)},
 )
