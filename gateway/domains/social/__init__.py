@@ -10,7 +10,7 @@ from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
 from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
-from portico.schema.social import membership, posts, users
+from portico.schema.social import feeds, membership, posts, users
 from portico.schema.social.posting import PostingMutation
 
 from . import posting
@@ -32,5 +32,9 @@ DOMAIN = Domain(
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
     mutations=(membership.MembershipMutation, PostingMutation),
-    extensions={"Author": (users.AuthorUser,), "Viewer": (users.UserViewer,)},
+    extensions={
+        "Author": (users.AuthorUser,),
+        "User": (feeds.UserWall,),
+        "Viewer": (users.UserViewer, feeds.FeedViewer),
+    },
 )
