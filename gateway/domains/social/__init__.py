@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from portico.resolvers.domains import Domain, Job, Turn
-from portico.resolvers.social import relation_jobs
+from portico.resolvers.domains import Domain
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
@@ -13,12 +12,7 @@ from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import feeds, membership, posts, users
 from portico.schema.social.posting import PostingMutation
 
-from . import posting
-
-
-async def _finish_relations(turn: Turn) -> int:
-    return await relation_jobs.finish_relations(turn.db, now=turn.now)
-
+from . import graph, posting
 
 DOMAIN = Domain(
     name="social",
@@ -26,7 +20,8 @@ DOMAIN = Domain(
     needs=("content",),
     collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
-    jobs=(Job("finish-relations", _finish_relations), *posting.JOBS),
+    jobs=(*graph.JOBS, *posting.JOBS),
+    invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
     gauges=posting.GAUGES,
     kinds=(users.USER, posts.POST),
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
