@@ -13,6 +13,7 @@ from portico.schema.social import feeds, membership, posts, users
 from portico.schema.social.posting import PostingMutation
 
 from . import graph, posting
+from .wall_posts import WALL_POSTS
 
 DOMAIN = Domain(
     name="social",
@@ -23,6 +24,7 @@ DOMAIN = Domain(
     jobs=(*graph.JOBS, *posting.JOBS),
     invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
     gauges=posting.GAUGES,
+    importers={"wall-posts": WALL_POSTS},
     kinds=(users.USER, posts.POST),
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
