@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from portico.resolvers.domains import Domain, Job, Turn
-from portico.resolvers.social import deliveries, relation_jobs
+from portico.resolvers.domains import Domain
+from portico.resolvers.social import deliveries
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
@@ -13,12 +13,8 @@ from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import events, feeds, membership, posts, users
 from portico.schema.social.posting import PostingMutation
 
-from . import posting
-
-
-async def _finish_relations(turn: Turn) -> int:
-    return await relation_jobs.finish_relations(turn.db, now=turn.now)
-
+from . import graph, posting
+from .wall_posts import WALL_POSTS
 
 DOMAIN = Domain(
     name="social",
@@ -27,8 +23,10 @@ DOMAIN = Domain(
     collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
     events=deliveries.SOURCES,
-    jobs=(Job("finish-relations", _finish_relations), *posting.JOBS),
+    jobs=(*graph.JOBS, *posting.JOBS),
+    invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
     gauges=posting.GAUGES,
+    importers={"wall-posts": WALL_POSTS},
     kinds=(users.USER, posts.POST),
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
