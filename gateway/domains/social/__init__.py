@@ -11,7 +11,7 @@ from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import membership, posts, users
 
-from . import graph, posting
+from . import graph, people, posting
 
 DOMAIN = Domain(
     name="social",
@@ -23,6 +23,7 @@ DOMAIN = Domain(
     invariants=graph.INVARIANTS,
     gauges=posting.GAUGES,
     kinds=(users.USER, posts.POST),
+    importers={"people": people.people()},
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
     mutations=(membership.MembershipMutation,),
