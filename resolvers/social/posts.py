@@ -18,6 +18,7 @@ A document:
     spilled     how many comments have been moved to `comment_pages`
     version     incremented by every change of the stored comments, but not by a new comment
     removing    [id]: comments that are being removed from their page. No reader shows them; missing if there are none
+    is_merged   True if it has no entries, because its author is merged on read. Set when it counts as delivered
     fan_out     {after, due, op} while news feeds may lack it; see `fan_out`
     deleted     when it was deleted. No reader shows it
     remove_at   when a job next removes what belongs to the deleted post
@@ -44,9 +45,9 @@ POSTS = CollectionSpec(
         IndexModel([("to.id", ASCENDING), ("posted", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("by.id", ASCENDING), ("posted", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("comments.by.id", ASCENDING)]),
-        IndexModel([("fan_out.due", ASCENDING)], partialFilterExpression={"fan_out": {"$exists": True}}),
+        IndexModel([("fan_out.due", ASCENDING)], partialFilterExpression={"fan_out.due": {"$exists": True}}),
         # The posts that news feeds may lack, by age.
-        IndexModel([("created", ASCENDING)], partialFilterExpression={"fan_out": {"$exists": True}}),
+        IndexModel([("created", ASCENDING)], partialFilterExpression={"fan_out.due": {"$exists": True}}),
         IndexModel([("remove_at", ASCENDING)], partialFilterExpression={"remove_at": {"$exists": True}}),
         IndexModel([("removing", ASCENDING)], partialFilterExpression={"removing": {"$exists": True}}),
     ],

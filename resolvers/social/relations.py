@@ -47,11 +47,13 @@ RELATIONS = CollectionSpec(
             [("of", ASCENDING), ("is_merged", ASCENDING), ("to", ASCENDING)],
             partialFilterExpression={"is_merged": True},
         ),
-        IndexModel([("uncopied.at", ASCENDING)], partialFilterExpression={"uncopied": {"$exists": True}}),
+        IndexModel([("uncopied.at", ASCENDING)], partialFilterExpression={"uncopied.at": {"$exists": True}}),
     ],
     shard_key={"of": 1, "to": 1},
 )
 
+# The index of followers. A member can have many relations and few followers, so a read names it.
+FOLLOWERS = "of_1_to_1_follower_1"
 # What decides what `of` may see of `to`.
 DECIDING: Projection = {"of": 1, "to": 1, "circles": 1, "blocks": 1, "in_circles": 1, "blocked": 1}
 
@@ -84,6 +86,11 @@ async def find_pairs(db: Database, pairs: Iterable[tuple[str, str]]) -> list[Doc
     ends = {end: {"$in": list({key[end] for key in ids})} for end in ("of", "to")}
     found = db[RELATIONS.name].find({"_id": {"$in": ids}, **ends}, batch_size=len(ids) + 1, hint="_id_")
     return await found.to_list()
+
+
+def behind(to: str | None) -> Document:
+    """Returns the condition for relations behind the one to this member, in the order of `to`; with None, for all."""
+    return {} if to is None else {"to": {"$gt": to}}
 
 
 def follows(relation: Document) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from portico.resolvers.domains import Domain
+from portico.resolvers.social import deliveries
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
 from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
-from portico.schema.social import membership, posts, users
+from portico.schema.social import events, feeds, membership, posts, users
+from portico.schema.social.posting import PostingMutation
 
 from . import graph, people, posting
 
@@ -19,6 +21,7 @@ DOMAIN = Domain(
     needs=("content",),
     collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
+    events=deliveries.SOURCES,
     jobs=(*graph.JOBS, *posting.JOBS),
     invariants=graph.INVARIANTS,
     gauges=posting.GAUGES,
@@ -26,6 +29,11 @@ DOMAIN = Domain(
     importers={"people": people.people()},
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
-    mutations=(membership.MembershipMutation,),
-    extensions={"Author": (users.AuthorUser,), "Viewer": (users.UserViewer,)},
+    subscriptions=(events.NewsFeedSubscription,),
+    mutations=(membership.MembershipMutation, PostingMutation),
+    extensions={
+        "Author": (users.AuthorUser,),
+        "User": (feeds.UserWall,),
+        "Viewer": (users.UserViewer, feeds.FeedViewer),
+    },
 )
