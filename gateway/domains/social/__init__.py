@@ -13,7 +13,7 @@ from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import events, feeds, membership, posts, users
 from portico.schema.social.posting import PostingMutation
 
-from . import graph, posting
+from . import graph, people, posting
 from .wall_posts import WALL_POSTS
 
 DOMAIN = Domain(
@@ -26,7 +26,7 @@ DOMAIN = Domain(
     jobs=(*graph.JOBS, *posting.JOBS),
     invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
     gauges=posting.GAUGES,
-    importers={"wall-posts": WALL_POSTS},
+    importers={"people": people.people(), "wall-posts": WALL_POSTS},
     kinds=(users.USER, posts.POST),
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
