@@ -227,3 +227,11 @@ class OperationKeyReused(Exception):
 
 class OperationUnderWay(Exception):
     """Another call with this idempotency key has been running for longer than this call may wait."""
+
+
+class RateLimited(Exception):
+    """The member has done too much in this minute. Nothing was written. `seconds` says when to retry."""
+
+    def __init__(self, message: str, seconds: int) -> None:
+        super().__init__(message)
+        self.seconds = seconds

@@ -23,7 +23,7 @@ from .access import require_role
 from .context import Context, Info, core
 from .files import Upload, uploads_in
 from .kept import Restoring, record_of, record_values, references_in
-from .nodes import KINDS, is_visible
+from .nodes import KINDS, shown
 from .roles import Role
 
 Next = Callable[..., Awaitable[Any]]
@@ -53,10 +53,10 @@ class Write(FieldExtension):
         if self._role is not None:
             require_role(context, self._role)
         key = _key_of(kwargs.get("input"))
-        if key is None:
-            context.operation_id = idempotency.random_operation_id()
-            return await next_(source, info, **kwargs)
         try:
+            if key is None:
+                context.operation_id = idempotency.random_operation_id()
+                return await next_(source, info, **kwargs)
             return await self._once(idempotency.record_id_of(context.subject, key), next_, source, info, kwargs)
         except errors.OperationKeyReused:
             raise GraphQLError(
@@ -67,6 +67,10 @@ class Write(FieldExtension):
             raise GraphQLError(
                 "Another operation with this idempotency key is still in progress. Retry later with the same key.",
                 extensions={"code": "OPERATION_UNDER_WAY"},
+            ) from None
+        except errors.RateLimited as limited:
+            raise GraphQLError(
+                str(limited), extensions={"code": "RATE_LIMITED", "retryAfter": limited.seconds}
             ) from None
 
     async def _once(self, record_id: str, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
@@ -133,7 +137,9 @@ class Write(FieldExtension):
                 if document is None and kind.find_gone is not None:
                     document = await kind.find_gone(context.db, key, context.operation_id)
                 # A caller with the role of the mutation sees the objects that it writes, whoever owns them.
-                if document is not None and (self._role is not None or await is_visible(context, kind, document)):
+                if document is not None and self._role is None:
+                    document = await shown(context, kind, document)
+                if document is not None:
                     found[name, text] = document
         return found
 

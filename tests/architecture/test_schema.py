@@ -42,8 +42,24 @@ SHARED_RESULTS = {
     "addTags": "TagsResult",
     "removeTags": "TagsResult",
     "deleteComment": "EditCommentResult",
+    "updateProfile": "UserResult",
+    "addToCircle": "UserResult",
+    "removeFromCircle": "UserResult",
+    "block": "UserResult",
+    "unblock": "UserResult",
+    "createPost": "PostResult",
+    "commentOnPost": "PostResult",
+    "deletePostComment": "PostResult",
+    "vote": "PostResult",
 }
-SHARED_INPUTS = {"addTags": "TagsInput!", "removeTags": "TagsInput!"}
+SHARED_INPUTS = {
+    "addTags": "TagsInput!",
+    "removeTags": "TagsInput!",
+    "addToCircle": "CircleInput!",
+    "removeFromCircle": "CircleInput!",
+    "block": "BlockInput!",
+    "unblock": "BlockInput!",
+}
 MUTATIONS = getattr(SCHEMA.mutation_type, "fields", {})
 
 

@@ -23,7 +23,16 @@ _SPARE = 3
 _CATALOG: dict[str, Any] = {"$listCatalog": {}}
 # Indexed paths whose values are lists.
 _LISTS = {
-    *("ancestors._id", "comments._id", "decided.at", "detail.replaced.at", "incoming.ids", "items.sku", "keywords"),
+    *(
+        "ancestors._id",
+        "circles",
+        "comments._id",
+        "decided.at",
+        "detail.replaced.at",
+        "incoming.ids",
+        "items.sku",
+        "keywords",
+    ),
     *("refresh.at", "tags", "terms", "under_way.at"),
 }
 _INDEXES = {spec.name: {"_id_", *(index.document["name"] for index in spec.indexes)} for spec in COLLECTIONS}

@@ -1,0 +1,40 @@
+"""The social network: members, circles, posts, walls and news feeds."""
+
+from __future__ import annotations
+
+from portico.resolvers.domains import Domain
+from portico.resolvers.social import deliveries
+from portico.resolvers.social.members import MEMBERS
+from portico.resolvers.social.news import NEWS
+from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
+from portico.resolvers.social.rates import RATES
+from portico.resolvers.social.relations import RELATIONS
+from portico.resolvers.social.settings import SocialSettings
+from portico.schema.social import events, feeds, membership, posts, users
+from portico.schema.social.posting import PostingMutation
+
+from . import graph, people, posting
+from .wall_posts import WALL_POSTS
+
+DOMAIN = Domain(
+    name="social",
+    about="Members, circles, posts, walls and news feeds.",
+    needs=("content",),
+    collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
+    settings=SocialSettings,
+    events=deliveries.SOURCES,
+    jobs=(*graph.JOBS, *posting.JOBS),
+    invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
+    gauges=posting.GAUGES,
+    importers={"people": people.people(), "wall-posts": WALL_POSTS},
+    kinds=(users.USER, posts.POST),
+    types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
+    queries=(users.UserQuery,),
+    subscriptions=(events.NewsFeedSubscription,),
+    mutations=(membership.MembershipMutation, PostingMutation),
+    extensions={
+        "Author": (users.AuthorUser,),
+        "User": (feeds.UserWall,),
+        "Viewer": (users.UserViewer, feeds.FeedViewer),
+    },
+)

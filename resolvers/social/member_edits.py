@@ -1,0 +1,141 @@
+"""Writes of members: joining, and changes of the profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.errors import Conflict, InvalidInput
+from portico.resolvers.keyed import create_once
+from portico.resolvers.text import require_text
+from portico.resolvers.writes import idempotency
+
+from . import members
+from .members import MEMBERS
+from .urls import require_web_url
+
+MAX_NAME = 80
+MAX_ABOUT = 10_000
+MAX_LOCATION = 200
+MAX_INTERESTS = 50
+MAX_INTEREST = 100
+FIRST_BIRTH_YEAR = 1900
+
+
+async def join(
+    db: Database, *, subject: str, name: str, profile: Mapping[str, Any], now: datetime, operation_id: str
+) -> Document:
+    """Makes the caller a member.
+
+    Args:     profile: about, location, website, birth_year, interests; all optional.
+    Returns:  the member.
+    Raises:   Conflict (the caller is a member already), InvalidInput.
+    Writes:   social.members; one insert.
+    """
+    member = new_member(subject, name, profile, now)
+    if idempotency.is_repeatable(operation_id):
+        member["applied"] = [operation_id]
+    stored = await create_once(db, MEMBERS, member)
+    if stored is not member and not idempotency.was_applied(stored, operation_id):
+        raise Conflict("You are a member already.")
+    return stored
+
+
+def new_member(subject: str, name: str, profile: Mapping[str, Any], now: datetime) -> Document:
+    """Returns the document of a new member. Raises InvalidInput."""
+    return {
+        "_id": subject,
+        "name": require_name(name),
+        "profile": clean_profile(profile, now),
+        "circles": [],
+        "joined": now,
+        SCHEMA_VERSION: MEMBERS.version,
+    }
+
+
+async def update_profile(
+    db: Database, *, subject: str, name: str | None, profile: Mapping[str, Any], now: datetime, operation_id: str
+) -> Document:
+    """Changes the name, or those values of the profile that are given. None clears a value.
+
+    A new name reaches the copies in posts and comments by a job.
+
+    Args:     name: None to keep it.  profile: as for `join`.
+    Returns:  the member.
+    Raises:   NotFound (the caller has not joined), InvalidInput.
+    Writes:   social.members; one guarded update.
+    """
+    changes = {f"profile.{key}": value for key, value in clean_profile(profile, now, keeps_empty=True).items()}
+    wanted = None if name is None else require_name(name)
+    member = await members.require(db, subject)
+    if idempotency.was_applied(member, operation_id):
+        return member
+    if wanted is not None and wanted != member["name"]:
+        changes["name"] = wanted
+        changes["renamed"] = {"op": operation_id, "at": now}
+    given = {path: value for path, value in changes.items() if value is not None}
+    cleared = {path: "" for path, value in changes.items() if value is None}
+    if not changes:
+        return member
+    update: Document = {"$set": given} if given else {}
+    if cleared:
+        update["$unset"] = cleared
+    pending = {"_id": subject, **idempotency.not_applied(operation_id)}
+    if (await db[MEMBERS.name].update_one(pending, {**update, **idempotency.mark_applied(operation_id)})).matched_count:
+        await idempotency.trim_marks(db, MEMBERS, member)
+    return await members.require(db, subject)
+
+
+def require_name(name: str) -> str:
+    """Returns the name without surrounding blanks. Raises InvalidInput."""
+    return require_text(name, "name", longest=MAX_NAME)
+
+
+def clean_profile(profile: Mapping[str, Any], now: datetime, *, keeps_empty: bool = False) -> Document:
+    """Returns the given values of a profile, checked. Leaves out empty ones, or keeps them as None.
+
+    Raises:   InvalidInput, with a path below `profile`.
+    """
+    cleaned = {key: _clean(key, value, now) for key, value in profile.items()}
+    return {key: value for key, value in cleaned.items() if keeps_empty or value is not None}
+
+
+def _clean(key: str, value: Any, now: datetime) -> Any:
+    """Returns the value of a profile; None for an empty one."""
+    if value is None or value in ("", []):
+        return None
+    match key:
+        case "about":
+            return require_text(value, "profile", key, longest=MAX_ABOUT)
+        case "location":
+            return require_text(value, "profile", key, longest=MAX_LOCATION)
+        case "website":
+            return require_web_url(value, "profile", key)
+        case "birth_year":
+            return _birth_year(value, now)
+        case "interests":
+            return _interests(value)
+        case _:
+            raise InvalidInput(f"A profile has no {key!r}.", "profile", key)
+
+
+def _birth_year(year: int, now: datetime) -> int:
+    if not FIRST_BIRTH_YEAR <= year <= now.year:
+        raise InvalidInput(
+            f"`birthYear` must be between {FIRST_BIRTH_YEAR} and {now.year}; got {year}.", "profile", "birth_year"
+        )
+    return year
+
+
+def _interests(given: Sequence[str]) -> list[str]:
+    """Returns the interests, each once, in their order."""
+    if len(given) > MAX_INTERESTS:
+        message = f"A profile may have {MAX_INTERESTS} interests; got {len(given):,}."
+        raise InvalidInput(message, "profile", "interests")
+    found = [
+        require_text(interest, "profile", "interests", str(number), longest=MAX_INTEREST)
+        for number, interest in enumerate(given)
+    ]
+    return list(dict.fromkeys(found))

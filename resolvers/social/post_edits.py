@@ -1,0 +1,138 @@
+"""Writes posts and deletes them.
+
+A post is one insert. It carries its pending fan-out, so the insert is the whole decision: see `fan_out`. A deletion is
+one update, after which no reader shows the post: see `post_jobs` for what is removed later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from bson import ObjectId
+from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import InvalidInput, NotFound
+from portico.resolvers.writes import idempotency
+
+from . import circles, members, rates, relations
+from .post_rules import require_detail
+from .posts import POSTS
+
+KIND = "Post"
+PUBLIC, CIRCLES, SELECTED = "PUBLIC", "CIRCLES", "SELECTED"
+
+
+async def create_post(
+    db: Database,
+    *,
+    author: Document,
+    to: str | None = None,
+    kind: str,
+    detail: Mapping[str, Any],
+    audience: str = PUBLIC,
+    circle_names: Sequence[str] = (),
+    rate: int | None = None,
+    now: datetime,
+    operation_id: str,
+    posted: datetime | None = None,
+) -> Document:
+    """Posts on the author's wall, or on the wall of the member `to`. The news feeds get the post later.
+
+    Args:     author: {id, name} of a member.  kind, detail: as in `post_rules.require_detail`.
+              circle_names: with SELECTED, one or more circles of the author.
+              rate: the most posts in a minute; None for no bound.  posted: of an imported post.
+    Returns:  the post.
+    Raises:   InvalidInput; RateLimited; NotFound: there is no member `to`, or one of the two has blocked the other, or
+              the post has been deleted since an earlier call with this id.
+    Writes:   social.posts; one insert.
+    """
+    post_id = idempotency.derived_id(operation_id, "post")
+    if idempotency.is_repeatable(operation_id):
+        earlier = await _find_earlier(db, post_id)
+        if earlier is not None:
+            return earlier
+    stored = require_detail(kind, detail)
+    named = await _require_circles(db, author["id"], audience, circle_names)
+    owner = author if to in {None, author["id"]} else await _require_owner(db, author["id"], str(to))
+    post: Document = {
+        "_id": post_id,
+        "by": author,
+        "to": owner,
+        "walls": list(dict.fromkeys((author["id"], owner["id"]))),
+        "audience": audience,
+        "circles": named,
+        "type": kind,
+        "detail": stored,
+        "posted": posted or now,
+        "created": now,
+        "comments": [],
+        "comment_count": 0,
+        "spilled": 0,
+        "version": 0,
+        "fan_out": {"after": None, "due": now},
+    }
+    await rates.count(db, author["id"], rates.POSTS, rate=rate, now=now, operation_id=operation_id)
+    try:
+        await db[POSTS.name].insert_one(post)
+    except DuplicateKeyError:
+        return await _find_earlier(db, post_id) or post
+    return post
+
+
+async def _find_earlier(db: Database, post_id: ObjectId) -> Document | None:
+    """Returns the post that an earlier call with the same id has created. Raises NotFound if it has been deleted."""
+    found = await db[POSTS.name].find_one({"_id": post_id})
+    if found is not None and "deleted" in found:
+        raise NotFound(KIND, str(post_id))
+    return found
+
+
+async def _require_circles(db: Database, author: str, audience: str, names: Sequence[str]) -> list[str]:
+    """Returns the circles of a new post, each once. Raises InvalidInput."""
+    stripped = [name.strip() for name in names]
+    named = list(dict.fromkeys(stripped))
+    if audience != SELECTED:
+        if named:
+            raise InvalidInput(f"Only a post with the audience {SELECTED} names circles.", "circles")
+        return []
+    if not 1 <= len(named) <= circles.MAX_CIRCLES:
+        raise InvalidInput(f"With the audience {SELECTED}, name 1 to {circles.MAX_CIRCLES} circles.", "circles")
+    there = await circles.existing(db, author, named)
+    for number, name in enumerate(stripped):
+        if name not in there:
+            raise InvalidInput("You have no circle of this name.", "circles", str(number))
+    return named
+
+
+async def _require_owner(db: Database, author: str, to: str) -> Document:
+    """Returns {id, name} of the member whose wall it is. Raises NotFound."""
+    owner = (await members.find_by_ids(db, [to], {"name": 1})).get(to)
+    if owner is None or relations.has_block(await relations.find_one(db, author, to, relations.DECIDING) or {}):
+        raise NotFound(members.USER, to)
+    return {"id": owner["_id"], "name": owner["name"]}
+
+
+async def delete_post(db: Database, *, post_id: ObjectId, now: datetime, operation_id: str) -> None:
+    """Deletes a post. From now on, no reader shows it. Ends its fan-out.
+
+    Raises:   NotFound, unless an earlier call with this id has deleted it.
+    Writes:   social.posts; one guarded update.
+    """
+    guard = {"_id": post_id, "deleted": {"$exists": False}}
+    update = {
+        "$set": {"deleted": now, "remove_at": now},
+        "$unset": {"fan_out": ""},
+        **idempotency.mark_applied(operation_id),
+    }
+    if not (await db[POSTS.name].update_one(guard, update)).matched_count:
+        await require_applied(db, post_id, operation_id)
+
+
+async def require_applied(db: Database, post_id: ObjectId, operation_id: str) -> None:
+    """Raises NotFound (the post), unless the operation has changed the post before."""
+    found = await db[POSTS.name].find_one({"_id": post_id}, {"applied": 1})
+    if found is None or not idempotency.was_applied(found, operation_id):
+        raise NotFound(KIND, str(post_id))

@@ -1,0 +1,117 @@
+"""The social graph: what one member knows of another. The collection and its reads.
+
+A document describes an ordered pair of members. It has what `of` has decided about `to`, and a copy of what `to` has
+decided about `of`. So each member's side of the graph, circles and followers, is on one shard, and one read by key
+returns everything that decides what `of` may see of `to`.
+
+    _id         {of, to}
+    of, to      the subjects of the two members
+    circles     [name]: the circles of `of` that contain `to`. `of` follows `to` if there is any
+    blocks      whether `of` has blocked `to`
+    version     incremented by every change of `circles` or `blocks`
+    since       when `of` began to follow `to`; missing while it does not
+    in_circles  [name]: the circles of `to` that contain `of`
+    follower    when `to` began to follow `of`; missing while it does not
+    blocked     whether `to` has blocked `of`
+    copied      the version of the other document that `in_circles`, `follower` and `blocked` were copied from
+    is_merged   True if `of` follows `to`, and `to` has too many followers for fan-out
+    uncopied    {op, at} while the other document may lack the current version
+    applied     the repeatable operations that changed it
+
+A change is acknowledged when both documents have it. A document is never deleted, so that versions only grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pymongo import ASCENDING, IndexModel
+
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+
+RELATIONS = CollectionSpec(
+    "social.relations",
+    indexes=[
+        IndexModel([("of", ASCENDING), ("to", ASCENDING)], unique=True),
+        # The members of a circle, and the members whom `of` follows.
+        IndexModel([("of", ASCENDING), ("circles", ASCENDING), ("to", ASCENDING)]),
+        # The followers of `of`, who are the recipients of its posts.
+        IndexModel(
+            [("of", ASCENDING), ("to", ASCENDING), ("follower", ASCENDING)],
+            partialFilterExpression={"follower": {"$exists": True}},
+        ),
+        IndexModel(
+            [("of", ASCENDING), ("blocks", ASCENDING), ("to", ASCENDING)], partialFilterExpression={"blocks": True}
+        ),
+        IndexModel(
+            [("of", ASCENDING), ("is_merged", ASCENDING), ("to", ASCENDING)],
+            partialFilterExpression={"is_merged": True},
+        ),
+        IndexModel([("uncopied.at", ASCENDING)], partialFilterExpression={"uncopied.at": {"$exists": True}}),
+    ],
+    shard_key={"of": 1, "to": 1},
+)
+
+# The index of followers. A member can have many relations and few followers, so a read names it.
+FOLLOWERS = "of_1_to_1_follower_1"
+# What decides what `of` may see of `to`.
+DECIDING: Projection = {"of": 1, "to": 1, "circles": 1, "blocks": 1, "in_circles": 1, "blocked": 1}
+
+
+def key_of(of: str, to: str) -> Document:
+    """Returns the filter for the document of the ordered pair, with its shard key."""
+    return {"_id": {"of": of, "to": to}, "of": of, "to": to}
+
+
+async def find(
+    db: Database, of: str, others: Sequence[str], projection: Projection | None = DECIDING
+) -> dict[str, Document]:
+    """Returns what the member `of` knows of these others, by their subjects. One command on one index.
+
+    It leaves out others without a relation: they are in no circle of each other, and neither has blocked the other.
+    """
+    query = {"of": of, "to": {"$in": list(dict.fromkeys(others))}}
+    found = await db[RELATIONS.name].find(query, projection, batch_size=len(others) + 1).to_list()
+    return {relation["to"]: relation for relation in found}
+
+
+async def find_one(db: Database, of: str, to: str, projection: Projection | None = None) -> Document | None:
+    """Returns the document of the ordered pair; None if neither has ever decided anything about the other."""
+    return await db[RELATIONS.name].find_one(key_of(of, to), projection)
+
+
+async def find_pairs(db: Database, pairs: Iterable[tuple[str, str]]) -> list[Document]:
+    """Returns the documents of these ordered pairs. The filter names the shard key, and the keys come from `_id`."""
+    ids = [{"of": of, "to": to} for of, to in dict.fromkeys(pairs)]
+    ends = {end: {"$in": list({key[end] for key in ids})} for end in ("of", "to")}
+    found = db[RELATIONS.name].find({"_id": {"$in": ids}, **ends}, batch_size=len(ids) + 1, hint="_id_")
+    return await found.to_list()
+
+
+def behind(to: str | None) -> Document:
+    """Returns the condition for relations behind the one to this member, in the order of `to`; with None, for all."""
+    return {} if to is None else {"to": {"$gt": to}}
+
+
+def follows(relation: Document) -> bool:
+    """Returns whether `of` follows `to`: whether `to` is in any circle of `of`."""
+    return bool(relation.get("circles"))
+
+
+def has_block(relation: Document) -> bool:
+    """Returns whether one of the two has blocked the other."""
+    return bool(relation.get("blocks") or relation.get("blocked"))
+
+
+async def find_blocking(db: Database, of: str, others: Sequence[str]) -> set[str]:
+    """Returns those of the others who have blocked the member `of`. One command on one index."""
+    query = {"of": of, "to": {"$in": list(dict.fromkeys(others))}, "blocked": True}
+    found = await db[RELATIONS.name].find(query, {"_id": 0, "to": 1}, batch_size=len(others) + 1).to_list()
+    return {relation["to"] for relation in found}
+
+
+async def find_blocked(db: Database, of: str, limit: int) -> list[str]:
+    """Returns the first members whom the member has blocked, by subject."""
+    wanted = {"of": of, "blocks": True}
+    found = db[RELATIONS.name].find(wanted, {"_id": 0, "to": 1}, sort=[("blocks", ASCENDING), ("to", ASCENDING)])
+    return [relation["to"] async for relation in found.limit(limit)]

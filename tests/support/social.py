@@ -1,0 +1,50 @@
+"""Members for tests, and what they decide about each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portico.gateway.clock import SystemClock
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.social import member_edits, relation_edits
+from portico.resolvers.writes.idempotency import random_operation_id
+
+# The circle of members that follow each other only so that one of them follows the other.
+FRIENDS = "friends"
+
+
+def operation() -> dict[str, Any]:
+    """The arguments of a write that nobody repeats."""
+    return {"now": SystemClock().now(), "operation_id": random_operation_id()}
+
+
+async def join(db: Database, *subjects: str, **profile: Any) -> list[Document]:
+    """Makes members with these subjects. The name of each is its subject with a capital."""
+    return [
+        await member_edits.join(db, subject=subject, name=subject.capitalize(), profile=profile, **operation())
+        for subject in subjects
+    ]
+
+
+async def circle(db: Database, member: str, *others: str, name: str = FRIENDS) -> None:
+    """Puts others into a circle of the member."""
+    for other in others:
+        await relation_edits.add_to_circle(db, member=member, other=other, circle=name, rate=None, **operation())
+
+
+async def uncircle(db: Database, member: str, *others: str, name: str = FRIENDS) -> None:
+    """Takes others out of a circle of the member."""
+    for other in others:
+        await relation_edits.remove_from_circle(db, member=member, other=other, circle=name, rate=None, **operation())
+
+
+async def block(db: Database, member: str, *others: str) -> None:
+    """Lets the member block others."""
+    for other in others:
+        await relation_edits.block(db, member=member, other=other, rate=None, **operation())
+
+
+async def unblock(db: Database, member: str, *others: str) -> None:
+    """Lets the member take blocks back."""
+    for other in others:
+        await relation_edits.unblock(db, member=member, other=other, rate=None, **operation())
