@@ -249,6 +249,11 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
         "find social.posts remove_at",
         "find social.posts removing",
         "find social.members $or",
+        "find social.news ",
+        "find social.comment_pages ",
+        "find social.votes ",
+        "find social.posts audience deleted fan_out",
+        "find social.posts deleted",
     }
     assert {name for name in gateway.commands.names() if name.startswith(("update", "delete"))} == {
         "delete intents",

@@ -14,6 +14,7 @@ from portico.schema.social import events, feeds, membership, posts, users
 from portico.schema.social.posting import PostingMutation
 
 from . import graph, people, posting
+from .wall_posts import WALL_POSTS
 
 DOMAIN = Domain(
     name="social",
@@ -23,10 +24,10 @@ DOMAIN = Domain(
     settings=SocialSettings,
     events=deliveries.SOURCES,
     jobs=(*graph.JOBS, *posting.JOBS),
-    invariants=graph.INVARIANTS,
+    invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
     gauges=posting.GAUGES,
     kinds=(users.USER, posts.POST),
-    importers={"people": people.people()},
+    importers={"people": people.people(), "wall-posts": WALL_POSTS},
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
     subscriptions=(events.NewsFeedSubscription,),
