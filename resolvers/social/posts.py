@@ -11,13 +11,16 @@ A document:
     type        status, link, photo, checkin or poll
     detail      {text, url, photo, place, latitude, longitude, options}: by type
     posted      UTC
-    comments    [{id, by, posted, text}]: the latest comments, oldest first
+    created     when it was stored. Only an imported post has been posted before
+    comments    [{id, by, posted, text}]: the latest comments, oldest first. Each is posted later than the one before
     comment_count   all comments, also those in `comment_pages`
+    commented   when its latest comment was posted, even if that comment has been deleted; missing before the first
     spilled     how many comments have been moved to `comment_pages`
-    version     incremented by every change of comments
-    removing    [id]: comments that are being removed from their page. No reader shows them
-    fan_out     {after, due, lease, op} while news feeds may lack it; see `fan_out`
+    version     incremented by every change of the stored comments, but not by a new comment
+    removing    [id]: comments that are being removed from their page. No reader shows them; missing if there are none
+    fan_out     {after, due, op} while news feeds may lack it; see `fan_out`
     deleted     when it was deleted. No reader shows it
+    remove_at   when a job next removes what belongs to the deleted post
     applied     the repeatable operations that changed it
 
 Unlike in the source, a wall and a news feed refer to posts and hold no copies of them. So a comment, a vote, a rename
@@ -42,18 +45,21 @@ POSTS = CollectionSpec(
         IndexModel([("by.id", ASCENDING), ("posted", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("comments.by.id", ASCENDING)]),
         IndexModel([("fan_out.due", ASCENDING)], partialFilterExpression={"fan_out": {"$exists": True}}),
-        IndexModel([("deleted", ASCENDING)], partialFilterExpression={"deleted": {"$exists": True}}),
+        # The posts that news feeds may lack, by age.
+        IndexModel([("created", ASCENDING)], partialFilterExpression={"fan_out": {"$exists": True}}),
+        IndexModel([("remove_at", ASCENDING)], partialFilterExpression={"remove_at": {"$exists": True}}),
         IndexModel([("removing", ASCENDING)], partialFilterExpression={"removing": {"$exists": True}}),
     ],
     shard_key={"_id": "hashed"},
 )
 
-# Older comments of a post than those in its document: pages of 20 comments, by their position among all that moved.
-# {_id: {post, page}, post, version, comments: [{id, by, posted, text}]}. A page whose number is not below the post's
-# `spilled` is not valid yet.
+# Older comments of a post than those in its document, in pages. {_id: {post, page}, post, version, comments: [{id, by,
+# posted, text}]}. `page` is the number of comments that had moved before it: 0, 20, 40, … It is valid once the post's
+# `spilled` is above this number. `version` is that of the post when the page was written.
 COMMENT_PAGES = CollectionSpec(
     "social.comment_pages",
     indexes=[
+        IndexModel([("post", ASCENDING), ("comments.id", ASCENDING)]),
         IndexModel([("post", ASCENDING), ("comments.by.id", ASCENDING)]),
         IndexModel([("comments.by.id", ASCENDING)]),
     ],

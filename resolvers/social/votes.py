@@ -1,0 +1,98 @@
+"""Votes on polls. A member has one vote, and the latest one counts.
+
+The votes of a poll are in 64 slots, by a hash of the voter. One update of a slot changes a vote together with the
+counts, so voters of different slots do not delay each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from bson import ObjectId
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import InvalidInput, NotFound
+from portico.resolvers.writes import idempotency
+
+from .post_rules import POLL
+from .posts import POSTS, VOTES
+
+KIND = "Post"
+SLOTS = 64
+
+
+def slot_of(post_id: ObjectId, voter: str) -> Document:
+    """Returns the key of the slot with the vote of a member: {post, slot}."""
+    digest = hashlib.blake2b(voter.encode(), digest_size=4).digest()
+    return {"post": post_id, "slot": int.from_bytes(digest) % SLOTS}
+
+
+async def vote(db: Database, *, post_id: ObjectId, voter: str, option: int, operation_id: str) -> None:
+    """Sets the vote of a member who may see the poll.
+
+    Args:     option: the position of the option, from 0.
+    Raises:   NotFound; InvalidInput: the post is not a poll, or has no such option.
+    Writes:   social.votes; one guarded upsert.
+    """
+    shown = {"type": 1, "detail.options": 1}
+    post = await db[POSTS.name].find_one({"_id": post_id, "deleted": {"$exists": False}}, shown)
+    if post is None:
+        raise NotFound(KIND, str(post_id))
+    if post["type"] != POLL:
+        raise InvalidInput("The post is not a poll.", "post_id")
+    count = len(post["detail"]["options"])
+    if not 0 <= option < count:
+        raise InvalidInput(f"The option must be between 0 and {count - 1}; got {option}.", "option")
+    await _put(db, slot_of(post_id, voter), voter, option, count, operation_id)
+
+
+async def _put(db: Database, slot: Document, voter: str, option: int, count: int, operation_id: str) -> None:
+    guard = {"_id": slot, "post": slot["post"], **idempotency.not_applied(operation_id)}
+    update = _change(voter, option, count, operation_id)
+    # An upsert fails if the slot has the mark of this operation, or if another voter has just created the slot.
+    for is_upsert in (True, False):
+        try:
+            found = await db[VOTES.name].find_one_and_update(
+                guard, update, {"applied": 1, "post": 1}, upsert=is_upsert, return_document=ReturnDocument.AFTER
+            )
+        except DuplicateKeyError:
+            continue
+        if found is not None:
+            await idempotency.trim_marks(db, VOTES, found)
+        return
+
+
+def _change(voter: str, option: int, count: int, operation_id: str) -> list[Document]:
+    """Returns the update of a slot, which may not exist yet."""
+    me = {"$literal": voter}
+    voters: Document = {"$ifNull": ["$voters", []]}
+    mine = {"$filter": {"input": voters, "cond": {"$eq": ["$$this.id", me]}}}
+    others = {"$filter": {"input": voters, "cond": {"$ne": ["$$this.id", me]}}}
+    before = {"$first": {"$map": {"input": mine, "in": "$$this.option"}}}
+
+    def one_if(condition: Document) -> Document:
+        return {"$cond": [condition, 1, 0]}
+
+    counted = {
+        "$add": [
+            {"$ifNull": [{"$arrayElemAt": ["$votes", "$$this"]}, 0]},
+            one_if({"$eq": ["$$this", option]}),
+            {"$multiply": [-1, one_if({"$eq": ["$$this", before]})]},
+        ]
+    }
+    return [
+        {
+            "$set": {
+                "votes": {"$map": {"input": {"$range": [0, count]}, "in": counted}},
+                "voters": {"$concatArrays": [others, [{"id": me, "option": option}]]},
+                "applied": idempotency.applied_with(operation_id),
+            }
+        }
+    ]
+
+
+def counts_of(slots: list[Document], options: int) -> list[int]:
+    """Returns the number of votes for each option, from the slots of a poll."""
+    return [sum(slot["votes"][option] for slot in slots) for option in range(options)]

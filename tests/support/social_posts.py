@@ -1,0 +1,96 @@
+"""Members, followers and posts for tests of the social network, written as the resolvers write them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from bson import ObjectId
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.social import fan_out, post_comments, post_edits
+from portico.resolvers.writes.idempotency import random_operation_id
+
+# Longer ago than anything that a test writes.
+BEFORE = datetime(2020, 1, 1)  # noqa: DTZ001 - as the driver gives it
+NOW = datetime(2026, 5, 4, 12)  # noqa: DTZ001 - as above
+NO_BOUND = 1_000_000
+_numbers = itertools.count()
+
+
+def op() -> str:
+    """Returns the id of a new operation that cannot be repeated."""
+    return random_operation_id()
+
+
+def keyed_op() -> str:
+    """Returns the id of a new operation with an idempotency key."""
+    return f"k-{next(_numbers):040}.0"
+
+
+def who(name: str) -> Document:
+    """Returns the member `name` as an author."""
+    return {"id": name, "name": name.capitalize()}
+
+
+async def add_members(db: Database, *names: str, circles: Sequence[str] = ()) -> None:
+    """Adds members, who have these circles."""
+    await db["social.members"].insert_many(
+        [
+            {
+                "_id": name,
+                "name": name.capitalize(),
+                "profile": {"interests": []},
+                "circles": list(circles),
+                "is_merged": False,
+                "joined": BEFORE,
+            }
+            for name in names
+        ]
+    )
+
+
+def _side(of: str, to: str, **values: Any) -> Document:
+    both: Document = {"circles": [], "in_circles": [], "blocks": False, "blocked": False, "version": 1, "copied": 1}
+    return {"_id": {"of": of, "to": to}, "of": of, "to": to, **both, **values}
+
+
+async def add_followers(db: Database, author: str, names: Iterable[str], since: datetime = BEFORE) -> None:
+    """Lets members follow the author, who has them in no circle."""
+    sides = []
+    for name in names:
+        sides.append(_side(name, author, circles=["friends"], since=since))
+        sides.append(_side(author, name, in_circles=["friends"], follower=since))
+    await db["social.relations"].insert_many(sides)
+
+
+async def put_in_circles(db: Database, author: str, name: str, *circles: str) -> None:
+    """Puts a follower of the author into circles of the author."""
+    relations = db["social.relations"]
+    await relations.update_one({"of": author, "to": name}, {"$set": {"circles": list(circles), "since": BEFORE}})
+    await relations.update_one({"of": name, "to": author}, {"$set": {"in_circles": list(circles), "follower": BEFORE}})
+
+
+async def write_post(db: Database, author: str, text: str = "Hello", **fields: Any) -> Document:
+    """Posts a status, or what `fields` say."""
+    given: Any = {"kind": "status", "detail": {"text": text}, "now": NOW, "operation_id": op(), **fields}
+    return await post_edits.create_post(db, author=who(author), **given)
+
+
+async def write_comment(db: Database, post: Document, author: str, text: str = "Right on!", **fields: Any) -> ObjectId:
+    """Comments on a post."""
+    given: Any = {"now": NOW, "operation_id": op(), **fields}
+    return await post_comments.comment_on_post(db, post_id=post["_id"], author=who(author), text=text, **given)
+
+
+async def deliver(db: Database, *, now: datetime = NOW, max_fan_out: int = NO_BOUND) -> int:
+    """Delivers all posts that are due."""
+    return await fan_out.deliver_posts(db, now=now, max_fan_out=max_fan_out)
+
+
+async def feeds_with(db: Database, post: Document) -> set[str]:
+    """Returns the members whose news feed has the post."""
+    entries = await db["social.news"].find({"post": post["_id"]}).to_list()
+    return {entry["of"] for entry in entries}
