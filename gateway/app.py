@@ -94,7 +94,7 @@ class Gateway:
         self._executor = Executor(domains.schema_of(self._domains), settings)
         self._rates = Rates(settings)
         self._counts = Counts()
-        self._metrics = Metrics(self._executor, self._counts)
+        self._metrics = Metrics(self._executor, self._counts, self._domains.gauges)
         self._in_flight: set[asyncio.Task[Any]] = set()
         self._is_stopping = False
 
@@ -211,7 +211,7 @@ class Gateway:
         return self._state
 
     async def _show_metrics(self, _request: Request) -> Response:
-        return self._metrics.response()
+        return await self._metrics.response(self.state.database, self.state.clock.now())
 
     async def _live(self, _request: Request) -> Response:
         return JSONResponse({"status": "ok"})

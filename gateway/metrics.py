@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from pymongo.errors import PyMongoError
 from starlette.responses import Response
 
 from portico.gateway.operations.execution import Executor
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Gauge
 
 from .live import Counts
+
+# How long a gauge may wait for the database.
+_MEASURE_SECONDS = 2.0
 
 
 class _Operations(Collector):
@@ -93,14 +101,36 @@ class _Live(Collector):
         yield ended
 
 
-class Metrics:
-    """The metrics of one gateway."""
+class _Measured(Collector):
+    """The latest values of the gauges of the domains."""
 
-    def __init__(self, executor: Executor, counts: Counts) -> None:
+    def __init__(self) -> None:
+        self.values: Mapping[Gauge, float] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        for gauge, value in self.values.items():
+            yield GaugeMetricFamily(gauge.name, gauge.about, value)
+
+
+class Metrics:
+    """The metrics of one gateway. The gauges of the domains are left out if the database does not answer in time."""
+
+    def __init__(self, executor: Executor, counts: Counts, gauges: Sequence[Gauge] = ()) -> None:
+        self._gauges = gauges
+        self._measured = _Measured()
         self._registry = CollectorRegistry()
         self._registry.register(_Operations(executor))
         self._registry.register(_Admission(executor))
         self._registry.register(_Live(counts))
+        self._registry.register(self._measured)
 
-    def response(self) -> Response:
+    async def response(self, db: Database, now: datetime) -> Response:
+        self._measured.values = await self._measure(db, now)
         return Response(generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _measure(self, db: Database, now: datetime) -> Mapping[Gauge, float]:
+        try:
+            async with asyncio.timeout(_MEASURE_SECONDS):
+                return {gauge: await gauge.read(db, now) for gauge in self._gauges}
+        except (PyMongoError, TimeoutError):
+            return {}

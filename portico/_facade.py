@@ -39,7 +39,7 @@ from portico.resolvers.documents import (
     Projection,
     document_id,
 )
-from portico.resolvers.domains import Domain, Invariant, Job, Problem, Resources, Service, Turn
+from portico.resolvers.domains import Domain, Gauge, Invariant, Job, Problem, Resources, Service, Turn, Wakeups
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.import_outcomes import Outcome as ImportOutcome
 from portico.resolvers.import_outcomes import each_alone as import_each
@@ -125,6 +125,7 @@ __all__ = [
     "Edge",
     "Event",
     "First",
+    "Gauge",
     "Host",
     "HttpUrl",
     "ImportOption",
@@ -162,6 +163,7 @@ __all__ = [
     "Timer",
     "Turn",
     "UserError",
+    "Wakeups",
     "acquire_lease",
     "announce_intent",
     "as_day",

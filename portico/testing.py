@@ -30,6 +30,7 @@ from portico.gateway.imports.runs import Import
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
+from portico.gateway.work.jobs import rest
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domains, Turn
@@ -255,7 +256,7 @@ def _are_all_idle(count: int) -> bool:
 
 
 def _is_idle(job: object) -> bool:
-    return getattr(getattr(job, "cr_await", None), "__name__", "") == "sleep"
+    return getattr(getattr(job, "cr_await", None), "__name__", "") == rest.__name__
 
 
 async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str) -> int:

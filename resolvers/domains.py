@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -55,10 +56,42 @@ class Turn:
 
 @dataclass(frozen=True)
 class Job:
-    """Background work. `run` does some of it and returns how much; two workers can run it concurrently."""
+    """Background work. `run` does some of it and returns how much; two workers can run it concurrently.
+
+    Normally, one worker at a time runs a job, because others would only repeat its work. If `is_shared`, all workers
+    run it, and each finds other work to do.
+    """
 
     name: str
     run: Callable[[Turn], Coroutine[Any, Any, int]]
+    is_shared: bool = False
+
+
+class Wakeups:
+    """Wakes jobs of this process, so that what a request leaves to a job need not wait for its next run."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, asyncio.Event] = {}
+
+    def wake(self, job: str) -> None:
+        """Starts a run of the job now, or when its current run has ended. Other processes run it in their rhythm."""
+        self.of(job).set()
+
+    def of(self, job: str) -> asyncio.Event:
+        """Returns the event that is set while the job has been woken and has not started yet."""
+        return self._events.setdefault(job, asyncio.Event())
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A number that `/metrics` shows. It is read from the database whenever somebody asks; `read` also gets the time.
+
+    By convention, the name starts with `portico_` and ends with the unit. `about` is one readable sentence.
+    """
+
+    name: str
+    about: str
+    read: Callable[[Database, datetime], Awaitable[float]]
 
 
 Repair = Callable[[], Awaitable[None]]
@@ -126,6 +159,7 @@ class Domain:
         attachments:    its data at objects of other domains, in the order in which deletions close it.
         jobs:           its background work, which finishes or rolls back interrupted writes.
         invariants:     what `portico doctor` checks.
+        gauges:         what `/metrics` shows of its data.
         events:         the changes that subscriptions listen to.
         settings:       a dataclass of `setting`s.
         services:       what it keeps open while the gateway runs, e.g. clients.
@@ -149,6 +183,7 @@ class Domain:
     attachments: Sequence[Attachment] = ()
     jobs: Sequence[Job] = ()
     invariants: Sequence[Invariant] = ()
+    gauges: Sequence[Gauge] = ()
     events: Sequence[Source] = ()
     settings: type | None = None
     services: Sequence[Service] = ()
@@ -184,6 +219,7 @@ class Domains:
         self.all: Sequence[Domain] = self._in_order({domain.name: domain for domain in given})
         self._require_unique("collection", self._each(lambda domain: [spec.name for spec in domain.collections]))
         self._require_unique("job", self._each(lambda domain: [job.name for job in domain.jobs]))
+        self._require_unique("metric", self._each(lambda domain: [gauge.name for gauge in domain.gauges]))
         self._require_unique("kind", self._each(lambda domain: [kind.name for kind in domain.kinds]))
         self._require_unique("importer", self._each(lambda domain: domain.importers))
         self._require_unique("GraphiQL tab", self._each(lambda domain: [title for title, _ in domain.examples]))
@@ -204,6 +240,10 @@ class Domains:
     @property
     def invariants(self) -> Sequence[Invariant]:
         return [invariant for domain in self.all for invariant in domain.invariants]
+
+    @property
+    def gauges(self) -> Sequence[Gauge]:
+        return [gauge for domain in self.all for gauge in domain.gauges]
 
     @property
     def events(self) -> Sequence[Source]:

@@ -16,7 +16,7 @@ import strawberry
 
 from portico.gateway.error_codes import ERROR_CODES
 from portico.gateway.settings import Settings, declared
-from portico.resolvers.domains import Domain, Domains, InvalidDomains, Resources
+from portico.resolvers.domains import Domain, Domains, InvalidDomains, Resources, Wakeups
 from portico.schema import create_schema, nodes
 from portico.schema.sharing import SharedReads
 
@@ -89,10 +89,11 @@ def use(names: Sequence[str] | None = None) -> Domains:
 
 
 def base_resources(settings: Settings, domains: Domains) -> Resources:
-    """Returns the settings of the gateway and of each domain, and the shared reads. Raises SettingsError."""
+    """Returns the settings of the gateway and of each domain, shared reads and wake-ups. Raises SettingsError."""
     kinds = [domain.settings for domain in domains.all if domain.settings is not None]
     shared = SharedReads(settings.count_seconds)
-    return Resources({Settings: settings, SharedReads: shared, **{kind: settings.of(kind) for kind in kinds}})
+    own = {Settings: settings, SharedReads: shared, Wakeups: Wakeups()}
+    return Resources({**own, **{kind: settings.of(kind) for kind in kinds}})
 
 
 def _built_in(name: str) -> Domain:

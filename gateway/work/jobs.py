@@ -1,6 +1,7 @@
 """Runs jobs in the background.
 
-A lease on each job lets one worker at a time run it. A lease can expire during a run, so jobs must be safe to repeat.
+A lease on each job lets one worker at a time run it, unless the job is shared. A lease can expire during a run, so jobs
+must be safe to repeat.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from portico.gateway.logs import logger
 from portico.gateway.outages import log_fault
 from portico.gateway.tasks import end, end_if_cancelled
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Job, Resources, Turn
+from portico.resolvers.domains import Job, Resources, Turn, Wakeups
 from portico.resolvers.writes import leases
 from portico.resolvers.writes.sweeps import SweepFailed
 
@@ -49,6 +50,7 @@ class Worker:
         self._db = db
         self._clock = clock
         self._resources = resources
+        self._wakeups: Wakeups = resources.get(Wakeups) or Wakeups()
         self._pause = pause_seconds
         self._jobs = jobs
         self._lease = lease
@@ -70,18 +72,22 @@ class Worker:
                     await leases.release(self._db, [job.name for job in self._jobs], owner=self._owner)
 
     async def run_once(self) -> int:
-        """Runs every job once that no other worker has leased. Returns how much was done."""
+        """Runs every job once that no other worker has leased, and every shared job. Returns how much was done."""
         return sum(await asyncio.gather(*map(self._turn, self._jobs)))
 
     async def _repeat(self, job: Job) -> None:
+        woken = self._wakeups.of(job.name)
         while True:
+            woken.clear()
             worked = await self._turn(job)
-            await asyncio.sleep(_PAUSE_AFTER_WORK if worked else self._pause)
+            await rest(woken, _PAUSE_AFTER_WORK if worked else self._pause)
 
     async def _turn(self, job: Job) -> int:
         done = 0
         try:
-            if await self._acquire(job):
+            if job.is_shared:
+                done = await job.run(self._begin())
+            elif await self._acquire(job):
                 done = await self._run_job(job)
         except SweepFailed as failed:
             done = failed.done
@@ -95,6 +101,9 @@ class Worker:
             logger().info("job done", job=job.name, count=done)
         return done
 
+    def _begin(self) -> Turn:
+        return Turn(self._db, self._clock.now(), self._resources)
+
     async def _acquire(self, job: Job) -> bool:
         """Acquires or renews the lease. Returns whether this worker has it. Cancelling it does not stop the command."""
         acquiring = asyncio.create_task(
@@ -106,7 +115,7 @@ class Worker:
 
     async def _run_job(self, job: Job) -> int:
         """Runs a leased job once. Stops if the lease is lost."""
-        work = asyncio.create_task(job.run(Turn(self._db, self._clock.now(), self._resources)))
+        work = asyncio.create_task(job.run(self._begin()))
         heartbeat = asyncio.create_task(self._renew(job))
         try:
             await asyncio.wait({work, heartbeat}, return_when=asyncio.FIRST_COMPLETED)
@@ -124,3 +133,10 @@ class Worker:
             end_if_cancelled()
         logger().warning("job lost its lease", job=job.name)
         return 0
+
+
+async def rest(woken: asyncio.Event, seconds: float) -> None:
+    """Waits until the event is set, at most this long. A job that waits here is idle."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await woken.wait()

@@ -159,3 +159,10 @@ async def insert_entries(db: Database, entries: Sequence[Document]) -> None:
     except BulkWriteError as error:
         if error.details.get("writeConcernErrors") or any(map(refused_row, error.details["writeErrors"])):
             raise
+
+
+async def oldest_pending(db: Database, now: datetime) -> float:
+    """Returns the age of the oldest post that some news feeds may lack, in seconds; 0 if there is none."""
+    query = {"fan_out": {"$exists": True}}
+    found = await db[POSTS.name].find(query, {"created": 1}, sort=[("created", ASCENDING)], limit=1).to_list()
+    return max(0.0, (now - found[0]["created"]).total_seconds()) if found else 0.0

@@ -11,6 +11,8 @@ from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
 
+from . import posting
+
 
 async def _finish_relations(turn: Turn) -> int:
     return await relation_jobs.finish_relations(turn.db, now=turn.now)
@@ -22,5 +24,6 @@ DOMAIN = Domain(
     needs=("content",),
     collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
-    jobs=(Job("finish-relations", _finish_relations),),
+    jobs=(Job("finish-relations", _finish_relations), *posting.JOBS),
+    gauges=posting.GAUGES,
 )
