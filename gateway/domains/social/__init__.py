@@ -11,7 +11,7 @@ from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
 
-from . import posting
+from . import demo, posting
 
 
 async def _finish_relations(turn: Turn) -> int:
@@ -26,4 +26,5 @@ DOMAIN = Domain(
     settings=SocialSettings,
     jobs=(Job("finish-relations", _finish_relations), *posting.JOBS),
     gauges=posting.GAUGES,
+    demo=demo.load,
 )
