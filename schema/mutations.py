@@ -23,7 +23,7 @@ from .access import require_role
 from .context import Context, Info, core
 from .files import Upload, uploads_in
 from .kept import Restoring, record_of, record_values, references_in
-from .nodes import KINDS, is_visible
+from .nodes import KINDS, shown
 from .roles import Role
 
 Next = Callable[..., Awaitable[Any]]
@@ -137,7 +137,9 @@ class Write(FieldExtension):
                 if document is None and kind.find_gone is not None:
                     document = await kind.find_gone(context.db, key, context.operation_id)
                 # A caller with the role of the mutation sees the objects that it writes, whoever owns them.
-                if document is not None and (self._role is not None or await is_visible(context, kind, document)):
+                if document is not None and self._role is None:
+                    document = await shown(context, kind, document)
+                if document is not None:
                     found[name, text] = document
         return found
 

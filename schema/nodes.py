@@ -29,6 +29,9 @@ class Node:
 
 
 Rule = Callable[[Source, Context], bool]
+# A rule for many documents, which may read. For each document, it returns what the caller sees of it: the document, a
+# copy that lacks something, or None if the caller does not see it. An exception in place of a document is its error.
+BatchRule = Callable[[Context, Sequence[Source]], Awaitable[Sequence[Source | Exception | None]]]
 # An object that others belong to: its kind, and its key as text.
 Holder = tuple[str, str]
 
@@ -45,11 +48,13 @@ class Kind:
     `path` is the path of the key in its documents. `parse` converts text to a key, or raises ValueError. `read` makes
     the batched read by key. `type_name` returns the GraphQL type of a document, one of `types`.
 
-    The visibility rule has two parts, and a kind declares at least one of them. `visible_to` returns whether a caller
+    The visibility rule has three parts, and a kind declares at least one of them. `visible_to` returns whether a caller
     may see a document; use `everybody` if all callers may. `within` returns the object that contains a document, as its
-    kind and its key as text: a caller who may not see that object may not see the document either.
+    kind and its key as text: a caller who may not see that object may not see the document either. `shown_to` is a rule
+    that reads something else, for many documents at a time. What it reads is read after the documents, so that no
+    document is shown by an outdated permission. It must not keep what it has read.
 
-    `type_name`, `visible_to` and `within` read the paths in `discriminator`. `find_gone` finds a document that an
+    `type_name` and the rule read the paths in `discriminator`. `find_gone` finds a document that an
     operation has removed, for the answer to a repeated call.
     """
 
@@ -62,16 +67,17 @@ class Kind:
     discriminator: tuple[str, ...] = ()
     visible_to: Rule | None = None
     within: Callable[[Source], Holder] | None = None
+    shown_to: BatchRule | None = None
     find_gone: Callable[[Database, Any, str], Awaitable[Document | None]] | None = None
 
     @property
     def has_rule(self) -> bool:
-        return self.visible_to is not None or self.within is not None
+        return not (self.visible_to is None and self.within is None and self.shown_to is None)
 
     @property
     def is_open(self) -> bool:
         """Whether every caller may see every document. Reads of such a kind check nothing."""
-        return self.visible_to is everybody and self.within is None
+        return self.visible_to is everybody and self.within is None and self.shown_to is None
 
 
 # The kinds that this process serves, by name.
@@ -101,15 +107,23 @@ def encode_id(kind: str, key: object) -> str:
 
 def decode_id(global_id: str) -> tuple[Kind, Any]:
     """Returns the kind and key of an id. Raises ValueError."""
-    try:
-        name, _, text = urlsafe_b64decode(global_id.encode() + b"=" * (-len(global_id) % 4)).decode().partition(":")
-        kind = KINDS[name]
-        key = kind.parse(text)
-    except (binascii.Error, UnicodeError, KeyError) as error:
-        raise ValueError(global_id) from error
+    name, text = split_id(global_id)
+    if name not in KINDS:
+        raise ValueError(global_id)
+    kind = KINDS[name]
+    key = kind.parse(text)
     if encode_id(name, key) != global_id:
         raise ValueError(global_id)
     return kind, key
+
+
+def split_id(global_id: str) -> tuple[str, str]:
+    """Returns the two parts of a text like an id: the name of a kind, and a key as text. Raises ValueError."""
+    try:
+        name, _, text = urlsafe_b64decode(global_id.encode() + b"=" * (-len(global_id) % 4)).decode().partition(":")
+    except (binascii.Error, UnicodeError) as error:
+        raise ValueError(global_id) from error
+    return name, text
 
 
 def key_in(kind: str, global_id: str) -> Any:
@@ -210,24 +224,64 @@ async def is_visible(context: Context, kind: Kind, document: Source) -> bool:
 
     The context remembers an object that the caller may see. Checking objects inside it then needs no read.
     """
-    is_seen = _without_error((await visible_of(context, kind, {None: document})).get(None)) is not None
-    if is_seen and kind.path in document:
+    return await shown(context, kind, document) is not None
+
+
+async def shown(context: Context, kind: Kind, document: Source) -> Document | None:
+    """Returns the document as the caller sees it; None if the caller may not see it. Remembers as `is_visible` does."""
+    found = _without_error((await visible_of(context, kind, {None: document})).get(None))
+    if found is not None and kind.path in document:
         context.seen.add((kind.name, str(document[kind.path])))
-    return is_seen
+    return found
 
 
 async def visible_of(context: Context, kind: Kind, documents: Mapping[Any, Any]) -> dict[Any, Any]:
     """Returns the documents that the caller may see, by their keys, with one read for each level of containing objects.
 
-    If the rule of a document fails, the error replaces the document. The other documents are not affected.
+    A batched rule is called once, and its copies replace the documents. If the rule of a document fails, the error
+    replaces the document. The other documents are not affected.
     """
+    found = _visible_alone(context, kind, documents)
+    if kind.shown_to is not None:
+        found = await _shown_together(context, kind.shown_to, found)
+    return found if kind.within is None else await _visible_within(context, kind.within, found)
+
+
+def _visible_alone(context: Context, kind: Kind, documents: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Returns the documents that `visible_to` shows, or its errors."""
+    if kind.visible_to is None:
+        return dict(documents)
+    found: dict[Any, Any] = {}
+    for key, document in documents.items():
+        try:
+            if kind.visible_to(document, context):
+                found[key] = document
+        except Exception as error:  # noqa: BLE001 - any exception is an error of this document
+            found[key] = error
+    return found
+
+
+async def _shown_together(context: Context, rule: BatchRule, documents: Mapping[Any, Any]) -> dict[Any, Any]:
+    found: dict[Any, Any] = {key: one for key, one in documents.items() if isinstance(one, Exception)}
+    wanted = [key for key in documents if key not in found]
+    if wanted:
+        views: Sequence[Any] = await rule(context, [documents[key] for key in wanted])
+        found.update((key, view) for key, view in zip(wanted, views, strict=True) if view is not None)
+    return found
+
+
+async def _visible_within(
+    context: Context, within: Callable[[Source], Holder], documents: Mapping[Any, Any]
+) -> dict[Any, Any]:
+    """Returns the documents whose containing objects the caller may see."""
     found: dict[Any, Any] = {}
     held: dict[Holder, list[Any]] = {}
     for key, document in documents.items():
+        if isinstance(document, Exception):
+            found[key] = document
+            continue
         try:
-            if kind.visible_to is not None and not kind.visible_to(document, context):
-                continue
-            if kind.within is None or (holder := kind.within(document)) in context.seen:
+            if (holder := within(document)) in context.seen:
                 found[key] = document
             else:
                 held.setdefault(holder, []).append(key)

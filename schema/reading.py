@@ -13,7 +13,7 @@ from . import nodes
 from .connections import Paged
 from .context import Context, Info, core
 from .fields import Source
-from .nodes import KINDS, Kind
+from .nodes import KINDS, BatchRule, Kind
 
 
 def document_kind(
@@ -25,12 +25,14 @@ def document_kind(
     reads: Sequence[str] = (),
     visible_to: Callable[[Source, Context], bool] = lambda _document, _context: True,
     within: Callable[[Source], tuple[str, str]] | None = None,
+    shown_to: BatchRule | None = None,
 ) -> Kind:
     """Returns a kind whose objects are the documents of one collection, all with the GraphQL type `name`.
 
     Args:     path: the path of the key in documents.  parse: converts text to a key, or raises ValueError.
-              reads: the paths that `visible_to` and `within` read.
+              reads: the paths that the rule reads.
               visible_to: whether a caller may see a document.  within: the kind and key of the object that contains it.
+              shown_to: what a caller sees of each of many documents, if that takes a read.
     """
     return Kind(
         name=name,
@@ -42,6 +44,7 @@ def document_kind(
         discriminator=tuple(reads),
         visible_to=visible_to,
         within=within,
+        shown_to=shown_to,
     )
 
 
@@ -81,6 +84,7 @@ async def find_visible(context: Context, kind: str, global_id: str) -> Document:
     key = nodes.key_in(kind, global_id)
     found = KINDS[kind]
     document = (await found.read(context.db, None)([key])).get(key)
-    if document is None or not await nodes.is_visible(context, found, document):
+    view = None if document is None else await nodes.shown(context, found, document)
+    if view is None:
         raise NotFound(kind, str(key))
-    return document
+    return view

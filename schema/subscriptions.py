@@ -11,7 +11,7 @@ from portico.resolvers.changes import Event
 from portico.resolvers.documents import Document
 
 from .context import Context, Events
-from .nodes import Kind, is_visible
+from .nodes import Kind, shown
 
 # Returns the object of the field that an event shows to the caller of this context, or None if there is nothing to
 # show. A domain error, for example NotFound, ends the subscription. Subscribers share a result only if their functions
@@ -39,7 +39,7 @@ async def occurrences(context: Context, topic: Hashable, show: Show) -> Any:
 
 
 async def read_shared(context: Context, event: Event, kind: Kind, key: Any) -> tuple[Document | None, bool]:
-    """Returns the whole object of an event, and whether the caller may see it.
+    """Returns the whole object of an event as the caller sees it, and whether the caller may see it.
 
     All subscribers of the event share these reads.
     """
@@ -47,13 +47,13 @@ async def read_shared(context: Context, event: Event, kind: Kind, key: Any) -> t
     try:
         found = await loaders.get(kind.name, lambda: kind.read(context.db, None)).load_all((key,))
         document = found.get(key)
-        is_seen = document is not None and await is_visible(replace(context, loaders=loaders), kind, document)
+        view = None if document is None else await shown(replace(context, loaders=loaders), kind, document)
     except BaseException:
         # Loaders cache failures, and a read that is cancelled may still hang. New loaders read again.
         if event.shared is not None:
             event.shared.pop("loaders", None)
         raise
-    return document, is_seen
+    return document if view is None else view, view is not None
 
 
 @dataclass(frozen=True)

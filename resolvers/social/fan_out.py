@@ -35,7 +35,7 @@ from portico.resolvers.import_outcomes import refused_row
 from portico.resolvers.writes.sweeps import sweep
 from portico.resolvers.writes.timer import Timer
 
-from . import merging
+from . import merging, relations
 from .members import MEMBERS
 from .news import NEWS
 from .post_edits import CIRCLES, PUBLIC
@@ -124,11 +124,10 @@ async def _insert_entries(db: Database, post: Document) -> str | None:
 
 async def recipients(db: Database, post: Document, *, after: str | None) -> list[Document]:
     """Returns the next followers of the author when the post was stored, as {to, circles}. Up to 1,000, by `to`."""
-    query: Document = {"of": post["by"]["id"], "follower": {"$lte": post["created"]}}
-    if after is not None:
-        query["to"] = {"$gt": after}
+    query = {"of": post["by"]["id"], "follower": {"$lte": post["created"]}, **relations.behind(after)}
     shown = {"_id": 0, "to": 1, "circles": 1}
-    return await db[RELATIONS.name].find(query, shown, sort=[("to", ASCENDING)], limit=BATCH).to_list()
+    sort = [("to", ASCENDING)]
+    return await db[RELATIONS.name].find(query, shown, sort=sort, limit=BATCH, hint=relations.FOLLOWERS).to_list()
 
 
 def is_for(post: Document, follower: Document) -> bool:
@@ -163,6 +162,6 @@ async def insert_entries(db: Database, entries: Sequence[Document]) -> None:
 
 async def oldest_pending(db: Database, now: datetime) -> float:
     """Returns the age of the oldest post that some news feeds may lack, in seconds; 0 if there is none."""
-    query = {"fan_out": {"$exists": True}}
+    query = {"fan_out.due": {"$exists": True}}
     found = await db[POSTS.name].find(query, {"created": 1}, sort=[("created", ASCENDING)], limit=1).to_list()
     return max(0.0, (now - found[0]["created"]).total_seconds()) if found else 0.0

@@ -29,7 +29,7 @@ from portico.resolvers.keyed import find_by_keys
 
 MEMBERS = CollectionSpec(
     "social.members",
-    indexes=[IndexModel([("renamed.at", ASCENDING)], partialFilterExpression={"renamed": {"$exists": True}})],
+    indexes=[IndexModel([("renamed.at", ASCENDING)], partialFilterExpression={"renamed.at": {"$exists": True}})],
     shard_key={"_id": "hashed"},
 )
 

@@ -19,6 +19,7 @@ from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
 
+from . import relations
 from .members import MEMBERS
 from .relations import RELATIONS
 
@@ -36,7 +37,8 @@ async def must_merge(db: Database, author: Document, post: Document, *, max_fan_
     if post["fan_out"]["after"] is not None:
         return False
     followers = {"of": author["_id"], "follower": {"$exists": True}}
-    if await db[RELATIONS.name].count_documents(followers, limit=max_fan_out + 1) <= max_fan_out:
+    most = max_fan_out + 1
+    if await db[RELATIONS.name].count_documents(followers, limit=most, hint=relations.FOLLOWERS) < most:
         return False
     guard = {"_id": author["_id"], "is_merged": {"$ne": True}}
     await db[MEMBERS.name].update_one(guard, {"$set": {"is_merged": True, "merging": {"after": None}}})
@@ -52,10 +54,10 @@ async def mark_batch(db: Database, author: str) -> bool:
     if member is None or "merging" not in member:
         return True
     after = member["merging"]["after"]
-    query: Document = {"of": author, "follower": {"$exists": True}}
-    if after is not None:
-        query["to"] = {"$gt": after}
-    found = await db[RELATIONS.name].find(query, {"to": 1}, sort=[("to", ASCENDING)], limit=_BATCH).to_list()
+    query = {"of": author, "follower": {"$exists": True}, **relations.behind(after)}
+    sort = [("to", ASCENDING)]
+    page = db[RELATIONS.name].find(query, {"to": 1}, sort=sort, limit=_BATCH, hint=relations.FOLLOWERS)
+    found = await page.to_list()
     followers = [relation["to"] for relation in found]
     still = {"of": {"$in": followers}, "to": author, "since": {"$exists": True}}
     await db[RELATIONS.name].update_many(still, {"$set": {"is_merged": True}})

@@ -30,6 +30,7 @@ from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
+from . import rates
 from .post_rules import require_comment_text
 from .posts import COMMENT_PAGES, POSTS
 
@@ -45,19 +46,30 @@ _LIVE = {"deleted": {"$exists": False}}
 
 
 async def comment_on_post(
-    db: Database, *, post_id: ObjectId, author: Document, text: str, now: datetime, operation_id: str
+    db: Database,
+    *,
+    post_id: ObjectId,
+    author: Document,
+    text: str,
+    rate: int | None = None,
+    now: datetime,
+    operation_id: str,
 ) -> ObjectId:
     """Adds a comment to a post that the author may see.
 
     The comment is posted later than the comment before it, even if clocks differ.
 
-    Args:     author: {id, name} of a member.
+    Args:     author: {id, name} of a member.  rate: the most comments in a minute; None for no bound.
     Returns:  the id of the comment.
-    Raises:   InvalidInput (the text), NotFound (the post), Conflict (too many others comment at the same time).
+    Raises:   InvalidInput (the text), NotFound (the post), RateLimited, Conflict (too many others comment at the same
+              time).
     Writes:   social.posts; one guarded update. Once in 20 comments, the oldest ones move: see above.
     """
     comment_id = idempotency.derived_id(operation_id, "comment")
     comment: Document = {"id": comment_id, "by": author, "text": require_comment_text(text)}
+    if idempotency.is_repeatable(operation_id) and await _was_applied(db, post_id, operation_id):
+        return comment_id
+    await rates.count(db, author["id"], rates.COMMENTS, rate=rate, now=now, operation_id=operation_id)
     guard = {
         "_id": post_id,
         **_LIVE,
@@ -74,10 +86,7 @@ async def comment_on_post(
                 await move_comments(db, post_id)
             await idempotency.trim_marks(db, POSTS, found)
             return comment_id
-        found = await db[POSTS.name].find_one({"_id": post_id, **_LIVE}, {"applied": 1})
-        if found is None:
-            raise NotFound(KIND, str(post_id))
-        if idempotency.was_applied(found, operation_id):
+        if await _was_applied(db, post_id, operation_id):
             return comment_id
         await move_comments(db, post_id)
     raise Conflict("Too many members comment on this post at the same time. Retry later.")
@@ -186,10 +195,17 @@ async def finish_removal(db: Database, post_id: ObjectId, comment_id: ObjectId) 
     await db[POSTS.name].update_one({"_id": post_id, "removing": comment_id}, [{"$set": {"removing": kept}}])
 
 
+async def _was_applied(db: Database, post_id: ObjectId, operation_id: str) -> bool:
+    """Returns whether an earlier call with this id has changed the post. Raises NotFound if there is no such post."""
+    found = await db[POSTS.name].find_one({"_id": post_id, **_LIVE}, {"applied": 1})
+    if found is None:
+        raise NotFound(KIND, str(post_id))
+    return idempotency.was_applied(found, operation_id)
+
+
 async def was_deleted(db: Database, post_id: ObjectId, operation_id: str) -> bool:
     """Returns whether an earlier call with this id has deleted a comment of this post."""
-    found = await db[POSTS.name].find_one({"_id": post_id, **_LIVE}, {"applied": 1})
-    return found is not None and idempotency.was_applied(found, operation_id)
+    return idempotency.is_repeatable(operation_id) and await _was_applied(db, post_id, operation_id)
 
 
 def comment_key(post_id: ObjectId, comment_id: ObjectId) -> str:

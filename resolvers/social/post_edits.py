@@ -17,13 +17,11 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
 
-from .members import MEMBERS
+from . import circles, members, rates, relations
 from .post_rules import require_detail
 from .posts import POSTS
-from .relations import RELATIONS
 
 KIND = "Post"
-USER = "User"
 PUBLIC, CIRCLES, SELECTED = "PUBLIC", "CIRCLES", "SELECTED"
 
 
@@ -35,7 +33,8 @@ async def create_post(
     kind: str,
     detail: Mapping[str, Any],
     audience: str = PUBLIC,
-    circles: Sequence[str] = (),
+    circle_names: Sequence[str] = (),
+    rate: int | None = None,
     now: datetime,
     operation_id: str,
     posted: datetime | None = None,
@@ -43,17 +42,23 @@ async def create_post(
     """Posts on the author's wall, or on the wall of the member `to`. The news feeds get the post later.
 
     Args:     author: {id, name} of a member.  kind, detail: as in `post_rules.require_detail`.
-              circles: with SELECTED, one or more circles of the author.  posted: of an imported post.
+              circle_names: with SELECTED, one or more circles of the author.
+              rate: the most posts in a minute; None for no bound.  posted: of an imported post.
     Returns:  the post.
-    Raises:   InvalidInput; NotFound: there is no member `to`, or one of the two has blocked the other, or the post has
-              been deleted since an earlier call with this id.
+    Raises:   InvalidInput; RateLimited; NotFound: there is no member `to`, or one of the two has blocked the other, or
+              the post has been deleted since an earlier call with this id.
     Writes:   social.posts; one insert.
     """
+    post_id = idempotency.derived_id(operation_id, "post")
+    if idempotency.is_repeatable(operation_id):
+        earlier = await _find_earlier(db, post_id)
+        if earlier is not None:
+            return earlier
     stored = require_detail(kind, detail)
-    named = await _require_circles(db, author["id"], audience, circles)
+    named = await _require_circles(db, author["id"], audience, circle_names)
     owner = author if to in {None, author["id"]} else await _require_owner(db, author["id"], str(to))
     post: Document = {
-        "_id": idempotency.derived_id(operation_id, "post"),
+        "_id": post_id,
         "by": author,
         "to": owner,
         "walls": list(dict.fromkeys((author["id"], owner["id"]))),
@@ -69,41 +74,44 @@ async def create_post(
         "version": 0,
         "fan_out": {"after": None, "due": now},
     }
+    await rates.count(db, author["id"], rates.POSTS, rate=rate, now=now, operation_id=operation_id)
     try:
         await db[POSTS.name].insert_one(post)
     except DuplicateKeyError:
-        found = await db[POSTS.name].find_one({"_id": post["_id"], "deleted": {"$exists": False}})
-        if found is None:
-            raise NotFound(KIND, str(post["_id"])) from None
-        return found
+        return await _find_earlier(db, post_id) or post
     return post
 
 
-async def _require_circles(db: Database, author: str, audience: str, circles: Sequence[str]) -> list[str]:
+async def _find_earlier(db: Database, post_id: ObjectId) -> Document | None:
+    """Returns the post that an earlier call with the same id has created. Raises NotFound if it has been deleted."""
+    found = await db[POSTS.name].find_one({"_id": post_id})
+    if found is not None and "deleted" in found:
+        raise NotFound(KIND, str(post_id))
+    return found
+
+
+async def _require_circles(db: Database, author: str, audience: str, names: Sequence[str]) -> list[str]:
     """Returns the circles of a new post, each once. Raises InvalidInput."""
-    named = list(dict.fromkeys(circles))
+    stripped = [name.strip() for name in names]
+    named = list(dict.fromkeys(stripped))
     if audience != SELECTED:
         if named:
             raise InvalidInput(f"Only a post with the audience {SELECTED} names circles.", "circles")
         return []
-    if not named:
-        raise InvalidInput(f"A post with the audience {SELECTED} names at least one circle.", "circles")
-    member = await db[MEMBERS.name].find_one({"_id": author}, {"circles": 1})
-    known = set() if member is None else set(member.get("circles", ()))
-    for number, name in enumerate(named):
-        if name not in known:
+    if not 1 <= len(named) <= circles.MAX_CIRCLES:
+        raise InvalidInput(f"With the audience {SELECTED}, name 1 to {circles.MAX_CIRCLES} circles.", "circles")
+    there = await circles.existing(db, author, named)
+    for number, name in enumerate(stripped):
+        if name not in there:
             raise InvalidInput("You have no circle of this name.", "circles", str(number))
     return named
 
 
 async def _require_owner(db: Database, author: str, to: str) -> Document:
     """Returns {id, name} of the member whose wall it is. Raises NotFound."""
-    owner = await db[MEMBERS.name].find_one({"_id": to}, {"name": 1})
-    if owner is None:
-        raise NotFound(USER, to)
-    relation = await db[RELATIONS.name].find_one({"of": author, "to": to}, {"blocks": 1, "blocked": 1})
-    if relation is not None and (relation.get("blocks") or relation.get("blocked")):
-        raise NotFound(USER, to)
+    owner = (await members.find_by_ids(db, [to], {"name": 1})).get(to)
+    if owner is None or relations.has_block(await relations.find_one(db, author, to, relations.DECIDING) or {}):
+        raise NotFound(members.USER, to)
     return {"id": owner["_id"], "name": owner["name"]}
 
 

@@ -20,8 +20,8 @@ KEPT = timedelta(days=1)
 # The documents of a post that one command removes, by collection, and the field that leads to their shard.
 _BATCHES: Mapping[str, tuple[int, str]] = {
     NEWS.name: (1_000, "of"),
-    COMMENT_PAGES.name: (20, "_id"),
-    VOTES.name: (20, "_id"),
+    COMMENT_PAGES.name: (20, "post"),
+    VOTES.name: (20, "post"),
 }
 
 
@@ -55,7 +55,8 @@ async def remove_belongings(db: Database, post_id: ObjectId) -> None:
     for name, (size, path) in _BATCHES.items():
         here = {"post": post_id}
         while found := await db[name].find(here, {path: 1}, limit=size).to_list():
-            await db[name].delete_many({**here, path: {"$in": [row[path] for row in found]}})
+            keys = {key: {"$in": [row[key] for row in found]} for key in ("_id", path)}
+            await db[name].delete_many({**here, **keys})
 
 
 async def _finish_comments(db: Database) -> int:

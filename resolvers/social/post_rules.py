@@ -5,25 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import require_text
+
+from .urls import require_web_url
 
 # Characters.
 LONGEST_POST = 100_000
 LONGEST_COMMENT = 10_000
 LONGEST_OPTION = 200
 LONGEST_PLACE = 200
-LONGEST_URL = 2_000
 MIN_OPTIONS, MAX_OPTIONS = 2, 10
 # Degrees.
 MAX_LATITUDE, MAX_LONGITUDE = 90.0, 180.0
 STATUS, LINK, PHOTO, CHECKIN, POLL = "status", "link", "photo", "checkin", "poll"
 _LINE_ENDS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
-# Browsers ignore or change some characters of an address, so an address must not have them.
-_URL = re.compile(r"https?://[^\s\x00-\x20\\\"<>^`{|}\x7f-\x9f]+", re.IGNORECASE)
 
 
 def require_post_text(value: str, *path: str) -> str:
@@ -51,22 +49,6 @@ def require_detail(kind: str, detail: Mapping[str, Any]) -> Document:
 
 def _optional_text(value: str, *path: str) -> str:
     return require_post_text(value, *path) if value.strip() else ""
-
-
-def _url(value: str, *path: str) -> str:
-    url = require_text(value, *path, longest=LONGEST_URL)
-    if not _URL.fullmatch(url) or not _has_host(url):
-        raise InvalidInput("The URL must be the address of a page, with http:// or https://.", *path)
-    return url
-
-
-def _has_host(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        # Reading an invalid port raises ValueError.
-        return bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        return False
 
 
 def _place(value: str, *path: str) -> str:
@@ -102,7 +84,7 @@ def _photo(value: Any, *_path: str) -> Any:
 
 _RULES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     STATUS: {"text": require_post_text},
-    LINK: {"text": _optional_text, "url": _url},
+    LINK: {"text": _optional_text, "url": require_web_url},
     PHOTO: {"text": _optional_text, "photo": _photo},
     CHECKIN: {
         "text": _optional_text,

@@ -44,9 +44,9 @@ POSTS = CollectionSpec(
         IndexModel([("to.id", ASCENDING), ("posted", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("by.id", ASCENDING), ("posted", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("comments.by.id", ASCENDING)]),
-        IndexModel([("fan_out.due", ASCENDING)], partialFilterExpression={"fan_out": {"$exists": True}}),
+        IndexModel([("fan_out.due", ASCENDING)], partialFilterExpression={"fan_out.due": {"$exists": True}}),
         # The posts that news feeds may lack, by age.
-        IndexModel([("created", ASCENDING)], partialFilterExpression={"fan_out": {"$exists": True}}),
+        IndexModel([("created", ASCENDING)], partialFilterExpression={"fan_out.due": {"$exists": True}}),
         IndexModel([("remove_at", ASCENDING)], partialFilterExpression={"remove_at": {"$exists": True}}),
         IndexModel([("removing", ASCENDING)], partialFilterExpression={"removing": {"$exists": True}}),
     ],

@@ -47,11 +47,13 @@ RELATIONS = CollectionSpec(
             [("of", ASCENDING), ("is_merged", ASCENDING), ("to", ASCENDING)],
             partialFilterExpression={"is_merged": True},
         ),
-        IndexModel([("uncopied.at", ASCENDING)], partialFilterExpression={"uncopied": {"$exists": True}}),
+        IndexModel([("uncopied.at", ASCENDING)], partialFilterExpression={"uncopied.at": {"$exists": True}}),
     ],
     shard_key={"of": 1, "to": 1},
 )
 
+# The index of followers. A member can have many relations and few followers, so a read names it.
+FOLLOWERS = "of_1_to_1_follower_1"
 # What decides what `of` may see of `to`.
 DECIDING: Projection = {"of": 1, "to": 1, "circles": 1, "blocks": 1, "in_circles": 1, "blocked": 1}
 
@@ -78,6 +80,11 @@ async def find_one(db: Database, of: str, to: str, projection: Projection | None
     return await db[RELATIONS.name].find_one(key_of(of, to), projection)
 
 
+def behind(to: str | None) -> Document:
+    """Returns the condition for relations behind the one to this member, in the order of `to`; with None, for all."""
+    return {} if to is None else {"to": {"$gt": to}}
+
+
 def follows(relation: Document) -> bool:
     """Returns whether `of` follows `to`: whether `to` is in any circle of `of`."""
     return bool(relation.get("circles"))
@@ -86,3 +93,17 @@ def follows(relation: Document) -> bool:
 def has_block(relation: Document) -> bool:
     """Returns whether one of the two has blocked the other."""
     return bool(relation.get("blocks") or relation.get("blocked"))
+
+
+async def find_blocking(db: Database, of: str, others: Sequence[str]) -> set[str]:
+    """Returns those of the others who have blocked the member `of`. One command on one index."""
+    query = {"of": of, "to": {"$in": list(dict.fromkeys(others))}, "blocked": True}
+    found = await db[RELATIONS.name].find(query, {"_id": 0, "to": 1}, batch_size=len(others) + 1).to_list()
+    return {relation["to"] for relation in found}
+
+
+async def find_blocked(db: Database, of: str, limit: int) -> list[str]:
+    """Returns the first members whom the member has blocked, by subject."""
+    wanted = {"of": of, "blocks": True}
+    found = db[RELATIONS.name].find(wanted, {"_id": 0, "to": 1}, sort=[("blocks", ASCENDING), ("to", ASCENDING)])
+    return [relation["to"] async for relation in found.limit(limit)]

@@ -42,8 +42,20 @@ SHARED_RESULTS = {
     "addTags": "TagsResult",
     "removeTags": "TagsResult",
     "deleteComment": "EditCommentResult",
+    "updateProfile": "UserResult",
+    "addToCircle": "UserResult",
+    "removeFromCircle": "UserResult",
+    "block": "UserResult",
+    "unblock": "UserResult",
 }
-SHARED_INPUTS = {"addTags": "TagsInput!", "removeTags": "TagsInput!"}
+SHARED_INPUTS = {
+    "addTags": "TagsInput!",
+    "removeTags": "TagsInput!",
+    "addToCircle": "CircleInput!",
+    "removeFromCircle": "CircleInput!",
+    "block": "BlockInput!",
+    "unblock": "BlockInput!",
+}
 MUTATIONS = getattr(SCHEMA.mutation_type, "fields", {})
 
 

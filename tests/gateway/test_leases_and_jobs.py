@@ -18,7 +18,7 @@ from portico.gateway.settings import Settings
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.catalog import category_jobs, product_jobs
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Turn
+from portico.resolvers.domains import Job, Turn, Wakeups
 from portico.resolvers.writes import leases
 from tests.support.domains import JOBS
 from tests.support.harness import (
@@ -195,6 +195,9 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
         "finish-comments": 0,
         "finish-uploads": 0,
         "finish-relations": 0,
+        "deliver-posts": 0,
+        "finish-posts": 0,
+        "copy-names": 0,
         "upgrade-documents": 0,
     }
     assert [await left(gateway, name) for name in LEFT] == [0] * 6
@@ -261,7 +264,7 @@ async def test_a_stopped_worker_releases_its_jobs(gateway: GatewayClient, clock:
 
     await leave_moving(gateway)
     clock.advance(seconds=6)
-    assert held == len(JOBS)
+    assert held == len([job for job in JOBS if not job.is_shared])
     assert await worker(gateway, clock).run_once() == 1
 
 
@@ -329,6 +332,44 @@ async def test_a_gateway_without_jobs_leaves_them_to_other_workers(settings: Set
         assert await gateway.db["leases"].count_documents({}) == 0
         assert await left(gateway, "moving") == 1
         assert await worker(gateway, clock).run_once() == 1
+
+
+async def test_all_workers_run_a_shared_job_at_once(gateway: GatewayClient, clock: SettableClock) -> None:
+    together = asyncio.Barrier(2)
+
+    async def meet(_turn: Turn) -> int:
+        await asyncio.wait_for(together.wait(), 20)
+        return 1
+
+    jobs = [Job("meet", meet, is_shared=True)]
+    one, other = worker(gateway, clock, jobs=jobs), worker(gateway, clock, jobs=jobs)
+
+    assert list(await asyncio.gather(one.run_once(), other.run_once())) == [1, 1]
+    assert await gateway.db["leases"].find_one({"_id": "meet"}) is None
+
+
+async def test_a_woken_job_runs_at_once_and_once_more_if_woken_during_its_run(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    runs: asyncio.Queue[int] = asyncio.Queue()
+    wakeups = gateway.state.resources.of(Wakeups)
+
+    async def run(_turn: Turn) -> int:
+        if not runs.qsize():
+            wakeups.wake("slow")
+        runs.put_nowait(1)
+        return 0
+
+    slow = Worker(gateway.db, clock, 3600.0, gateway.state.resources, [Job("slow", run)])
+    task = asyncio.create_task(slow.run())
+    for _ in range(2):
+        await asyncio.wait_for(runs.get(), 20)
+    wakeups.wake("slow")
+    await asyncio.wait_for(runs.get(), 20)
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 def test_every_job_is_documented() -> None:

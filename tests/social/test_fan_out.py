@@ -34,7 +34,7 @@ async def test_a_post_for_circles_reaches_the_followers_in_them(db: Database) ->
     await put_in_circles(db, "max", "jared", "chess")
 
     to_all = await write_post(db, "max", audience="CIRCLES")
-    to_work = await write_post(db, "max", audience="SELECTED", circles=["work", "work"])
+    to_work = await write_post(db, "max", audience="SELECTED", circle_names=["work", "work"])
     await deliver(db)
 
     assert await feeds_with(db, to_all) == {"dwight", "jared"}

@@ -44,7 +44,7 @@ async def damage_in_front(db: Database, collection: str, healthy: Document) -> i
 
 def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
     """Yields the path of each value of a document, except its `_id`."""
-    if path and path != ("_id",):
+    if path and path[0] != "_id":
         yield path
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from _paths(inner, (*path, key))
@@ -54,6 +54,7 @@ def _renamed(healthy: Document, suffix: str) -> Document:
     """Returns a copy of the document with other ids: its own ones and those of its operations, everywhere in it."""
     named = [healthy.get(name) for name in ("_id", "sku", "slug", "discussion")]
     named += [entry.get("id") for entry in healthy.get("under_way", ())]
+    named += healthy["_id"].values() if isinstance(healthy["_id"], dict) else ()
     own = {value for value in named if isinstance(value, str | ObjectId)}
     return {name: _with_names(value, own, suffix) for name, value in healthy.items()}
 

@@ -21,6 +21,7 @@ from .photos import PicturesHere, create_gallery, create_photo
 from .shop import checkout_input, new_cart, stock_up
 from .site import create_page, create_section
 from .social import circle, join
+from .social_posts import write_post
 
 Given = dict[str, Any]
 OP = "r-0123456789abcdef0123456789abcdef"
@@ -294,6 +295,36 @@ async def uncopied_relation(gateway: GatewayClient) -> Left:
     return "social.relations", {"uncopied.op": OP}
 
 
+async def _post(gateway: GatewayClient, **values: Any) -> ObjectId:
+    await join(gateway.db, "ada", "bo")
+    post = await write_post(gateway.db, "ada")
+    await gateway.db["social.posts"].update_one({"_id": post["_id"]}, {"$unset": {"fan_out": ""}})
+    await set_values(gateway, "social.posts", post["_id"], **values)
+    key: ObjectId = post["_id"]
+    return key
+
+
+async def pending_post(gateway: GatewayClient) -> Left:
+    await _post(gateway, fan_out={"after": None, "due": LONG_AGO})
+    return "social.posts", {"fan_out.due": {"$exists": True}}
+
+
+async def deleted_post(gateway: GatewayClient) -> Left:
+    await _post(gateway, deleted=LONG_AGO, remove_at=LONG_AGO)
+    return "social.posts", {"remove_at": {"$exists": True}}
+
+
+async def removed_comment_of_a_post(gateway: GatewayClient) -> Left:
+    await _post(gateway, removing=[ObjectId()])
+    return "social.posts", {"removing": {"$exists": True}}
+
+
+async def renamed_member(gateway: GatewayClient) -> Left:
+    await _post(gateway)
+    await set_values(gateway, "social.members", "ada", name="Ada L", renamed={"op": OP, "at": LONG_AGO})
+    return "social.members", {"renamed.op": OP}
+
+
 async def old_product(gateway: GatewayClient) -> Left:
     await gateway.db["products"].insert_one(album())
     return "products", {"schema_version": None}
@@ -318,5 +349,8 @@ LEFTOVERS: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
     ),
     "finish-uploads": (stalled_upload, replaced_photo, unsettled_file, unfinished_thumbnail, removed_file),
     "finish-relations": (uncopied_relation,),
+    "deliver-posts": (pending_post,),
+    "finish-posts": (deleted_post, removed_comment_of_a_post),
+    "copy-names": (renamed_member,),
     "upgrade-documents": (old_product,),
 }

@@ -10,6 +10,7 @@ from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
 from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
+from portico.schema.social import membership, posts, users
 
 from . import demo, posting
 
@@ -27,4 +28,9 @@ DOMAIN = Domain(
     jobs=(Job("finish-relations", _finish_relations), *posting.JOBS),
     gauges=posting.GAUGES,
     demo=demo.load,
+    kinds=(users.USER, posts.POST),
+    types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
+    queries=(users.UserQuery,),
+    mutations=(membership.MembershipMutation,),
+    extensions={"Author": (users.AuthorUser,), "Viewer": (users.UserViewer,)},
 )

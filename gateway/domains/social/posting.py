@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from portico.gateway.settings import Settings
 from portico.resolvers.domains import Gauge, Job, Turn
-from portico.resolvers.social import fan_out, post_jobs
+from portico.resolvers.social import fan_out, post_jobs, renames
 from portico.resolvers.social.settings import SocialSettings
 
 
@@ -21,7 +21,15 @@ async def _finish_posts(turn: Turn) -> int:
     return await post_jobs.finish_posts(turn.db, now=turn.now, kept=kept)
 
 
-JOBS = (Job(fan_out.JOB, _deliver_posts, is_shared=True), Job("finish-posts", _finish_posts))
+async def _copy_names(turn: Turn) -> int:
+    return await renames.copy_names(turn.db, now=turn.now)
+
+
+JOBS = (
+    Job(fan_out.JOB, _deliver_posts, is_shared=True),
+    Job("finish-posts", _finish_posts),
+    Job("copy-names", _copy_names),
+)
 GAUGES = (
     Gauge(
         "portico_fan_out_lag_seconds",

@@ -1,0 +1,172 @@
+"""Reads of the comments of posts, oldest first: first those in pages, then those in the post.
+
+A post moves its oldest comments to pages while readers page through them. So a reader reads the post first, which says
+how many comments have moved, and then the pages below that number. A cursor has the first page in which its comment can
+be, its time and its id. If the comment was deleted, the list continues after its time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from portico.resolvers.documents import Database, Document, DocumentId
+from portico.resolvers.paging import Key, Listing, Page, Sort
+
+from .posts import COMMENT_PAGES, POSTS
+from .visibility import Relations, find_relations, is_blocked, primary
+
+PAGE = 20
+# The most pages that one command reads of a post.
+_MOST_PAGES = 50
+_BY_PLACE = Sort((("page", 1), ("posted", 1)))
+_READ = {"comments": 1, "spilled": 1, "removing": 1}
+
+
+class CommentPage(Page):
+    """A page of comments. A page after a cursor has a previous page."""
+
+    __slots__ = ()
+
+    async def has_previous(self) -> bool:
+        return self.after is not None
+
+
+def comments_of(post: DocumentId) -> Listing:
+    """Returns the listing of a post's comments."""
+    return Listing({}, _BY_PLACE, named={"comments of": post})
+
+
+async def find_comment_pages(
+    db: Database, posts: Sequence[DocumentId], *, viewer: str | None, first: int, after: Key | None
+) -> dict[DocumentId, Page]:
+    """Returns a page of each post's comments, without those by members with a block.
+
+    Three commands for all posts. More only if blocked members wrote most of the comments. Leaves out missing posts.
+
+    Args:     after: the key of a cursor, from `comments_of`.
+    """
+    readers = {post["_id"]: _Reader(post, after) for post in await _find_posts(db, posts)}
+    width = math.ceil((first + 1) / PAGE) + 1
+    while unfinished := [one for one in readers.values() if len(one.shown) <= first and not one.is_finished]:
+        await _read_on(db, unfinished, width, viewer)
+        width = min(4 * width, _MOST_PAGES)
+    return {
+        key: CommentPage(comments_of(key), db[POSTS.name], one.shown[:first], len(one.shown) > first, after)
+        for key, one in readers.items()
+    }
+
+
+async def find_latest(
+    db: Database, posts: Sequence[DocumentId], *, viewer: str | None, last: int
+) -> dict[DocumentId, list[Document]]:
+    """Returns the latest comments of each post, oldest first, without those by members with a block.
+
+    Two commands for all posts, and two more if the comments in the posts do not suffice.
+    """
+    found: dict[DocumentId, list[Document]] = {}
+    ends: dict[DocumentId, Document] = {}
+    there = await _find_posts(db, posts)
+    relations = await _relations_with(db, viewer, [comment for post in there for comment in post["comments"]])
+    for post in there:
+        found[post["_id"]] = _unblocked(post["comments"], relations)
+        ends[post["_id"]] = {**post, "end": post.get("spilled") or 0}
+    width = math.ceil(last / PAGE) + 1
+    while short := [post for key, post in ends.items() if len(found[key]) < last and post["end"] > 0]:
+        starts = {post["_id"]: max(0, post["end"] - width * PAGE) for post in short}
+        pages = await _find_pages(db, [(post, starts[post["_id"]], post["end"]) for post in short])
+        relations = await _relations_with(db, viewer, [comment for rows in pages.values() for comment in rows])
+        for post in short:
+            key = post["_id"]
+            found[key] = _unblocked(pages[key], relations) + found[key]
+            post["end"] = starts[key]
+        width = min(4 * width, _MOST_PAGES)
+    return {key: comments[-last:] for key, comments in found.items()}
+
+
+class _Reader:
+    """What has been read of one post's comments: those to show, and the page to read next."""
+
+    def __init__(self, post: Document, after: Key | None) -> None:
+        self.post = post
+        self.spilled: int = post.get("spilled") or 0
+        self.after = _checked(after)
+        self.next_page = 0 if self.after is None else min(self.after[0], self.spilled)
+        self.is_finished = False
+        self.shown: list[Document] = []
+
+    def end_of(self, width: int) -> int:
+        return min(self.next_page + width * PAGE, self.spilled)
+
+    def take(self, end: int, paged: Sequence[Document]) -> list[Document]:
+        """Takes the comments of the pages up to `end`, and after the last page the others. Returns those to show."""
+        rows = list(paged)
+        if end >= self.spilled:
+            rows += [_row(comment, self.spilled) for comment in self.post["comments"]]
+            self.is_finished = True
+        self.next_page = end
+        return self._behind_cursor(rows)
+
+    def _behind_cursor(self, rows: list[Document]) -> list[Document]:
+        if self.after is None:
+            return rows
+        _, posted, key = self.after
+        place = next((number for number, row in enumerate(rows) if row["id"] == key), None)
+        if place is not None:
+            self.after = None
+            return rows[place + 1 :]
+        return [row for row in rows if (row["posted"], row["id"]) > (posted, key)]
+
+
+def _checked(after: Key | None) -> Key | None:
+    """Returns a key whose parts can be compared. Others, which only a forged cursor has, start from the beginning."""
+    if after is None or not isinstance(after[0], int) or None in after:
+        return None
+    return (max(after[0], 0), after[1], after[2])
+
+
+async def _read_on(db: Database, readers: Sequence[_Reader], width: int, viewer: str | None) -> None:
+    ends = {one.post["_id"]: one.end_of(width) for one in readers}
+    ranges = [(one.post, one.next_page, ends[one.post["_id"]]) for one in readers]
+    pages = await _find_pages(db, ranges)
+    rows = {one.post["_id"]: one.take(ends[one.post["_id"]], pages[one.post["_id"]]) for one in readers}
+    relations = await _relations_with(db, viewer, [row for some in rows.values() for row in some])
+    for one in readers:
+        one.shown += _unblocked(rows[one.post["_id"]], relations)
+
+
+async def _find_posts(db: Database, posts: Sequence[DocumentId]) -> list[Document]:
+    query = {"_id": {"$in": list(posts)}}
+    found = await primary(db)[POSTS.name].find(query, _READ, batch_size=len(posts) + 1).to_list()
+    return [{**post, "comments": post.get("comments") or []} for post in found]
+
+
+async def _find_pages(db: Database, ranges: Sequence[tuple[Document, int, int]]) -> dict[DocumentId, list[Document]]:
+    """Returns the comments in pages of posts, from one page to another, each with its page. One command, or none."""
+    wanted = [
+        {"_id": {"$gte": {"post": post["_id"], "page": start}, "$lt": {"post": post["_id"], "page": end}}}
+        for post, start, end in ranges
+        if start < end
+    ]
+    found: dict[DocumentId, list[Document]] = {post["_id"]: [] for post, _, _ in ranges}
+    removing = {post["_id"]: set(post.get("removing") or ()) for post, _, _ in ranges}
+    if wanted:
+        pages = await primary(db)[COMMENT_PAGES.name].find({"$or": wanted}, {"comments": 1}).to_list()
+        for page in sorted(pages, key=lambda page: page["_id"]["page"]):
+            post = page["_id"]["post"]
+            rows = (_row(comment, page["_id"]["page"]) for comment in page["comments"])
+            found[post] += [row for row in rows if row["id"] not in removing[post]]
+    return found
+
+
+def _row(comment: Mapping[str, Any], page: int) -> Document:
+    return {**comment, "_id": comment["id"], "page": page}
+
+
+async def _relations_with(db: Database, viewer: str | None, comments: Sequence[Mapping[str, Any]]) -> Relations:
+    return await find_relations(db, viewer, {comment["by"]["id"] for comment in comments})
+
+
+def _unblocked(comments: Sequence[Document], relations: Relations) -> list[Document]:
+    return [comment for comment in comments if not is_blocked(relations, comment["by"]["id"])]

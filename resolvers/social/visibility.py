@@ -1,0 +1,153 @@
+"""Who sees what of a post: the rule, and the reads that it needs.
+
+The order of reads matters. A reader first reads a post, and then what decides about it. A block, a change of circles or
+a deletion that is acknowledged before the reader began is then always seen. In the other order, a reader could show a
+new post by an old permission. So nothing here is kept for a later read.
+
+Circles are evaluated when a post is read, and not when it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from pymongo import ReadPreference
+
+from portico.resolvers.documents import Database, Document
+
+from .posts import COMMENT_PAGES
+from .relations import RELATIONS
+
+PUBLIC, CIRCLES, SELECTED = "PUBLIC", "CIRCLES", "SELECTED"
+# The paths of a post that decide who sees it.
+DECIDING = ("_id", "by.id", "to.id", "audience", "circles", "deleted")
+# The paths of a relation that decide what `of` sees of `to`.
+RELATION = {"_id": 0, "to": 1, "circles": 1, "blocks": 1, "in_circles": 1, "blocked": 1}
+# Comments in a page. Pages are named by the position of their first comment.
+_PAGE = 20
+
+# What the viewer knows of other members, by their subjects.
+Relations = Mapping[str, Document]
+
+
+def primary(db: Database) -> Database:
+    """Returns the database for reads that must see every acknowledged write."""
+    return db.with_options(read_preference=ReadPreference.PRIMARY)
+
+
+def people_of(posts: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Returns the members whose relations with the viewer decide what the viewer sees of these posts."""
+    return {
+        person["id"]
+        for post in posts
+        for person in (post["by"], post["to"], *(comment["by"] for comment in post.get("comments", ())))
+    }
+
+
+async def find_relations(db: Database, viewer: str | None, others: Collection[str]) -> dict[str, Document]:
+    """Returns the relations of the viewer with these members, by their subjects. One command, or none."""
+    wanted = [other for other in others if other != viewer]
+    if viewer is None or not wanted:
+        return {}
+    query = {"of": viewer, "to": {"$in": wanted}}
+    found = await primary(db)[RELATIONS.name].find(query, RELATION, batch_size=len(wanted) + 1).to_list()
+    return {relation["to"]: relation for relation in found}
+
+
+def is_blocked(relations: Relations, other: str) -> bool:
+    """Returns whether one of the viewer and this member has blocked the other."""
+    relation = relations.get(other, {})
+    return bool(relation.get("blocks") or relation.get("blocked"))
+
+
+def follows(relations: Relations, other: str) -> bool:
+    return bool(relations.get(other, {}).get("circles"))
+
+
+def is_visible(post: Mapping[str, Any], viewer: str | None, relations: Relations) -> bool:
+    """Returns whether the viewer sees the post; None is an anonymous viewer.
+
+    Args:     relations: with the author and the owner of the wall at least, read after the post.
+    Source:   MongoDB Applied Design Patterns, ch. 8, "Viewing a News Feed or Wall Posts", with blocks both ways.
+    """
+    if post.get("deleted") is not None:
+        return False
+    author, owner = post["by"]["id"], post["to"]["id"]
+    if viewer is not None and viewer == author:
+        return True
+    if is_blocked(relations, author) or is_blocked(relations, owner):
+        return False
+    if post["audience"] == PUBLIC or (viewer is not None and viewer == owner):
+        return True
+    circles = relations.get(author, {}).get("in_circles") or ()
+    if post["audience"] == CIRCLES:
+        return bool(circles)
+    return post["audience"] == SELECTED and not set(circles).isdisjoint(post.get("circles") or ())
+
+
+def shown_to(
+    post: Mapping[str, Any], viewer: str | None, relations: Relations, *, hidden_in_pages: int = 0
+) -> Document | None:
+    """Returns the post as the viewer sees it, or None.
+
+    Without the names of circles, except for the author, and without comments by members with a block.
+
+    Args:     relations: with the author, the owner of the wall and the authors of the comments, read after the post.
+              hidden_in_pages: how many comments in pages the viewer does not see.
+    """
+    if not is_visible(post, viewer, relations):
+        return None
+    view = dict(post)
+    if view["by"]["id"] != viewer:
+        view.pop("circles", None)
+    if "comments" in view:
+        comments = view["comments"]
+        view["comments"] = [comment for comment in comments if not is_blocked(relations, comment["by"]["id"])]
+        if "comment_count" in view:
+            view["comment_count"] -= len(comments) - len(view["comments"]) + hidden_in_pages
+    return view
+
+
+async def count_hidden_in_pages(db: Database, viewer: str | None, posts: Sequence[Mapping[str, Any]]) -> dict[Any, int]:
+    """Returns how many comments in pages the viewer does not see because of blocks, by post.
+
+    Takes no command if no post has pages, and one if the viewer has no blocks. Otherwise it reads the smaller of these:
+    the pages, or what an index finds for each block in each post.
+    """
+    paged = {post["_id"]: post for post in posts if post.get("spilled") and "comment_count" in post}
+    if viewer is None or not paged:
+        return {}
+    blocks = {"of": viewer, "$or": [{"blocks": True}, {"blocked": True}]}
+    found = await primary(db)[RELATIONS.name].find(blocks, {"_id": 0, "to": 1}).to_list()
+    hidden = [relation["to"] for relation in found]
+    if not hidden:
+        return {}
+    query: Document = {"post": {"$in": list(paged)}}
+    if sum(post["spilled"] for post in paged.values()) > _PAGE * len(hidden) * len(paged):
+        query["comments.by.id"] = {"$in": hidden}
+    removing = [comment for post in paged.values() for comment in post.get("removing") or ()]
+    rows = await primary(db)[COMMENT_PAGES.name].aggregate(
+        [
+            {"$match": query},
+            {"$unwind": "$comments"},
+            {"$match": {"comments.by.id": {"$in": hidden}, "comments.id": {"$nin": removing}}},
+            {"$group": {"_id": {"post": "$post", "page": "$_id.page"}, "count": {"$sum": 1}}},
+        ]
+    )
+    counts: dict[Any, int] = {}
+    for row in await rows.to_list():
+        post, page = row["_id"]["post"], row["_id"]["page"]
+        if page < paged[post]["spilled"]:
+            counts[post] = counts.get(post, 0) + row["count"]
+    return counts
+
+
+async def show_posts(db: Database, viewer: str | None, posts: Sequence[Mapping[str, Any]]) -> list[Document | None]:
+    """Returns each post as the viewer sees it, or None. One command for all of them; see `count_hidden_in_pages`.
+
+    The posts must have been read before the call.
+    """
+    relations = await find_relations(db, viewer, people_of(posts))
+    hidden = await count_hidden_in_pages(db, viewer, posts)
+    return [shown_to(post, viewer, relations, hidden_in_pages=hidden.get(post["_id"], 0)) for post in posts]

@@ -1,0 +1,231 @@
+"""Posts and their comments. The mutations are in `posting`, the lists of posts in `feeds`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import Enum
+from typing import Annotated, Any, cast
+
+import strawberry
+
+from portico.loaders.social import posts as loaders
+from portico.resolvers.cursors import decode_cursor
+from portico.resolvers.documents import Document, DocumentId, document_id
+from portico.resolvers.errors import InvalidInput, NotFound
+from portico.resolvers.paging import Page, page_size
+from portico.resolvers.social import comment_reads, visibility
+from portico.schema.authors import Author
+from portico.schema.connections import Connection, Edge
+from portico.schema.content.photos import Photo
+from portico.schema.content.types import CONTENT
+from portico.schema.context import Context, Info
+from portico.schema.fields import Source, computed, reads, related, stored
+from portico.schema.inputs import After, First, described
+from portico.schema.nodes import Kind, Node, encode_id, node_id, split_id
+
+DEFAULT_COMMENTS = 20
+MAX_LATEST, MAX_OPTIONS, MAX_CIRCLES = 20, 10, 200
+_TYPES = {
+    "status": "StatusPost",
+    "link": "LinkPost",
+    "photo": "PhotoPost",
+    "checkin": "CheckinPost",
+    "poll": "PollPost",
+}
+_COMMENT = "PostComment"
+
+
+async def _shown_to(context: Context, posts: Sequence[Source]) -> Sequence[Source | Exception | None]:
+    return await visibility.show_posts(context.db, context.subject, posts)
+
+
+POST = Kind(
+    name="Post",
+    path="_id",
+    parse=document_id,
+    read=loaders.by_id,
+    types=tuple(_TYPES.values()),
+    type_name=lambda post: _TYPES[post["type"]],
+    discriminator=("type", *visibility.DECIDING),
+    shown_to=_shown_to,
+)
+
+
+def comment_key(global_id: str) -> DocumentId:
+    """Returns the stored id of a comment from its `id`. Raises NotFound for a text that is not such an id."""
+    try:
+        name, text = split_id(global_id)
+        key = document_id(text)
+    except ValueError:
+        raise NotFound(_COMMENT, message="The id is not that of a comment on a post.") from None
+    if name != _COMMENT or encode_id(_COMMENT, key) != global_id:
+        raise NotFound(_COMMENT, message="The id is not that of a comment on a post.")
+    return key
+
+
+@strawberry.enum(description="Who sees a post, besides its author and the user whose wall it is on.")
+class Audience(Enum):
+    PUBLIC = strawberry.enum_value(visibility.PUBLIC, description="Everybody.")
+    CIRCLES = strawberry.enum_value(visibility.CIRCLES, description="Everybody in any circle of the author's.")
+    SELECTED = strawberry.enum_value(
+        visibility.SELECTED, description="The members of the circles that the author named."
+    )
+
+
+@strawberry.type(description="A comment on a post.")
+class PostComment:
+    id: strawberry.ID = computed(
+        lambda comment: encode_id(_COMMENT, comment["id"]),
+        "id",
+        description="Unique among all objects. `deletePostComment` takes it.",
+    )
+    by: Author = stored(description="Who wrote it.")
+    posted: datetime = stored(description="When it was written.")
+    text: str = stored(description="The text, as written.")
+
+
+@strawberry.interface(
+    description="A post on a wall. You do not see posts of authors with whom you have a block in either direction, nor "
+    "comments of such members."
+)
+class Post(Node):
+    id: strawberry.ID = node_id("Post", "_id")
+    by: Author = stored(description="Who wrote it.")
+    to: Author | None = stored(description="The user on whose wall it is: the author, unless another was named.")
+    posted: datetime = stored(description="When it was posted.")
+    audience: Audience = stored(description="Who sees it.")
+    circles: list[str] | None = stored(
+        length=MAX_CIRCLES, description="The circles that the author named; null for everybody but the author."
+    )
+    comment_count: int = computed(
+        lambda post: post["comment_count"],
+        "comment_count",
+        "comments.by.id",
+        "spilled",
+        "removing",
+        description="The number of comments that you see.",
+    )
+
+    @reads(
+        "_id",
+        "comments",
+        "spilled",
+        length=MAX_LATEST,
+        description="The latest comments, oldest first. Up to three take no further query.",
+    )
+    @staticmethod
+    async def latest_comments(
+        root: strawberry.Parent[Source],
+        info: Info,
+        last: Annotated[int, described(f"How many, 1 to {MAX_LATEST}.")] = 3,
+    ) -> list[PostComment]:
+        if not 1 <= last <= MAX_LATEST:
+            raise InvalidInput(f"`last` must be between 1 and {MAX_LATEST}; got {last}.", "last")
+        comments = root.get("comments") or []
+        if len(comments) < last and (root.get("spilled") or root.get("is_cut")):
+            viewer = info.context.subject
+            loader = info.context.loader(
+                ("latest comments", last), lambda: loaders.latest_comments(info.context.db, viewer=viewer, last=last)
+            )
+            comments = await loader.load(root["_id"]) or []
+        return cast("list[PostComment]", comments[-last:])
+
+    @reads("_id", description="The comments that you see, oldest first.")
+    @staticmethod
+    async def comments(
+        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
+    ) -> Connection[PostComment]:
+        return Connection(page=await _comment_page(info.context, root["_id"], first, after))
+
+
+async def _comment_page(context: Context, post: DocumentId, first: int | None, after: str | None) -> Page:
+    size = page_size(first, DEFAULT_COMMENTS)
+    listing = comment_reads.comments_of(post)
+    key = None if after is None else decode_cursor(listing.binding(), len(listing.sort.keys), after)
+    page = await context.loader(
+        ("pages of comments", size, key),
+        lambda: loaders.comment_pages(context.db, viewer=context.subject, first=size, after=key),
+    ).load(post)
+    if page is None:
+        raise NotFound(POST.name, str(post))
+    return cast("Page", page)
+
+
+@strawberry.type(description="A post with a text.")
+class StatusPost(Post):
+    text: str = stored("detail.text", default="", description="The text, as written.")
+
+
+@strawberry.type(description="A post with a link.")
+class LinkPost(Post):
+    text: str = stored("detail.text", default="", description="The text, as written; may be empty.")
+    url: str = stored("detail.url", description="The address, with the scheme http or https.")
+
+
+@strawberry.type(description="A post with a photo of the site.")
+class PhotoPost(Post):
+    text: str = stored("detail.text", default="", description="The text, as written; may be empty.")
+    photo: Photo | None = related(
+        CONTENT.name, "detail.photo", description="The photo; null if it is gone, or if you may not see it."
+    )
+
+
+@strawberry.type(description="A post from a place.")
+class CheckinPost(Post):
+    text: str = stored("detail.text", default="", description="The text, as written; may be empty.")
+    place: str = stored("detail.place", description="The name of the place.")
+    latitude: float = stored("detail.latitude", description="Degrees, WGS 84.")
+    longitude: float = stored("detail.longitude", description="Degrees, WGS 84.")
+
+
+@strawberry.type(description="An option of a poll.")
+class PollOption:
+    text: str = stored(description="The text, as written.")
+    votes: int = stored(description="How many members have chosen it.")
+
+
+@strawberry.type(description="A post with a question.")
+class PollPost(Post):
+    text: str = stored("detail.text", default="", description="The question, as written.")
+
+    @reads("_id", "detail.options", length=MAX_OPTIONS, description="The options, with their votes.")
+    @staticmethod
+    async def options(root: strawberry.Parent[Source], info: Info) -> list[PollOption]:
+        votes = (await _votes(info.context, root["_id"]))["votes"]
+        texts = root["detail"]["options"]
+        counts = [*votes, *([0] * (len(texts) - len(votes)))]
+        options = [{"text": text, "votes": count} for text, count in zip(texts, counts, strict=False)]
+        return cast("list[PollOption]", options)
+
+    @reads("_id", description="Your vote, as the place of the option in the list; null if you have not voted.")
+    @staticmethod
+    async def viewer_vote(root: strawberry.Parent[Source], info: Info) -> int | None:
+        return cast("int | None", (await _votes(info.context, root["_id"]))["own"])
+
+
+async def _votes(context: Context, post: DocumentId) -> Document:
+    loader = context.loader("votes", lambda: loaders.votes(context.db, viewer=context.subject))
+    found: Any = await loader.load(post)
+    return found or {"votes": [], "own": None}
+
+
+def _month(edge: Any) -> str:
+    posted: datetime = edge.document["posted"]
+    return f"{posted:%Y%m}"
+
+
+@strawberry.type(description="A row of a list of posts.")
+class PostEdge(Edge[Post]):
+    month: str = computed(
+        _month, description="The month of the post in UTC, e.g. `201204`: for `month` of a later query."
+    )
+
+
+@strawberry.type(description="A page of posts.")
+class PostConnection(Connection[Post]):
+    edges: list[PostEdge] = computed(  # type: ignore[assignment]
+        lambda connection: [PostEdge(page=connection.page, document=row) for row in connection.page.documents],
+        length="page",
+        description="The rows with their cursors.",
+    )

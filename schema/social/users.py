@@ -1,0 +1,155 @@
+"""Members, their profiles, their circles and their followers. The mutations are in `membership`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, cast
+
+import strawberry
+
+from portico.loaders.social import members as loaders
+from portico.resolvers import errors
+from portico.resolvers.social import circles, member_edits, member_lists, members, relations
+from portico.resolvers.social.member_lists import MemberListing
+from portico.schema.connections import Connection, Paged
+from portico.schema.context import Caller, Context, Info, core
+from portico.schema.fields import Source, reads, related, stored
+from portico.schema.inputs import After, First, described
+from portico.schema.nodes import Kind, Node, key_in, load, load_one, node_id
+
+DEFAULT_FOLLOWERS = 20
+DEFAULT_CIRCLE_MEMBERS = 50
+# `blocked` has no pages; `viewer.blockedUsers` has.
+MAX_BLOCKED = 100
+
+
+async def _unless_blocked(context: Context, documents: Sequence[Source]) -> Sequence[Source | None]:
+    """Returns the members whom the caller sees: those who have not blocked the caller. It reads after the members."""
+    subject = context.subject
+    if subject is None:
+        return documents
+    others = [document["_id"] for document in documents if document["_id"] != subject]
+    hidden = await relations.find_blocking(context.db, subject, others) if others else set()
+    return [None if document["_id"] in hidden else document for document in documents]
+
+
+USER = Kind(
+    name=members.USER,
+    path="_id",
+    parse=str,
+    read=loaders.by_id,
+    types=("User",),
+    type_name=lambda _document: "User",
+    shown_to=_unless_blocked,
+)
+_PAGED = Paged(USER.name, loaders.pages)
+
+
+@strawberry.type(description="What a member tells about themselves.")
+class Profile:
+    about: str | None = stored(description="A text about the member.")
+    location: str | None = stored(description="Where the member lives.")
+    website: str | None = stored(description="An http or https address.")
+    birth_year: int | None = stored(description="The year of birth.")
+    interests: list[str] = stored(
+        default=(), length=member_edits.MAX_INTERESTS, description="Up to 50 interests, in the member's order."
+    )
+
+
+@strawberry.type(
+    description="A member. The social graph is directed: a member follows everybody in their circles. A member who has "
+    "blocked the viewer does not exist for the viewer."
+)
+class User(Node):
+    id: strawberry.ID = node_id(USER.name, "_id")
+    name: str = stored(description="The member's name.")
+    profile: Profile = stored(default={}, description="What the member tells about themselves.")
+
+    @reads("_id", description="The members who have put this one into a circle, by id.")
+    @staticmethod
+    async def followers(
+        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_FOLLOWERS, after: After = None
+    ) -> Connection[User]:
+        return await _user_page(info, member_lists.followers_of(root["_id"]), first, DEFAULT_FOLLOWERS, after)
+
+    @reads(
+        "_id",
+        "circles",
+        length=circles.MAX_CIRCLES,
+        description="The viewer's own circles that have a member; null for other members.",
+    )
+    @staticmethod
+    async def circles(root: strawberry.Parent[Source], info: Info) -> list[Circle] | None:
+        if root["_id"] != info.context.subject:
+            return None
+        names = await circles.existing(info.context.db, root["_id"], root.get("circles", []))
+        return [cast("Circle", {"of": root["_id"], "name": name}) for name in names]
+
+    @reads(
+        "_id",
+        length=MAX_BLOCKED,
+        description="The first 100 members whom the viewer has blocked, by id; null for other members. "
+        "`viewer.blockedUsers` has all.",
+    )
+    @staticmethod
+    async def blocked(root: strawberry.Parent[Source], info: Info) -> list[User] | None:
+        if root["_id"] != info.context.subject:
+            return None
+        blocked = await relations.find_blocked(info.context.db, root["_id"], MAX_BLOCKED)
+        answers = [load(core(info), USER, subject) for subject in blocked]
+        return [cast("User", document) for answer in answers if (document := await answer) is not None]
+
+
+@strawberry.type(
+    description="A circle of the viewer: members whom the viewer follows, under a name. Only the viewer sees it."
+)
+class Circle:
+    name: str = stored(description="1 to 64 characters of any text.")
+
+    @reads("of", "name", description="The members of the circle, by id.")
+    @staticmethod
+    async def members(
+        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CIRCLE_MEMBERS, after: After = None
+    ) -> Connection[User]:
+        listing = member_lists.circle_of(root["of"], root["name"])
+        return await _user_page(info, listing, first, DEFAULT_CIRCLE_MEMBERS, after)
+
+
+async def _user_page(
+    info: Info, listing: MemberListing, first: int | None, default: int, after: str | None
+) -> Connection[User]:
+    return Connection(page=await _PAGED.page(info, listing, first=first, default=default, after=after))
+
+
+@strawberry.type
+class UserQuery:
+    @strawberry.field(description="The member with this id; null if there is none whom the viewer can see.")
+    async def user(self, info: Info, id: Annotated[strawberry.ID, described("The member's id.")]) -> User | None:
+        try:
+            key = key_in(USER.name, id)
+        except errors.NotFound:
+            return None
+        return cast("User | None", await load_one(core(info), USER, key))
+
+
+@strawberry.type
+class UserViewer:
+    caller: strawberry.Private[Caller]
+
+    @strawberry.field(description="The viewer as a member; null before joining.")
+    async def user(self, info: Info) -> User | None:
+        return cast("User | None", await load_one(core(info), USER, self.caller.subject))
+
+    @strawberry.field(description="The members whom the viewer has blocked, by id.")
+    async def blocked_users(
+        self, info: Info, first: First = DEFAULT_FOLLOWERS, after: After = None
+    ) -> Connection[User]:
+        listing = member_lists.blocked_by(self.caller.subject)
+        return await _user_page(info, listing, first, DEFAULT_FOLLOWERS, after)
+
+
+@strawberry.type
+class AuthorUser:
+    user: User | None = related(
+        USER.name, "id", description="The author as a member; null if they are none whom the viewer can see."
+    )

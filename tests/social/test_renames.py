@@ -1,0 +1,79 @@
+"""A renamed member has the new name in all posts and comments."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from portico.resolvers.documents import Database
+from portico.resolvers.social import member_edits, renames
+from tests.support.social_posts import NOW, add_members, deliver, op, write_comment, write_post
+
+MINUTE = timedelta(minutes=1)
+
+
+async def rename(db: Database, member: str, name: str) -> None:
+    await member_edits.update_profile(db, subject=member, name=name, profile={}, now=NOW, operation_id=op())
+
+
+async def names_of(db: Database, member: str) -> set[str]:
+    """Returns all names that posts and comments have of the member."""
+    posts = await db["social.posts"].find({}).to_list()
+    pages = await db["social.comment_pages"].find({}).to_list()
+    authors = [side for post in posts for side in (post["by"], post["to"])]
+    authors += [comment["by"] for holder in [*posts, *pages] for comment in holder["comments"]]
+    return {author["name"] for author in authors if author["id"] == member}
+
+
+async def test_posts_walls_comments_and_comment_pages_have_the_new_name_within_a_minute(db: Database) -> None:
+    await add_members(db, "max", "dwight")
+    await write_post(db, "max")
+    other = await write_post(db, "dwight", to="max")
+    for number in range(50):
+        await write_comment(db, other, "max" if number % 2 else "dwight")
+
+    await rename(db, "max", "Maximilian")
+    assert await renames.copy_names(db, now=NOW) == 1
+
+    assert await names_of(db, "max") == {"Maximilian"}
+    assert await names_of(db, "dwight") == {"Dwight"}
+    assert await renames.copy_names(db, now=NOW) == 0
+    assert await renames.copy_names(db, now=NOW + MINUTE) == 1
+    assert await db["social.members"].find_one({"renamed": {"$exists": True}}) is None
+
+
+async def test_a_comment_that_is_written_with_the_old_name_during_the_rename_is_corrected(db: Database) -> None:
+    await add_members(db, "max")
+    post = await write_post(db, "max")
+    await rename(db, "max", "Maximilian")
+    await renames.copy_names(db, now=NOW)
+
+    await write_comment(db, post, "max")
+    assert await names_of(db, "max") == {"Max", "Maximilian"}
+    await renames.copy_names(db, now=NOW + MINUTE)
+
+    assert await names_of(db, "max") == {"Maximilian"}
+
+
+async def test_a_rename_during_the_second_pass_is_copied_too(db: Database) -> None:
+    await add_members(db, "max")
+    await write_post(db, "max")
+    for name in ("Maximilian", "Maxine"):
+        await rename(db, "max", name)
+        await renames.copy_names(db, now=NOW + MINUTE)
+
+    assert await names_of(db, "max") == {"Maxine"}
+
+
+async def test_a_post_that_is_stored_with_outdated_names_is_corrected_when_it_is_delivered(db: Database) -> None:
+    await add_members(db, "max", "dwight")
+    await rename(db, "max", "Maximilian")
+    await rename(db, "dwight", "Dwight D.")
+    await renames.copy_names(db, now=NOW + MINUTE)
+    post = await write_post(db, "max", to="dwight")
+    stale = {"by.name": "Max", "to.name": "Dwight"}
+    await db["social.posts"].update_one({"_id": post["_id"]}, {"$set": stale})
+
+    await deliver(db)
+
+    assert await names_of(db, "max") == {"Maximilian"}
+    assert await names_of(db, "dwight") == {"Dwight D."}

@@ -1,0 +1,421 @@
+"""Members and the social graph as clients see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from portico.gateway.settings import Settings
+from portico.resolvers.social.settings import SocialSettings
+from portico.schema.nodes import encode_id
+from tests.support.harness import GatewayClient, SettableClock, running, with_settings
+from tests.support.interruptions import crashing
+from tests.support.leftovers import LONG_AGO
+from tests.support.site import create_page
+from tests.support.social import block, circle, join, unblock
+
+USER = "user { id name profile { about location website birthYear interests } }"
+RESULT = f"__typename ... on UserError {{ message }} ... on InvalidInput {{ path }} ... on UserPayload {{ {USER} }}"
+JOIN = f"mutation ($input: JoinInput!) {{ join(input: $input) {{ {RESULT} }} }}"
+UPDATE = f"mutation ($input: UpdateProfileInput!) {{ updateProfile(input: $input) {{ {RESULT} }} }}"
+ADD = f"mutation ($input: CircleInput!) {{ addToCircle(input: $input) {{ {RESULT} }} }}"
+REMOVE = f"mutation ($input: CircleInput!) {{ removeFromCircle(input: $input) {{ {RESULT} }} }}"
+BLOCK = f"mutation ($input: BlockInput!) {{ block(input: $input) {{ {RESULT} }} }}"
+UNBLOCK = f"mutation ($input: BlockInput!) {{ unblock(input: $input) {{ {RESULT} }} }}"
+CIRCLES = "{ viewer { user { circles { name members { nodes { name } } } blocked { name } } } }"
+
+
+def user_id(subject: str) -> str:
+    return encode_id("User", subject)
+
+
+async def call(gateway: GatewayClient, text: str, subject: str = "tester", **given: Any) -> dict[str, Any]:
+    """Calls a mutation as this member. Returns its union member."""
+    answer: dict[str, Any] = await gateway.data(text, {"input": given}, token=gateway.token(subject))
+    (result,) = answer.values()
+    found: dict[str, Any] = result
+    return found
+
+
+async def read(gateway: GatewayClient, text: str, subject: str | None = "tester", **variables: Any) -> Any:
+    token = None if subject is None else gateway.token(subject)
+    return await gateway.data(text, variables, token=token)
+
+
+async def test_a_caller_joins_once_with_a_name_and_a_profile(gateway: GatewayClient) -> None:
+    profile = {
+        "about": "Mathematics\n\nand engines",
+        "location": " London ",
+        "website": "https://example.org/~ada?x=1#me",
+        "birthYear": 1915,
+        "interests": ["poetry", "engines", "poetry"],
+    }
+    assert await read(gateway, "{ viewer { user { name } } }", "ada") == {"viewer": {"user": None}}
+
+    joined = await call(gateway, JOIN, "ada", name=" Ada ", profile=profile)
+
+    shown = {**profile, "location": "London", "interests": ["poetry", "engines"]}
+    assert joined["user"] == {"id": user_id("ada"), "name": "Ada", "profile": shown}
+    assert await read(gateway, f"{{ viewer {{ {USER} }} }}", "ada") == {"viewer": {"user": joined["user"]}}
+    found = await read(
+        gateway, f"query ($id: ID!) {{ {USER.replace('user', 'user(id: $id)')} }}", None, id=user_id("ada")
+    )
+    assert found == {"user": joined["user"]}
+    again = await call(gateway, JOIN, "ada", name="Another")
+    assert (again["__typename"], again["message"]) == ("Conflict", "You are a member already.")
+
+
+async def test_a_repeated_call_joins_once_and_gets_the_same_answer(gateway: GatewayClient) -> None:
+    first = await call(gateway, JOIN, "ada", name="Ada", idempotencyKey="one")
+
+    assert await call(gateway, JOIN, "ada", name="Ada", idempotencyKey="one") == first
+    assert (await call(gateway, JOIN, "ada", name="Ada", idempotencyKey="two"))["__typename"] == "Conflict"
+    assert await gateway.db["social.members"].count_documents({}) == 1
+
+
+async def test_a_member_changes_only_the_values_that_are_given(gateway: GatewayClient) -> None:
+    await call(gateway, JOIN, name="Ada", profile={"about": "A", "location": "B", "birthYear": 1915})
+
+    changed = await call(gateway, UPDATE, profile={"about": None, "location": "C", "interests": []})
+    renamed = await call(gateway, UPDATE, name="Ada L.")
+
+    left: dict[str, Any] = {"about": None, "location": "C", "website": None, "birthYear": 1915, "interests": []}
+    assert (changed["user"]["name"], changed["user"]["profile"]) == ("Ada", left)
+    assert (renamed["user"]["name"], renamed["user"]["profile"]) == ("Ada L.", left)
+    assert await call(gateway, UPDATE) == renamed
+
+
+async def test_a_new_name_is_marked_for_the_copies_in_posts(gateway: GatewayClient) -> None:
+    await call(gateway, JOIN, name="Ada")
+
+    await call(gateway, UPDATE, name="Ada", profile={"about": "A"})
+    assert await gateway.db["social.members"].count_documents({"renamed": {"$exists": True}}) == 0
+    await call(gateway, UPDATE, name="Ada L.")
+    assert await gateway.db["social.members"].count_documents({"renamed.at": {"$type": "date"}}) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"name": ""}, ["name"]),
+        ({"name": " \u200b "}, ["name"]),
+        ({"name": "n" * 81}, ["name"]),
+        ({"name": "a\x00b"}, ["name"]),
+        ({"name": "a\u202eb"}, ["name"]),
+        ({"profile": {"about": "a" * 10_001}}, ["profile", "about"]),
+        ({"profile": {"location": "a" * 201}}, ["profile", "location"]),
+        ({"profile": {"website": "javascript:alert(1)"}}, ["profile", "website"]),
+        ({"profile": {"website": " JavaScript://example.org/%0aalert(1)"}}, ["profile", "website"]),
+        ({"profile": {"website": "java\tscript:alert(1)"}}, ["profile", "website"]),
+        ({"profile": {"website": "data:text/html,x"}}, ["profile", "website"]),
+        ({"profile": {"website": "//example.org"}}, ["profile", "website"]),
+        ({"profile": {"website": "https://"}}, ["profile", "website"]),
+        ({"profile": {"website": "https://example.org/a b"}}, ["profile", "website"]),
+        ({"profile": {"website": "https://example.org:port/"}}, ["profile", "website"]),
+        ({"profile": {"website": "https://[::1"}}, ["profile", "website"]),
+        ({"profile": {"website": "https://example.org/" + "a" * 2_000}}, ["profile", "website"]),
+        ({"profile": {"birthYear": 1899}}, ["profile", "birthYear"]),
+        ({"profile": {"birthYear": 3000}}, ["profile", "birthYear"]),
+        ({"profile": {"interests": ["a"] * 51}}, ["profile", "interests"]),
+        ({"profile": {"interests": ["a", "a" * 101]}}, ["profile", "interests", "1"]),
+        ({"profile": {"interests": ["a", " "]}}, ["profile", "interests", "1"]),
+    ],
+)
+async def test_names_and_profiles_have_limits(gateway: GatewayClient, given: dict[str, Any], path: list[str]) -> None:
+    refused = await call(gateway, JOIN, "ada", **{"name": "Ada", **given})
+    await join(gateway.db, "bo")
+    unchanged = await call(gateway, UPDATE, "bo", **given)
+
+    assert [(one["__typename"], one["path"]) for one in (refused, unchanged)] == [("InvalidInput", path)] * 2
+    assert [one["_id"] async for one in gateway.db["social.members"].find({})] == ["bo"]
+
+
+async def test_what_a_member_changes_needs_a_token_and_a_member(gateway: GatewayClient) -> None:
+    await join(gateway.db, "bo")
+    texts = {ADD: {"userId": user_id("bo"), "circle": "c"}, BLOCK: {"userId": user_id("bo")}, UPDATE: {"name": "N"}}
+    for text, given in texts.items():
+        anonymous = await gateway.ask(text, {"input": given}, token=None)
+        stranger = await call(gateway, text, "stranger", **given)
+
+        assert anonymous.codes == ["UNAUTHENTICATED"]
+        assert stranger == {"__typename": "NotFound", "message": "You are not a member yet. Call `join` first."}
+
+
+# -------------------------------------------------------------------- circles
+
+
+@pytest.mark.parametrize("name", ["a.b", "$x", "_id", "$$ROOT", "👩‍👩‍👧", "c" * 64, "a\nb", "ü" * 64, "__proto__", "0"])
+async def test_a_circle_can_have_any_name(gateway: GatewayClient, name: str) -> None:
+    await join(gateway.db, "ada", "bo", "cy")
+
+    added = await call(gateway, ADD, "ada", userId=user_id("bo"), circle=name)
+    again = await call(gateway, ADD, "ada", userId=user_id("bo"), circle=name)
+    await call(gateway, ADD, "ada", userId=user_id("cy"), circle=f" {name} ")
+    shown = await read(gateway, CIRCLES, "ada")
+    removed = await call(gateway, REMOVE, "ada", userId=user_id("bo"), circle=name)
+
+    assert added == again == removed
+    assert (added["__typename"], added["user"]["name"]) == ("UserPayload", "Bo")
+    members = {"nodes": [{"name": "Bo"}, {"name": "Cy"}]}
+    assert shown["viewer"]["user"]["circles"] == [{"name": name, "members": members}]
+    left = await read(gateway, CIRCLES, "ada")
+    assert left["viewer"]["user"]["circles"] == [{"name": name, "members": {"nodes": [{"name": "Cy"}]}}]
+
+
+@pytest.mark.parametrize("name", ["", "  ", "c" * 65, "a\x00b", "\u200d"])
+async def test_a_circle_needs_a_name_that_can_be_shown(gateway: GatewayClient, name: str) -> None:
+    await join(gateway.db, "ada", "bo")
+
+    refused = await call(gateway, ADD, "ada", userId=user_id("bo"), circle=name)
+
+    assert (refused["__typename"], refused["path"]) == ("InvalidInput", ["circle"])
+    assert await gateway.db["social.relations"].count_documents({}) == 0
+
+
+async def test_a_circle_exists_while_it_has_a_member(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ada", "bo")
+    await call(gateway, ADD, "ada", userId=user_id("bo"), circle="one")
+    await call(gateway, ADD, "ada", userId=user_id("bo"), circle="two")
+
+    await call(gateway, REMOVE, "ada", userId=user_id("bo"), circle="one")
+
+    assert (await read(gateway, CIRCLES, "ada"))["viewer"]["user"]["circles"] == [
+        {"name": "two", "members": {"nodes": [{"name": "Bo"}]}}
+    ]
+
+
+async def test_a_member_has_at_most_200_circles_and_emptied_ones_make_room(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ada", "bo")
+    for number in range(200):
+        await circle(gateway.db, "ada", "bo", name=f"c{number}")
+    beyond = {"userId": user_id("bo"), "circle": "beyond"}
+
+    refused = await call(gateway, ADD, "ada", **beyond)
+    known = await call(gateway, ADD, "ada", userId=user_id("bo"), circle="c7")
+    await call(gateway, REMOVE, "ada", userId=user_id("bo"), circle="c7")
+    added = await call(gateway, ADD, "ada", **beyond)
+
+    assert (refused["__typename"], refused["path"]) == ("InvalidInput", ["circle"])
+    assert [known["__typename"], added["__typename"]] == ["UserPayload"] * 2
+    names = [one["name"] for one in (await read(gateway, CIRCLES, "ada"))["viewer"]["user"]["circles"]]
+    assert len(names) == 200
+    assert "beyond" in names
+    assert "c7" not in names
+
+
+async def test_circles_and_blocks_are_seen_by_their_owner_alone(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ada", "bo", "cy")
+    await circle(gateway.db, "ada", "bo", name="private")
+    await block(gateway.db, "ada", "cy")
+    text = "query ($id: ID!) { user(id: $id) { name circles { name } blocked { name } followers { nodes { name } } } }"
+
+    own = await read(gateway, text, "ada", id=user_id("ada"))
+    others = [await read(gateway, text, subject, id=user_id("ada")) for subject in ("bo", "stranger", None)]
+
+    assert own["user"]["circles"] == [{"name": "private"}]
+    assert own["user"]["blocked"] == [{"name": "Cy"}]
+    assert others == [{"user": {"name": "Ada", "circles": None, "blocked": None, "followers": {"nodes": []}}}] * 3
+    assert (await read(gateway, text, None, id=user_id("bo")))["user"]["followers"] == {"nodes": [{"name": "Ada"}]}
+
+
+async def test_the_followers_of_a_member_are_paged(gateway: GatewayClient) -> None:
+    names = [f"m{number:02}" for number in range(25)]
+    await join(gateway.db, "ada", *names)
+    for name in names:
+        await circle(gateway.db, name, "ada")
+    text = """query ($id: ID!, $after: String) { user(id: $id) { followers(first: 10, after: $after) {
+        edges { cursor node { name } } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } } }"""
+
+    pages, after = [], None
+    for _ in range(3):
+        page = (await read(gateway, text, id=user_id("ada"), after=after))["user"]["followers"]
+        pages.append(page)
+        after = page["pageInfo"]["endCursor"]
+
+    assert [edge["node"]["name"] for page in pages for edge in page["edges"]] == [name.capitalize() for name in names]
+    infos = [(page["pageInfo"]["hasPreviousPage"], page["pageInfo"]["hasNextPage"]) for page in pages]
+    assert infos == [(False, True), (True, True), (True, False)]
+    other = await gateway.ask(text, {"id": user_id("m00"), "after": after})
+    assert other.codes == ["BAD_USER_INPUT"]
+
+
+# --------------------------------------------------------------------- blocks
+
+
+async def test_a_member_who_has_blocked_the_viewer_does_not_exist_for_them(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ada", "bo", "cy")
+    await circle(gateway.db, "ada", "bo")
+    await circle(gateway.db, "bo", "ada", "cy")
+    await call(gateway, BLOCK, "ada", userId=user_id("bo"))
+    text = """query ($id: ID!, $cy: ID!) { user(id: $id) { name } node(id: $id) { id } nodes(ids: [$id, $cy]) { id }
+        viewer { user { followers { nodes { name } } circles { members { nodes { name } } } } } }"""
+
+    hidden = await read(gateway, text, "bo", id=user_id("ada"), cy=user_id("cy"))
+    unknown = await read(gateway, text, "bo", id=user_id("nobody"), cy=user_id("cy"))
+
+    assert hidden == unknown
+    assert hidden == {
+        "user": None,
+        "node": None,
+        "nodes": [None, {"id": user_id("cy")}],
+        "viewer": {
+            "user": {"followers": {"nodes": []}, "circles": [{"members": {"nodes": [{"name": "Cy"}]}}]},
+        },
+    }
+    for subject in ("cy", None):
+        assert (
+            await gateway.data(
+                text.split("viewer", maxsplit=1)[0] + "}",
+                {"id": user_id("ada"), "cy": user_id("cy")},
+                token=None if subject is None else gateway.token(subject),
+            )
+        )["user"] == {"name": "Ada"}
+
+
+async def test_the_blocker_still_sees_whom_they_blocked(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ada", "bo")
+    await circle(gateway.db, "ada", "bo")
+
+    blocked = await call(gateway, BLOCK, "ada", userId=user_id("bo"))
+    shown = await read(
+        gateway, "{ viewer { user { blocked { id } circles { name } } blockedUsers { nodes { id } } } }", "ada"
+    )
+
+    assert blocked["user"]["name"] == "Bo"
+    assert shown["viewer"] == {
+        "user": {"blocked": [{"id": user_id("bo")}], "circles": [{"name": "friends"}]},
+        "blockedUsers": {"nodes": [{"id": user_id("bo")}]},
+    }
+    assert (await call(gateway, UNBLOCK, "ada", userId=user_id("bo")))["user"]["name"] == "Bo"
+    assert (await read(gateway, "{ viewer { user { blocked { id } } } }", "ada"))["viewer"]["user"]["blocked"] == []
+
+
+async def test_a_blocked_member_gets_the_answer_of_an_unknown_member_to_every_change(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ada", "bo")
+    await block(gateway.db, "bo", "ada")
+    for text, given in ((ADD, {"circle": "c"}), (REMOVE, {"circle": "c"}), (BLOCK, {}), (UNBLOCK, {})):
+        hidden = await call(gateway, text, "ada", userId=user_id("bo"), **given)
+        unknown = await call(gateway, text, "ada", userId=user_id("nobody"), **given)
+
+        assert hidden == unknown
+        assert hidden["__typename"] == "NotFound"
+
+
+async def test_members_who_block_each_other_can_both_take_it_back(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ada", "bo")
+    await call(gateway, BLOCK, "ada", userId=user_id("bo"))
+    await call(gateway, BLOCK, "bo", userId=user_id("ada"))
+
+    await call(gateway, UNBLOCK, "bo", userId=user_id("ada"))
+    answers = [
+        (await read(gateway, "query ($id: ID!) { user(id: $id) { name } }", one, id=user_id(other)))["user"]
+        for one, other in (("ada", "bo"), ("bo", "ada"))
+    ]
+    await call(gateway, UNBLOCK, "ada", userId=user_id("bo"))
+
+    assert answers == [{"name": "Bo"}, None]
+    assert (await read(gateway, "query ($id: ID!) { user(id: $id) { name } }", "bo", id=user_id("ada")))["user"]
+
+
+async def test_a_repeated_answer_does_not_show_a_member_who_has_blocked_the_caller_since(
+    gateway: GatewayClient,
+) -> None:
+    await join(gateway.db, "ada", "bo")
+    given = {"userId": user_id("bo"), "circle": "c", "idempotencyKey": "one"}
+    await call(gateway, ADD, "ada", **given)
+    await block(gateway.db, "bo", "ada")
+
+    again = await call(gateway, ADD, "ada", **given)
+
+    assert again == await call(gateway, ADD, "ada", userId=user_id("nobody"), circle="c")
+    assert again["__typename"] == "NotFound"
+    await unblock(gateway.db, "bo", "ada")
+    assert (await call(gateway, ADD, "ada", **given))["user"]["name"] == "Bo"
+
+
+@pytest.mark.parametrize("text", [ADD, REMOVE, BLOCK, UNBLOCK])
+async def test_a_member_cannot_circle_or_block_themselves(gateway: GatewayClient, text: str) -> None:
+    await join(gateway.db, "ada")
+    given = {"circle": "c"} if text in {ADD, REMOVE} else {}
+
+    refused = await call(gateway, text, "ada", userId=user_id("ada"), **given)
+
+    assert (refused["__typename"], refused["path"]) == ("InvalidInput", ["userId"])
+
+
+@pytest.mark.parametrize("forged", ["", "ada", "VXNlcjo=", encode_id("Product", "ada"), encode_id("User", "a" * 5000)])
+async def test_a_forged_id_finds_nobody(gateway: GatewayClient, forged: str) -> None:
+    await join(gateway.db, "ada")
+
+    assert await read(gateway, "query ($id: ID!) { user(id: $id) { name } }", "ada", id=forged) == {"user": None}
+    assert (await call(gateway, BLOCK, "ada", userId=forged))["__typename"] == "NotFound"
+
+
+# ---------------------------------------------------------------------- rates
+
+
+async def to_the_next_minute(clock: SettableClock) -> None:
+    """Sets the clock to just after a full minute, so that the test ends within it."""
+    now = clock.now()
+    clock.advance(seconds=60.1 - now.second - now.microsecond / 1e6)
+
+
+async def test_changes_of_the_graph_are_limited_by_the_minute(settings: Settings, clock: SettableClock) -> None:
+    async with running(with_settings(settings, SocialSettings, social_rate=3), clock=clock) as gateway:
+        await join(gateway.db, "ada", "bo", "cy")
+        await to_the_next_minute(clock)
+        changes = [(ADD, {"circle": "a"}), (ADD, {"circle": "a"}), (BLOCK, {}), (REMOVE, {"circle": "a"})]
+        for text, given in changes:
+            await call(gateway, text, "ada", userId=user_id("bo"), **given)
+
+        limited = await gateway.ask(UNBLOCK, {"input": {"userId": user_id("bo")}}, token=gateway.token("ada"))
+        other = await call(gateway, BLOCK, "bo", userId=user_id("cy"))
+        clock.advance(seconds=60)
+        later = await call(gateway, UNBLOCK, "ada", userId=user_id("bo"))
+
+    assert (limited.status, limited.body["data"], limited.codes) == (200, {"unblock": None}, ["RATE_LIMITED"])
+    (error,) = limited.body["errors"]
+    assert 1 <= error["extensions"]["retryAfter"] <= 60
+    assert error["message"].startswith("A member may make at most 3 changes of circles and blocks in a minute.")
+    assert [other["__typename"], later["__typename"]] == ["UserPayload"] * 2
+
+
+async def test_a_repeated_call_counts_once_towards_the_rate(settings: Settings, clock: SettableClock) -> None:
+    async with running(with_settings(settings, SocialSettings, social_rate=2), clock=clock) as gateway:
+        await join(gateway.db, "ada", "bo")
+        await to_the_next_minute(clock)
+        given = {"userId": user_id("bo"), "idempotencyKey": "one"}
+        for stop in range(2, 8):
+            with crashing(gateway, stop):
+                await gateway.ask(BLOCK, {"input": given}, token=gateway.token("ada"))
+            await gateway.db["operations"].update_many({}, {"$set": {"lease_until": LONG_AGO}})
+        await call(gateway, BLOCK, "ada", **given)
+        await call(gateway, BLOCK, "ada", **given)
+        (counted,) = await gateway.db["social.rates"].find({}).to_list()
+
+        assert counted["used"] == 1
+        assert (await call(gateway, UNBLOCK, "ada", userId=user_id("bo")))["__typename"] == "UserPayload"
+        limited = {"input": {**given, "idempotencyKey": "two"}}
+        refused = await gateway.ask(BLOCK, limited, token=gateway.token("ada"))
+        assert refused.codes == ["RATE_LIMITED"]
+        clock.advance(seconds=60)
+        assert (await gateway.data(BLOCK, limited, token=gateway.token("ada")))["block"]["__typename"] == "UserPayload"
+
+
+# -------------------------------------------------------------------- authors
+
+
+async def test_the_author_of_a_text_leads_to_the_member(gateway: GatewayClient) -> None:
+    text = "query ($path: String!) { content(path: $path) { author { userId user { name } } } }"
+    page = await create_page(gateway)
+    stranger = await read(gateway, text, None, path=page["path"])
+    await join(gateway.db, gateway.subject, "bo")
+
+    member = await read(gateway, text, "bo", path=page["path"])
+    await block(gateway.db, gateway.subject, "bo")
+    blocked = await read(gateway, text, "bo", path=page["path"])
+
+    name = gateway.subject.capitalize()
+    assert stranger == blocked == {"content": {"author": {"userId": gateway.subject, "user": None}}}
+    assert member == {"content": {"author": {"userId": gateway.subject, "user": {"name": name}}}}
