@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from portico.resolvers.domains import Domain, Job, Turn
-from portico.resolvers.social import relation_jobs
+from portico.resolvers.domains import Domain
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
@@ -18,6 +17,7 @@ from . import demo, posting
 async def _finish_relations(turn: Turn) -> int:
     return await relation_jobs.finish_relations(turn.db, now=turn.now)
 
+from . import graph, posting
 
 DOMAIN = Domain(
     name="social",
@@ -25,7 +25,8 @@ DOMAIN = Domain(
     needs=("content",),
     collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
-    jobs=(Job("finish-relations", _finish_relations), *posting.JOBS),
+    jobs=(*graph.JOBS, *posting.JOBS),
+    invariants=graph.INVARIANTS,
     gauges=posting.GAUGES,
     demo=demo.load,
     kinds=(users.USER, posts.POST),
