@@ -15,7 +15,7 @@ from portico.resolvers.documents import Database, Document, DocumentId
 from portico.resolvers.paging import Key, Listing, Page, Sort
 
 from .posts import COMMENT_PAGES, POSTS
-from .visibility import Relations, find_relations, is_blocked, primary
+from .visibility import Relations, find_relations, without_blocked
 
 PAGE = 20
 # The most pages that one command reads of a post.
@@ -70,7 +70,7 @@ async def find_latest(
     there = await _find_posts(db, posts)
     relations = await _relations_with(db, viewer, [comment for post in there for comment in post["comments"]])
     for post in there:
-        found[post["_id"]] = _unblocked(post["comments"], relations)
+        found[post["_id"]] = without_blocked(post["comments"], relations)
         ends[post["_id"]] = {**post, "end": post.get("spilled") or 0}
     width = math.ceil(last / PAGE) + 1
     while short := [post for key, post in ends.items() if len(found[key]) < last and post["end"] > 0]:
@@ -79,7 +79,7 @@ async def find_latest(
         relations = await _relations_with(db, viewer, [comment for rows in pages.values() for comment in rows])
         for post in short:
             key = post["_id"]
-            found[key] = _unblocked(pages[key], relations) + found[key]
+            found[key] = without_blocked(pages[key], relations) + found[key]
             post["end"] = starts[key]
         width = min(4 * width, _MOST_PAGES)
     return {key: comments[-last:] for key, comments in found.items()}
@@ -133,12 +133,12 @@ async def _read_on(db: Database, readers: Sequence[_Reader], width: int, viewer:
     rows = {one.post["_id"]: one.take(ends[one.post["_id"]], pages[one.post["_id"]]) for one in readers}
     relations = await _relations_with(db, viewer, [row for some in rows.values() for row in some])
     for one in readers:
-        one.shown += _unblocked(rows[one.post["_id"]], relations)
+        one.shown += without_blocked(rows[one.post["_id"]], relations)
 
 
 async def _find_posts(db: Database, posts: Sequence[DocumentId]) -> list[Document]:
     query = {"_id": {"$in": list(posts)}}
-    found = await primary(db)[POSTS.name].find(query, _READ, batch_size=len(posts) + 1).to_list()
+    found = await db[POSTS.name].find(query, _READ, batch_size=len(posts) + 1).to_list()
     return [{**post, "comments": post.get("comments") or []} for post in found]
 
 
@@ -152,7 +152,7 @@ async def _find_pages(db: Database, ranges: Sequence[tuple[Document, int, int]])
     found: dict[DocumentId, list[Document]] = {post["_id"]: [] for post, _, _ in ranges}
     removing = {post["_id"]: set(post.get("removing") or ()) for post, _, _ in ranges}
     if wanted:
-        pages = await primary(db)[COMMENT_PAGES.name].find({"$or": wanted}, {"comments": 1}).to_list()
+        pages = await db[COMMENT_PAGES.name].find({"$or": wanted}, {"comments": 1}).to_list()
         for page in sorted(pages, key=lambda page: page["_id"]["page"]):
             post = page["_id"]["post"]
             rows = (_row(comment, page["_id"]["page"]) for comment in page["comments"])
@@ -166,7 +166,3 @@ def _row(comment: Mapping[str, Any], page: int) -> Document:
 
 async def _relations_with(db: Database, viewer: str | None, comments: Sequence[Mapping[str, Any]]) -> Relations:
     return await find_relations(db, viewer, {comment["by"]["id"] for comment in comments})
-
-
-def _unblocked(comments: Sequence[Document], relations: Relations) -> list[Document]:
-    return [comment for comment in comments if not is_blocked(relations, comment["by"]["id"])]

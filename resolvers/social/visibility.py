@@ -9,21 +9,22 @@ Circles are evaluated when a post is read, and not when it is written.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pymongo import ReadPreference
 
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.writes.sweeps import DAMAGED
 
+from . import relations as relations_of
 from .posts import COMMENT_PAGES
 from .relations import RELATIONS
 
 PUBLIC, CIRCLES, SELECTED = "PUBLIC", "CIRCLES", "SELECTED"
 # The paths of a post that decide who sees it.
 DECIDING = ("_id", "by.id", "to.id", "audience", "circles", "deleted")
-# The paths of a relation that decide what `of` sees of `to`.
-RELATION = {"_id": 0, "to": 1, "circles": 1, "blocks": 1, "in_circles": 1, "blocked": 1}
 # Comments in a page. Pages are named by the position of their first comment.
 _PAGE = 20
 
@@ -33,16 +34,20 @@ Relations = Mapping[str, Document]
 
 def primary(db: Database) -> Database:
     """Returns the database for reads that must see every acknowledged write."""
+    if db.read_preference == ReadPreference.PRIMARY:
+        return db
     return db.with_options(read_preference=ReadPreference.PRIMARY)
 
 
-def people_of(posts: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Returns the members whose relations with the viewer decide what the viewer sees of these posts."""
-    return {
-        person["id"]
-        for post in posts
-        for person in (post["by"], post["to"], *(comment["by"] for comment in post.get("comments", ())))
-    }
+def people_of(post: Mapping[str, Any]) -> set[str]:
+    """Returns the members whose relations with the viewer decide what the viewer sees of the post."""
+    return {post["by"]["id"], post["to"]["id"], *commenters_of(post)}
+
+
+def commenters_of(post: Mapping[str, Any]) -> list[str]:
+    """Returns the author of each comment in the post. `commenters` has them if not all comments were read."""
+    found: list[str] | None = post.get("commenters")
+    return [comment["by"]["id"] for comment in post.get("comments") or ()] if found is None else found
 
 
 async def find_relations(db: Database, viewer: str | None, others: Collection[str]) -> dict[str, Document]:
@@ -50,19 +55,19 @@ async def find_relations(db: Database, viewer: str | None, others: Collection[st
     wanted = [other for other in others if other != viewer]
     if viewer is None or not wanted:
         return {}
-    query = {"of": viewer, "to": {"$in": wanted}}
-    found = await primary(db)[RELATIONS.name].find(query, RELATION, batch_size=len(wanted) + 1).to_list()
-    return {relation["to"]: relation for relation in found}
+    return await relations_of.find(db, viewer, wanted)
 
 
 def is_blocked(relations: Relations, other: str) -> bool:
     """Returns whether one of the viewer and this member has blocked the other."""
-    relation = relations.get(other, {})
-    return bool(relation.get("blocks") or relation.get("blocked"))
+    relation = relations.get(other)
+    return relation is not None and relations_of.has_block(relation)
 
 
 def follows(relations: Relations, other: str) -> bool:
-    return bool(relations.get(other, {}).get("circles"))
+    """Returns whether the viewer follows this member."""
+    relation = relations.get(other)
+    return relation is not None and relations_of.follows(relation)
 
 
 def is_visible(post: Mapping[str, Any], viewer: str | None, relations: Relations) -> bool:
@@ -102,11 +107,16 @@ def shown_to(
     if view["by"]["id"] != viewer:
         view.pop("circles", None)
     if "comments" in view:
-        comments = view["comments"]
-        view["comments"] = [comment for comment in comments if not is_blocked(relations, comment["by"]["id"])]
-        if "comment_count" in view:
-            view["comment_count"] -= len(comments) - len(view["comments"]) + hidden_in_pages
+        view["comments"] = without_blocked(view["comments"], relations)
+    if "comment_count" in view:
+        hidden = sum(is_blocked(relations, commenter) for commenter in commenters_of(post))
+        view["comment_count"] -= hidden + hidden_in_pages
     return view
+
+
+def without_blocked(comments: Sequence[Document], relations: Relations) -> list[Document]:
+    """Returns the comments by members without a block."""
+    return [comment for comment in comments if not is_blocked(relations, comment["by"]["id"])]
 
 
 async def count_hidden_in_pages(db: Database, viewer: str | None, posts: Sequence[Mapping[str, Any]]) -> dict[Any, int]:
@@ -119,7 +129,7 @@ async def count_hidden_in_pages(db: Database, viewer: str | None, posts: Sequenc
     if viewer is None or not paged:
         return {}
     blocks = {"of": viewer, "$or": [{"blocks": True}, {"blocked": True}]}
-    found = await primary(db)[RELATIONS.name].find(blocks, {"_id": 0, "to": 1}).to_list()
+    found = await db[RELATIONS.name].find(blocks, {"_id": 0, "to": 1}).to_list()
     hidden = [relation["to"] for relation in found]
     if not hidden:
         return {}
@@ -127,7 +137,7 @@ async def count_hidden_in_pages(db: Database, viewer: str | None, posts: Sequenc
     if sum(post["spilled"] for post in paged.values()) > _PAGE * len(hidden) * len(paged):
         query["comments.by.id"] = {"$in": hidden}
     removing = [comment for post in paged.values() for comment in post.get("removing") or ()]
-    rows = await primary(db)[COMMENT_PAGES.name].aggregate(
+    rows = await db[COMMENT_PAGES.name].aggregate(
         [
             {"$match": query},
             {"$unwind": "$comments"},
@@ -143,11 +153,26 @@ async def count_hidden_in_pages(db: Database, viewer: str | None, posts: Sequenc
     return counts
 
 
-async def show_posts(db: Database, viewer: str | None, posts: Sequence[Mapping[str, Any]]) -> list[Document | None]:
-    """Returns each post as the viewer sees it, or None. One command for all of them; see `count_hidden_in_pages`.
+async def show_posts(
+    db: Database, viewer: str | None, posts: Sequence[Mapping[str, Any]]
+) -> list[Document | Exception | None]:
+    """Returns each post as the viewer sees it, None, or the error of a damaged post.
 
-    The posts must have been read before the call.
+    The posts must have been read before the call. One command for all of them; see also `count_hidden_in_pages`.
     """
-    relations = await find_relations(db, viewer, people_of(posts))
+    people: set[str] = set()
+    for post in posts:
+        with contextlib.suppress(*DAMAGED):
+            people |= people_of(post)
+    relations = await find_relations(db, viewer, people)
     hidden = await count_hidden_in_pages(db, viewer, posts)
-    return [shown_to(post, viewer, relations, hidden_in_pages=hidden.get(post["_id"], 0)) for post in posts]
+    return [_view_of(post, viewer, relations, hidden.get(post["_id"], 0)) for post in posts]
+
+
+def _view_of(
+    post: Mapping[str, Any], viewer: str | None, relations: Relations, hidden_in_pages: int
+) -> Document | Exception | None:
+    try:
+        return shown_to(post, viewer, relations, hidden_in_pages=hidden_in_pages)
+    except DAMAGED as error:
+        return error

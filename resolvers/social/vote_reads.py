@@ -8,7 +8,6 @@ from typing import Any
 from portico.resolvers.documents import Database, Document, DocumentId
 
 from .posts import VOTES
-from .visibility import primary
 
 
 async def find_votes(db: Database, posts: Sequence[DocumentId], *, viewer: str | None) -> dict[DocumentId, Document]:
@@ -22,7 +21,7 @@ async def find_votes(db: Database, posts: Sequence[DocumentId], *, viewer: str |
         {"$project": {"post": 1, "votes": 1, "own": own if viewer is not None else []}},
     ]
     found: dict[DocumentId, Document] = {}
-    for slot in await (await primary(db)[VOTES.name].aggregate(stages)).to_list():
+    for slot in await (await db[VOTES.name].aggregate(stages)).to_list():
         poll = found.setdefault(slot["post"], {"votes": [], "own": None})
         counts = slot.get("votes") or []
         longest = max(len(poll["votes"]), len(counts))
