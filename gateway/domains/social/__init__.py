@@ -11,13 +11,7 @@ from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import membership, posts, users
 
-from . import demo, posting
-
-
-async def _finish_relations(turn: Turn) -> int:
-    return await relation_jobs.finish_relations(turn.db, now=turn.now)
-
-from . import graph, posting
+from . import demo, graph, posting
 
 DOMAIN = Domain(
     name="social",
