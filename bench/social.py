@@ -95,7 +95,7 @@ def environment(uri: str, folder: Path) -> dict[str, str]:
         "PORTICO_JWT_SECRET": SECRET,
         "PORTICO_DATA_DIR": str(folder),
         "PORTICO_LOG_LEVEL": "error",
-        "PORTICO_SOCIAL_RATE": "0",
+        "PORTICO_SOCIAL_RATE": "1000000",
         "PORTICO_MAX_FAN_OUT": "1000000",
         "PORTICO_JOB_SECONDS": "86400",
         # Pings would be counted as deliveries.

@@ -122,7 +122,7 @@ async def _write(db: Database, record: Record, authors: Mapping[str, Record], ph
         kind=record["kind"],
         detail=detail,
         audience=record.get("audience", post_edits.PUBLIC),
-        circles=record.get("circles", ()),
+        circle_names=record.get("circles", ()),
         now=parse_instant(record["posted"]),
         operation_id=operation,
     )
