@@ -8,7 +8,8 @@ from portico.loaders.batching import BatchRead
 from portico.resolvers import keyed
 from portico.resolvers.documents import Database, Document, DocumentId, Projection
 from portico.resolvers.paging import Key, Page
-from portico.resolvers.social import comment_reads, vote_reads
+from portico.resolvers.social import comment_reads, post_lists, vote_reads
+from portico.resolvers.social.post_lists import PostList
 from portico.resolvers.social.posts import POSTS
 from portico.resolvers.social.visibility import primary
 
@@ -39,5 +40,14 @@ def latest_comments(db: Database, *, viewer: str | None, last: int) -> BatchRead
 def votes(db: Database, *, viewer: str | None) -> BatchRead[DocumentId, Document]:
     async def read(polls: Sequence[DocumentId]) -> Mapping[DocumentId, Document]:
         return await vote_reads.find_votes(db, polls, viewer=viewer)
+
+    return read
+
+
+def pages(
+    db: Database, *, viewer: str | None, first: int, after: Key | None, projection: Projection | None
+) -> BatchRead[PostList, Page]:
+    async def read(lists: Sequence[PostList]) -> Mapping[PostList, Page]:
+        return await post_lists.find_pages(db, lists, viewer=viewer, first=first, after=after, projection=projection)
 
     return read

@@ -9,14 +9,16 @@ from typing import Annotated, Any, cast
 
 import strawberry
 
+from portico.loaders import keyed
 from portico.loaders.social import posts as loaders
 from portico.resolvers.cursors import decode_cursor
 from portico.resolvers.documents import Document, DocumentId, document_id
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.paging import Page, page_size
 from portico.resolvers.social import comment_reads, visibility
+from portico.resolvers.social.posts import POSTS
 from portico.schema.authors import Author
-from portico.schema.connections import Connection, Edge
+from portico.schema.connections import Connection, Edge, Paged
 from portico.schema.content.photos import Photo
 from portico.schema.content.types import CONTENT
 from portico.schema.context import Context, Info
@@ -229,3 +231,7 @@ class PostConnection(Connection[Post]):
         length="page",
         description="The rows with their cursors.",
     )
+
+
+# The projection of lists. The lists have reads of their own, which apply the rule: see `feeds`.
+LISTED = Paged(POST.name, keyed.pages(POSTS))

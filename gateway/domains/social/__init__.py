@@ -9,7 +9,7 @@ from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
 from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
-from portico.schema.social import membership, posts, users
+from portico.schema.social import feeds, membership, posts, users
 
 from . import demo, graph, posting
 
@@ -27,5 +27,9 @@ DOMAIN = Domain(
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
     mutations=(membership.MembershipMutation,),
-    extensions={"Author": (users.AuthorUser,), "Viewer": (users.UserViewer,)},
+    extensions={
+        "Author": (users.AuthorUser,),
+        "User": (feeds.UserWall,),
+        "Viewer": (users.UserViewer, feeds.FeedViewer),
+    },
 )

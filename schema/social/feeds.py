@@ -1,0 +1,79 @@
+"""The lists of posts: walls, news feeds and incoming posts."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+import strawberry
+
+from portico.loaders.social import posts as loaders
+from portico.resolvers.cursors import decode_cursor
+from portico.resolvers.paging import Page, page_size
+from portico.resolvers.social import post_lists
+from portico.resolvers.social.months import end_of_month
+from portico.resolvers.social.post_lists import PostList
+from portico.schema.context import Caller, Info, core
+from portico.schema.fields import Source, reads
+from portico.schema.inputs import After, First, described
+
+from .posts import LISTED, PostConnection
+
+DEFAULT_POSTS = 20
+Month = Annotated[
+    str | None, described("Starts with this month in UTC, e.g. `201204`, and goes back from there. Default: all posts.")
+]
+
+
+@strawberry.type
+class UserWall:
+    @reads(
+        "_id",
+        description="The posts by and to this user that you see, newest first. On your own wall, these are your own "
+        "posts and those of users whom you follow.",
+    )
+    @staticmethod
+    async def wall(
+        root: strawberry.Parent[Source],
+        info: Info,
+        month: Month = None,
+        first: First = DEFAULT_POSTS,
+        after: After = None,
+    ) -> PostConnection:
+        return await _page(info, post_lists.WALL, root["_id"], month, first, after)
+
+
+@strawberry.type
+class FeedViewer:
+    caller: strawberry.Private[Caller]
+
+    @strawberry.field(description="The posts of users whom you follow, newest first.")
+    async def news_feed(
+        self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
+    ) -> PostConnection:
+        return await _page(info, post_lists.NEWS_FEED, self.caller.subject, month, first, after)
+
+    @strawberry.field(
+        description="The posts that others have written on your wall, newest first, whether you follow them or not. "
+        "Without posts of users with a block in either direction."
+    )
+    async def incoming(
+        self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
+    ) -> PostConnection:
+        return await _page(info, post_lists.INCOMING, self.caller.subject, month, first, after)
+
+
+async def _page(
+    info: Info, name: str, member: str, month: str | None, first: int | None, after: str | None
+) -> PostConnection:
+    context = info.context
+    wanted = PostList(name, member, None if month is None else end_of_month(month))
+    size, listing = page_size(first, DEFAULT_POSTS), wanted.listing()
+    key = None if after is None else decode_cursor(listing.binding(), len(listing.sort.keys), after)
+    projection = LISTED.projection(core(info))
+    paths = None if projection is None else tuple(projection)
+    loader = context.loader(
+        ("lists of posts", size, key, paths),
+        lambda: loaders.pages(context.db, viewer=context.subject, first=size, after=key, projection=projection),
+    )
+    page = (await loader.load_all((wanted,)))[wanted]
+    return PostConnection(page=cast("Page", page))
