@@ -166,7 +166,7 @@ async def delete_comment(db: Database, *, post_id: ObjectId, comment_id: ObjectI
         if found is None:
             if await was_deleted(db, post_id, operation_id):
                 return
-            raise NotFound(COMMENT, comment_key(post_id, comment_id))
+            raise NotFound(COMMENT, str(comment_id))
         post = found[0]
         counted = {"comment_count": -1, "version": 1}
         guard = {"_id": post_id, **_LIVE, **idempotency.not_applied(operation_id)}
@@ -206,8 +206,3 @@ async def _was_applied(db: Database, post_id: ObjectId, operation_id: str) -> bo
 async def was_deleted(db: Database, post_id: ObjectId, operation_id: str) -> bool:
     """Returns whether an earlier call with this id has deleted a comment of this post."""
     return idempotency.is_repeatable(operation_id) and await _was_applied(db, post_id, operation_id)
-
-
-def comment_key(post_id: ObjectId, comment_id: ObjectId) -> str:
-    """Returns the key in the global id of a comment: `<post>.<comment>`."""
-    return f"{post_id}.{comment_id}"

@@ -20,7 +20,7 @@ LONGEST_PLACE = 200
 MIN_OPTIONS, MAX_OPTIONS = 2, 10
 # Degrees.
 MAX_LATITUDE, MAX_LONGITUDE = 90.0, 180.0
-STATUS, LINK, PHOTO, CHECKIN, POLL = "status", "link", "photo", "checkin", "poll"
+KINDS = STATUS, LINK, PHOTO, CHECKIN, POLL = "status", "link", "photo", "checkin", "poll"
 _LINE_ENDS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 
 

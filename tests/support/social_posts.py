@@ -12,6 +12,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import fan_out, post_comments, post_edits
 from portico.resolvers.writes.idempotency import random_operation_id
+from tests.support.harness import GatewayClient
 
 # Longer ago than anything that a test writes.
 BEFORE = datetime(2020, 1, 1)  # noqa: DTZ001 - as the driver gives it
@@ -94,3 +95,45 @@ async def feeds_with(db: Database, post: Document) -> set[str]:
     """Returns the members whose news feed has the post."""
     entries = await db["social.news"].find({"post": post["_id"]}).to_list()
     return {entry["of"] for entry in entries}
+
+
+_POST = (
+    "... on PostPayload { post { __typename id by { userId name } to { userId name } audience circles commentCount "
+    "latestComments { id by { userId } text } "
+    "... on StatusPost { text } ... on LinkPost { text url } ... on PhotoPost { text photo { id } } "
+    "... on CheckinPost { text place latitude longitude } "
+    "... on PollPost { text options { text votes } viewerVote } } }"
+)
+_ERRORS = "... on NotFound { missingId } ... on UserError { message }"
+
+
+def _mutation(name: str, selection: str) -> str:
+    kind = name[0].upper() + name[1:]
+    return f"mutation ($input: {kind}Input!) {{ {name}(input: $input) {{ __typename {_ERRORS} {selection} }} }}"
+
+
+POSTING = {
+    "createPost": _mutation("createPost", f"{_POST} ... on InvalidInput {{ path }}"),
+    "commentOnPost": _mutation("commentOnPost", f"{_POST} ... on InvalidInput {{ path }}"),
+    "deletePost": _mutation("deletePost", "... on DeletedPayload { deletedId }"),
+    "deletePostComment": _mutation("deletePostComment", _POST),
+    "vote": _mutation("vote", f"{_POST} ... on InvalidInput {{ path }}"),
+}
+
+
+async def call(gateway: GatewayClient, member: str, mutation: str, **given: Any) -> Any:
+    """Calls a mutation of posts as a member without roles. Returns the union member."""
+    caller = gateway.as_caller(member)
+    return (await caller.data(POSTING[mutation], {"input": given}))[mutation]
+
+
+async def codes(gateway: GatewayClient, member: str, mutation: str, **given: Any) -> list[str]:
+    """Calls a mutation of posts that fails. Returns the codes of the errors."""
+    return (await gateway.as_caller(member).ask(POSTING[mutation], {"input": given})).codes
+
+
+async def new_post(gateway: GatewayClient, member: str, text: str = "Hello", **given: Any) -> Any:
+    """Posts a status, or what `given` says. Returns the post."""
+    result = await call(gateway, member, "createPost", **{"detail": {"status": {"text": text}}, **given})
+    assert result["__typename"] == "PostPayload", result
+    return result["post"]

@@ -10,6 +10,7 @@ from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import feeds, membership, posts, users
+from portico.schema.social.posting import PostingMutation
 
 from . import demo, graph, posting
 
@@ -26,10 +27,10 @@ DOMAIN = Domain(
     kinds=(users.USER, posts.POST),
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
-    mutations=(membership.MembershipMutation,),
     extensions={
         "Author": (users.AuthorUser,),
         "User": (feeds.UserWall,),
         "Viewer": (users.UserViewer, feeds.FeedViewer),
     },
+    mutations=(membership.MembershipMutation, PostingMutation),
 )

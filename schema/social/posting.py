@@ -1,0 +1,294 @@
+"""The mutations of posts: posting, comments, votes and deletions. For members."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, cast
+
+import strawberry
+from graphql import GraphQLError
+
+from portico.resolvers import errors
+from portico.resolvers.content import nodes as content
+from portico.resolvers.documents import Document, DocumentId
+from portico.resolvers.domains import Wakeups
+from portico.resolvers.social import (
+    fan_out,
+    members,
+    post_comments,
+    post_edits,
+    post_rules,
+    relations,
+    votes,
+)
+from portico.resolvers.social.settings import SocialSettings
+from portico.schema.access import require_caller
+from portico.schema.content.types import CONTENT
+from portico.schema.context import Context, Info
+from portico.schema.errors import Conflict, InvalidInput, NotFound
+from portico.schema.inputs import idempotency_key
+from portico.schema.mutations import DeletedPayload, mutation
+from portico.schema.nodes import key_in, shown
+from portico.schema.reading import find_visible
+from portico.schema.roles import Role
+
+from .posts import POST, Audience, Post, comment_key
+from .users import USER
+
+_TEXT = "Up to 100,000 characters."
+
+
+@strawberry.input(description="A text.")
+class StatusInput:
+    text: str = strawberry.field(description="1 to 100,000 characters.")
+
+
+@strawberry.input(description="A link to a page.")
+class LinkInput:
+    url: str = strawberry.field(description="An http or https address.")
+    text: str = strawberry.field(default="", description=_TEXT)
+
+
+@strawberry.input(description="A photo of the site.")
+class PhotoPostInput:
+    photo_id: strawberry.ID = strawberry.field(description="A photo that the viewer may see.")
+    text: str = strawberry.field(default="", description=_TEXT)
+
+
+@strawberry.input(description="A place.")
+class CheckinInput:
+    place: str = strawberry.field(description="The name of the place: 1 to 200 characters.")
+    latitude: float = strawberry.field(description="Degrees, WGS 84: -90 to 90.")
+    longitude: float = strawberry.field(description="Degrees, WGS 84: -180 to 180.")
+    text: str = strawberry.field(default="", description=_TEXT)
+
+
+@strawberry.input(description="A question with options.")
+class PollInput:
+    text: str = strawberry.field(description="The question: 1 to 100,000 characters.")
+    options: list[str] = strawberry.field(description="2 to 10 different texts of 1 to 200 characters.")
+
+
+@strawberry.input(one_of=True, description="Exactly one kind of post.")
+class PostDetailInput:
+    status: StatusInput | None = strawberry.field(default=strawberry.UNSET, description="A text.")
+    link: LinkInput | None = strawberry.field(default=strawberry.UNSET, description="A link to a page.")
+    photo: PhotoPostInput | None = strawberry.field(default=strawberry.UNSET, description="A photo of the site.")
+    checkin: CheckinInput | None = strawberry.field(default=strawberry.UNSET, description="A place.")
+    poll: PollInput | None = strawberry.field(default=strawberry.UNSET, description="A question with options.")
+
+    async def chosen(self, context: Context) -> tuple[str, dict[str, Any]]:
+        """Returns the kind of the post and its detail, with the key of the photo. Raises NotFound, InvalidInput."""
+        given = {kind: value for kind in post_rules.KINDS if (value := getattr(self, kind)) is not strawberry.UNSET}
+        (kind, value), *_ = given.items()
+        detail = dict(vars(value))
+        if kind == post_rules.PHOTO:
+            detail["photo"] = await _require_photo(context, detail.pop("photo_id"))
+        return kind, detail
+
+
+@strawberry.input(description="A new post.")
+class CreatePostInput:
+    detail: PostDetailInput = strawberry.field(description="The post.")
+    to_id: strawberry.ID | None = strawberry.field(
+        default=None, description="The user whose wall it is for. Omit it for the viewer's own wall."
+    )
+    audience: Audience = strawberry.field(default=Audience.PUBLIC, description="Who sees it.")
+    circles: list[str] | None = strawberry.field(
+        default=None, description="With SELECTED: one or more of the viewer's circles."
+    )
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="A new comment on a post.")
+class CommentOnPostInput:
+    post_id: strawberry.ID = strawberry.field(description="The post.")
+    text: str = strawberry.field(description="1 to 10,000 characters.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="A vote on a poll.")
+class VoteInput:
+    post_id: strawberry.ID = strawberry.field(description="The poll.")
+    option: int = strawberry.field(description="The place of the option in the list, from 0.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="The post to delete.")
+class DeletePostInput:
+    post_id: strawberry.ID = strawberry.field(description="The post.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="The comment to delete.")
+class DeletePostCommentInput:
+    post_id: strawberry.ID = strawberry.field(description="The post.")
+    comment_id: strawberry.ID = strawberry.field(description="The comment.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.type(description="The post after the write.")
+class PostPayload:
+    post: Post = strawberry.field(description="The current post.")
+
+
+PostResult = Annotated[
+    PostPayload | NotFound | InvalidInput | Conflict,
+    strawberry.union(
+        "PostResult",
+        description="The result of a change of a post. A Conflict means that too many members change it at once.",
+    ),
+]
+DeletePostResult = Annotated[
+    DeletedPayload | NotFound, strawberry.union("DeletePostResult", description="The result of deleting a post.")
+]
+
+
+@strawberry.type
+class PostingMutation:
+    @mutation(
+        description="Posts on the viewer's wall, or on the wall of another member. The viewer's followers get it in "
+        "their news feeds soon after."
+    )
+    async def create_post(self, info: Info, input: CreatePostInput) -> PostResult | None:
+        context = info.context
+        author = await _require_member(context)
+        kind, detail = await input.detail.chosen(context)
+        made = await post_edits.create_post(
+            context.db,
+            author=author,
+            to=None if input.to_id is None else key_in(USER.name, input.to_id),
+            kind=kind,
+            detail=detail,
+            audience=input.audience.name,
+            circle_names=input.circles or (),
+            rate=_rate(context),
+            **context.operation,
+        )
+        context.resources.of(Wakeups).wake(fan_out.JOB)
+        return await _payload(context, made["_id"])
+
+    @mutation(description="Comments on a post.")
+    async def comment_on_post(self, info: Info, input: CommentOnPostInput) -> PostResult | None:
+        context = info.context
+        author = await _require_member(context)
+        post = await find_visible(context, POST.name, input.post_id)
+        await post_comments.comment_on_post(
+            context.db,
+            post_id=post["_id"],
+            author=author,
+            text=input.text,
+            rate=_rate(context),
+            **context.operation,
+        )
+        return await _payload(context, post["_id"])
+
+    @mutation(
+        description="Deletes a post with its comments, from every wall and news feed. For its author, for the owner of "
+        "the wall, and for an EDITOR."
+    )
+    async def delete_post(self, info: Info, input: DeletePostInput) -> DeletePostResult | None:
+        context = info.context
+        post_id = key_in(POST.name, input.post_id)
+        await _require_deletable(context, post_id)
+        await post_edits.delete_post(context.db, post_id=post_id, **context.operation)
+        return DeletedPayload(deleted_id=input.post_id)
+
+    @mutation(description="Deletes a comment. For its author, for the author of the post, and for an EDITOR.")
+    async def delete_post_comment(self, info: Info, input: DeletePostCommentInput) -> PostResult | None:
+        context = info.context
+        require_caller(context)
+        post = await find_visible(context, POST.name, input.post_id)
+        comment_id = comment_key(input.comment_id)
+        await _require_deletable_comment(context, post, comment_id)
+        await post_comments.delete_comment(
+            context.db, post_id=post["_id"], comment_id=comment_id, operation_id=context.operation_id
+        )
+        return await _payload(context, post["_id"])
+
+    @mutation(description="Votes on a poll. A member has one vote, and the latest one counts.")
+    async def vote(self, info: Info, input: VoteInput) -> PostResult | None:
+        context = info.context
+        voter = await _require_member(context)
+        post = await find_visible(context, POST.name, input.post_id)
+        await votes.vote(
+            context.db,
+            post_id=post["_id"],
+            voter=voter["id"],
+            option=input.option,
+            operation_id=context.operation_id,
+        )
+        return await _payload(context, post["_id"])
+
+
+async def _require_member(context: Context) -> Document:
+    """Returns {id, name} of the caller as a member. Raises UNAUTHENTICATED, NotFound."""
+    member = await members.require(context.db, require_caller(context).subject, {"name": 1})
+    return {"id": member["_id"], "name": member["name"]}
+
+
+def _rate(context: Context) -> int:
+    return context.resources.of(SocialSettings).social_rate
+
+
+async def _payload(context: Context, post_id: DocumentId) -> PostPayload:
+    """Returns the post as the caller sees it now. Raises NotFound."""
+    found = await _find(context, post_id)
+    view = None if found is None else await shown(context, POST, found)
+    if view is None:
+        raise errors.NotFound(POST.name, str(post_id))
+    return PostPayload(post=cast("Post", view))
+
+
+async def _find(context: Context, post_id: DocumentId) -> Document | None:
+    return (await POST.read(context.db, None)([post_id])).get(post_id)
+
+
+async def _require_photo(context: Context, global_id: str) -> DocumentId:
+    photo = await find_visible(context, CONTENT.name, global_id)
+    if photo["type"] != content.PHOTO:
+        raise errors.InvalidInput("The content is not a photo.", "detail", post_rules.PHOTO, "photo_id")
+    key: DocumentId = photo["_id"]
+    return key
+
+
+async def _require_deletable(context: Context, post_id: DocumentId) -> None:
+    """Raises NotFound if the caller does not see the post, and FORBIDDEN if it is somebody else's.
+
+    An EDITOR may delete every post. A deleted post passes, because an earlier call may have deleted it.
+    """
+    caller = require_caller(context)
+    post = await _find(context, post_id)
+    if post is None:
+        raise errors.NotFound(POST.name, str(post_id))
+    if "deleted" in post or caller.has(Role.EDITOR):
+        return
+    if await shown(context, POST, post) is None:
+        raise errors.NotFound(POST.name, str(post_id))
+    if caller.subject not in {post["by"]["id"], post["to"]["id"]}:
+        raise _forbidden(
+            "The post belongs to somebody else. Its author, the owner of the wall and an EDITOR delete it."
+        )
+
+
+async def _require_deletable_comment(context: Context, post: Document, comment_id: DocumentId) -> None:
+    """Raises NotFound if the caller does not see the comment, and FORBIDDEN if it is somebody else's.
+
+    A comment that is gone passes, because an earlier call may have deleted it.
+    """
+    caller = require_caller(context)
+    comment = await post_comments.find_comment(context.db, post["_id"], comment_id)
+    if comment is None:
+        return
+    author = comment["by"]["id"]
+    if author != caller.subject:
+        relation = await relations.find_one(context.db, caller.subject, author, relations.DECIDING)
+        if relation is not None and relations.has_block(relation):
+            raise errors.NotFound(post_comments.COMMENT, str(comment_id))
+    if caller.subject not in {author, post["by"]["id"]} and not caller.has(Role.EDITOR):
+        raise _forbidden(
+            "The comment belongs to somebody else. Its author, the author of the post and an EDITOR delete it."
+        )
+
+
+def _forbidden(message: str) -> GraphQLError:
+    return GraphQLError(message, extensions={"code": "FORBIDDEN"})
