@@ -14,7 +14,6 @@ from typing import Any
 
 from bson import BSON, ObjectId
 from pymongo import MongoClient
-from pymongo.collection import Collection
 from pymongo.errors import DocumentTooLarge
 
 from portico.resolvers.documents import Document
@@ -124,6 +123,17 @@ class Network:
             return None
         return max(len(BSON.encode(document)) for document in documents)
 
+    def copy_book_feed(self, reader: str, copies: int, *, first: int) -> ObjectId:
+        """Gives the latest month document of a news feed to other members, too. Returns the id of its latest post."""
+        months = self.db[BOOK_NEWS]
+        (month,) = months.find({"user_id": reader}, {"_id": 0}, sort=[("month", -1)], limit=1)
+        months.create_index("posts.id")
+        self._insert(
+            BOOK_NEWS, ({**month, "user_id": f"copy-{first + number:05}"} for number in range(copies)), size=100
+        )
+        latest: ObjectId = month["posts"][-1]["id"]
+        return latest
+
     def follow(self, star: str, followers: int) -> None:
         """Stores a member with this many followers."""
         names = [follower(number) for number in range(followers)]
@@ -143,13 +153,10 @@ class Network:
         found: datetime = self.db.client.admin.command("hello")["localTime"]
         return found
 
-    def _insert(self, name: str, documents: Iterable[Document]) -> None:
+    def _insert(self, name: str, documents: Iterable[Document], size: int = _BATCH) -> None:
         rest = iter(documents)
-        while batch := list(islice(rest, _BATCH)):
-            self._collection(name).insert_many(batch, ordered=False)
-
-    def _collection(self, name: str) -> Collection[Document]:
-        return self.db[name]
+        while batch := list(islice(rest, size)):
+            self.db[name].insert_many(batch, ordered=False)
 
 
 def by(name: str) -> Document:

@@ -46,7 +46,7 @@ FILES = 16_000
 STAR, NEIGHBOUR, OWNER = "star", "neighbour", "busy"
 Tables = dict[str, list[dict[str, Any]]]
 
-console = Console()
+console = Console(width=150)
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class Size:
     posts: int
     subscribers: int
     live_posts: int
+    copies: tuple[int, ...]
+    comments: int
 
 
 FULL = Size(
@@ -74,17 +76,21 @@ FULL = Size(
     posts=10,
     subscribers=1_000,
     live_posts=10,
+    copies=(100, 1_000),
+    comments=15,
 )
 QUICK = Size(
     followed=(100, 1_000),
     merged=(1, 10),
     blocks=1_000,
     wall=1_000,
-    pages=30,
+    pages=20,
     followers=2_000,
     posts=4,
     subscribers=100,
     live_posts=5,
+    copies=(100,),
+    comments=5,
 )
 
 
@@ -154,6 +160,23 @@ def measure_pages(network: Network, pages: Pages, size: Size, say: Callable[[str
     return tables
 
 
+def measure_comments(network: Network, pages: Pages, size: Size, say: Callable[[str], None]) -> Tables:
+    """Return the table of comments on a post that is in many feeds."""
+    reader, rows, copied = readers(size)[0].name, [], 0
+    for feeds in size.copies:
+        say(f"a comment in {feeds:,} feeds")
+        post = network.copy_book_feed(reader, feeds - copied, first=copied)
+        copied = feeds
+        rows.append(
+            {
+                "feeds": feeds,
+                "gateway_mongod_cpu": pages.comment(reader, post, size.comments),
+                "month_documents_mongod_cpu": pages.comment_in_copies(reader, post, size.comments),
+            }
+        )
+    return {"A comment": rows}
+
+
 def measure_fan_out(network: Network, size: Size, env: dict[str, str], pid: int, say: Callable[[str], None]) -> Tables:
     """Return the table of fan-out."""
     network.follow(STAR, size.followers)
@@ -197,6 +220,7 @@ def run(size: Size, cores: Cores, parts: set[str]) -> dict[str, Any]:
             pages = Pages(network, f"http://{HOST}:{port}", pid, server["pid"])
             if "pages" in parts:
                 tables |= measure_pages(network, pages, size, status.update)
+                tables |= measure_comments(network, pages, size, status.update)
             if "live" in parts:
                 status.update("subscribers")
                 tables |= measure_live(network, size, port, pages)
@@ -216,7 +240,9 @@ def show(result: dict[str, Any]) -> None:
     console.print(f"{host['cpu']}, {host['cores']} cores, Python {host['python']}, MongoDB {result['mongodb']}")
     console.print(f"load average {host['load_average'][0]}, {result['date']}")
     for title, rows in result["tables"].items():
-        table = Table(*rows[0], title=title, title_justify="left")
+        table = Table(title=title, title_justify="left")
+        for name in rows[0]:
+            table.add_column(name, no_wrap=True, justify="left" if name == "case" else "right")
         for row in rows:
             table.add_row(*(f"{value:,}" if isinstance(value, int | float) else str(value) for value in row.values()))
         console.print(table)

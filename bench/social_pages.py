@@ -11,16 +11,18 @@ from typing import Any
 
 import httpx
 import orjson
+from bson import ObjectId
 
 from bench import feeds
 from bench.buyers import SECONDS_TO_ANSWER, SECRET
 from bench.feeds import FIRST, Read
-from bench.network import Network
+from bench.network import BOOK_NEWS, SHOWN_COMMENTS, Network, by
 from bench.processes import cpu_seconds
 from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
+from portico.resolvers.social.posts import POSTS
 from portico.schema.nodes import encode_id
 
 _POST = """
@@ -33,6 +35,8 @@ pageInfo { hasNextPage endCursor }
 """
 FEED = f"query {{ viewer {{ newsFeed(first: {FIRST}) {{ {_POST} }} }} }}"
 WALL = f"query ($id: ID!) {{ user(id: $id) {{ wall(first: {FIRST}) {{ {_POST} }} }} }}"
+_COMMENT_ON_POST = "mutation ($input: CommentOnPostInput!) { commentOnPost(input: $input) { __typename } }"
+COMMENT = "A comment of ordinary length, as they are on most days."
 ROUNDS = 3
 GATEWAY = "gateway"
 _WARMUP = 5
@@ -65,6 +69,36 @@ class Pages:
 
     def token(self, subject: str) -> str:
         return self._issuer.issue(subject, [], now=SystemClock().now(), lasts=timedelta(hours=6))
+
+    def comment(self, reader: str, post: ObjectId, times: int) -> float:
+        """Comment on a post through the gateway. Return the CPU milliseconds of mongod for a comment."""
+        headers = {"authorization": f"Bearer {self.token(reader)}"}
+        given = {"postId": encode_id("Post", post), "text": COMMENT}
+
+        def write() -> None:
+            result = self._ask(_COMMENT_ON_POST, {"input": given}, headers)["commentOnPost"]
+            if result["__typename"] != "PostPayload":
+                raise RuntimeError(str(result))
+
+        return self._mongod_ms(write, times)
+
+    def comment_in_copies(self, reader: str, post: ObjectId, times: int) -> float:
+        """Do the same in month documents: in the post and in every copy of it, which keeps its last three comments."""
+        comment = {"by": by(reader), "ts": self._network.now(), "text": COMMENT}
+        last = {"$push": {"posts.$.comments": {"$each": [comment], "$slice": -SHOWN_COMMENTS}}}
+
+        def write() -> None:
+            self._network.db[POSTS.name].update_one({"_id": post}, {"$push": {"comments": comment}})
+            self._network.db[BOOK_NEWS].update_many({"posts.id": post}, last)
+
+        return self._mongod_ms(write, times)
+
+    def _mongod_ms(self, write: Callable[[], None], times: int) -> float:
+        write()
+        before = cpu_seconds(self._mongod_pid)
+        for _ in range(times):
+            write()
+        return round(1e3 * (cpu_seconds(self._mongod_pid) - before) / times, 3)
 
     def feed(self, reader: str) -> Page:
         """Return a page of the news feed through the gateway."""
