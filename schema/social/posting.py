@@ -17,7 +17,7 @@ from portico.resolvers.social import (
     post_comments,
     post_edits,
     post_rules,
-    relations,
+    visibility,
     votes,
 )
 from portico.resolvers.social.settings import SocialSettings
@@ -281,8 +281,8 @@ async def _require_deletable_comment(context: Context, post: Document, comment_i
         return
     author = comment["by"]["id"]
     if author != caller.subject:
-        relation = await relations.find_one(context.db, caller.subject, author, relations.DECIDING)
-        if relation is not None and relations.has_block(relation):
+        known = await visibility.find_relations(context.db, caller.subject, [author])
+        if visibility.is_blocked(known, author):
             raise errors.NotFound(post_comments.COMMENT, str(comment_id))
     if caller.subject not in {author, post["by"]["id"]} and not caller.has(Role.EDITOR):
         raise _forbidden(

@@ -47,6 +47,10 @@ SHARED_RESULTS = {
     "removeFromCircle": "UserResult",
     "block": "UserResult",
     "unblock": "UserResult",
+    "createPost": "PostResult",
+    "commentOnPost": "PostResult",
+    "deletePostComment": "PostResult",
+    "vote": "PostResult",
 }
 SHARED_INPUTS = {
     "addTags": "TagsInput!",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from portico.resolvers.domains import Domain
+from portico.resolvers.domains import Domain, Job, Turn
+from portico.resolvers.social import relation_jobs
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
@@ -12,7 +13,12 @@ from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import feeds, membership, posts, users
 from portico.schema.social.posting import PostingMutation
 
-from . import demo, graph, posting
+from . import demo, posting
+
+
+async def _finish_relations(turn: Turn) -> int:
+    return await relation_jobs.finish_relations(turn.db, now=turn.now)
+
 
 DOMAIN = Domain(
     name="social",
@@ -20,17 +26,16 @@ DOMAIN = Domain(
     needs=("content",),
     collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
-    jobs=(*graph.JOBS, *posting.JOBS),
-    invariants=graph.INVARIANTS,
+    jobs=(Job("finish-relations", _finish_relations), *posting.JOBS),
     gauges=posting.GAUGES,
-    demo=demo.load,
     kinds=(users.USER, posts.POST),
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
+    mutations=(membership.MembershipMutation, PostingMutation),
     extensions={
         "Author": (users.AuthorUser,),
         "User": (feeds.UserWall,),
         "Viewer": (users.UserViewer, feeds.FeedViewer),
     },
-    mutations=(membership.MembershipMutation, PostingMutation),
+    demo=demo.load,
 )
