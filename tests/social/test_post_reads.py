@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from portico.gateway.clock import SystemClock
 from portico.resolvers.social import post_comments, post_edits, votes
 from tests.support.harness import Commands, GatewayClient
 from tests.support.post_reads import (
@@ -20,7 +19,7 @@ from tests.support.post_reads import (
     visible_by_id,
 )
 from tests.support.social import block, circle, join, unblock, uncircle
-from tests.support.social_posts import NOW, deliver, op, who, write_comment, write_post
+from tests.support.social_posts import NOW, deliver, later, op, who, write_comment, write_post
 
 pytestmark = pytest.mark.anyio
 NEWS, INCOMING = "newsFeed", "incoming"
@@ -104,10 +103,6 @@ async def test_a_news_feed_has_what_was_sent_by_those_whom_the_viewer_follows_no
     await circle(gateway.db, "bob", "ann")
     assert await posts_in(gateway, "bob", NEWS) == [post_id(other), post_id(sent)]
     assert post_id(before) in await posts_in(gateway, "bob", "wall of ann")
-
-
-def later(seconds: float) -> Any:
-    return SystemClock().now() + timedelta(seconds=seconds)
 
 
 async def test_posts_of_merged_authors_are_in_news_feeds_without_entries(gateway: GatewayClient) -> None:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from portico.resolvers.domains import Domain, Job, Turn
-from portico.resolvers.social import relation_jobs
+from portico.resolvers.domains import Domain
+from portico.resolvers.social import deliveries
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
 from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
-from portico.schema.social import feeds, membership, posts, users
+from portico.schema.social import events, feeds, membership, posts, users
 from portico.schema.social.posting import PostingMutation
 
-from . import demo, posting
-
-
-async def _finish_relations(turn: Turn) -> int:
-    return await relation_jobs.finish_relations(turn.db, now=turn.now)
-
+from . import demo, graph, posting
 
 DOMAIN = Domain(
     name="social",
@@ -26,11 +21,14 @@ DOMAIN = Domain(
     needs=("content",),
     collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
-    jobs=(Job("finish-relations", _finish_relations), *posting.JOBS),
+    events=deliveries.SOURCES,
+    jobs=(*graph.JOBS, *posting.JOBS),
+    invariants=graph.INVARIANTS,
     gauges=posting.GAUGES,
     kinds=(users.USER, posts.POST),
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
+    subscriptions=(events.NewsFeedSubscription,),
     mutations=(membership.MembershipMutation, PostingMutation),
     extensions={
         "Author": (users.AuthorUser,),
