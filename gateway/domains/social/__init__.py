@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from portico.resolvers.domains import Domain
 from portico.resolvers.social import deliveries
 from portico.resolvers.social.members import MEMBERS
@@ -14,6 +16,8 @@ from portico.schema.social import events, feeds, membership, posts, users
 from portico.schema.social.posting import PostingMutation
 
 from . import demo, graph, posting
+
+_FOLDER = Path(__file__).parent
 
 DOMAIN = Domain(
     name="social",
@@ -36,4 +40,5 @@ DOMAIN = Domain(
         "Viewer": (users.UserViewer, feeds.FeedViewer),
     },
     demo=demo.load,
+    examples=(("Social", _FOLDER / "examples.graphql"), ("Social, live", _FOLDER / "live.graphql")),
 )
