@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 
 from bson import ObjectId
 from pymongo import ASCENDING
-from pymongo.errors import OperationFailure
-from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.documents import Database, Document, in_batches
+from portico.resolvers.snapshots import read_at_one_time
 from portico.resolvers.writes.sweeps import require, sweep, wrong_with
 
 from . import transfers
@@ -21,9 +19,6 @@ from .transfers import CANCELLED, COMMITTED, SETTLED, STALE_AFTER, TRANSFERS
 
 _BATCH = 100
 _FIELDS = ("owner", "name", "currency", "balance", "pending", "fence", "created_at")
-_SNAPSHOTS = 20
-_SNAPSHOT_PAUSE = 0.01
-_SNAPSHOT_TOO_OLD = 239
 
 
 async def finish_transfers(db: Database, *, now: datetime) -> int:
@@ -56,22 +51,9 @@ async def _wrong_in(db: Database, ids: Sequence[ObjectId]) -> AsyncIterator[Docu
         _sum_of("source", "went"),
         {"$lookup": {"from": TRANSFERS.name, "localField": "pending.id", "foreignField": "_id", "as": "noted"}},
     ]
-    for account in await _at_one_point_in_time(db, stages, len(ids) + 1):
+    for account in await read_at_one_time(db, ACCOUNTS, stages, batch_size=len(ids) + 1):
         for wrong in wrong_with(account, _problems):
             yield {"_id": account["_id"], "name": account.get("name"), **wrong}
-
-
-async def _at_one_point_in_time(db: Database, stages: list[Document], batch_size: int) -> list[Document]:
-    at_once = db[ACCOUNTS.name].with_options(read_concern=ReadConcern("snapshot"))
-    for attempt in range(_SNAPSHOTS):
-        try:
-            return await (await at_once.aggregate(stages, batchSize=batch_size)).to_list()
-        except OperationFailure as error:
-            # A server can be configured to keep no history. Then a snapshot can expire before it is read.
-            if error.code != _SNAPSHOT_TOO_OLD or attempt == _SNAPSHOTS - 1:
-                raise
-        await asyncio.sleep(_SNAPSHOT_PAUSE * attempt)
-    return []
 
 
 def _sum_of(side: str, name: str) -> Document:

@@ -46,6 +46,7 @@ def line_of(subject: str, key: str, text: str) -> Line:
             "posted": "2020-01-01T00:00:00Z",
             "text": text,
         },
+        "wall-posts": lambda: {"id": key, "author": "ann", "text": text},
     }
     return made[subject]()
 
@@ -121,6 +122,7 @@ STORED = {
     "posts": ("cms.nodes", "slug", ("detail",)),
     "photos": ("cms.nodes", "slug", ("detail",)),
     "comments": ("comments", "text", ("author", "text")),
+    "wall-posts": ("social.posts", "detail.text", ("by",)),
 }
 
 
@@ -134,7 +136,7 @@ async def test_a_damaged_document_fails_only_its_own_record(
     file, rules = tmp_path / "rows.jsonl", gateway.state.resources
     await imported(gateway.db, subject, file, given, rules)
     collection, path, taken = STORED[subject]
-    name = {"text": "Text of b"}.get(path, "b")
+    name = "Text of b" if path.endswith("text") else "b"
     damaged = await gateway.db[collection].update_one({path: name}, {"$unset": dict.fromkeys(taken, "")})
 
     new = [line_of(subject, key, f"New text of {key}") for key in ("a", "b", "c")]
@@ -215,6 +217,12 @@ async def test_every_text_has_a_limit_and_the_other_records_are_stored(gateway: 
             ({"parent": HUGE}, "parent"),
             ({"author": HUGE}, "author"),
             ({"product": HUGE}, "product"),
+        ],
+        "wall-posts": [
+            ({"id": HUGE}, "id"),
+            ({"author": HUGE}, "author"),
+            ({"to": HUGE}, "to"),
+            ({"text": HUGE}, "detail.status.text"),
         ],
     }
     for subject, rows in given.items():

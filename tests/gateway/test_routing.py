@@ -244,11 +244,17 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
         "find cms.assets.files metadata.removed metadata.unsettled",
         "find cms.assets.chunks ",
         "find social.relations uncopied.at",
+        "find social.relations ",
         "find social.posts fan_out.due",
         "find social.posts remove_at",
         "find social.posts removing",
         "find social.members $or",
         "find social.relations ",
+        "find social.news ",
+        "find social.comment_pages ",
+        "find social.votes ",
+        "find social.posts audience deleted fan_out",
+        "find social.posts deleted",
     }
     assert {name for name in gateway.commands.names() if name.startswith(("update", "delete"))} == {
         "delete intents",

@@ -176,8 +176,8 @@ async def test_comments_in_pages_are_listed_in_order_without_those_of_blocked_me
                 break
             after = found["comments"]["pageInfo"]["endCursor"]
         assert texts == expected
-        latest = await latest_of(gateway, viewer, post, 20)
-        assert latest == expected[-20:]
+        latest = await latest_of(gateway, viewer, post, 10)
+        assert latest == expected[-10:]
 
 
 async def latest_of(gateway: GatewayClient, viewer: str | None, post: Any, last: int) -> list[str]:

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.anyio
 MEMBERS = ["ann", "bob", "cem", "dan"]
 VIEWERS = [*MEMBERS, "guest", None]
 CIRCLES = ["a.b", "$x", "friends"]
-SELECTION = "nodes { id circles commentCount latestComments { text } comments { nodes { text } } }"
+SHOWN = "id circles commentCount latestComments { text }"
+SELECTION = f"(first: 10) {{ nodes {{ {SHOWN} }} }}"
 WHO = st.sampled_from(MEMBERS)
 WHICH = st.integers(0, 30)
 STEPS = st.one_of(
@@ -116,28 +117,36 @@ class Network:
             await post_comments.delete_comment(self.db, post_id=key, comment_id=self.comments[text], operation_id=op())
 
     async def compare(self, viewer: str | None) -> None:
-        """Reads everything as this viewer by one operation, and compares it with the model."""
+        """Reads everything as this viewer, and compares it with the model."""
         model = self.model
-        lists = {f"wall_{name}": f'user(id: "{user_id(name)}") {{ list: wall {{ {SELECTION} }} }}' for name in MEMBERS}
+        lists = {f"wall_{name}": f'user(id: "{user_id(name)}") {{ list: wall{SELECTION} }}' for name in MEMBERS}
         if viewer is not None:
-            lists["news"] = f"viewer {{ list: newsFeed {{ {SELECTION} }} }}"
-            lists["incoming"] = f"viewer {{ list: incoming {{ {SELECTION} }} }}"
-        shown = SELECTION.removeprefix("nodes { ").removesuffix(" }")
+            lists["news"] = f"viewer {{ list: newsFeed{SELECTION} }}"
+            lists["incoming"] = f"viewer {{ list: incoming{SELECTION} }}"
         fields = " ".join(f"{name}: {text}" for name, text in lists.items())
-        query = f"query ($ids: [ID!]!) {{ nodes(ids: $ids) {{ ... on Post {{ {shown} }} }} {fields} }}"
-        ids = [post.key for post in model.posts]
-        data = await self.gateway.data(query, {"ids": ids}, **as_member(self.gateway, viewer))
+        data = await self.gateway.data(f"{{ {fields} }}", **as_member(self.gateway, viewer))
         found = {name: data[name] and data[name]["list"]["nodes"] for name in lists}
         expected: dict[str, Any] = {f"wall_{name}": model.wall(viewer, name) for name in MEMBERS}
         if viewer is not None:
             expected |= {"news": model.news_feed(viewer), "incoming": model.incoming(viewer)}
         assert found == {
-            name: None if posts is None else [model.shown(viewer, post) for post in posts][:20]
+            name: None if posts is None else [model.shown(viewer, post) for post in posts[:10]]
             for name, posts in expected.items()
         }
-        assert data["nodes"] == [
-            model.shown(viewer, post) if model.sees(viewer, post) else None for post in model.posts
+        assert await self._nodes(viewer) == [
+            {**model.shown(viewer, post), "comments": {"nodes": model.comments(viewer, post)[:100]}}
+            if model.sees(viewer, post)
+            else None
+            for post in model.posts
         ]
+
+    async def _nodes(self, viewer: str | None) -> list[Any]:
+        shown = f"{SHOWN} comments(first: 100) {{ nodes {{ text }} }}"
+        query = f"query ($ids: [ID!]!) {{ nodes(ids: $ids) {{ ... on Post {{ {shown} }} }} }}"
+        ids = [post.key for post in self.model.posts]
+        data = await self.gateway.data(query, {"ids": ids}, **as_member(self.gateway, viewer))
+        nodes: list[Any] = data["nodes"]
+        return nodes
 
 
 @examples(short=12)

@@ -80,13 +80,15 @@ class Model:
             return on_wall
         return [post for post in on_wall if post.author == viewer or self.follows(viewer, post.author)]
 
+    def comments(self, viewer: str | None, post: ModelPost) -> list[dict[str, str]]:
+        return [{"text": text} for author, text in post.comments if not self.has_block(viewer, author)]
+
     def shown(self, viewer: str | None, post: ModelPost) -> dict[str, Any]:
         """Returns the post as the viewer sees it, in the public schema."""
-        comments = [{"text": text} for author, text in post.comments if not self.has_block(viewer, author)]
+        comments = self.comments(viewer, post)
         return {
             "id": post.key,
             "circles": post.circles if viewer == post.author else None,
             "commentCount": len(comments),
             "latestComments": comments[-3:],
-            "comments": {"nodes": comments},
         }

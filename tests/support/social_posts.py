@@ -50,7 +50,7 @@ async def add_members(db: Database, *names: str, circles: Sequence[str] = ()) ->
                 "_id": name,
                 "name": name.capitalize(),
                 "profile": {"interests": []},
-                "circles": list(circles),
+                "circles": ["friends", *circles],
                 "is_merged": False,
                 "joined": BEFORE,
             }
@@ -76,7 +76,9 @@ async def add_followers(db: Database, author: str, names: Iterable[str], since: 
 async def put_in_circles(db: Database, author: str, name: str, *circles: str) -> None:
     """Puts a follower of the author into circles of the author."""
     relations = db["social.relations"]
-    await relations.update_one({"of": author, "to": name}, {"$set": {"circles": list(circles), "since": BEFORE}})
+    await relations.update_one(
+        {"of": author, "to": name}, {"$set": {"circles": ["friends", *circles], "since": BEFORE}}
+    )
     await relations.update_one({"of": name, "to": author}, {"$set": {"in_circles": list(circles), "follower": BEFORE}})
 
 
