@@ -15,7 +15,8 @@ from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import events, feeds, membership, posts, users
 from portico.schema.social.posting import PostingMutation
 
-from . import demo, graph, posting
+from . import demo, graph, people, posting
+from .wall_posts import WALL_POSTS
 
 _FOLDER = Path(__file__).parent
 
@@ -27,8 +28,9 @@ DOMAIN = Domain(
     settings=SocialSettings,
     events=deliveries.SOURCES,
     jobs=(*graph.JOBS, *posting.JOBS),
-    invariants=graph.INVARIANTS,
+    invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
     gauges=posting.GAUGES,
+    importers={"people": people.people(), "wall-posts": WALL_POSTS},
     kinds=(users.USER, posts.POST),
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
