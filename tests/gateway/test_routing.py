@@ -249,7 +249,6 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
         "find social.posts remove_at",
         "find social.posts removing",
         "find social.members $or",
-        "find social.relations ",
         "find social.news ",
         "find social.comment_pages ",
         "find social.votes ",
