@@ -104,8 +104,13 @@ def client_of(case: Case, number: int, discussion: str, token: str | None, deliv
     alias = f"c{number}: " if case.different else ""
     query = f"subscription ($id: ID!) {{ {alias}commentPosted(discussionId: $id) {{ {_SELECTION} }} }}"
     payload = {"query": query, "variables": {"id": discussion}}
+    return subscriber(case.protocol, payload, token, deliveries)
+
+
+def subscriber(protocol: str, payload: dict[str, Any], token: str | None, deliveries: Deliveries) -> Client:
+    """Return a client that sends this subscription."""
     bearer = {} if token is None else {"Authorization": f"Bearer {token}"}
-    if case.protocol == "sse":
+    if protocol == "sse":
         body = orjson.dumps(payload)
         head = {"Accept": "text/event-stream", "Content-Type": "application/json", "Content-Length": str(len(body))}
         return Client([(request("POST", {**head, **bearer}) + body, b":\n\n")], deliveries)
@@ -117,7 +122,7 @@ def client_of(case: Case, number: int, discussion: str, token: str | None, deliv
         "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
     }
     init = frame({"type": "connection_init", "payload": bearer})
-    start = frame({"id": str(number), "type": "subscribe", "payload": payload})
+    start = frame({"id": "1", "type": "subscribe", "payload": payload})
     # The subscription is live before the gateway reads the `ping`.
     subscribing = init + start + frame({"type": "ping"})
     return Client([(request("GET", head), b"\r\n\r\n"), (subscribing, b'"pong"')], deliveries)

@@ -108,7 +108,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
             connection.request("GET", "/readyz")
             if connection.getresponse().status == http.client.OK:
                 return
-        except ConnectionRefusedError:
+        except ConnectionError:
             pass
         finally:
             connection.close()

@@ -4,6 +4,7 @@ How the tests read a page:
 
 * They run a `graphql` block unchanged, as a caller who may do everything, on the demo's shop. They run the blocks of a
   page in order, on a separate database for each page. They run a subscription until it listens.
+* They run a `graphql as NAME` block as the caller with this subject, who has no role.
 * `json variables` after a block has its variables, with `placeholders` for values that differ between databases.
 * `json` after a block is its answer. A second `json` is the answer to a second run. `"…"` stands for a text that
   differs between databases.
@@ -57,6 +58,7 @@ ANY = "…"
 DEMO: dict[str, list[Document]] = {}
 
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$|^(?P<heading>#+ [^\n]*)$", re.MULTILINE | re.DOTALL)
+_ASKED = re.compile(r"graphql(?: as (?P<caller>\w+))?")
 _FORBIDDEN = [
     r"(?<![\w.])/(home|root|tmp|work|usr|Users|mnt)\b",
     r"(?i)\b(pypi\.org|pythonhosted|npmjs|registry\.|unpkg|jsdelivr|artifactory)",
@@ -81,6 +83,7 @@ class Example:
     """A block that the tests run, with the blocks that belong to it."""
 
     block: Block
+    caller: str | None = None
     variables: dict[str, Any] = field(default_factory=dict)
     shown: list[str] = field(default_factory=list)
 
@@ -96,16 +99,20 @@ def examples_in(page: Path) -> list[Example]:
     examples: list[Example] = []
     present: Example | None = None
     for block in blocks_of(page):
-        if block.info == "graphql" or block.info.startswith("jsonl "):
-            present = Example(block)
+        if (asked := _ASKED.fullmatch(block.info)) or block.info.startswith("jsonl "):
+            present = Example(block, asked["caller"] if asked else None)
             examples.append(present)
         elif block.info == "heading":
             present = None
         elif present is not None and block.info == "json variables":
             present.variables = json.loads(block.text)
-        elif present is not None and block.info == ("json" if present.block.info == "graphql" else "text"):
+        elif present is not None and block.info == ("json" if is_query(present.block) else "text"):
             present.shown.append(block.text)
     return examples
+
+
+def is_query(block: Block) -> bool:
+    return _ASKED.fullmatch(block.info) is not None
 
 
 def ids(paths: list[Path]) -> list[str]:
@@ -162,7 +169,7 @@ async def test_examples_answer_what_the_page_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for example in examples_in(page):
-        if example.block.info == "graphql":
+        if is_query(example.block):
             await assert_answers(shop, example)
         else:
             await assert_imports(settings, example)
@@ -171,18 +178,19 @@ async def test_examples_answer_what_the_page_shows(
 async def assert_answers(shop: GatewayClient, example: Example) -> None:
     query, where = example.block.text, example.block.where
     variables = await resolve_placeholders(shop, query, example.variables)
+    token = shop.token() if example.caller is None else shop.token(example.caller, [])
     if is_of_kind(OperationType.SUBSCRIPTION, query):
-        await assert_listens(shop, query, None, variables)
+        await assert_listens(shop, query, None, variables, token=token)
         return
     assert example.shown or not is_mutation(query), f"{where}: show the answer of the mutation"
     for text in example.shown:
         shown = json.loads(text)
-        answer = await shop.ask(query, variables)
+        answer = await shop.ask(query, variables, token=token)
         assert as_shown(answer.body, shown) == shown, where
         if is_mutation(query) and shown["data"] is not None:
             assert all("__typename" in result for result in shown["data"].values() if result), where
     if not example.shown:
-        assert "errors" not in (await shop.ask(query, variables)).body, where
+        assert "errors" not in (await shop.ask(query, variables, token=token)).body, where
 
 
 async def assert_imports(settings: Settings, example: Example) -> None:

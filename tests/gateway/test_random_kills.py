@@ -21,6 +21,7 @@ import pytest
 
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
+from portico.resolvers.social.settings import SocialSettings
 from tests.support.accounts import assert_money, balances, open_account
 from tests.support.discussions import STORAGES, everything, open_on_product
 from tests.support.harness import (
@@ -32,17 +33,21 @@ from tests.support.harness import (
     product_input,
     run_jobs,
     running,
+    with_settings,
 )
 from tests.support.kills import Client, Faults, gateways
 from tests.support.processes import environment, portico
 from tests.support.replica_sets import replica_set
 from tests.support.shop import assert_nothing_in_flight, stock_of, stock_up
 from tests.support.site import page_input
+from tests.support.social_kills import SocialWriter, assert_network_is_as_told, prepared_network
 
 SECONDS = float(os.environ.get("KILLS_SECONDS", "3600" if IS_SOAK else "5"))
 PAUSE = 4.0 if SECONDS > 60 else 0.5
 GATEWAYS = 2
 CLIENTS = 6
+# Members of the social network, and the clients that act for them.
+MEMBERS, ACTORS = (1_000, 12) if SECONDS > 60 else (24, 4)
 UNITS, MONEY, PRICE = 10_000_000, 1_000_000_000, 100
 _numbers = itertools.count(1)
 
@@ -191,28 +196,39 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
 ) -> None:
     rng = random.Random(int(os.environ.get("KILLS_SEED", "1")))
     with replica_set(tmp_path / "three") as three:
-        own = replace(settings, mongodb_uri=Secret(three.uri), database="kills")
+        # A rate would refuse what the test must be told.
+        unbounded = with_settings(settings, SocialSettings, social_rate=1_000_000)
+        own = replace(unbounded, mongodb_uri=Secret(three.uri), database="kills")
         async with running(own, clock=clock) as gateway:
             world, token = await prepared(gateway), gateway.token()
+            network = await prepared_network(gateway.db, MEMBERS)
+            tokens = {member: gateway.token(member, []) for member in network.members}
         env = environment(replace(own, jobs=True, job_seconds=1.0))
         with gateways(tmp_path / "gateways", env, GATEWAYS) as served:
             faults = Faults(three, served, rng)
-            clients = [Client(served, token, random.Random(number)) for number in range(CLIENTS)]
-            writers = [Writer(client, world, random.Random(number)) for number, client in enumerate(clients)]
-            await asyncio.gather(faults.run(SECONDS, PAUSE), *(writer.run(SECONDS) for writer in writers))
+            clients = [Client(served, token, random.Random(number)) for number in range(CLIENTS + ACTORS)]
+            writers = [Writer(client, world, random.Random(number)) for number, client in enumerate(clients[:CLIENTS])]
+            actors = [
+                SocialWriter(client, network, network.members[number::ACTORS], tokens, random.Random(number))
+                for number, client in enumerate(clients[CLIENTS:])
+            ]
+            acting = [*(writer.run(SECONDS) for writer in writers), *(actor.run(SECONDS) for actor in actors)]
+            await asyncio.gather(faults.run(SECONDS, PAUSE), *acting)
             for client in clients:
                 await client.aclose()
         async with running(own, clock=clock) as gateway:
             await assert_is_as_told(gateway, clock, world)
+            await assert_network_is_as_told(gateway, network)
         checked = await asyncio.to_thread(portico, "doctor", env=environment(own), timeout=600)
     assert (checked.returncode, checked.stderr) == (0, "")
-    report(faults, clients, world)
+    report(faults, clients, world.operations + network.operations)
     assert sum(world.operations.values()) > CLIENTS
+    assert sum(network.operations.values()) > ACTORS
 
 
-def report(faults: Faults, clients: list[Client], world: World) -> None:
+def report(faults: Faults, clients: list[Client], acknowledged: Counter[str]) -> None:
     """Prints the faults, the operations, and what the clients met."""
     met = sum((client.counts for client in clients), Counter[str]())
-    for name, counts in (("faults", faults.counts), ("acknowledged", world.operations), ("clients", met)):
+    for name, counts in (("faults", faults.counts), ("acknowledged", acknowledged), ("clients", met)):
         sys.stderr.write(f"\n{name}: {', '.join(f'{what} {number:,}' for what, number in sorted(counts.items()))}")
     sys.stderr.write("\nviolations: 0\n")

@@ -133,13 +133,16 @@ class Client:
         self._rng = rng
         self._http = httpx.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=_ANSWER_SECONDS)
 
-    async def ask(self, query: str, variables: Mapping[str, Any]) -> Any:
-        """Returns the data. Fails for an error that a repetition does not cure."""
+    async def ask(self, query: str, variables: Mapping[str, Any], *, token: str | None = None) -> Any:
+        """Returns the data. Fails for an error that a repetition does not cure. `token` is of another caller."""
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
         async with asyncio.timeout(_LOST_SECONDS):
             while True:
                 url = self._rng.choice(self._gateways.all).graphql
                 try:
-                    answered = await self._http.post(url, json={"query": query, "variables": dict(variables)})
+                    answered = await self._http.post(
+                        url, json={"query": query, "variables": dict(variables)}, headers=headers
+                    )
                 except httpx.TransportError:
                     self.counts["broken connections"] += 1
                 else:

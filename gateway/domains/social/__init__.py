@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from portico.resolvers.domains import Domain
 from portico.resolvers.social import deliveries
 from portico.resolvers.social.members import MEMBERS
@@ -13,8 +15,10 @@ from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import events, feeds, membership, posts, users
 from portico.schema.social.posting import PostingMutation
 
-from . import graph, people, posting
+from . import demo, graph, people, posting
 from .wall_posts import WALL_POSTS
+
+_FOLDER = Path(__file__).parent
 
 DOMAIN = Domain(
     name="social",
@@ -37,4 +41,6 @@ DOMAIN = Domain(
         "User": (feeds.UserWall,),
         "Viewer": (users.UserViewer, feeds.FeedViewer),
     },
+    demo=demo.load,
+    examples=(("Social", _FOLDER / "examples.graphql"), ("Social, live", _FOLDER / "live.graphql")),
 )
