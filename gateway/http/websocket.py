@@ -25,6 +25,7 @@ from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.execution import FAULTS
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
+from portico.gateway.telemetry.recording import CLIENT_NAME_HEADERS
 from portico.schema.context import Context
 
 from .encoding import encode
@@ -220,7 +221,8 @@ class Connection:
         self._timer.cancel()
         # An object of its own identifies this connection, which takes turns with others.
         authorization = _authorization(payload or {}, self._headers)
-        session = Session(self.state, authorization, connection=object(), address=self._address)
+        headers = _headers(payload or {}, self._headers)
+        session = Session(self.state, authorization, headers, connection=object(), address=self._address)
         try:
             await session.check()
         except InvalidToken as error:
@@ -362,6 +364,13 @@ def _id_of(message: Mapping[str, Any]) -> str:
     if not isinstance(key, str) or not key:
         raise Close(INVALID, "Invalid message: `id` must be a string that is not empty")
     return key
+
+
+def _headers(payload: Mapping[str, Any], headers: Headers) -> Mapping[str, str]:
+    """Returns the headers, with the client's name in the payload of `connection_init`, where browsers can set it."""
+    given = {name.lower(): value for name, value in payload.items() if isinstance(value, str)}
+    names = {name: given[name] for name in CLIENT_NAME_HEADERS if name in given}
+    return {**headers, **names} if names else headers
 
 
 def _authorization(payload: Mapping[str, Any], headers: Headers) -> str | None:

@@ -54,6 +54,8 @@ class Run:
         self.context = context
         self.root_value = root_value
         self.errors = Errors()
+        # What telemetry records of the operation, if anything.
+        self._record = context.record if isinstance(context, Context) else None
         self._data: dict[str, Any] | None = {}
         # Root fields, relations and awaitables that have not started.
         self._fields: Iterator[FieldPlan] = iter(plan.root.fields)
@@ -207,6 +209,8 @@ class Run:
                 assert field.resolve is not None
                 value = field.resolve(source, self._info(field, here), **arguments)
             if is_awaitable(value):
+                if self._record is not None:
+                    value = self._record.resolving(value, field.parent.name, field.name)
                 self._pending.append(Pending(field, value, here))
             else:
                 answer[name] = self._complete(field, field.shape, value, here)
@@ -329,8 +333,12 @@ class Run:
         keys, fit, unfit = collect_keys(entries)
         for entry, wrong in unfit:
             self._relation_failed(entry, wrong)
+        reading = loader.load_all(keys)
+        if self._record is not None:
+            fields = sorted({f"{entry[0].parent.name}.{entry[0].name}" for entry in fit})
+            reading = self._record.batch(reading, fields, len(keys))
         try:
-            documents = await loader.load_all(keys)
+            documents = await reading
         except Exception as error:  # noqa: BLE001 - any exception is an error of each of the fields
             for entry in fit:
                 self._relation_failed(entry, error)
