@@ -38,7 +38,7 @@ def exporters_of(environ: Mapping[str, str]) -> Exporters:
         return Exporters()
     names = {signal: _names(signal, environ) for signal in _SIGNALS}
     if any(names.values()) and not entry_points(group="opentelemetry_traces_exporter"):
-        logger().warning("telemetry is off: install the extra `portico[otel]`")
+        logger().warning("telemetry is off: install the extra portico[otel]")
         return Exporters()
     return Exporters(*(tuple(_loaded(signal, name) for name in names[signal]) for signal in _SIGNALS))
 

@@ -10,6 +10,6 @@ def start(exporters: Exporters) -> Telemetry:
     """Returns telemetry that sends by these exporters; without any, telemetry that does nothing."""
     if not exporters:
         return Telemetry()
-    from .sending import OpenTelemetry  # noqa: PLC0415 - an optional extra
+    from .open_telemetry import OpenTelemetry  # noqa: PLC0415 - an optional extra
 
     return OpenTelemetry(exporters)

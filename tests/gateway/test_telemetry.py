@@ -15,7 +15,7 @@ import pytest
 
 from portico.gateway.app import create_app
 from portico.gateway.settings import Settings, SettingsError
-from portico.gateway.telemetry.sending import FLUSH_SECONDS, MAX_CLIENT_NAMES, MAX_OPERATION_NAMES
+from portico.gateway.telemetry.open_telemetry import FLUSH_SECONDS, MAX_CLIENT_NAMES, MAX_OPERATION_NAMES
 from portico.schema.nodes import encode_id
 from tests.support.collector import Collector, Span
 from tests.support.discussions import open_on_product, post
@@ -318,7 +318,7 @@ async def test_without_the_extra_the_gateway_serves_and_says_that_telemetry_is_o
     async with running(replace(settings, log_level="warning", log_format="json")) as gateway:
         await gateway.data(PRODUCTS)
 
-    assert "install the extra `portico[otel]`" in capfd.readouterr().err
+    assert "install the extra portico[otel]" in capfd.readouterr().err
     assert collector.paths == {}
 
 

@@ -26,7 +26,7 @@ from .flat import completer
 from .info import resolve_info
 from .places import Errors, Place, path_of
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Plan, Shape
-from .running import Finish, Job, Missing, Pending, Running, by_loader, places_of
+from .running import Finish, Job, Missing, Pending, Running, by_loader, documents_of, places_of
 from .values import (
     RelationEntry,
     close,
@@ -54,7 +54,6 @@ class Run:
         self.context = context
         self.root_value = root_value
         self.errors = Errors()
-        # What telemetry records of the operation, if anything.
         self._record = context.record if isinstance(context, Context) else None
         self._data: dict[str, Any] | None = {}
         # Root fields, relations and awaitables that have not started.
@@ -333,12 +332,8 @@ class Run:
         keys, fit, unfit = collect_keys(entries)
         for entry, wrong in unfit:
             self._relation_failed(entry, wrong)
-        reading = loader.load_all(keys)
-        if self._record is not None:
-            fields = sorted({f"{entry[0].parent.name}.{entry[0].name}" for entry in fit})
-            reading = self._record.batch(reading, fields, len(keys))
         try:
-            documents = await reading
+            documents = await documents_of(loader, keys, fit, self._record)
         except Exception as error:  # noqa: BLE001 - any exception is an error of each of the fields
             for entry in fit:
                 self._relation_failed(entry, error)

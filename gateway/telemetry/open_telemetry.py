@@ -24,10 +24,10 @@ from portico.gateway.live import Counts
 from portico.gateway.logs import logger
 from portico.schema.context import Context
 
-from .commands import CommandRecorder
+from .command_spans import CommandRecorder
 from .exporters import Exporters
 from .names import Names
-from .operations import Instruments, OperationRecord
+from .operation_spans import Instruments, OperationRecord
 from .recording import CLIENT_NAME_HEADERS, Record, Telemetry
 
 # How long a gateway that stops tries to send what is left.

@@ -13,7 +13,7 @@ from opentelemetry.metrics import Histogram
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
-from .operations import OperationRecord, current_record
+from .operation_spans import OperationRecord, current_record
 
 # A command whose task was cancelled has no end. The oldest are forgotten.
 _MOST_IN_FLIGHT = 10_000
