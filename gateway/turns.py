@@ -7,7 +7,7 @@ from collections import deque
 
 # How many tasks continue in one turn of the event loop. Sending a message takes about 20 µs, so a turn takes less than
 # a millisecond.
-_A_TURN = 32
+_A_TURN = 48
 
 
 class Turns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
@@ -123,7 +123,6 @@ class Connection:
         # None until the connection is acknowledged.
         self._session: Session | None = None
         self._has_begun = False
-        self._sending = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
 
@@ -156,7 +155,8 @@ class Connection:
     async def send_text(self, text: str) -> None:
         """Sends one encoded message, as `send` does. Raises Unsent."""
         try:
-            await within(self.state.settings.send_seconds, self._send_next({"type": "websocket.send", "text": text}))
+            # The server writes a message in one step, so several operations may wait here until the client reads.
+            await within(self.state.settings.send_seconds, self._send({"type": "websocket.send", "text": text}))
         except TimeoutError:
             if not self._closing.done():
                 self.state.live.counts.unread += 1
@@ -164,11 +164,6 @@ class Connection:
             raise Unsent from None
         except OSError:
             raise Unsent from None
-
-    async def _send_next(self, message: MutableMapping[str, Any]) -> None:
-        # One message at a time: each operation waits with one message, and there is no other buffer.
-        async with self._sending:
-            await self._send(message)
 
     async def _close(self, why: Close) -> None:
         # If the client does not read, it gets no reason.
