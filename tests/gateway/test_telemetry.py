@@ -7,6 +7,8 @@ import hashlib
 import json
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -367,3 +369,16 @@ def test_a_gateway_sends_what_is_left_when_it_stops(mongodb_uri: str, tmp_path: 
 
     assert len(collector.named("query")) == 1
     assert collector.total("graphql.server.request.duration", operation="Shelf") == 1
+
+
+def test_a_gateway_without_telemetry_does_not_import_the_sdk() -> None:
+    code = """
+import sys
+from portico.gateway.app import create_app
+from portico.gateway.settings import Settings
+create_app(Settings(jwt_secret="x" * 32))
+print([name for name in sys.modules if name.startswith("opentelemetry")])
+"""
+    found = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+
+    assert found.stdout.strip() == "[]"
