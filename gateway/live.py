@@ -156,6 +156,8 @@ class Listener:
 
     def __init__(self, hub: Hub, topic: Hashable, max_waiting: int) -> None:
         self.topic = topic
+        # Kept, because asking for the running loop takes a system call in CPython 3.11.
+        self._loop = asyncio.get_running_loop()
         self._hub = hub
         self._max_waiting = max_waiting
         self._waiting: deque[Event] = deque()
@@ -188,7 +190,7 @@ class Listener:
         return self
 
     async def __anext__(self) -> Event:
-        self._turn = asyncio.get_running_loop().create_future()
+        self._turn = self._loop.create_future()
         if self._waiting or self._error is not None or self._is_closed:
             self._continue()
         await self._turn

@@ -168,7 +168,7 @@ async def texts(source: Socket | EventStream, count: int) -> list[str]:
 
 async def assert_listens(gateway: GatewayClient, query: str, name: str | None, variables: Mapping[str, Any]) -> None:
     """Asserts that the subscription starts, and has no event yet."""
-    session = Session(gateway.state, f"Bearer {gateway.token()}")
+    session = Session(gateway.state, f"Bearer {gateway.token()}", {})
     live = asyncio.Event()
     request = Request(query, variables, name)
     answers = responses(gateway.state.executor, request, session, await session.context(), live)
