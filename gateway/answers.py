@@ -8,8 +8,9 @@ depends on the event, on the time, and on what the run reads of its caller. A ru
 2. A subscriber looks for an answer to the same event with the same selection and view: one that is kept, or one that is
    in flight. If there is none, it starts a run. The first subscribers to an event come at the same time, so almost all
    wait for the same run.
-3. A run that reads more of its caller than its selection knew may be the wrong one for those who wait. Those who do not
-   agree with its caller go back to step 1, where their view now says more.
+3. A run that reads more of its caller than its selection knew may be the wrong one for those who wait. As soon as it
+   reads it, those who do not agree with its caller go back to step 1, where their view now says more. The others stay,
+   and the run moves to the view that now says more of its caller.
 
 Anonymous callers always share, and never with a caller who is signed in.
 """
@@ -18,14 +19,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Awaitable, Callable, Hashable
 from weakref import WeakValueDictionary
 
 from portico.resolvers.changes import Event
 from portico.schema.context import Caller
-from portico.schema.watching import Fact, WatchedCaller, agrees, fact_of
+from portico.schema.watching import Fact, Facts, WatchedCaller, agrees, fact_of
 
 from .http.encoding import EncodedResponse
 from .live import Counts
@@ -51,9 +50,12 @@ class Selection:
         """Returns what runs have read of their callers so far, with the values of this caller."""
         return None if caller is None else tuple([fact_of(caller, fact) for fact in self._read])
 
-    def learn(self, facts: Iterable[Fact]) -> None:
-        """Adds what a run has read of its caller."""
-        self._read += tuple(fact for fact in facts if fact not in self._read)
+    def learn(self, fact: Fact) -> bool:
+        """Adds what a run has read of its caller. Returns whether it is new."""
+        if fact in self._read:
+            return False
+        self._read = (*self._read, fact)
+        return True
 
 
 # The number of the event, the selection and the view.
@@ -85,29 +87,38 @@ class Answers:
             if key in self._kept:
                 return self._kept[key]
             flight = self._in_flight.get(key) or self._start(key, caller, compute)
-            answer = await flight.landed()
-            if caller is None or agrees(caller, flight.facts):
-                return answer
+            if await flight.lands_for(caller):
+                return flight.answer
 
     def _start(self, key: _Key, caller: Caller | None, compute: Compute) -> _Flight:
         number, selection, _ = key
         watched = None if caller is None else WatchedCaller.of(caller)
-        facts = {} if watched is None else watched.facts
+
+        def key_now() -> _Key:
+            return number, selection, selection.view(caller)
 
         async def run() -> Answer:
             self._counts.runs += 1
             answer = await compute(watched)
-            selection.learn(facts)
-            self._keep((number, selection, selection.view(caller)), answer)
+            self._keep(key_now(), answer)
             return answer
 
-        flight = self._in_flight[key] = _Flight(run(), facts, self._turns, partial(self._forget, key))
+        def move(fact: Fact) -> None:
+            if selection.learn(fact) or flight.key != key_now():
+                self._forget(flight)
+                flight.key = key_now()
+                self._in_flight.setdefault(flight.key, flight)
+                flight.release()
+
+        facts = Facts() if watched is None else watched.facts
+        flight = self._in_flight[key] = _Flight(run(), key, facts, self._turns, self._forget)
+        facts.on_read = move
         return flight
 
-    def _forget(self, key: _Key, flight: _Flight) -> None:
-        # After a flight was cancelled, another may have its key.
-        if self._in_flight.get(key) is flight:
-            del self._in_flight[key]
+    def _forget(self, flight: _Flight) -> None:
+        # Another flight may have its key: one that was there before it moved, or that began after it was cancelled.
+        if self._in_flight.get(flight.key) is flight:
+            del self._in_flight[flight.key]
 
     def _keep(self, key: _Key, answer: Answer) -> None:
         if key in self._kept:
@@ -129,19 +140,25 @@ class _Flight:
     """
 
     def __init__(
-        self, run: Awaitable[Answer], facts: Mapping[Fact, Any], turns: Turns, forget: Callable[[_Flight], None]
+        self, run: Awaitable[Answer], key: _Key, facts: Facts, turns: Turns, forget: Callable[[_Flight], None]
     ) -> None:
-        self.facts = facts
+        self.key = key
+        self._facts = facts
         self._turns = turns
         self._forget = forget
-        self._waiters: dict[asyncio.Future[None], None] = {}
+        self._waiters: dict[asyncio.Future[None], Caller | None] = {}
         self._task = asyncio.ensure_future(run)
         self._task.add_done_callback(self._land)
 
-    async def landed(self) -> Answer:
-        """Waits for the answer."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters[waiter] = None
+    @property
+    def answer(self) -> Answer:
+        """The answer, after the run has ended."""
+        return self._task.result()
+
+    async def lands_for(self, caller: Caller | None) -> bool:
+        """Waits for the answer. Returns False as soon as the run has read what its caller and this one differ in."""
+        waiter: asyncio.Future[None] = self._task.get_loop().create_future()
+        self._waiters[waiter] = caller
         try:
             await waiter
         finally:
@@ -149,7 +166,13 @@ class _Flight:
             if not self._waiters and not self._task.done():
                 self._forget(self)
                 self._task.cancel()
-        return self._task.result()
+        return caller is None or agrees(caller, self._facts)
+
+    def release(self) -> None:
+        """Lets those continue who differ from the caller of the run in what it has read."""
+        for waiter, caller in self._waiters.items():
+            if caller is not None and not agrees(caller, self._facts):
+                self._turns.add(waiter)
 
     def _land(self, _task: asyncio.Future[Answer]) -> None:
         self._forget(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
@@ -40,6 +41,9 @@ from .metrics import Metrics
 from .rates import Rates
 from .settings import Settings
 from .state import State
+from .telemetry.exporters import exporters_of
+from .telemetry.recording import CLIENT_NAME_HEADERS, Telemetry
+from .telemetry.start import start
 
 # How long a gateway that stops waits for the requests in flight, and for the database connections to close.
 CLOSE_SECONDS = 2.0
@@ -73,7 +77,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
         CORSMiddleware,
         allow_origins=origins,
         allow_methods=["GET", "POST"],
-        allow_headers=[*_ALLOWED_HEADERS, *TRACE_HEADERS, *PREFLIGHT_HEADERS],
+        allow_headers=[*_ALLOWED_HEADERS, *TRACE_HEADERS, *CLIENT_NAME_HEADERS, *PREFLIGHT_HEADERS],
         expose_headers=["x-request-id", "etag", "content-range", "retry-after", "ratelimit", "ratelimit-policy"],
         max_age=3600,
     )
@@ -95,6 +99,7 @@ class Gateway:
         self._rates = Rates(settings)
         self._counts = Counts()
         self._metrics = Metrics(self._executor, self._counts, self._domains.gauges)
+        self._exporters = exporters_of(os.environ)
         self._in_flight: set[asyncio.Task[Any]] = set()
         self._is_stopping = False
 
@@ -108,7 +113,9 @@ class Gateway:
                 held.callback(hold.close)
                 uri = hold.uri
             listeners = [*self._listeners, TraceListener()] if self._settings.show_plans else self._listeners
-            connection = connect(self._settings, uri, listeners)
+            telemetry = start(self._exporters)
+            telemetry.watch(self._counts)
+            connection = connect(self._settings, uri, [*listeners, *telemetry.listeners])
             try:
                 async for _ in create_indexes(connection.database, self._domains.collections):
                     pass
@@ -116,13 +123,11 @@ class Gateway:
                     self._domains.opened(self._base, connection.database) as resources,
                     clock_of(connection.database, self._clock) as clock,
                     self._until_requests_end(),
-                    self._serving(connection, resources, clock),
+                    self._serving(connection, resources, clock, telemetry),
                 ):
                     yield {"gateway": self}
             finally:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(CLOSE_SECONDS):
-                        await connection.close()
+                await asyncio.gather(_close(connection), telemetry.aclose())
 
     @contextlib.contextmanager
     def request(self) -> Iterator[None]:
@@ -149,7 +154,9 @@ class Gateway:
                 await asyncio.wait(others, timeout=CLOSE_SECONDS)
 
     @contextlib.asynccontextmanager
-    async def _serving(self, connection: Connection, resources: Resources, clock: Clock) -> AsyncIterator[None]:
+    async def _serving(
+        self, connection: Connection, resources: Resources, clock: Clock, telemetry: Telemetry
+    ) -> AsyncIterator[None]:
         max_waiting = self._settings.max_waiting_events
         self._state = State(
             settings=self._settings,
@@ -160,6 +167,7 @@ class Gateway:
             reading=connection.reading,
             resources=resources,
             rates=self._rates,
+            telemetry=telemetry,
             live=Hub(connection.database, self._domains.events, self._counts, max_waiting=max_waiting),
         )
         worker = Worker(connection.database, clock, self._settings.job_seconds, resources, self._domains.jobs)
@@ -225,6 +233,12 @@ class Gateway:
         except (PyMongoError, TimeoutError):
             return JSONResponse({"status": "unavailable", "mongodb": "unreachable"}, 503)
         return JSONResponse({"status": "ok"})
+
+
+async def _close(connection: Connection) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await connection.close()
 
 
 class _Graphql:

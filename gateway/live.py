@@ -157,6 +157,8 @@ class Listener:
 
     def __init__(self, hub: Hub, topics: Sequence[Hashable], max_waiting: int) -> None:
         self.topics = tuple(dict.fromkeys(topics))
+        # Kept, because asking for the running loop takes a system call in CPython 3.11.
+        self._loop = asyncio.get_running_loop()
         self._hub = hub
         self._max_waiting = max_waiting
         self._waiting: deque[Event] = deque()
@@ -189,7 +191,7 @@ class Listener:
         return self
 
     async def __anext__(self) -> Event:
-        self._turn = asyncio.get_running_loop().create_future()
+        self._turn = self._loop.create_future()
         if self._waiting or self._error is not None or self._is_closed:
             self._continue()
         await self._turn

@@ -17,6 +17,7 @@ from .auth import Authenticator
 from .clock import Clock
 from .live import Hub
 from .settings import Settings
+from .telemetry.recording import Telemetry
 
 
 @dataclass
@@ -32,6 +33,7 @@ class State:
     resources: Resources
     live: Hub
     rates: Rates
+    telemetry: Telemetry = field(default_factory=Telemetry)
     answers: Answers = field(init=False)
 
     def __post_init__(self) -> None:

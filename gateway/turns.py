@@ -7,7 +7,7 @@ from collections import deque
 
 # How many tasks continue in one turn of the event loop. Sending a message takes about 20 µs, so a turn takes less than
 # a millisecond.
-_A_TURN = 32
+_A_TURN = 48
 
 
 class Turns:
@@ -19,7 +19,7 @@ class Turns:
     def add(self, waiter: asyncio.Future[None]) -> None:
         """Completes the future in its turn, unless it is done by then."""
         if not self._waiting:
-            asyncio.get_running_loop().call_soon(self._next)
+            waiter.get_loop().call_soon(self._next)
         self._waiting.append(waiter)
 
     def _next(self) -> None:
@@ -30,4 +30,4 @@ class Turns:
                 waiter.set_result(None)
                 left -= 1
         if self._waiting:
-            asyncio.get_running_loop().call_soon(self._next)
+            self._waiting[0].get_loop().call_soon(self._next)

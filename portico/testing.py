@@ -184,7 +184,7 @@ class Gateway:
         self, query: str, variables: Mapping[str, Any] | None = None
     ) -> AsyncIterator[AsyncGenerator[Any, None]]:
         """Yields the data of each event from now on. Inside of the block, no event is missed."""
-        session = Session(self.state, f"Bearer {self.token()}")
+        session = Session(self.state, f"Bearer {self.token()}", {})
         live = asyncio.Event()
         request = Request(query, variables or {}, None)
         answers = responses(self.state.executor, request, session, await session.context(), live)

@@ -67,7 +67,7 @@ class Context:
     `selections` is cached with the parsed operation, for all its requests. `resources` has the settings and services of
     the domains. `keys_kept` is how long an idempotency key keeps its answer. `seen` has the objects that the caller may
     see, by kind and key as text. `connection` identifies the connection that the operation came by: connections take
-    turns.
+    turns. `record` is what telemetry records of the operation; None if it records nothing.
     """
 
     db: Database
@@ -85,6 +85,7 @@ class Context:
     connection: Hashable = None
     operation_id: str = ""
     is_write: bool = False
+    record: Any = None
 
     def take_turn(self) -> None:
         """Sets `now` to the current time and forgets what the caller may see. A mutation calls this when it starts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .context import Caller
@@ -23,19 +23,32 @@ def agrees(caller: Caller, facts: Mapping[Fact, Any]) -> bool:
     return all(fact_of(caller, fact) == value for fact, value in facts.items())
 
 
+class Facts(dict[Fact, Any]):
+    """What is read of a caller, with the values. `on_read` is called after each fact that is read the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_read: Callable[[Fact], None] = lambda _fact: None
+
+    def __setitem__(self, fact: Fact, value: Any) -> None:
+        if fact not in self:
+            super().__setitem__(fact, value)
+            self.on_read(fact)
+
+
 class WatchedCaller(Caller):
-    """A caller that records in `facts` what is read of it, with the values."""
+    """A caller that records in `facts` what is read of it."""
 
     def __init__(self, subject: str, roles: frozenset[Role], name: str = "") -> None:
         super().__init__(subject, roles, name)
         # The attributes of the base class are frozen.
-        object.__setattr__(self, "facts", {})
+        object.__setattr__(self, "facts", Facts())
 
     @classmethod
     def of(cls, caller: Caller) -> WatchedCaller:
         return cls(caller.subject, caller.roles, caller.name)
 
-    facts: dict[Fact, Any]
+    facts: Facts
 
     def __getattribute__(self, name: str) -> Any:
         value = super().__getattribute__(name)

@@ -23,7 +23,7 @@ from tests.support.shop import Provider
 from tests.support.sockets import Socket, listening, opened
 
 # The settings of a developer must not reach a test.
-for _name in [name for name in os.environ if name.startswith("PORTICO_") and name != "PORTICO_SHARED_DATA"]:
+for _name in [name for name in os.environ if name.startswith(("PORTICO_", "OTEL_")) and name != "PORTICO_SHARED_DATA"]:
     del os.environ[_name]
 
 driver_faults.patch_driver()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -21,7 +22,7 @@ def encode(payload: Any) -> bytes:
     return orjson.dumps(payload, default=_text_of, option=orjson.OPT_PASSTHROUGH_DATETIME)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EncodedResponse:
     """A response of a stream, encoded once for all its receivers. The response that `is_last` ends its operation."""
 
@@ -32,12 +33,12 @@ class EncodedResponse:
     def of(cls, response: Response) -> EncodedResponse:
         return cls(encode(response.payload), is_last=not response.has_begun)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The response as text."""
         return self.json.decode()
 
-    @property
+    @cached_property
     def event(self) -> bytes:
         """The response as a server-sent event."""
         return b"event: next\ndata: " + self.json + b"\n\n"

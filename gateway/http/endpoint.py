@@ -129,7 +129,9 @@ class GraphQLEndpoint:
 
     async def _session(self, scope: Scope, headers: Headers) -> Session:
         authorization = headers.get("authorization")
-        session = Session(self._state, authorization, connection=scope.get("client"), address=address_of(scope))
+        session = Session(
+            self._state, authorization, headers, connection=scope.get("client"), address=address_of(scope)
+        )
         try:
             await session.check()
         except InvalidToken as error:
@@ -209,21 +211,23 @@ class GraphQLEndpoint:
         """Runs an operation. Raises Refused for a subscription, or if the caller has used up its allowance."""
         meter = session.meter()
         try:
-            outcome = await self._state.executor.execute(
-                request.query,
-                variables=request.variables,
-                name=request.operation_name,
-                context=context,
-                may_write=may_write,
-                wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
-                seconds=seconds,
-                charge=None if meter is None else meter.charge,
-            )
+            with self._state.telemetry.operation(context, headers, request.trace) as record:
+                outcome = await self._state.executor.execute(
+                    request.query,
+                    variables=request.variables,
+                    name=request.operation_name,
+                    context=context,
+                    may_write=may_write,
+                    wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
+                    seconds=seconds,
+                    charge=None if meter is None else meter.charge,
+                )
+                if not isinstance(outcome, Response):
+                    raise Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")
+                record.answered(outcome)
         except RateLimited as limited:
             details = {"retryAfter": limited.seconds}
             raise Refused(429, limited.code, str(limited), limited.headers, details) from None
-        if not isinstance(outcome, Response):
-            raise Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")
         return outcome if meter is None else Response(outcome.payload, {**outcome.headers, **meter.headers()})
 
 

@@ -19,6 +19,7 @@ RESPONSE_TYPE = "application/graphql-response+json"
 JSON_TYPE = "application/json"
 EVENT_TYPE = "text/event-stream"
 _NAMED = 3
+_TRACE = ("traceparent", "tracestate")
 
 
 class Refused(Exception):
@@ -46,6 +47,8 @@ class Request:
     variables: Mapping[str, Any] = field(default_factory=dict)
     operation_name: str | None = None
     wants_plan: bool = False
+    # The headers of W3C Trace Context, in `extensions`: on a WebSocket, each operation can belong to another trace.
+    trace: Mapping[str, str] = field(default_factory=dict)
 
 
 class Accepted(NamedTuple):
@@ -183,4 +186,7 @@ def parse_request(given: Mapping[str, Any]) -> Request:
         raise Refused(400, "BAD_REQUEST", "`operationName` must be a string.")
     if extensions is not None and not isinstance(extensions, dict):
         raise Refused(400, "BAD_REQUEST", "`extensions` must be an object.")
-    return Request(query, variables or {}, name, wants_plan=(extensions or {}).get("plan") is True)
+    if not extensions:
+        return Request(query, variables or {}, name)
+    trace = {key: value for key in _TRACE if isinstance(value := extensions.get(key), str)}
+    return Request(query, variables or {}, name, wants_plan=extensions.get("plan") is True, trace=trace)

@@ -168,7 +168,8 @@ class EventStream:
         """Sends a part of the body. Raises ClientGone, and TooSlow if the client does not receive it in time."""
         self._is_sending = True
         try:
-            await within(self._settings.send_seconds, self._send_part(part))
+            message = {"type": "http.response.body", "body": part, "more_body": True}
+            await within(self._settings.send_seconds, self._send(message))
         except TimeoutError:
             self._session.state.live.counts.unread += 1
             raise TooSlow from None
@@ -177,9 +178,6 @@ class EventStream:
         finally:
             self._is_sending = False
         self._idle_since = time.monotonic()
-
-    async def _send_part(self, part: bytes) -> None:
-        await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def _until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

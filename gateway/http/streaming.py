@@ -55,10 +55,20 @@ class Session:
     """The caller of a long-lived connection. The session checks the token again for everything that it sends."""
 
     def __init__(
-        self, state: State, authorization: str | None, *, connection: Hashable = None, address: str | None = None
+        self,
+        state: State,
+        authorization: str | None,
+        headers: Mapping[str, str],
+        *,
+        connection: Hashable = None,
+        address: str | None = None,
     ) -> None:
-        """`connection` identifies the connection among all others. `address` is the one that the client has."""
+        """`connection` identifies the connection among all others. `address` is the one that the client has.
+
+        `headers` are those of the request that opened it.
+        """
         self.state = state
+        self.headers = headers
         self.connection = connection
         self._address = address
         self._authorization = authorization
@@ -104,15 +114,11 @@ async def responses(
     Raises:   Overloaded, before the first response; TooSlow, Stopping and InvalidToken, which concern the whole
               connection.
     """
-    outcome = await _outcome(executor, request, session, context)
-    if isinstance(outcome, Response):
-        yield EncodedResponse.of(outcome)
+    opened = await _opened(executor, request, session, context)
+    if isinstance(opened, Response):
+        yield EncodedResponse.of(opened)
         return
-    running = _RunningSubscription(executor, session, outcome.call)
-    source = await running.source()
-    if isinstance(source, EncodedResponse):
-        yield source
-        return
+    running, source = opened
     live.set()
     answers = session.state.answers
     selection = answers.selection(request.query, request.operation_name, _hashable(request.variables), source.show)
@@ -126,7 +132,7 @@ async def responses(
             except (TooSlow, Stopping):
                 raise
             except GraphQLError as error:
-                yield _last(context, error)
+                yield EncodedResponse.of(_last(context, error))
                 return
             compute = partial(running.answer, source.show, event)
             response = await answers.get(event, selection, session.caller, compute)
@@ -136,6 +142,22 @@ async def responses(
                 yield response
                 if response.is_last:
                     return
+
+
+async def _opened(
+    executor: Executor, request: Request, session: Session, context: Context
+) -> Response | tuple[_RunningSubscription, Occurrences]:
+    """Runs the operation, or starts the subscription. Returns the response, or the events of the subscription."""
+    with session.state.telemetry.operation(context, session.headers, request.trace) as record:
+        outcome = await _outcome(executor, request, session, context)
+        if isinstance(outcome, Subscription):
+            running = _RunningSubscription(executor, session, outcome.call)
+            source = await running.source()
+            if not isinstance(source, Response):
+                return running, source
+            outcome = source
+        record.answered(outcome)
+        return outcome
 
 
 async def _outcome(executor: Executor, request: Request, session: Session, context: Context) -> Response | Subscription:
@@ -161,7 +183,7 @@ class _RunningSubscription:
         self._connection = session.connection
         self._started = call
 
-    async def source(self) -> Occurrences | EncodedResponse:
+    async def source(self) -> Occurrences | Response:
         """Starts the subscription. Returns its events, or the response that says why it cannot start."""
         call = self._call(self._started.context)
         async with self._slot():
@@ -188,22 +210,28 @@ class _RunningSubscription:
         """
         retries_until = math.inf
         while True:
-            context = self._state.context(caller, uuid4().hex)
-            try:
-                async with self._slot():
-                    response = await self._response(show, event, self._call(context))
-                is_unread = response is not None and not response.codes.isdisjoint(_RETRIED)
-                if not is_unread or time.monotonic() > retries_until:
-                    return None if response is None else EncodedResponse.of(response)
-            except (GraphQLError, DomainError) as error:
-                # This caller may not see the events any more.
-                return _last(context, error)
-            except Exception as fault:  # noqa: BLE001 - any fault goes to the log, not to the clients
-                return _last(context, fault)
+            response = await self._attempt(show, event, self._state.context(caller, uuid4().hex))
+            is_unread = response is not None and response.has_begun and not response.codes.isdisjoint(_RETRIED)
+            if not is_unread or time.monotonic() > retries_until:
+                return None if response is None else EncodedResponse.of(response)
             # An attempt can take as long as all retries may. There is at least one.
             retries_until = min(retries_until, time.monotonic() + _RETRY_SECONDS)
             self._state.live.counts.retries += 1
             await pause(_PAUSE_SECONDS)
+
+    async def _attempt(self, show: Show, event: Event, context: Context) -> Response | None:
+        """Returns the response for one event, or for the failure to compute it; None if there is nothing to show."""
+        with self._state.telemetry.event(context, self._started.context) as record:
+            record.identify(self._started.definition, self._started.operation.document)
+            try:
+                async with self._slot():
+                    response = await self._response(show, event, self._call(context))
+            except Exception as error:  # noqa: BLE001 - any fault goes to the log, not to the clients
+                # Or this caller may not see the events any more.
+                response = _last(context, error)
+            if response is not None:
+                record.answered(response)
+            return response
 
     async def _response(self, show: Show, event: Event, call: Call) -> Response | None:
         try:
@@ -219,10 +247,10 @@ class _RunningSubscription:
         return response_of(await self._executor.run(replace(call, root=root)), call.context)
 
 
-def _last(context: Context, *errors: Exception) -> EncodedResponse:
+def _last(context: Context, *errors: Exception) -> Response:
     """Returns the response that ends a subscription with these errors."""
     located = (one if isinstance(one, GraphQLError) else GraphQLError("", original_error=one) for one in errors)
-    return EncodedResponse.of(Response({"errors": [format_error(error, context) for error in located]}))
+    return Response({"errors": [format_error(error, context) for error in located]})
 
 
 def _hashable(variables: Mapping[str, Any]) -> Hashable:

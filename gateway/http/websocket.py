@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.execution import FAULTS
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
+from portico.gateway.telemetry.recording import CLIENT_NAME_HEADERS
 from portico.schema.context import Context
 
 from .encoding import encode
@@ -122,7 +123,6 @@ class Connection:
         # None until the connection is acknowledged.
         self._session: Session | None = None
         self._has_begun = False
-        self._sending = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
 
@@ -155,7 +155,8 @@ class Connection:
     async def send_text(self, text: str) -> None:
         """Sends one encoded message, as `send` does. Raises Unsent."""
         try:
-            await within(self.state.settings.send_seconds, self._send_next({"type": "websocket.send", "text": text}))
+            # The server writes a message in one step, so several operations may wait here until the client reads.
+            await within(self.state.settings.send_seconds, self._send({"type": "websocket.send", "text": text}))
         except TimeoutError:
             if not self._closing.done():
                 self.state.live.counts.unread += 1
@@ -163,11 +164,6 @@ class Connection:
             raise Unsent from None
         except OSError:
             raise Unsent from None
-
-    async def _send_next(self, message: MutableMapping[str, Any]) -> None:
-        # One message at a time: each operation waits with one message, and there is no other buffer.
-        async with self._sending:
-            await self._send(message)
 
     async def _close(self, why: Close) -> None:
         # If the client does not read, it gets no reason.
@@ -220,7 +216,8 @@ class Connection:
         self._timer.cancel()
         # An object of its own identifies this connection, which takes turns with others.
         authorization = _authorization(payload or {}, self._headers)
-        session = Session(self.state, authorization, connection=object(), address=self._address)
+        headers = _headers(payload or {}, self._headers)
+        session = Session(self.state, authorization, headers, connection=object(), address=self._address)
         try:
             await session.check()
         except InvalidToken as error:
@@ -362,6 +359,13 @@ def _id_of(message: Mapping[str, Any]) -> str:
     if not isinstance(key, str) or not key:
         raise Close(INVALID, "Invalid message: `id` must be a string that is not empty")
     return key
+
+
+def _headers(payload: Mapping[str, Any], headers: Headers) -> Mapping[str, str]:
+    """Returns the headers, with the client's name in the payload of `connection_init`, where browsers can set it."""
+    given = {name.lower(): value for name, value in payload.items() if isinstance(value, str)}
+    names = {name: given[name] for name in CLIENT_NAME_HEADERS if name in given}
+    return {**headers, **names} if names else headers
 
 
 def _authorization(payload: Mapping[str, Any], headers: Headers) -> str | None:

@@ -100,6 +100,8 @@ class Executor:
                 if charge is not None:
                     charge(_COST_OF_REFUSAL)
                 return Response({"errors": [format_error(error, context) for error in invalid.errors]})
+            if context.record is not None:
+                context.record.identify(call.definition, call.operation.document)
             if charge is not None:
                 charge(cost)
             if call.definition.operation is OperationType.SUBSCRIPTION:

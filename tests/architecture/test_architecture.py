@@ -38,6 +38,7 @@ ALLOWED = {
         "typer",
         "rich",
         "prometheus_client",
+        "opentelemetry",
     },
 }
 # Modules outside of `resolvers` that may import the driver, and why.
@@ -56,6 +57,7 @@ EXCEPTIONS = {
     "gateway/operations/plans/trace.py": {"pymongo.monitoring", "pymongo.errors", "bson"},  # shows commands
     "gateway/outages.py": {"pymongo.errors"},  # recognizes database errors that are no faults
     "gateway/production.py": {"pymongo.uri_parser"},  # checks that the URI has a user and TLS
+    "gateway/telemetry/command_spans.py": {"pymongo.monitoring"},  # listens to commands
     "gateway/work/jobs.py": {"pymongo.errors"},  # releases its leases if the database is reachable
 }
 INSIDE = [path for path in MODULES if not path.is_relative_to(ROOT / "gateway")]

@@ -287,7 +287,6 @@ async def test_a_slow_answer_for_one_viewer_does_not_delay_the_others(
     gateway: GatewayClient, port: int, discussion: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = asyncio.Event()
-    go_on.set()
 
     async def slowly(context: Context, comment: Document) -> Document:
         if context.subject == "ann":
@@ -295,18 +294,17 @@ async def test_a_slow_answer_for_one_viewer_does_not_delay_the_others(
         return comment
 
     show_as(monkeypatch, slowly)
-    async with subscribed(port, discussion, [gateway.token("bob", []), gateway.token("ann", []), None]) as sockets:
-        bob, ann, anonymous = sockets
-        # From the first event on, it is known that the answer depends on the subject.
-        await post(gateway, discussion, "first")
-        assert [await texts(one, 1) for one in sockets] == [["first"]] * 3
-        go_on.clear()
+    # Ann subscribes first, so the others wait for her run until it is known that the answer depends on the subject.
+    tokens = [gateway.token(one, []) for one in ("ann", "ann", "bob")]
+    async with subscribed(port, discussion, [*tokens, None]) as (ann, again, bob, anonymous):
         for text in ("a", "b"):
             await post(gateway, discussion, text)
         assert await texts(bob, 2) == await texts(anonymous, 2) == ["a", "b"]
+        assert gateway.state.live.counts.runs == 5
         go_on.set()
 
-        assert await texts(ann, 2) == ["a", "b"]
+        assert await texts(ann, 2) == await texts(again, 2) == ["a", "b"]
+        assert gateway.state.live.counts.runs == 6
 
 
 async def test_a_subscriber_may_ask_for_the_answers_of_events_that_others_have_already_got(

@@ -170,7 +170,7 @@ async def assert_listens(
     gateway: GatewayClient, query: str, name: str | None, variables: Mapping[str, Any], *, token: str | None = None
 ) -> None:
     """Asserts that the subscription starts, and has no event yet."""
-    session = Session(gateway.state, f"Bearer {token or gateway.token()}")
+    session = Session(gateway.state, f"Bearer {token or gateway.token()}", {})
     live = asyncio.Event()
     request = Request(query, variables, name)
     answers = responses(gateway.state.executor, request, session, await session.context(), live)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from graphql import (
@@ -12,12 +12,14 @@ from graphql import (
     GraphQLError,
     GraphQLResolveInfo,
     GraphQLSchema,
+    MiddlewareManager,
     OperationDefinitionNode,
     VariableDefinitionNode,
     execute,
 )
 from graphql.execution.executor import Executor as CoreExecutor
 from graphql.execution.values import VariableValues, get_variable_values
+from graphql.pyutils import is_awaitable
 
 from .compiler import compile_operation, conditions_of
 from .plan import InvalidVariables, NotCompiled, Plan
@@ -56,6 +58,7 @@ def run_reference(
     *,
     hide_suggestions: bool = False,
 ) -> Result:
+    record = getattr(context, "record", None)
     return execute(
         schema,
         document,
@@ -64,8 +67,19 @@ def run_reference(
         variable_values=dict(variables),
         operation_name=name,
         executor_class=ReferenceExecutor,
+        middleware=None if record is None else _recording(record),
         hide_suggestions=hide_suggestions,
     )
+
+
+def _recording(record: Any) -> MiddlewareManager:
+    """Returns middleware with which telemetry records the resolvers that wait."""
+
+    def resolve(resolver: Callable[..., Any], source: Any, info: GraphQLResolveInfo[Any], **given: Any) -> Any:
+        value = resolver(source, info, **given)
+        return record.resolving(value, info.parent_type.name, info.field_name) if is_awaitable(value) else value
+
+    return MiddlewareManager(resolve)
 
 
 class PlanExecutor:

@@ -26,7 +26,7 @@ from .flat import completer
 from .info import resolve_info
 from .places import Errors, Place, path_of
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Plan, Shape
-from .running import Finish, Job, Missing, Pending, Running, by_loader, places_of
+from .running import Finish, Job, Missing, Pending, Running, by_loader, documents_of, places_of
 from .values import (
     RelationEntry,
     close,
@@ -54,6 +54,7 @@ class Run:
         self.context = context
         self.root_value = root_value
         self.errors = Errors()
+        self._record = context.record if isinstance(context, Context) else None
         self._data: dict[str, Any] | None = {}
         # Root fields, relations and awaitables that have not started.
         self._fields: Iterator[FieldPlan] = iter(plan.root.fields)
@@ -207,6 +208,8 @@ class Run:
                 assert field.resolve is not None
                 value = field.resolve(source, self._info(field, here), **arguments)
             if is_awaitable(value):
+                if self._record is not None:
+                    value = self._record.resolving(value, field.parent.name, field.name)
                 self._pending.append(Pending(field, value, here))
             else:
                 answer[name] = self._complete(field, field.shape, value, here)
@@ -330,7 +333,7 @@ class Run:
         for entry, wrong in unfit:
             self._relation_failed(entry, wrong)
         try:
-            documents = await loader.load_all(keys)
+            documents = await documents_of(loader, keys, fit, self._record)
         except Exception as error:  # noqa: BLE001 - any exception is an error of each of the fields
             for entry in fit:
                 self._relation_failed(entry, error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from portico.loaders.batching import Loader, Siblings
@@ -82,6 +82,16 @@ class Running(dict[asyncio.Task[None], Job]):
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         self.cancelled += [job for task, job in running.items() if task.cancelled()]
+
+
+def documents_of(loader: Any, keys: Collection[Any], relations: Iterable[RelationEntry], record: Any) -> Awaitable[Any]:
+    """Reads the documents with these keys for the relations. Telemetry records it, if there is a record."""
+    reading: Awaitable[Any] = loader.load_all(keys)
+    if record is None:
+        return reading
+    fields = sorted({f"{field.parent.name}.{field.name}" for field, *_ in relations})
+    recorded: Awaitable[Any] = record.batch(reading, fields, len(keys))
+    return recorded
 
 
 def places_of(relations: Iterable[RelationEntry]) -> Missing:
