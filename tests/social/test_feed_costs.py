@@ -138,6 +138,45 @@ async def test_a_page_of_news_with_merged_authors_is_one_command_that_walks_alon
     assert plan.documents_examined <= 200
 
 
+async def test_counts_of_comments_read_the_smaller_of_pages_and_blocks(
+    gateway: GatewayClient, commands: Commands
+) -> None:
+    await _members(gateway)
+    await add_members(gateway.db, "bad")
+    post = {**_post("ann", NOW), "spilled": 2_000, "comment_count": 2_003}
+    await gateway.db["social.posts"].insert_one(post)
+    pages = [
+        {
+            "_id": {"post": post["_id"], "page": page},
+            "post": post["_id"],
+            "version": 0,
+            "comments": [
+                {"id": ObjectId(), "by": who("bad" if page == 20 else "ann"), "posted": NOW, "text": "C"}
+                for _ in range(20)
+            ],
+        }
+        # The last page is not valid yet.
+        for page in range(0, 2_020, 20)
+    ]
+    await gateway.db["social.comment_pages"].insert_many(pages)
+    assert await _comment_count(gateway) == 2_003
+    await gateway.db["social.relations"].insert_one(
+        {"_id": {"of": "v", "to": "bad"}, "of": "v", "to": "bad", "blocked": True, "blocks": False}
+    )
+    commands.clear()
+    assert await _comment_count(gateway) == 1_983
+    plans = [plan for one in commands.sent for plan in await explain(gateway.db, one)]
+    assert not any(plan.scans_collection for plan in plans)
+    [counted] = [plan for plan in plans if plan.name == "aggregate social.comment_pages"]
+    assert counted.documents_examined == 1
+
+
+async def _comment_count(gateway: GatewayClient) -> int:
+    [edge] = (await page_of(gateway, "v", "wall of ann", "commentCount"))["edges"]
+    count: int = edge["node"]["commentCount"]
+    return count
+
+
 async def test_comments_of_a_page_take_a_fixed_number_of_commands(gateway: GatewayClient, commands: Commands) -> None:
     await _members(gateway)
     await gateway.db["social.posts"].insert_many([_post("ann", NOW - timedelta(n), comments=30) for n in range(30)])
