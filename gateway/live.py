@@ -91,15 +91,16 @@ class Hub:
         self._topics: dict[Hashable, set[Listener]] = {}
         self._reader: _Reader | None = None
 
-    async def listen(self, topic: Hashable) -> Listener:
-        """Returns the events from now on. When this returns, the stream is open and misses no later event.
+    async def listen(self, *topics: Hashable) -> Listener:
+        """Returns the events of these topics from now on. When this returns, no later event is missed.
 
         Raises:   Stopping; a driver's error if the stream cannot be opened.
         """
         if self.stopping.is_set():
             raise Stopping
-        listener = Listener(self, topic, self._max_waiting)
-        self._topics.setdefault(topic, set()).add(listener)
+        listener = Listener(self, topics, self._max_waiting)
+        for topic in topics:
+            self._topics.setdefault(topic, set()).add(listener)
         self.counts.listeners += 1
         try:
             if self._reader is None:
@@ -113,13 +114,13 @@ class Hub:
 
     def remove(self, listener: Listener) -> None:
         """Publishes no more events to the listener. Closes the stream after the last listener."""
-        listeners = self._topics.get(listener.topic, set())
-        if listener not in listeners:
+        if not any(listener in self._topics.get(topic, ()) for topic in listener.topics):
             return
-        listeners.remove(listener)
+        for topic in listener.topics:
+            self._topics[topic].remove(listener)
+            if not self._topics[topic]:
+                del self._topics[topic]
         self.counts.listeners -= 1
-        if not listeners:
-            del self._topics[listener.topic]
         if not self._topics and self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -131,7 +132,7 @@ class Hub:
 
     def end_all(self, error: Callable[[], Ended]) -> None:
         """Ends every listener with a new error: a shared one would collect the frames of every task that raises it."""
-        for listener in [listener for listeners in self._topics.values() for listener in listeners]:
+        for listener in {listener for listeners in self._topics.values() for listener in listeners}:
             listener.end(error())
 
     def stop(self) -> None:
@@ -148,14 +149,14 @@ class Hub:
 
 
 class Listener:
-    """An iterator over the events of one topic. Close it when you need no more events.
+    """An iterator over the events of its topics. Close it when you need no more events.
 
     Many listeners get the same event. Each takes it in its turn. Raises an `Ended` after the events that arrived before
     it. TooSlow discards those events and is raised at once.
     """
 
-    def __init__(self, hub: Hub, topic: Hashable, max_waiting: int) -> None:
-        self.topic = topic
+    def __init__(self, hub: Hub, topics: Sequence[Hashable], max_waiting: int) -> None:
+        self.topics = tuple(dict.fromkeys(topics))
         self._hub = hub
         self._max_waiting = max_waiting
         self._waiting: deque[Event] = deque()

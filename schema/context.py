@@ -51,8 +51,8 @@ class Events(Protocol):
 class Live(Protocol):
     """The source of live events."""
 
-    async def listen(self, topic: Hashable) -> Events:
-        """Returns the events of a topic from now on. No event after the return is missed."""
+    async def listen(self, *topics: Hashable) -> Events:
+        """Returns the events of these topics from now on. No event after the return is missed."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,9 +33,9 @@ class Occurrences:
         return aiter(self.events)
 
 
-async def occurrences(context: Context, topic: Hashable, show: Show) -> Any:
-    """Returns the events of a topic from now on. `show` makes the object that a caller sees."""
-    return Occurrences(await context.live.listen(topic), show)
+async def occurrences(context: Context, topic: Hashable, show: Show, *, also: Sequence[Hashable] = ()) -> Any:
+    """Returns the events of a topic, and of other topics, from now on. `show` makes the object that a caller sees."""
+    return Occurrences(await context.live.listen(topic, *also), show)
 
 
 async def read_shared(context: Context, event: Event, kind: Kind, key: Any) -> tuple[Document | None, bool]:

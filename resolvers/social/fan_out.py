@@ -35,7 +35,7 @@ from portico.resolvers.import_outcomes import refused_row
 from portico.resolvers.writes.sweeps import sweep
 from portico.resolvers.writes.timer import Timer
 
-from . import merging, relations
+from . import deliveries, merging, relations
 from .members import MEMBERS
 from .news import NEWS
 from .post_edits import CIRCLES, PUBLIC
@@ -85,13 +85,13 @@ async def _deliver_batch(db: Database, key: Document, timer: Timer, max_fan_out:
     author = await _current_author(db, post)
     if await merging.must_merge(db, author, post, max_fan_out=max_fan_out):
         after = None
-        is_done = await merging.mark_batch(db, author["_id"])
+        is_done, end = await merging.mark_batch(db, author["_id"]), {"$set": deliveries.MERGED}
     else:
         after = await _insert_entries(db, post)
-        is_done = after is None
+        is_done, end = after is None, {}
     mine = {"_id": post["_id"], "fan_out.op": op}
     progress = {"fan_out.after": after, "fan_out.due": timer.now()}
-    update = {"$unset": {"fan_out": ""}} if is_done else {"$set": progress, "$unset": {"fan_out.op": ""}}
+    update = {"$unset": {"fan_out": ""}, **end} if is_done else {"$set": progress, "$unset": {"fan_out.op": ""}}
     await db[POSTS.name].update_one(mine, update)
     return 1
 

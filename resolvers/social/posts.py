@@ -18,6 +18,7 @@ A document:
     spilled     how many comments have been moved to `comment_pages`
     version     incremented by every change of the stored comments, but not by a new comment
     removing    [id]: comments that are being removed from their page. No reader shows them; missing if there are none
+    is_merged   True if it has no entries, because its author is merged on read. Set when it counts as delivered
     fan_out     {after, due, op} while news feeds may lack it; see `fan_out`
     deleted     when it was deleted. No reader shows it
     remove_at   when a job next removes what belongs to the deleted post

@@ -16,7 +16,6 @@ from .relations import RELATIONS
 COPY, LIST = "copy", "list"
 _FIELDS = ("of", "to")
 _CHANGING = "uncopied"
-Pairs = Mapping[tuple[str, str], Document]
 
 
 async def find_wrong_relations(db: Database) -> AsyncIterator[Document]:
@@ -34,21 +33,14 @@ async def find_wrong_relations(db: Database) -> AsyncIterator[Document]:
 async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
     for relation in batch:
         require(relation, _FIELDS)
-    found = await _others_of(db, batch)
+    others = await relations.find_pairs(db, [(relation["to"], relation["of"]) for relation in batch])
+    found = {(other["of"], other["to"]): other for other in others}
     people = await members.find_by_ids(db, [relation[end] for relation in batch for end in _FIELDS], {"circles": 1})
     for relation in batch:
         other = found.get((relation["to"], relation["of"]), {})
         for wrong in (*_wrong_alone(relation, people), *_wrong_copy(relation, other)):
             if await _is_unchanged(db, relation):
                 yield {"_id": relation["_id"], "of": relation["of"], "to": relation["to"], **wrong}
-
-
-async def _others_of(db: Database, batch: list[Document]) -> Pairs:
-    """Returns the other documents of these relations, by the members of each."""
-    keys = [{"of": relation["to"], "to": relation["of"]} for relation in batch]
-    ends = {end: {"$in": list({key[end] for key in keys})} for end in _FIELDS}
-    query = {"_id": {"$in": keys}, **ends}
-    return {(other["of"], other["to"]): other async for other in db[RELATIONS.name].find(query)}
 
 
 async def _is_unchanged(db: Database, relation: Document) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from pymongo.errors import DuplicateKeyError
+from pymongo import UpdateOne
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.writes.sweeps import sweep
@@ -24,8 +26,7 @@ async def finish(db: Database, relation: Document) -> int:
     if "uncopied" not in relation:
         return 0
     await copy(db, relation)
-    if relations.follows(relation):
-        await _look(db, relation)
+    await _look(db, [relation])
     key = relations.key_of(relation["of"], relation["to"])
     # A later change has a mark of its own.
     await db[RELATIONS.name].update_one({**key, "version": relation["version"]}, {"$unset": {"uncopied": ""}})
@@ -37,7 +38,7 @@ async def copy(db: Database, relation: Document) -> None:
 
     Writes:   social.relations; one guarded upsert.
     """
-    older = {**relations.key_of(relation["to"], relation["of"]), "copied": {"$not": {"$gt": relation["version"]}}}
+    older = _older_than(relation)
     change = copy_of(relation)
     try:
         await db[RELATIONS.name].update_one(older, change, upsert=True)
@@ -61,20 +62,57 @@ def copy_of(relation: Document) -> Document:
     return change
 
 
-async def _look(db: Database, relation: Document) -> None:
+async def finish_many(db: Database, found: Sequence[Document]) -> None:
+    """Finishes the changes of many relations like `finish`, by a few commands."""
+    marked = [relation for relation in found if "uncopied" in relation]
+    if not marked:
+        return
+    copies = [UpdateOne(_older_than(relation), copy_of(relation), upsert=True) for relation in marked]
+    try:
+        await db[RELATIONS.name].bulk_write(copies, ordered=False)
+    except BulkWriteError as error:
+        for row in error.details["writeErrors"]:
+            await copy(db, marked[row["index"]])
+    await _look(db, marked)
+    await db[RELATIONS.name].bulk_write([_end_of_mark(relation) for relation in marked], ordered=False)
+
+
+def _older_than(relation: Document) -> Document:
+    """Returns the filter for the other document, if it has no later version of what `of` has decided."""
+    return {**relations.key_of(relation["to"], relation["of"]), "copied": {"$not": {"$gt": relation["version"]}}}
+
+
+def _end_of_mark(relation: Document) -> UpdateOne:
+    """Returns the update that removes the mark. A later change has a mark of its own."""
+    key = relations.key_of(relation["of"], relation["to"])
+    return UpdateOne({**key, "version": relation["version"]}, {"$unset": {"uncopied": ""}})
+
+
+async def _look(db: Database, changed: Sequence[Document]) -> None:
     """Looks at both members after the copy, and writes what other writers could not know before it.
 
     * Merging first marks the author, then all its followers. A follower who is not among them yet, looks.
     * An empty circle is removed from the list of circles. A writer that has meanwhile put somebody into it, looks.
     """
-    of, to = relation["of"], relation["to"]
-    found = await members.find_by_ids(db, [of, to], {"is_merged": 1, "circles": 1})
-    if found.get(to, {}).get("is_merged") and not relation.get("is_merged"):
-        following = {**relations.key_of(of, to), "circles.0": {"$exists": True}}
-        await db[RELATIONS.name].update_one(following, {"$set": {"is_merged": True}})
-    missing = [name for name in relation["circles"] if name not in found.get(of, {}).get("circles", ())]
-    if missing:
-        await circles.restore(db, of, missing)
+    following = [relation for relation in changed if relations.follows(relation)]
+    if not following:
+        return
+    subjects = [relation[end] for relation in following for end in ("of", "to")]
+    found = await members.find_by_ids(db, subjects, {"is_merged": 1, "circles": 1})
+    merged: list[UpdateOne] = []
+    missing: dict[str, list[str]] = {}
+    for relation in following:
+        of, to = relation["of"], relation["to"]
+        if found.get(to, {}).get("is_merged") and not relation.get("is_merged"):
+            still = {**relations.key_of(of, to), "circles.0": {"$exists": True}}
+            merged.append(UpdateOne(still, {"$set": {"is_merged": True}}))
+        listed = found.get(of, {}).get("circles", ())
+        missing.setdefault(of, []).extend(name for name in relation["circles"] if name not in listed)
+    if merged:
+        await db[RELATIONS.name].bulk_write(merged, ordered=False)
+    for of, names in missing.items():
+        if names:
+            await circles.restore(db, of, names)
 
 
 async def finish_relations(db: Database, *, now: datetime) -> int:

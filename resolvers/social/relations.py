@@ -23,7 +23,7 @@ A change is acknowledged when both documents have it. A document is never delete
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pymongo import ASCENDING, IndexModel
 
@@ -78,6 +78,14 @@ async def find(
 async def find_one(db: Database, of: str, to: str, projection: Projection | None = None) -> Document | None:
     """Returns the document of the ordered pair; None if neither has ever decided anything about the other."""
     return await db[RELATIONS.name].find_one(key_of(of, to), projection)
+
+
+async def find_pairs(db: Database, pairs: Iterable[tuple[str, str]]) -> list[Document]:
+    """Returns the documents of these ordered pairs. The filter names the shard key, and the keys come from `_id`."""
+    ids = [{"of": of, "to": to} for of, to in dict.fromkeys(pairs)]
+    ends = {end: {"$in": list({key[end] for key in ids})} for end in ("of", "to")}
+    found = db[RELATIONS.name].find({"_id": {"$in": ids}, **ends}, batch_size=len(ids) + 1, hint="_id_")
+    return await found.to_list()
 
 
 def behind(to: str | None) -> Document:

@@ -27,7 +27,7 @@ from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Kind, Node, encode_id, node_id, split_id
 
 DEFAULT_COMMENTS = 20
-MAX_LATEST, MAX_OPTIONS, MAX_CIRCLES = 20, 10, 200
+MAX_LATEST, MAX_OPTIONS, MAX_CIRCLES = 10, 10, 200
 _TYPES = {
     "status": "StatusPost",
     "link": "LinkPost",

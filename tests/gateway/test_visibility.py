@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,9 @@ from structlog.testing import capture_logs
 from portico.gateway.settings import Settings
 from portico.resolvers.domains import Domain, Domains, InvalidDomains
 from portico.schema import create_schema
-from portico.schema.nodes import encode_id
+from portico.schema.context import Context
+from portico.schema.fields import Source
+from portico.schema.nodes import KINDS, encode_id
 from tests.support.harness import Answer, GatewayClient
 from tests.support.library import BOOK, READER, SHELF, LibraryQuery, kind_of, library
 
@@ -32,12 +34,28 @@ query ($first: Int!, $after: String) {
 """
 
 
+@pytest.fixture(params=["within", "shown_to"])
+def rule(request: pytest.FixtureRequest) -> str:
+    """Which part of the rule hides books: the shelf that contains them, or a rule that reads the shelves itself."""
+    form: str = request.param
+    return form
+
+
+async def books_on_visible_shelves(context: Context, books: Sequence[Source]) -> Sequence[Source | None]:
+    """Shows books on shelves of the caller and of nobody, by one read."""
+    found = await context.db["shelfs"].find({"_id": {"$in": [book["shelf"] for book in books]}}).to_list()
+    visible = {shelf["_id"] for shelf in found if shelf["owner"] in {None, context.subject}}
+    return [book if book["shelf"] in visible else None for book in books]
+
+
 @pytest.fixture(params=["compiled", "reference"])
 async def shelves(
-    request: pytest.FixtureRequest, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, settings: Settings, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> AsyncIterator[GatewayClient]:
     """Two owners with a shelf each. Requests come from the first owner."""
     async with library(replace(settings, executor=request.param), monkeypatch) as gateway:
+        if rule == "shown_to":
+            monkeypatch.setitem(KINDS, "Book", replace(BOOK, within=None, shown_to=books_on_visible_shelves))
         gateway.subject = "she"
         await gateway.db["shelfs"].insert_many([{"_id": "hers", "owner": "she"}, {"_id": "his", "owner": "he"}])
         await gateway.db["books"].insert_many(
@@ -184,6 +202,39 @@ async def test_a_parent_of_many_objects_is_read_once(shelves: GatewayClient) -> 
     await ask(shelves, "read { title } friends { read { title } favourite { id } }")
 
     assert sorted(shelves.commands.names()) == ["find books", "find readers", "find readers", "find shelfs"]
+
+
+async def test_a_rule_can_show_less_of_an_object_by_every_path(
+    shelves: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def without_reader(_context: Context, books: Sequence[Source]) -> Sequence[Source]:
+        return [{name: value for name, value in book.items() if name != "reader"} for book in books]
+
+    monkeypatch.setitem(KINDS, "Book", replace(BOOK, within=None, shown_to=without_reader))
+
+    shown = {"title": "b", "reader": None}
+    data = (await ask(shelves, "favourite { title reader { name } } read { title reader { name } }")).data["reader"]
+    assert data["favourite"] == shown
+    assert shown in data["read"]
+    assert (await ask(shelves, "books(first: 2) { nodes { title reader { name } } }")).data["reader"]["books"][
+        "nodes"
+    ] == [{"title": "a", "reader": None}, shown]
+    node = "query ($id: ID!) { node(id: $id) { ... on Book { title reader { name } } } }"
+    assert await shelves.data(node, {"id": encode_id("Book", "b")}) == {"node": shown}
+
+
+async def test_an_error_of_a_rule_is_the_error_of_its_object(
+    shelves: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails_for_b(_context: Context, books: Sequence[Source]) -> Sequence[Source | Exception]:
+        return [ValueError("b") if book["_id"] == "b" else book for book in books]
+
+    monkeypatch.setitem(KINDS, "Book", replace(BOOK, within=None, shown_to=fails_for_b))
+
+    with capture_logs():
+        answer = await ask(shelves, "favourite { title } friends { favourite { title } }")
+    assert answer.body["data"] == {"reader": {"favourite": None, "friends": [{"favourite": {"title": "a"}}]}}
+    assert [error["path"] for error in answer.body["errors"]] == [["reader", "favourite"]]
 
 
 async def test_a_kind_that_everybody_may_see_is_read_without_a_check(shelves: GatewayClient) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from portico.gateway.clock import SystemClock
 from portico.resolvers.social import post_comments, post_edits, votes
 from tests.support.harness import Commands, GatewayClient
 from tests.support.post_reads import (
@@ -20,7 +19,7 @@ from tests.support.post_reads import (
     visible_by_id,
 )
 from tests.support.social import block, circle, join, unblock, uncircle
-from tests.support.social_posts import NOW, deliver, op, who, write_comment, write_post
+from tests.support.social_posts import NOW, deliver, later, op, who, write_comment, write_post
 
 pytestmark = pytest.mark.anyio
 NEWS, INCOMING = "newsFeed", "incoming"
@@ -106,10 +105,6 @@ async def test_a_news_feed_has_what_was_sent_by_those_whom_the_viewer_follows_no
     assert post_id(before) in await posts_in(gateway, "bob", "wall of ann")
 
 
-def later(seconds: float) -> Any:
-    return SystemClock().now() + timedelta(seconds=seconds)
-
-
 async def test_posts_of_merged_authors_are_in_news_feeds_without_entries(gateway: GatewayClient) -> None:
     await join(gateway.db, "star", "ann", "bob", "cem")
     for fan in ("ann", "bob", "cem"):
@@ -181,8 +176,8 @@ async def test_comments_in_pages_are_listed_in_order_without_those_of_blocked_me
                 break
             after = found["comments"]["pageInfo"]["endCursor"]
         assert texts == expected
-        latest = await latest_of(gateway, viewer, post, 20)
-        assert latest == expected[-20:]
+        latest = await latest_of(gateway, viewer, post, 10)
+        assert latest == expected[-10:]
 
 
 async def latest_of(gateway: GatewayClient, viewer: str | None, post: Any, last: int) -> list[str]:

@@ -66,7 +66,7 @@ async def all_posts_in(gateway: GatewayClient, viewer: str | None, name: str, fi
         after = page["pageInfo"]["endCursor"]
 
 
-async def visible_by_id(gateway: GatewayClient, viewer: str | None, posts: Sequence[Document]) -> list[dict[str, Any]]:
+async def visible_by_id(gateway: GatewayClient, viewer: str | None, posts: Sequence[Document]) -> list[Any]:
     """Returns those of the posts that the viewer sees by `nodes`."""
     query = f"query ($ids: [ID!]!) {{ nodes(ids: $ids) {{ ... on Post {{ {POST} }} }} }}"
     data = await gateway.data(query, {"ids": [post_id(post) for post in posts]}, **as_member(gateway, viewer))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from bson import ObjectId
 
+from portico.gateway.clock import SystemClock
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import fan_out, post_comments, post_edits
 from portico.resolvers.writes.idempotency import random_operation_id
@@ -29,6 +30,11 @@ def op() -> str:
 def keyed_op() -> str:
     """Returns the id of a new operation with an idempotency key."""
     return f"k-{next(_numbers):040}.0"
+
+
+def later(seconds: float) -> datetime:
+    """Returns the time in so many seconds: after the relations that a test has changed."""
+    return SystemClock().now() + timedelta(seconds=seconds)
 
 
 def who(name: str) -> Document:

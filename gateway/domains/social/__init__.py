@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from portico.resolvers.domains import Domain
+from portico.resolvers.social import deliveries
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
 from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
-from portico.schema.social import feeds, membership, posts, users
+from portico.schema.social import events, feeds, membership, posts, users
 from portico.schema.social.posting import PostingMutation
 
-from . import graph, posting
+from . import graph, people, posting
 from .wall_posts import WALL_POSTS
 
 DOMAIN = Domain(
@@ -21,13 +22,15 @@ DOMAIN = Domain(
     needs=("content",),
     collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
+    events=deliveries.SOURCES,
     jobs=(*graph.JOBS, *posting.JOBS),
     invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
     gauges=posting.GAUGES,
-    importers={"wall-posts": WALL_POSTS},
     kinds=(users.USER, posts.POST),
+    importers={"people": people.people(), "wall-posts": WALL_POSTS},
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
+    subscriptions=(events.NewsFeedSubscription,),
     mutations=(membership.MembershipMutation, PostingMutation),
     extensions={
         "Author": (users.AuthorUser,),

@@ -1,0 +1,44 @@
+"""The subscription to the viewer's news feed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import cast
+
+import strawberry
+
+from portico.resolvers.changes import Event
+from portico.resolvers.documents import Document
+from portico.resolvers.social import deliveries
+from portico.schema.access import require_caller
+from portico.schema.context import Context, Info
+from portico.schema.subscriptions import occurrences
+
+from .posts import Post
+
+
+class _ShowPost:
+    """Shows the post of an event to one subscriber, by reads of its own at the time of delivery.
+
+    Two subscriptions share no answers: a kept answer could be older than a block.
+    """
+
+    def __init__(self) -> None:
+        self._delivered = deliveries.Delivered()
+
+    async def __call__(self, context: Context, event: Event) -> Document | None:
+        member = require_caller(context).subject
+        if self._delivered.is_repeated(event):
+            return None
+        return await deliveries.find_delivered(context.db, member, event.key)
+
+
+@strawberry.type
+class NewsFeedSubscription:
+    @strawberry.subscription(
+        description="Delivers each post that reaches the viewer's news feed, from now on, if the viewer sees it then."
+    )
+    async def news_feed_posted(self, info: Info) -> AsyncIterator[Post]:
+        topic = deliveries.news_of(require_caller(info.context).subject)
+        listened = await occurrences(info.context, topic, _ShowPost(), also=(deliveries.MERGED_POSTS,))
+        return cast("AsyncIterator[Post]", listened)

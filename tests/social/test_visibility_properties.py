@@ -1,0 +1,164 @@
+"""Every way to read posts, compared with an obvious model of the rules, over random steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson import ObjectId
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portico.resolvers.errors import NotFound
+from portico.resolvers.social import post_comments, post_edits
+from tests.support.harness import GatewayClient
+from tests.support.machines import examples, step_lists
+from tests.support.post_reads import all_posts_in, as_member, post_id, user_id
+from tests.support.social import block, circle, join, unblock, uncircle
+from tests.support.social_model import Model, ModelPost
+from tests.support.social_posts import deliver, later, op, who, write_post
+
+pytestmark = pytest.mark.anyio
+MEMBERS = ["ann", "bob", "cem", "dan"]
+VIEWERS = [*MEMBERS, "guest", None]
+CIRCLES = ["a.b", "$x", "friends"]
+SHOWN = "id circles commentCount latestComments { text }"
+SELECTION = f"(first: 10) {{ nodes {{ {SHOWN} }} }}"
+WHO = st.sampled_from(MEMBERS)
+WHICH = st.integers(0, 30)
+STEPS = st.one_of(
+    st.tuples(st.sampled_from(["circle", "circle", "uncircle"]), WHO, WHO, st.sampled_from(CIRCLES)),
+    st.tuples(st.sampled_from(["block", "unblock"]), WHO, WHO, st.none()),
+    st.tuples(
+        st.just("post"),
+        WHO,
+        WHO,
+        st.tuples(st.sampled_from(["PUBLIC", "CIRCLES", "SELECTED"]), WHICH, st.sampled_from([1, 100, 100, 100])),
+    ),
+    st.tuples(st.just("comment"), WHO, WHICH, st.sampled_from([1, 2, 3, 25])),
+    st.tuples(st.sampled_from(["delete", "delete comment"]), WHO, WHICH, WHICH),
+)
+
+
+class Network:
+    """The network under test, and the model, which take the same steps."""
+
+    def __init__(self, gateway: GatewayClient) -> None:
+        self.gateway, self.db = gateway, gateway.db
+        self.model = Model(MEMBERS)
+        self.ids: dict[str, ObjectId] = {}
+        self.comments: dict[str, ObjectId] = {}
+
+    async def take(self, step: Any) -> None:
+        name, who_, other, detail = step
+        if name in {"comment", "delete", "delete comment"}:
+            await self._change_post(name, who_, other, detail)
+        elif name == "post":
+            await self._post(who_, other, *detail)
+        elif who_ != other:
+            await self._relate(name, who_, other, detail)
+
+    async def _relate(self, name: str, one: str, other: str, circle_name: str) -> None:
+        circles = self.model.circles_with(one, other)
+        if name == "circle":
+            try:
+                await circle(self.db, one, other, name=circle_name)
+            except NotFound:
+                assert (other, one) in self.model.blocks
+                return
+            circles.add(circle_name)
+        elif name == "uncircle":
+            await uncircle(self.db, one, other, name=circle_name)
+            circles.discard(circle_name)
+        elif name == "block":
+            await block(self.db, one, other)
+            self.model.blocks.add((one, other))
+        else:
+            await unblock(self.db, one, other)
+            self.model.blocks.discard((one, other))
+
+    async def _post(self, author: str, owner: str, audience: str, which: int, max_fan_out: int) -> None:
+        names = sorted(self.model.circles_of(author))
+        circles = [names[which % len(names)]] if audience == "SELECTED" and names else []
+        audience = audience if circles or audience != "SELECTED" else "CIRCLES"
+        moment = later(100 + len(self.model.posts))
+        try:
+            stored = await write_post(self.db, author, to=owner, audience=audience, circle_names=circles, now=moment)
+        except NotFound:
+            assert self.model.has_block(author, owner)
+            return
+        await deliver(self.db, now=later(1_000), max_fan_out=max_fan_out)
+        post = ModelPost(post_id(stored), author, owner, audience, circles)
+        if len(self.model.followers(author)) > max_fan_out:
+            self.model.merged.add(author)
+        if author not in self.model.merged:
+            post.sent = {one for one in self.model.followers(author) if self.model.is_in(one, post)}
+        self.model.posts.append(post)
+        self.ids[post.key] = stored["_id"]
+
+    async def _change_post(self, name: str, member: str, which: int, detail: int) -> None:
+        seen = self.model.newest(member)
+        if not seen:
+            return
+        post = seen[which % len(seen)]
+        key = self.ids[post.key]
+        if name == "delete":
+            await post_edits.delete_post(self.db, post_id=key, now=later(1), operation_id=op())
+            post.is_deleted = True
+        elif name == "comment":
+            for _ in range(detail):
+                text = f"Comment {len(self.comments)}"
+                self.comments[text] = await post_comments.comment_on_post(
+                    self.db, post_id=key, author=who(member), text=text, now=later(1), operation_id=op()
+                )
+                post.comments.append((member, text))
+        elif post.comments:
+            _, text = post.comments.pop(detail % len(post.comments))
+            await post_comments.delete_comment(self.db, post_id=key, comment_id=self.comments[text], operation_id=op())
+
+    async def compare(self, viewer: str | None) -> None:
+        """Reads everything as this viewer, and compares it with the model."""
+        model = self.model
+        lists = {f"wall_{name}": f'user(id: "{user_id(name)}") {{ list: wall{SELECTION} }}' for name in MEMBERS}
+        if viewer is not None:
+            lists["news"] = f"viewer {{ list: newsFeed{SELECTION} }}"
+            lists["incoming"] = f"viewer {{ list: incoming{SELECTION} }}"
+        fields = " ".join(f"{name}: {text}" for name, text in lists.items())
+        data = await self.gateway.data(f"{{ {fields} }}", **as_member(self.gateway, viewer))
+        found = {name: data[name] and data[name]["list"]["nodes"] for name in lists}
+        expected: dict[str, Any] = {f"wall_{name}": model.wall(viewer, name) for name in MEMBERS}
+        if viewer is not None:
+            expected |= {"news": model.news_feed(viewer), "incoming": model.incoming(viewer)}
+        assert found == {
+            name: None if posts is None else [model.shown(viewer, post) for post in posts[:10]]
+            for name, posts in expected.items()
+        }
+        assert await self._nodes(viewer) == [
+            {**model.shown(viewer, post), "comments": {"nodes": model.comments(viewer, post)[:100]}}
+            if model.sees(viewer, post)
+            else None
+            for post in model.posts
+        ]
+
+    async def _nodes(self, viewer: str | None) -> list[Any]:
+        shown = f"{SHOWN} comments(first: 100) {{ nodes {{ text }} }}"
+        query = f"query ($ids: [ID!]!) {{ nodes(ids: $ids) {{ ... on Post {{ {shown} }} }} }}"
+        ids = [post.key for post in self.model.posts]
+        data = await self.gateway.data(query, {"ids": ids}, **as_member(self.gateway, viewer))
+        nodes: list[Any] = data["nodes"]
+        return nodes
+
+
+@examples(short=12)
+@given(steps=step_lists(STEPS))
+async def test_every_list_shows_exactly_what_the_rules_allow(gateway: GatewayClient, steps: list[Any]) -> None:
+    for name in ("members", "relations", "posts", "comment_pages", "votes", "news"):
+        await gateway.db[f"social.{name}"].delete_many({})
+    await join(gateway.db, *MEMBERS)
+    network = Network(gateway)
+    for step in steps:
+        await network.take(step)
+    for viewer in VIEWERS:
+        await network.compare(viewer)
+    pages = await all_posts_in(gateway, "ann", "newsFeed", first=2)
+    assert pages == [post.key for post in network.model.news_feed("ann")]
