@@ -160,6 +160,9 @@ class _Visible:
             shown = [visible[place] for index in range(len(page.documents)) if (place := (listing, index)) in visible]
             error = next((row for row in shown if isinstance(row, Exception)), None)
             whole = len(shown) == len(page.documents)
+            if whole:
+                # The rule may show copies of the rows.
+                page.documents = shown
             found[listing] = error or (page if whole else await self._filled(listing, page, shown))
         return found
 
