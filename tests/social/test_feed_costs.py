@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
+from portico.resolvers.cursors import encode_cursor
 from portico.resolvers.documents import Document
+from portico.resolvers.social import comment_reads
 from tests.support.explaining import explain
 from tests.support.harness import Commands, GatewayClient
-from tests.support.post_reads import as_member, page_of, user_id
+from tests.support.post_reads import as_member, comments_of, page_of, user_id
 from tests.support.social_posts import NOW, add_followers, add_members, who
 
 pytestmark = pytest.mark.anyio
@@ -136,6 +138,71 @@ async def test_a_page_of_news_with_merged_authors_is_one_command_that_walks_alon
     assert commands.names() == ["aggregate social.news"]
     [plan] = await explain(gateway.db, commands.sent[0])
     assert plan.documents_examined <= 200
+
+
+async def test_counts_of_comments_read_the_smaller_of_pages_and_blocks(
+    gateway: GatewayClient, commands: Commands
+) -> None:
+    await _members(gateway)
+    await add_members(gateway.db, "bad")
+    await _add_paged_post(gateway, 2_000)
+    assert await _comment_count(gateway) == 2_003
+    await gateway.db["social.relations"].insert_one(
+        {"_id": {"of": "v", "to": "bad"}, "of": "v", "to": "bad", "blocked": True, "blocks": False}
+    )
+    commands.clear()
+    assert await _comment_count(gateway) == 1_983
+    plans = [plan for one in commands.sent for plan in await explain(gateway.db, one)]
+    assert not any(plan.scans_collection for plan in plans)
+    [counted] = [plan for plan in plans if plan.name == "aggregate social.comment_pages"]
+    assert counted.documents_examined == 1
+
+
+@pytest.mark.parametrize("place", [0, 1_000])
+async def test_a_page_of_comments_costs_the_same_in_a_long_post(
+    gateway: GatewayClient, commands: Commands, place: int
+) -> None:
+    await _members(gateway)
+    examined = []
+    for spilled in (2_000, 20_000):
+        post = await _add_paged_post(gateway, spilled)
+        after = None
+        if place:
+            key = (place, NOW - timedelta(seconds=1), ObjectId())
+            after = encode_cursor(comment_reads.comments_of(post["_id"]).binding(), key)
+        commands.clear()
+        found = await comments_of(gateway, "v", post, first=20, after=after)
+        assert len(found["comments"]["nodes"]) == 20
+        pages = [one for one in commands.sent if one.get("find") == "social.comment_pages"]
+        plans = [plan for one in pages for plan in await explain(gateway.db, one)]
+        examined.append(sum(plan.documents_examined for plan in plans))
+    assert examined[0] == examined[1] <= 3
+
+
+async def _add_paged_post(gateway: GatewayClient, spilled: int) -> Document:
+    """Adds a post with this many comments in pages, and a page that is not valid yet. `bad` wrote the second page."""
+    post = {**_post("ann", NOW), "spilled": spilled, "comment_count": spilled + 3}
+    await gateway.db["social.posts"].insert_one(post)
+    pages = [
+        {
+            "_id": {"post": post["_id"], "page": page},
+            "post": post["_id"],
+            "version": 0,
+            "comments": [
+                {"id": ObjectId(), "by": who("bad" if page == 20 else "ann"), "posted": NOW, "text": "C"}
+                for _ in range(20)
+            ],
+        }
+        for page in range(0, spilled + 20, 20)
+    ]
+    await gateway.db["social.comment_pages"].insert_many(pages)
+    return post
+
+
+async def _comment_count(gateway: GatewayClient) -> int:
+    [edge] = (await page_of(gateway, "v", "wall of ann", "commentCount"))["edges"]
+    count: int = edge["node"]["commentCount"]
+    return count
 
 
 async def test_comments_of_a_page_take_a_fixed_number_of_commands(gateway: GatewayClient, commands: Commands) -> None:

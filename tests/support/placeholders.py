@@ -8,6 +8,7 @@
 <first nonce at /about>    the nonce of the node's oldest revision
 <my cart>                  the id of the viewer's cart
 <account Savings>          the id of the viewer's account with this name
+<user mara>                the id of the member with this subject
 <endCursor>                the `endCursor` of the previous page
 """
 
@@ -16,6 +17,8 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+
+from portico.schema.nodes import encode_id
 
 from .harness import GatewayClient
 
@@ -31,6 +34,7 @@ query ($path: String!) {
 }
 """
 _CURSOR = "<endCursor>"
+_USER = re.compile(r"<user ([^<>]+)>")
 _OWN = re.compile(r"<(my cart|account ([^<>]+))>")
 _VIEWER = "{ viewer { cart { id } accounts { id name } } }"
 
@@ -50,6 +54,8 @@ async def resolve_placeholders(shop: GatewayClient, query: str, given: Any, oper
 
 async def resolve_text(shop: GatewayClient, given: str) -> str:
     """Returns the value of a placeholder. Returns any other text unchanged."""
+    if (user := _USER.fullmatch(given)) is not None:
+        return encode_id("User", user[1])
     if (own := _OWN.fullmatch(given)) is not None:
         return await own_id(shop, own[2])
     if (place := _AT.fullmatch(given)) is not None:
