@@ -5,7 +5,7 @@ viewer with the members in these posts. In this order nothing is shown by an out
 several lists, e.g. the walls of all followers, one command walks along the index of each.
 
 Hidden posts are left out. If the page is not full, the next command reads four times as many posts, and so on. So the
-number of commands grows with the logarithm of the number of hidden posts.
+number of commands grows with the logarithm of the number of hidden posts, up to the most that one command reads.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from .visibility import Relations
 WALL, INCOMING, NEWS_FEED = "wall", "incoming", "news feed"
 # The comments of a post that a page of posts reads. More take another command.
 COMMENTS_READ = 10
-# The most posts that one command reads of a list.
-_MOST = 500
+# The most posts that one command reads of a list: without, and with texts and comments. One stage of the command
+# collects the posts, and MongoDB allows it 100 MB. A post has up to 0.4 MB of text, and as much in comments.
+_MOST, _MOST_WITH_TEXTS = 500, 100
 _GROWTH = 4
 _NEWEST_FIRST = Sort((("posted", -1),))
 
@@ -115,10 +116,11 @@ async def find_pages(
     """
     readers = [_Reader(one, after) for one in lists]
     window = first + 1
+    most = _MOST_WITH_TEXTS if _has_texts(projection) else _MOST
     while unfinished := [one for one in readers if len(one.shown) <= first and not one.is_finished]:
         for group in _commands(unfinished):
             await _read_on(db, group, viewer, window, projection)
-        window = min(_GROWTH * window, _MOST)
+        window = min(_GROWTH * window, most)
     for one in readers:
         one.shown = one.shown[: first + 1]
     await _count_comments(db, readers, viewer)
@@ -126,6 +128,11 @@ async def find_pages(
         one.wanted: PostPage(one.wanted.listing(), db[POSTS.name], one.shown[:first], len(one.shown) > first, after)
         for one in readers
     }
+
+
+def _has_texts(projection: Projection | None) -> bool:
+    """Returns whether the posts are read with their texts or comments, which can be long."""
+    return projection is None or not {"detail", "detail.text", "comments"}.isdisjoint(projection)
 
 
 def _commands(readers: Sequence[_Reader]) -> list[list[_Reader]]:
