@@ -111,14 +111,15 @@ async def find_pages(
 ) -> dict[PostList, Page]:
     """Returns a page of each list, with the posts as the viewer sees them. `after` is the key of a cursor.
 
-    One command for all walls and incoming lists, and one for each news feed. If comments are counted, and the posts
-    have more than fit into them, one or two more.
+    One command for all walls and incoming lists, or several if their texts are read, and one for each news feed. If
+    comments are counted, and the posts have more than fit into them, one or two more.
     """
     readers = [_Reader(one, after) for one in lists]
     window = first + 1
     most = _MOST_WITH_TEXTS if _has_texts(projection) else _MOST
     while unfinished := [one for one in readers if len(one.shown) <= first and not one.is_finished]:
-        for group in _commands(unfinished):
+        together = max(1, most // window) if _has_texts(projection) else len(unfinished)
+        for group in _commands(unfinished, together):
             await _read_on(db, group, viewer, window, projection)
         window = min(_GROWTH * window, most)
     for one in readers:
@@ -135,9 +136,11 @@ def _has_texts(projection: Projection | None) -> bool:
     return projection is None or not {"detail", "detail.text", "comments"}.isdisjoint(projection)
 
 
-def _commands(readers: Sequence[_Reader]) -> list[list[_Reader]]:
+def _commands(readers: Sequence[_Reader], together: int) -> list[list[_Reader]]:
+    """Returns the readers of each command: one news feed, or up to `together` other lists."""
     walks = [one for one in readers if one.wanted.name != NEWS_FEED]
-    return [*([walks] if walks else []), *([one] for one in readers if one.wanted.name == NEWS_FEED)]
+    parts = [walks[start : start + together] for start in range(0, len(walks), together)]
+    return [*parts, *([one] for one in readers if one.wanted.name == NEWS_FEED)]
 
 
 async def _read_on(
