@@ -21,6 +21,8 @@ from .nodes import KINDS, Kind, types_of, visible_of
 from .selections import Selection, cached, selection_of
 
 T = TypeVar("T")
+# When hidden rows are filled up, each read takes this many times the rows of the one before, up to the most.
+_GROWTH, _MOST_ROWS = 4, 400
 
 PageReader = Callable[..., BatchRead[Listing, Page]]
 
@@ -128,8 +130,8 @@ class Paged:
         projection = self.projection(core(info))
         db: Database = context.reading
 
-        def read(after: Key | None) -> BatchRead[Listing, Page]:
-            return self.pages(db, first=size, after=after, projection=projection)
+        def read(after: Key | None, first: int = size) -> BatchRead[Listing, Page]:
+            return self.pages(db, first=first, after=after, projection=projection)
 
         kind = KINDS[self.kind]
         name = ("pages", self.name or self.kind, size, key, None if projection is None else tuple(projection))
@@ -143,11 +145,14 @@ class Paged:
 
 @dataclass(frozen=True)
 class _Visible:
-    """A batched read of pages, without the rows that the caller may not see. `read` makes the read after a key."""
+    """A batched read of pages, without the rows that the caller may not see. `read` makes the read after a key.
+
+    To fill up a page, each read takes four times as many rows as the one before. So many hidden rows take few commands.
+    """
 
     context: Context
     kind: Kind
-    read: Callable[[Key | None], BatchRead[Listing, Page]]
+    read: Callable[..., BatchRead[Listing, Page]]
     size: int
     after: Key | None
 
@@ -168,10 +173,11 @@ class _Visible:
 
     async def _filled(self, listing: Listing, page: Page, shown: list[Document]) -> Page | Exception:
         """Returns the page with these rows, filled up with the visible rows after the page."""
-        following = page
+        following, rows = page, self.size
         while following.has_next and len(shown) <= self.size:
             after = following.end or listing.sort.key_of(following.documents[-1])
-            following = (await self.read(after)([listing]))[listing]
+            rows = min(_GROWTH * rows, max(_MOST_ROWS, self.size))
+            following = (await self.read(after, rows)([listing]))[listing]
             visible = await visible_of(self.context, self.kind, dict(enumerate(following.documents)))
             for row in visible.values():
                 if isinstance(row, Exception):

@@ -5,7 +5,7 @@ viewer with the members in these posts. In this order nothing is shown by an out
 several lists, e.g. the walls of all followers, one command walks along the index of each.
 
 Hidden posts are left out. If the page is not full, the next command reads four times as many posts, and so on. So the
-number of commands grows with the logarithm of the number of hidden posts.
+number of commands grows with the logarithm of the number of hidden posts, up to the most that one command reads.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from .visibility import Relations
 WALL, INCOMING, NEWS_FEED = "wall", "incoming", "news feed"
 # The comments of a post that a page of posts reads. More take another command.
 COMMENTS_READ = 10
-# The most posts that one command reads of a list.
-_MOST = 500
+# The most posts that one command reads of a list: without, and with texts and comments. One stage of the command
+# collects the posts, and MongoDB allows it 100 MB. A post has up to 0.4 MB of text, and as much in comments.
+_MOST, _MOST_WITH_TEXTS = 500, 100
 _GROWTH = 4
 _NEWEST_FIRST = Sort((("posted", -1),))
 
@@ -110,15 +111,17 @@ async def find_pages(
 ) -> dict[PostList, Page]:
     """Returns a page of each list, with the posts as the viewer sees them. `after` is the key of a cursor.
 
-    One command for all walls and incoming lists, and one for each news feed. If comments are counted, and the posts
-    have more than fit into them, one or two more.
+    One command for all walls and incoming lists, or several if their texts are read, and one for each news feed. If
+    comments are counted, and the posts have more than fit into them, one or two more.
     """
     readers = [_Reader(one, after) for one in lists]
     window = first + 1
+    most = _MOST_WITH_TEXTS if _has_texts(projection) else _MOST
     while unfinished := [one for one in readers if len(one.shown) <= first and not one.is_finished]:
-        for group in _commands(unfinished):
+        together = max(1, most // window) if _has_texts(projection) else len(unfinished)
+        for group in _commands(unfinished, together):
             await _read_on(db, group, viewer, window, projection)
-        window = min(_GROWTH * window, _MOST)
+        window = min(_GROWTH * window, most)
     for one in readers:
         one.shown = one.shown[: first + 1]
     await _count_comments(db, readers, viewer)
@@ -128,9 +131,16 @@ async def find_pages(
     }
 
 
-def _commands(readers: Sequence[_Reader]) -> list[list[_Reader]]:
+def _has_texts(projection: Projection | None) -> bool:
+    """Returns whether the posts are read with their texts or comments, which can be long."""
+    return projection is None or not {"detail", "detail.text", "comments"}.isdisjoint(projection)
+
+
+def _commands(readers: Sequence[_Reader], together: int) -> list[list[_Reader]]:
+    """Returns the readers of each command: one news feed, or up to `together` other lists."""
     walks = [one for one in readers if one.wanted.name != NEWS_FEED]
-    return [*([walks] if walks else []), *([one] for one in readers if one.wanted.name == NEWS_FEED)]
+    parts = [walks[start : start + together] for start in range(0, len(walks), together)]
+    return [*parts, *([one] for one in readers if one.wanted.name == NEWS_FEED)]
 
 
 async def _read_on(

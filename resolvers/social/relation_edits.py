@@ -19,7 +19,7 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.errors import Conflict, InvalidInput, NotFound
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound, RateLimited
 from portico.resolvers.text import require_text
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
@@ -150,7 +150,13 @@ async def _decide(
     if _is_settled(relation, change, operation_id):
         await relation_jobs.finish(db, relation)
     else:
-        await rates.count(db, member, rates.GRAPH, rate=rate, now=now, operation_id=operation_id)
+        try:
+            await rates.count(db, member, rates.GRAPH, rate=rate, now=now, operation_id=operation_id)
+        except RateLimited:
+            # A member who does not exist for the caller must not be told from one who does not exist at all.
+            if relation.get("blocked"):
+                raise NotFound(members.USER, other) from None
+            raise
         if change.circle is not None:
             await circles.require_room(db, own, change.circle)
         relation = await _apply(db, member, other, change, now=now, operation_id=operation_id)

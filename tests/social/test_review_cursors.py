@@ -1,0 +1,28 @@
+"""Cursors of comments that no list has made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from portico.resolvers.cursors import encode_cursor
+from portico.resolvers.social import comment_reads
+from tests.support.harness import GatewayClient
+from tests.support.post_reads import comments_of
+from tests.support.social import join
+from tests.support.social_posts import NOW, write_comment, write_post
+
+
+@pytest.mark.parametrize("key", [(0, "soon", ObjectId()), (0, 1, ObjectId()), (0, NOW, "last"), (0, NOW, None)])
+async def test_a_forged_cursor_of_comments_starts_from_the_beginning(gateway: GatewayClient, key: tuple[Any]) -> None:
+    await join(gateway.db, "max")
+    post = await write_post(gateway.db, "max")
+    # The comment has the time of the cursor, so their ids are compared.
+    await write_comment(gateway.db, post, "max", "Hi")
+    after = encode_cursor(comment_reads.comments_of(post["_id"]).binding(), key)
+
+    page = await comments_of(gateway, "max", post, after=after)
+
+    assert [comment["text"] for comment in page["comments"]["nodes"]] == ["Hi"]
