@@ -29,7 +29,9 @@ from tests.support.harness import (
 from tests.support.shop import Provider, add_input, cart_of_nobody, checkout_input, stock_up, update_input
 
 Given = dict[str, Any]
-AT_ONCE = 1_000 if IS_SOAK else 200
+# How many calls with one key run at once: of every mutation, and of one of them.
+CALLS = 12 if IS_SOAK else 5
+REPEATS = 1_000 if IS_SOAK else 200
 
 
 def id_and_nonce(product: dict[str, Any]) -> Given:
@@ -195,26 +197,22 @@ async def test_concurrent_calls_with_one_key_have_one_effect_and_one_answer(
 ) -> None:
     given, _ = await CASES[mutation](gateway)
 
-    results = await asyncio.gather(*(gateway.result(mutation, {**given, "idempotencyKey": "key"}) for _ in range(12)))
+    results = await asyncio.gather(
+        *(gateway.result(mutation, {**given, "idempotencyKey": "key"}) for _ in range(CALLS))
+    )
 
     assert results[0]["__typename"] in DONE
-    assert results == [results[0]] * 12
+    assert results == [results[0]] * CALLS
     assert await gateway.db[OPERATIONS.name].count_documents({}) == 1
 
 
-async def test_a_thousand_repeats_of_a_creation_have_one_effect_and_one_answer(gateway: GatewayClient) -> None:
+async def test_many_repeats_of_a_creation_have_one_effect_and_one_answer(gateway: GatewayClient) -> None:
     category = await create_category(gateway)
     given = product_input(sku="S", categoryIds=[category["id"]], idempotencyKey="key")
     text = """mutation ($input: CreateProductInput!) { createProduct(input: $input) {
       ... on ProductPayload { product { id nonce categories { slug } } } } }"""
 
-    line = asyncio.Semaphore(AT_ONCE)
-
-    async def ask() -> Any:
-        async with line:
-            return await gateway.data(text, {"input": given})
-
-    answers = await asyncio.gather(*(ask() for _ in range(1_000)))
+    answers = await asyncio.gather(*(gateway.data(text, {"input": given}) for _ in range(REPEATS)))
 
     assert answers[0]["createProduct"]["product"]["categories"] == [{"slug": category["slug"]}]
     assert all(answer == answers[0] for answer in answers)

@@ -26,7 +26,7 @@ from tests.support.domains import SCHEMA
 from tests.support.harness import IS_SOAK, GatewayClient, category_input, create_category, create_product
 from tests.support.operations import comparable
 
-OPERATIONS = 400 if IS_SOAK else 160
+OPERATIONS = 400 if IS_SOAK else 80
 SKUS = "{ products(first: 2) { nodes { sku } } }"
 # Invalid values that the test puts at random paths of documents.
 DAMAGE: tuple[Any, ...] = (None, 7, -1.5, "text", [], {}, [None], True, ["a", 3], [["x"]], 2**60)

@@ -125,7 +125,7 @@ def workers_of(gateway: Served) -> list[int]:
     """The processes that serve, without the one that tracks the resources of all."""
     pid = gateway.process.pid
     children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return [child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [child for child in children if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def _ask_quietly(gateway: Served) -> None:

@@ -1,7 +1,8 @@
 """Runs commands as forks of a process that has imported everything and has built the schema.
 
 Imports and the schema take most of the time of a short command. A fork has its own arguments, environment, working
-directory, files, signals and session, like a process that a shell starts.
+directory, files, signals and session, like a process that a shell starts. The workers of `portico serve` are forks of
+its fork.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from multiprocessing.context import ForkServerContext
+from multiprocessing.context import ForkProcess, ForkServerContext
 from pathlib import Path
+from typing import Any
+
+from uvicorn import _subprocess
+from uvicorn.supervisors import multiprocess as supervisor
 
 from portico.gateway import domains
 from portico.gateway.cli.commands import main
@@ -70,6 +75,7 @@ def _run(arguments: list[str], env: dict[str, str], folder: str, out: str, err: 
     os.environ.update(env)
     # A worker of `portico serve` stops when its parent stops; a command that a shell starts has no such parent.
     multiprocessing.process._parent_process = None  # type: ignore[attr-defined]
+    _subprocess.spawn = _Forks()  # type: ignore[assignment]
     _look_in(env.get("PYTHONPATH"))
     for path, flags, descriptor in ((os.devnull, os.O_RDONLY, 0), (out, _WRITE, 1), (err, _WRITE, 2)):
         opened = os.open(path, flags, 0o600)
@@ -77,6 +83,21 @@ def _run(arguments: list[str], env: dict[str, str], folder: str, out: str, err: 
         os.close(opened)
     sys.argv = [PORTICO, *arguments]
     main()
+
+
+class _Forks:
+    """Stands in for the context in which uvicorn creates its workers."""
+
+    def Process(self, **given: Any) -> _ForkedWorker:  # noqa: N802 - the name in multiprocessing
+        return _ForkedWorker(**given)
+
+
+class _ForkedWorker(ForkProcess):
+    def run(self) -> None:
+        # A fork inherits the handlers of the process that supervises the workers; a new process has none.
+        for number in supervisor.SIGNALS:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        super().run()
 
 
 def _look_in(folder: str | None) -> None:

@@ -57,12 +57,16 @@ def own_database(uri: str, folder: Path) -> Iterator[Settings]:
 
 
 def portico(
-    *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: float = 60.0
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    timeout: float = 60.0,
+    is_new: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """A command, from its start to its end."""
+    """A command, from its start to its end. With `is_new` it is certainly a new process, and not a fork."""
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder) / "out.txt", Path(folder) / "err.txt"
-        process = _start([PORTICO, *arguments], environment() if env is None else env, cwd, out, err)
+        process = _start([PORTICO, *arguments], environment() if env is None else env, cwd, out, err, is_new=is_new)
         try:
             status = process.wait(timeout)
         finally:
@@ -71,10 +75,10 @@ def portico(
 
 
 def _start(
-    command: Sequence[str], env: Mapping[str, str], cwd: Path | None, out: Path, err: Path
+    command: Sequence[str], env: Mapping[str, str], cwd: Path | None, out: Path, err: Path, *, is_new: bool
 ) -> ForkedCommand | subprocess.Popen[bytes]:
     """Starts a process: a fork where that behaves like a new process (`forks`), a new process otherwise."""
-    if command[0] == PORTICO and _is_forkable(command, env):
+    if not is_new and command[0] == PORTICO and _is_forkable(command, env):
         return ForkedCommand(command[1:], env, cwd, out, err)
     with out.open("w") as output, err.open("w") as errors:
         return subprocess.Popen(
@@ -89,24 +93,19 @@ def _start(
 
 
 def _is_forkable(command: Sequence[str], env: Mapping[str, str]) -> bool:
-    """A variable that is read during imports needs a new process, and workers are spawned with the main module.
-
-    The schema of some domains is built in a new process, to show that it does not depend on the schema of all.
-    """
-    if "PORTICO_DOMAINS" in env and command[1] in {"schema", "import"}:
-        return False
+    """A variable that is read during imports needs a new process."""
     if "PYTHONPATH" in env and command[1] != "schema":
         return False
-    return "--workers" not in command and env.get("COLUMNS") == "300"
+    return env.get("COLUMNS") == "300"
 
 
 class Process:
     """A process that runs in the background, in a session with its children. Its output is in files."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path, *, is_new: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._out, self._err = folder / "out.txt", folder / "err.txt"
-        self.popen = _start(command, env, None, self._out, self._err)
+        self.popen = _start(command, env, None, self._out, self._err, is_new=is_new)
 
     @property
     def pid(self) -> int:
@@ -141,9 +140,9 @@ class Process:
 
 
 @contextlib.contextmanager
-def started(folder: Path, env: Mapping[str, str], *arguments: str) -> Iterator[Process]:
+def started(folder: Path, env: Mapping[str, str], *arguments: str, is_new: bool = False) -> Iterator[Process]:
     """Starts a command that runs until it is stopped. The end of the block kills it."""
-    process = Process([PORTICO, *arguments], env, folder)
+    process = Process([PORTICO, *arguments], env, folder, is_new=is_new)
     try:
         yield process
     finally:
@@ -152,10 +151,13 @@ def started(folder: Path, env: Mapping[str, str], *arguments: str) -> Iterator[P
 
 @contextlib.contextmanager
 def served(
-    folder: Path, env: Mapping[str, str], *options: str, command: str = "serve", port: int = 0
+    folder: Path, env: Mapping[str, str], *options: str, command: str = "serve", port: int = 0, is_new: bool = False
 ) -> Iterator[Served]:
-    """Starts a gateway, and yields it when it answers. The end of the block kills it."""
-    with started(folder, env, command, "--port", str(port), *options) as process:
+    """Starts a gateway, and yields it when it answers. The end of the block kills it.
+
+    With `is_new` it and its workers are certainly new processes, and not forks.
+    """
+    with started(folder, env, command, "--port", str(port), *options, is_new=is_new) as process:
         yield Served(process, _url_of(process))
 
 
