@@ -8,6 +8,7 @@
 <first nonce at /about>    the nonce of the node's oldest revision
 <my cart>                  the id of the viewer's cart
 <account Savings>          the id of the viewer's account with this name
+<latest post of demo>      the id of the latest post on the wall of the member with this subject
 <endCursor>                the `endCursor` of the previous page
 """
 
@@ -16,6 +17,8 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+
+from portico.schema.nodes import encode_id
 
 from .harness import GatewayClient
 
@@ -32,6 +35,8 @@ query ($path: String!) {
 """
 _CURSOR = "<endCursor>"
 _OWN = re.compile(r"<(my cart|account ([^<>]+))>")
+_POST = re.compile(r"<latest post of ([^<>]+)>")
+_WALL = "query ($id: ID!) { user(id: $id) { wall(first: 1) { nodes { id } } } }"
 _VIEWER = "{ viewer { cart { id } accounts { id name } } }"
 
 
@@ -50,6 +55,9 @@ async def resolve_placeholders(shop: GatewayClient, query: str, given: Any, oper
 
 async def resolve_text(shop: GatewayClient, given: str) -> str:
     """Returns the value of a placeholder. Returns any other text unchanged."""
+    if (post := _POST.fullmatch(given)) is not None:
+        wall = await shop.data(_WALL, {"id": encode_id("User", post[1])})
+        return str(wall["user"]["wall"]["nodes"][0]["id"])
     if (own := _OWN.fullmatch(given)) is not None:
         return await own_id(shop, own[2])
     if (place := _AT.fullmatch(given)) is not None:
