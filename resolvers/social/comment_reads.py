@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
+
+from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document, DocumentId
 from portico.resolvers.paging import Key, Listing, Page, Sort
@@ -121,7 +124,7 @@ class _Reader:
 
 def _checked(after: Key | None) -> Key | None:
     """Returns a key whose parts can be compared. Others, which only a forged cursor has, start from the beginning."""
-    if after is None or not isinstance(after[0], int) or None in after:
+    if after is None or not all(map(isinstance, after, (int, datetime, ObjectId))):
         return None
     return (max(after[0], 0), after[1], after[2])
 

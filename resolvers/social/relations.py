@@ -43,6 +43,10 @@ RELATIONS = CollectionSpec(
         IndexModel(
             [("of", ASCENDING), ("blocks", ASCENDING), ("to", ASCENDING)], partialFilterExpression={"blocks": True}
         ),
+        # The members who have blocked `of`.
+        IndexModel(
+            [("of", ASCENDING), ("blocked", ASCENDING), ("to", ASCENDING)], partialFilterExpression={"blocked": True}
+        ),
         IndexModel(
             [("of", ASCENDING), ("is_merged", ASCENDING), ("to", ASCENDING)],
             partialFilterExpression={"is_merged": True},

@@ -64,6 +64,7 @@ async def test_every_mutation_with_a_name_applies_the_rule(gateway: GatewayClien
             "createCategory": (category_input(name=bad), ["name"]),
             "createProduct": (product_input(title=bad), ["title"]),
             "openAccount": ({"name": bad}, ["name"]),
+            "join": ({"name": bad}, ["name"]),
         }
         for mutation, (fields, path) in given.items():
             refused = await gateway.result(mutation, fields)
@@ -81,6 +82,11 @@ async def test_imports_apply_the_rule(gateway: GatewayClient, tmp_path: Path) ->
         "products": [product_input(title="\u202ex")],
         "posts": [{**post, "title": "\u200b"}, {**post, "authors": ["\u202ex"]}, {**post, "tags": ["\u200b"]}],
         "comments": [{**comment, "author": "\u200b"}],
+        "people": [{"subject": "ada", "name": "\u200b"}, {"of": "ada", "circle": "\u202ex", "members": []}],
+        "wall-posts": [
+            {"id": "1", "author": "\u200b", "text": "Hello."},
+            {"id": "2", "author": "ada", "text": "\u200b"},
+        ],
     }
     for subject, rows in given.items():
         done = await put(gateway.db, subject, tmp_path / f"{subject}.jsonl", rows)

@@ -24,6 +24,7 @@ OF = {
     "shop": ("createCart", "Cart"),
     "content": ("content", "Photo"),
     "comments": ("postComment", "Discussion"),
+    "social": ("join", "User"),
 }
 
 

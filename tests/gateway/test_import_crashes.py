@@ -116,6 +116,10 @@ def photo(slug: str, title: str, file: str) -> Line:
     return {"slug": slug, "title": title, "file": file}
 
 
+def wall_post(key: str, text: str) -> Line:
+    return {"id": key, "author": "ann", "text": text, "date": "2020-01-02"}
+
+
 ONE, TWO = {"sku": "one", "title": "One"}, {"sku": "two", "title": "Two"}
 RECORDS = {
     "categories": Records(
@@ -141,6 +145,12 @@ RECORDS = {
         ([photo("one", "One", "one.png")], []),
         ([photo("one", "Corrected", "two.png")], []),
         {"cms.nodes": 2},
+    ),
+    "wall-posts": Records(
+        "wall-posts",
+        ([wall_post("first", "Text.")], [wall_post("second", "Text.")]),
+        ([wall_post("first", "Corrected.")], [wall_post("second", "Corrected.")]),
+        {"social.posts": 2, "social.members": 1},
     ),
 }
 

@@ -78,7 +78,8 @@ async def test_nothing_leaks_after_a_change_is_acknowledged(
     await deliver(gateway.db, now=later(9))
     variables = {"ann": user_id("ann"), "cem": user_id("cem"), "post": post_id(post), "other": post_id(other)}
     reading, acknowledged = asyncio.Event(), asyncio.Event()
-    before, after = [], []
+    before: list[Any] = []
+    after: list[Any] = []
 
     async def read() -> None:
         for _ in range(4):

@@ -6,8 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from bson import ObjectId
 
-from portico.resolvers.social import post_comments, post_edits, votes
+from portico.resolvers.cursors import encode_cursor
+from portico.resolvers.social import comment_reads, post_comments, post_edits, votes
+from portico.resolvers.social.post_lists import PostList
 from tests.support.harness import Commands, GatewayClient
 from tests.support.post_reads import (
     as_member,
@@ -269,6 +272,44 @@ async def test_a_cursor_of_another_list_is_refused(gateway: GatewayClient) -> No
     for after in (cursor, "x", ""):
         answer = await gateway.ask(query, {"after": after}, **as_member(gateway, "bob"))
         assert answer.codes == ["BAD_USER_INPUT"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        (None, None, None),
+        ("0", 1, 2),
+        (-1, NOW, ObjectId()),
+        (2**62, NOW, ObjectId()),
+        (0, "$gt", True),
+        (True, NOW, 1),
+    ],
+)
+async def test_a_forged_cursor_of_comments_causes_no_fault(gateway: GatewayClient, key: Any) -> None:
+    await join(gateway.db, "ann")
+    post = await write_post(gateway.db, "ann")
+    for number in range(45):
+        await write_comment(gateway.db, post, "ann", f"Comment {number}")
+    after = encode_cursor(comment_reads.comments_of(post["_id"]).binding(), key)
+    found = await comments_of(gateway, "ann", post, after=after)
+    assert {comment["text"] for comment in found["comments"]["nodes"]} <= {f"Comment {n}" for n in range(45)}
+
+
+@pytest.mark.parametrize("key", [(None, None), ("$gt", 1), (True, NOW), (NOW, "x"), (1.5, ObjectId())])
+async def test_a_forged_cursor_of_posts_causes_no_fault(gateway: GatewayClient, key: Any) -> None:
+    await join(gateway.db, "ann")
+    hidden = await write_post(gateway.db, "ann", audience="CIRCLES")
+    for name, listed in ((NEWS, "news feed"), ("wall of ann", "wall")):
+        after = encode_cursor(PostList(listed, "bob" if name == NEWS else "ann").listing().binding(), key)
+        assert post_id(hidden) not in await posts_in(gateway, "bob", name, after=after)
+
+
+async def test_hostile_texts_are_shown_as_they_are(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ann", "bob")
+    text = "<script>alert(1)</script> $where {$gt: 1} 👩‍👩‍👧‍👦 " + "x" * 99_000
+    await write_post(gateway.db, "ann", text)
+    [edge] = (await page_of(gateway, "bob", "wall of ann", "... on StatusPost { text }"))["edges"]
+    assert edge["node"]["text"] == text
 
 
 async def test_a_poll_shows_its_votes_and_that_of_the_viewer(gateway: GatewayClient) -> None:

@@ -123,6 +123,7 @@ MUTATIONS = {
         "restoreRevision": f"{_CONTENT} {_INVALID} {_CONTENT_CONFLICT}",
         "addTags": f"{_CONTENT} {_INVALID}",
         "removeTags": f"{_CONTENT} {_INVALID}",
+        "join": "... on UserPayload { user { id name } } ... on InvalidInput { path }",
         "deleteContent": f"{_DELETED} {_NOT_FOUND} {_CONTENT_CONFLICT}",
     }.items()
 }

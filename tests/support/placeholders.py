@@ -9,6 +9,7 @@
 <my cart>                  the id of the viewer's cart
 <account Savings>          the id of the viewer's account with this name
 <latest post of demo>      the id of the latest post on the wall of the member with this subject
+<user mara>                the id of the member with this subject
 <endCursor>                the `endCursor` of the previous page
 """
 
@@ -34,6 +35,7 @@ query ($path: String!) {
 }
 """
 _CURSOR = "<endCursor>"
+_USER = re.compile(r"<user ([^<>]+)>")
 _OWN = re.compile(r"<(my cart|account ([^<>]+))>")
 _POST = re.compile(r"<latest post of ([^<>]+)>")
 _WALL = "query ($id: ID!) { user(id: $id) { wall(first: 1) { nodes { id } } } }"
@@ -58,6 +60,8 @@ async def resolve_text(shop: GatewayClient, given: str) -> str:
     if (post := _POST.fullmatch(given)) is not None:
         wall = await shop.data(_WALL, {"id": encode_id("User", post[1])})
         return str(wall["user"]["wall"]["nodes"][0]["id"])
+    if (user := _USER.fullmatch(given)) is not None:
+        return encode_id("User", user[1])
     if (own := _OWN.fullmatch(given)) is not None:
         return await own_id(shop, own[2])
     if (place := _AT.fullmatch(given)) is not None:

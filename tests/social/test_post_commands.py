@@ -1,0 +1,111 @@
+"""The commands of posts: how many there are, that each uses an index, and that writes go to one shard."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from portico.resolvers.social import fan_out, post_jobs, renames
+from tests.gateway.test_routing import unroutable
+from tests.support.explaining import explain
+from tests.support.harness import GatewayClient, SettableClock
+from tests.support.social import circle, join
+from tests.support.social_posts import add_followers, call, new_post, write_comment, write_post
+
+POLL = {"poll": {"text": "?", "options": ["Yes", "No"]}}
+# The reads of jobs, which look for work on all shards.
+OF_ALL_SHARDS = {
+    "find social.posts fan_out.due",
+    "find social.posts remove_at",
+    "find social.posts removing",
+    "find social.members $or",
+    # A name can be in any post and page.
+    "find social.posts by.id by.name",
+    "find social.posts to.id to.name",
+    "find social.posts comments comments.by.id",
+    "find social.comment_pages comments comments.by.id",
+    "find social.news post",
+}
+# The shard key begins with `of`, so these go to the shards with the relations of one member.
+OF_A_MEMBER = {
+    "aggregate social.relations circles of",
+    "aggregate social.relations follower of",
+    "find social.relations follower of",
+}
+
+
+@pytest.fixture
+async def members(gateway: GatewayClient) -> GatewayClient:
+    """A gateway with members, some posts with comments in pages, and entries."""
+    await join(gateway.db, "max", "dwight")
+    await circle(gateway.db, "max", "dwight", name="work")
+    await add_followers(gateway.db, "max", [f"f{number:03}" for number in range(200)])
+    now = gateway.state.clock.now()
+    for number in range(30):
+        post = await write_post(gateway.db, "max", str(number), now=now)
+    for number in range(45):
+        await write_comment(gateway.db, post, "dwight", str(number), now=now)
+    gateway.commands.clear()
+    return gateway
+
+
+async def assert_cheap(gateway: GatewayClient) -> list[str]:
+    """Asserts that the recorded commands use indexes, and go to one shard or are known. Returns their names."""
+    sent, names = list(gateway.commands.sent), gateway.commands.names()
+    assert set(unroutable(sent)) <= OF_ALL_SHARDS | OF_A_MEMBER
+    for command in sent:
+        for plan in await explain(gateway.db, command):
+            assert not plan.scans_collection, command
+            assert not plan.sorts_in_memory, command
+    gateway.commands.clear()
+    return names
+
+
+async def test_mutations_of_posts_use_indexes_and_go_to_one_shard(members: GatewayClient) -> None:
+    given: dict[str, dict[str, Any]] = {
+        "createPost": {"detail": POLL, "audience": "SELECTED", "circles": ["work"], "idempotencyKey": "one"},
+        "commentOnPost": {"text": "x", "idempotencyKey": "two"},
+        "vote": {"option": 1, "idempotencyKey": "three"},
+        "deletePost": {"idempotencyKey": "four"},
+    }
+    post = await new_post(members, "max", detail=POLL)
+    members.commands.clear()
+    for mutation, fields in given.items():
+        for _ in range(2):
+            own = {} if mutation == "createPost" else {"postId": post["id"]}
+            await call(members, "max", mutation, **own, **fields)
+
+            assert await assert_cheap(members), mutation
+
+
+async def test_a_public_post_takes_the_insert_and_few_reads(members: GatewayClient) -> None:
+    await call(members, "max", "createPost", detail={"status": {"text": "x"}})
+
+    assert await assert_cheap(members) == [
+        "find social.members",
+        "update social.rates",
+        "insert social.posts",
+        "find social.posts",
+    ]
+
+
+async def test_jobs_of_posts_use_indexes_and_write_to_one_shard(members: GatewayClient, clock: SettableClock) -> None:
+    db, now = members.db, clock.now() + timedelta(seconds=1)
+    await fan_out.deliver_posts(db, now=now, max_fan_out=10_000)
+    await assert_cheap(members)
+    (latest,) = await db["social.posts"].find({"comment_count": 45}).to_list()
+    await write_post(db, "max", now=now)
+    await fan_out.deliver_posts(db, now=now, max_fan_out=100)
+    members.commands.clear()
+    await db["social.members"].update_one({"_id": "dwight"}, {"$set": {"name": "D", "renamed": {"op": "x", "at": now}}})
+    await db["social.posts"].update_one({"_id": latest["_id"]}, {"$set": {"deleted": now, "remove_at": now}})
+    members.commands.clear()
+
+    await renames.copy_names(db, now=now)
+    await assert_cheap(members)
+    await post_jobs.finish_posts(db, now=now)
+    await assert_cheap(members)
+    await post_jobs.finish_posts(db, now=now + timedelta(days=2))
+    await assert_cheap(members)

@@ -1,0 +1,109 @@
+"""Many members post, comment, vote and delete at once, and one author with many followers delays nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import timedelta
+
+from portico.resolvers.documents import Database
+from portico.resolvers.social import post_comments, post_edits, post_jobs, votes
+from tests.support.domains import INVARIANTS
+from tests.support.social_posts import (
+    NOW,
+    add_followers,
+    add_members,
+    deliver,
+    feeds_with,
+    op,
+    write_comment,
+    write_post,
+)
+
+
+async def assert_right(db: Database) -> None:
+    assert [problem for invariant in INVARIANTS async for problem in invariant.check(db)] == []
+
+
+async def test_many_members_post_comment_vote_and_delete_at_once_while_workers_deliver(db: Database) -> None:
+    rng = random.Random(8)
+    names = [f"m{number:03}" for number in range(100)]
+    await add_members(db, *names)
+    # No two members follow each other.
+    followers = {name: [names[(place + step) % 100] for step in range(1, 13)] for place, name in enumerate(names)}
+    await asyncio.gather(*(add_followers(db, name, some) for name, some in followers.items()))
+    poll = await write_post(db, names[0], kind="poll", detail={"text": "?", "options": ["a", "b", "c"]})
+
+    async def act(name: str) -> None:
+        post = await write_post(db, name)
+        mine = await write_comment(db, poll, name, f"from {name}")
+        await votes.vote(db, post_id=poll["_id"], voter=name, option=rng.randrange(3), operation_id=op())
+        if rng.random() < 0.3:
+            await post_comments.delete_comment(db, post_id=poll["_id"], comment_id=mine, operation_id=op())
+        if rng.random() < 0.2:
+            await post_edits.delete_post(db, post_id=post["_id"], now=NOW, operation_id=op())
+
+    async def work() -> None:
+        for _ in range(15):
+            await deliver(db)
+            await post_jobs.finish_posts(db, now=NOW)
+            await asyncio.sleep(0.01)
+
+    await asyncio.gather(work(), work(), *map(act, names))
+    await deliver(db, now=NOW + timedelta(seconds=11))
+    await post_jobs.finish_posts(db, now=NOW + timedelta(days=1))
+
+    await assert_right(db)
+    async for post in db["social.posts"].find({}):
+        assert await feeds_with(db, post) == set(followers[post["by"]["id"]])
+    slots = await db["social.votes"].find({}).to_list()
+    assert sum(votes.counts_of(slots, 3)) == 100
+
+
+async def test_two_workers_deliver_different_posts_and_none_twice(db: Database) -> None:
+    names = [f"m{number:02}" for number in range(20)]
+    await add_members(db, *names)
+    await asyncio.gather(*(add_followers(db, name, ["dwight", "jared"]) for name in names))
+    posts = [await write_post(db, name) for name in names]
+
+    shares = await asyncio.gather(deliver(db), deliver(db))
+
+    assert sum(shares) == 20
+    assert min(shares) > 0
+    assert [await feeds_with(db, post) for post in posts] == [{"dwight", "jared"}] * 20
+
+
+async def test_a_post_to_many_followers_goes_behind_the_posts_of_others_after_each_batch(db: Database) -> None:
+    await add_members(db, "star", "max")
+    await add_followers(db, "star", [f"f{number:05}" for number in range(5_500)])
+    await add_followers(db, "max", ["dwight"])
+    big = await write_post(db, "star")
+    small = await write_post(db, "max", now=NOW + timedelta(milliseconds=5))
+
+    await deliver(db, now=NOW + timedelta(milliseconds=5))
+
+    in_order = await db["social.news"].find({}, {"post": 1}, sort=[("$natural", 1)]).to_list()
+    place = [entry["post"] for entry in in_order].index(small["_id"])
+    # The first batch of the large author can be there, and a part of the second.
+    assert place < 2_000
+    assert len(await feeds_with(db, big)) == 5_500
+
+
+async def test_a_deletion_beside_the_delivery_leaves_nothing(db: Database) -> None:
+    followers = [f"f{number:04}" for number in range(1_500)]
+    await add_members(db, "max")
+    await add_followers(db, "max", followers)
+    for number in range(5):
+        post = await write_post(db, "max")
+
+        async def delete(post_id: object = post["_id"], turns: int = number * 5) -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0.001)
+            await post_edits.delete_post(db, post_id=post_id, now=NOW, operation_id=op())  # type: ignore[arg-type]
+            await post_jobs.finish_posts(db, now=NOW)
+
+        await asyncio.gather(deliver(db), delete())
+        await post_jobs.finish_posts(db, now=NOW + timedelta(days=1))
+
+        assert await db["social.posts"].count_documents({}) == 0
+        assert await db["social.news"].count_documents({}) == 0
