@@ -29,7 +29,8 @@ _BELONGINGS: Mapping[str, Sequence[str]] = {
 }
 # Longer than a change of the graph takes. A follower whose change was in progress may lack a post.
 _SETTLED = timedelta(minutes=1)
-_LIVE = {"deleted": {"$exists": False}}
+_LIVE: Document = {"deleted": {"$exists": False}}
+_BY_ID = [("_id", 1)]
 
 
 async def find_strays(db: Database) -> AsyncIterator[Document]:
@@ -65,7 +66,7 @@ async def find_undelivered(db: Database) -> AsyncIterator[Document]:
     is not known who was in which circle at that time.
     """
     done = {**_LIVE, "fan_out": {"$exists": False}, "audience": PUBLIC}
-    found = db[POSTS.name].find(done, dict.fromkeys(("by", "created", "posted", "audience"), 1))
+    found = db[POSTS.name].find(done, dict.fromkeys(("by", "created", "posted", "audience"), 1), sort=_BY_ID)
     async for wrong in wrong_in_batches(found, partial(_undelivered_in, db)):
         yield wrong
 
@@ -107,7 +108,7 @@ async def find_wrong_comments(db: Database) -> AsyncIterator[Document]:
     Each hundred posts are read as of one point in time. Yields {_id, problem}, and {version, comment_count, counted} if
     the count can be repaired.
     """
-    ids = db[POSTS.name].find(_LIVE, {"_id": 1}, sort=[("_id", 1)])
+    ids = db[POSTS.name].find(_LIVE, {"_id": 1}, sort=_BY_ID)
     async for batch in in_batches(ids, _BATCH):
         for post in await _with_pages(db, [post["_id"] for post in batch]):
             for wrong in wrong_with(post, _comment_problems):
@@ -151,7 +152,7 @@ async def mend_count(db: Database, wrong: Document) -> None:
 
 async def find_wrong_votes(db: Database) -> AsyncIterator[Document]:
     """Yields slots of polls that count their votes wrongly, as {_id, post, problem, voters, counted}."""
-    async for slot in db[VOTES.name].find({}, dict.fromkeys(("post", "votes", "voters"), 1)):
+    async for slot in db[VOTES.name].find({}, dict.fromkeys(("post", "votes", "voters"), 1), sort=_BY_ID):
         for wrong in wrong_with(slot, _vote_problems):
             yield {"_id": slot["_id"], "post": slot.get("post"), **wrong}
 
@@ -181,7 +182,8 @@ async def find_outdated_names(db: Database) -> AsyncIterator[Document]:
     Leaves out members whose new name is being copied.
     """
     shown = dict.fromkeys(("by", "to", "comments.by"), 1)
-    for found in (db[POSTS.name].find(_LIVE, shown), db[COMMENT_PAGES.name].find({}, shown)):
+    for name, query in ((POSTS.name, _LIVE), (COMMENT_PAGES.name, {})):
+        found = db[name].find(query, shown, sort=_BY_ID)
         async for wrong in wrong_in_batches(found, partial(_outdated_in, db), _BATCH):
             yield wrong
 

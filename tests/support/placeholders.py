@@ -35,9 +35,8 @@ query ($path: String!) {
 }
 """
 _CURSOR = "<endCursor>"
-_USER = re.compile(r"<user ([^<>]+)>")
+_MEMBER = re.compile(r"<(user|latest post of) ([^<>]+)>")
 _OWN = re.compile(r"<(my cart|account ([^<>]+))>")
-_POST = re.compile(r"<latest post of ([^<>]+)>")
 _WALL = "query ($id: ID!) { user(id: $id) { wall(first: 1) { nodes { id } } } }"
 _VIEWER = "{ viewer { cart { id } accounts { id name } } }"
 
@@ -57,11 +56,8 @@ async def resolve_placeholders(shop: GatewayClient, query: str, given: Any, oper
 
 async def resolve_text(shop: GatewayClient, given: str) -> str:
     """Returns the value of a placeholder. Returns any other text unchanged."""
-    if (post := _POST.fullmatch(given)) is not None:
-        wall = await shop.data(_WALL, {"id": encode_id("User", post[1])})
-        return str(wall["user"]["wall"]["nodes"][0]["id"])
-    if (user := _USER.fullmatch(given)) is not None:
-        return encode_id("User", user[1])
+    if (member := _MEMBER.fullmatch(given)) is not None:
+        return await member_id(shop, member[1], member[2])
     if (own := _OWN.fullmatch(given)) is not None:
         return await own_id(shop, own[2])
     if (place := _AT.fullmatch(given)) is not None:
@@ -74,6 +70,14 @@ async def resolve_text(shop: GatewayClient, given: str) -> str:
         return str(category["category"]["id"])
     product = await shop.data("query ($key: String!) { product(sku: $key) { nonce } }", {"key": key})
     return str(product["product"]["nonce"])
+
+
+async def member_id(shop: GatewayClient, wanted: str, subject: str) -> str:
+    """Returns the id of a member, or of the latest post on their wall."""
+    member = encode_id("User", subject)
+    if wanted == "user":
+        return member
+    return str((await shop.data(_WALL, {"id": member}))["user"]["wall"]["nodes"][0]["id"])
 
 
 async def read_node_at(shop: GatewayClient, wanted: str, path: str) -> str:
