@@ -95,7 +95,7 @@ class _Reader:
         self.post = post
         self.spilled: int = post.get("spilled") or 0
         self.after = _checked(after)
-        self.next_page = 0 if self.after is None else min(self.after[0], self.spilled)
+        self.next_page = 0 if self.after is None else min(self.after[0] // PAGE * PAGE, self.spilled)
         self.is_finished = False
         self.shown: list[Document] = []
 
@@ -147,15 +147,13 @@ async def _find_posts(db: Database, posts: Sequence[DocumentId]) -> list[Documen
 
 async def _find_pages(db: Database, ranges: Sequence[tuple[Document, int, int]]) -> dict[DocumentId, list[Document]]:
     """Returns the comments in pages of posts, from one page to another, each with its page. One command, or none."""
-    wanted = [
-        {"_id": {"$gte": {"post": post["_id"], "page": start}, "$lt": {"post": post["_id"], "page": end}}}
-        for post, start, end in ranges
-        if start < end
-    ]
+    keys = [{"post": post["_id"], "page": page} for post, start, end in ranges for page in range(start, end, PAGE)]
     found: dict[DocumentId, list[Document]] = {post["_id"]: [] for post, _, _ in ranges}
     removing = {post["_id"]: set(post.get("removing") or ()) for post, _, _ in ranges}
-    if wanted:
-        pages = await db[COMMENT_PAGES.name].find({"$or": wanted}, {"comments": 1}).to_list()
+    if keys:
+        # With the shard key.
+        query = {"post": {"$in": list(found)}, "_id": {"$in": keys}}
+        pages = await db[COMMENT_PAGES.name].find(query, {"comments": 1}).to_list()
         for page in sorted(pages, key=lambda page: page["_id"]["page"]):
             post = page["_id"]["post"]
             rows = (_row(comment, page["_id"]["page"]) for comment in page["comments"])

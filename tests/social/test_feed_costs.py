@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
+from portico.resolvers.cursors import encode_cursor
 from portico.resolvers.documents import Document
+from portico.resolvers.social import comment_reads
 from tests.support.explaining import explain
 from tests.support.harness import Commands, GatewayClient
-from tests.support.post_reads import as_member, page_of, user_id
+from tests.support.post_reads import as_member, comments_of, page_of, user_id
 from tests.support.social_posts import NOW, add_followers, add_members, who
 
 pytestmark = pytest.mark.anyio
@@ -143,7 +145,43 @@ async def test_counts_of_comments_read_the_smaller_of_pages_and_blocks(
 ) -> None:
     await _members(gateway)
     await add_members(gateway.db, "bad")
-    post = {**_post("ann", NOW), "spilled": 2_000, "comment_count": 2_003}
+    await _add_paged_post(gateway, 2_000)
+    assert await _comment_count(gateway) == 2_003
+    await gateway.db["social.relations"].insert_one(
+        {"_id": {"of": "v", "to": "bad"}, "of": "v", "to": "bad", "blocked": True, "blocks": False}
+    )
+    commands.clear()
+    assert await _comment_count(gateway) == 1_983
+    plans = [plan for one in commands.sent for plan in await explain(gateway.db, one)]
+    assert not any(plan.scans_collection for plan in plans)
+    [counted] = [plan for plan in plans if plan.name == "aggregate social.comment_pages"]
+    assert counted.documents_examined == 1
+
+
+@pytest.mark.parametrize("place", [0, 1_000])
+async def test_a_page_of_comments_costs_the_same_in_a_long_post(
+    gateway: GatewayClient, commands: Commands, place: int
+) -> None:
+    await _members(gateway)
+    examined = []
+    for spilled in (2_000, 20_000):
+        post = await _add_paged_post(gateway, spilled)
+        after = None
+        if place:
+            key = (place, NOW - timedelta(seconds=1), ObjectId())
+            after = encode_cursor(comment_reads.comments_of(post["_id"]).binding(), key)
+        commands.clear()
+        found = await comments_of(gateway, "v", post, first=20, after=after)
+        assert len(found["comments"]["nodes"]) == 20
+        pages = [one for one in commands.sent if one.get("find") == "social.comment_pages"]
+        plans = [plan for one in pages for plan in await explain(gateway.db, one)]
+        examined.append(sum(plan.documents_examined for plan in plans))
+    assert examined[0] == examined[1] <= 3
+
+
+async def _add_paged_post(gateway: GatewayClient, spilled: int) -> Document:
+    """Adds a post with this many comments in pages, and a page that is not valid yet. `bad` wrote the second page."""
+    post = {**_post("ann", NOW), "spilled": spilled, "comment_count": spilled + 3}
     await gateway.db["social.posts"].insert_one(post)
     pages = [
         {
@@ -155,20 +193,10 @@ async def test_counts_of_comments_read_the_smaller_of_pages_and_blocks(
                 for _ in range(20)
             ],
         }
-        # The last page is not valid yet.
-        for page in range(0, 2_020, 20)
+        for page in range(0, spilled + 20, 20)
     ]
     await gateway.db["social.comment_pages"].insert_many(pages)
-    assert await _comment_count(gateway) == 2_003
-    await gateway.db["social.relations"].insert_one(
-        {"_id": {"of": "v", "to": "bad"}, "of": "v", "to": "bad", "blocked": True, "blocks": False}
-    )
-    commands.clear()
-    assert await _comment_count(gateway) == 1_983
-    plans = [plan for one in commands.sent for plan in await explain(gateway.db, one)]
-    assert not any(plan.scans_collection for plan in plans)
-    [counted] = [plan for plan in plans if plan.name == "aggregate social.comment_pages"]
-    assert counted.documents_examined == 1
+    return post
 
 
 async def _comment_count(gateway: GatewayClient) -> int:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from bson import ObjectId
 
+from portico.gateway.http.streaming import Session
 from portico.resolvers.cursors import encode_cursor
 from portico.resolvers.social import comment_reads, post_comments, post_edits, votes
 from portico.resolvers.social.post_lists import PostList
+from portico.schema.nodes import visible_of
+from portico.schema.social.posts import POST
+from portico.schema.watching import WatchedCaller
 from tests.support.harness import Commands, GatewayClient
 from tests.support.post_reads import (
     as_member,
@@ -351,3 +356,39 @@ async def photo_post(gateway: GatewayClient) -> dict[str, Any]:
     post = await write_post(gateway.db, "ann")
     await gateway.db["social.posts"].delete_one({"_id": post["_id"]})
     return {**post, "detail": {"text": "", "photo": post["_id"]}, "by": who("ann")}
+
+
+async def test_a_repeated_call_shows_a_post_as_the_caller_sees_it_now(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ann", "bob", "cem")
+    post = await write_post(gateway.db, "ann")
+    await write_comment(gateway.db, post, "cem")
+    query = """
+    mutation ($input: CommentOnPostInput!) {
+      commentOnPost(input: $input) {
+        __typename
+        ... on PostPayload { post { commentCount latestComments { by { userId } } } }
+      }
+    }
+    """
+    variables = {"input": {"postId": post_id(post), "text": "Right on!", "idempotencyKey": "one"}}
+
+    async def call() -> Any:
+        return (await gateway.data(query, variables, **as_member(gateway, "bob")))["commentOnPost"]
+
+    assert (await call())["post"]["commentCount"] == 2
+    await block(gateway.db, "cem", "bob")
+    assert (await call())["post"] == {"commentCount": 1, "latestComments": [{"by": {"userId": "bob"}}]}
+    await block(gateway.db, "ann", "bob")
+    assert (await call())["__typename"] == "NotFound"
+
+
+async def test_the_rule_of_posts_depends_on_the_subject_so_that_subscribers_share_nothing_else(
+    gateway: GatewayClient,
+) -> None:
+    await join(gateway.db, "ann", "bob")
+    post = await write_post(gateway.db, "ann", audience="CIRCLES")
+    session = Session(gateway.state, f"Bearer {gateway.token('bob', [])}")
+    caller = WatchedCaller("bob", frozenset())
+    context = replace(await session.context(), caller=caller)
+    assert await visible_of(context, POST, {1: post}) == {}
+    assert caller.facts == {"subject": "bob"}
