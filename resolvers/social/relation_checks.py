@@ -26,7 +26,7 @@ async def find_wrong_relations(db: Database) -> AsyncIterator[Document]:
 
     Yields {_id, of, to, problem}, with `repair` if it can be repaired.
     """
-    async for wrong in wrong_in_batches(db[RELATIONS.name].find({}), partial(_wrong_in, db)):
+    async for wrong in wrong_in_batches(db[RELATIONS.name].find({}, sort=[("_id", 1)]), partial(_wrong_in, db)):
         yield wrong
 
 

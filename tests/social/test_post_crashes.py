@@ -39,7 +39,7 @@ DAY = timedelta(days=1)
 @pytest.fixture
 async def members(gateway: GatewayClient) -> GatewayClient:
     """A gateway whose caller, max, is a member with followers."""
-    await join(gateway.db, "max", "dwight")
+    await join(gateway.db, "max", "dwight", "jared")
     await add_followers(gateway.db, "max", ["dwight", "jared"])
     return gateway.as_caller("max")
 

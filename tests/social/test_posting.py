@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -306,6 +308,18 @@ async def test_a_post_wakes_its_delivery_and_the_metrics_show_what_is_pending(me
     await run_jobs(members, SettableClock(), "deliver-posts")
     assert await feeds_with(members.db, post) == {"jared"}
     assert await lag(members) == 0
+
+
+async def test_followers_get_a_post_at_once_and_not_in_the_rhythm_of_the_jobs(gateway: GatewayClient) -> None:
+    await join(gateway.db, "max")
+    await add_followers(gateway.db, "max", ["dwight"])
+    async with running(replace(gateway.settings, jobs=True, job_seconds=3600.0)) as working:
+        await new_post(working, "max")
+
+        async with asyncio.timeout(20):
+            # A job signals nothing.
+            while await gateway.db["social.news"].find_one({"of": "dwight"}) is None:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
 
 
 async def lag(gateway: GatewayClient) -> float:

@@ -71,7 +71,6 @@ async def test_the_next_gateway_delivers_what_a_killed_gateway_has_stored(
     async with running(settings, clock=clock) as gateway:
         await join(gateway.db, *MEMBERS)
         for name, some in followers.items():
-            await gateway.db["social.members"].update_one({"_id": name}, {"$set": {"circles": ["friends"]}})
             await add_followers(gateway.db, name, some)
         poll = (await new_post(gateway, MEMBERS[0], detail=POLL))["id"]
         for number in range(ROUNDS):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
+from portico.schema.nodes import encode_id
 
 from .accounts import open_account, transfer_input
 from .discussions import post
 from .harness import GatewayClient, create_category, create_product
 from .shop import checkout_input, new_cart, restock
 from .site import create_entry, create_page, create_section
+from .social import block, circle, join
 
 # For each name of an argument, the values that find an object.
 Known = dict[str, list[str]]
@@ -20,13 +22,17 @@ _PRODUCTS = 12
 
 
 async def create_everything(gateway: GatewayClient) -> Known:
-    """Creates a catalog, the content of a site, discussions, and a purchase. Returns the values that find them."""
+    """Creates a catalog, the content of a site, discussions, a purchase and members.
+
+    Returns:  the values that find them.
+    """
     catalog = await _catalog(gateway)
     site = await _site(gateway)
     comments = await _discussions(gateway, catalog["id"][-1], site["id"][-1])
     bought = await _bought(gateway, catalog["sku"])
+    people = await _people(gateway)
     known: Known = {}
-    for part in (catalog, site, comments, bought):
+    for part in (catalog, site, comments, bought, people):
         for name, values in part.items():
             known.setdefault(name, []).extend(values)
     return {**known, "ids": known["id"]}
@@ -94,3 +100,15 @@ async def _bought(gateway: GatewayClient, skus: list[str]) -> Known:
     assert done["__typename"] == "CheckoutPayload", done
     cart = await new_cart(gateway, **{skus[0]: 1, skus[1]: 3})
     return {"id": [*accounts, moved["transfer"]["id"], done["order"]["id"], cart, cart]}
+
+
+async def _people(gateway: GatewayClient) -> Known:
+    """Creates members: the caller with circles, followers and a block, and one who has blocked the caller."""
+    me = gateway.subject
+    await join(gateway.db, me, "ada", "bo", "cy", about="Somebody.", interests=["jazz", "chess"])
+    for name in ("a.b", "$x"):
+        await circle(gateway.db, me, "ada", "bo", name=name)
+    await circle(gateway.db, "ada", me, "bo")
+    await block(gateway.db, me, "bo")
+    await block(gateway.db, "cy", me)
+    return {"id": [encode_id("User", subject) for subject in (me, "ada", "bo", "cy")]}

@@ -66,8 +66,9 @@ def _side(of: str, to: str, **values: Any) -> Document:
 
 async def add_followers(db: Database, author: str, names: Iterable[str], since: datetime = BEFORE) -> None:
     """Lets members follow the author, who has them in no circle."""
-    sides = []
-    for name in names:
+    chosen, sides = list(names), []
+    await db["social.members"].update_many({"_id": {"$in": chosen}}, {"$addToSet": {"circles": "friends"}})
+    for name in chosen:
         sides.append(_side(name, author, circles=["friends"], since=since))
         sides.append(_side(author, name, in_circles=["friends"], follower=since))
     await db["social.relations"].insert_many(sides)
