@@ -82,7 +82,7 @@ async def test_nothing_leaks_after_a_change_is_acknowledged(
     after: list[Any] = []
 
     async def read() -> None:
-        for _ in range(4):
+        for _ in range(2):
             is_after = acknowledged.is_set()
             data = await gateway.data(READS, variables, **as_member(gateway, "bob"))
             (after if is_after else before).append(data)
