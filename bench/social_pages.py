@@ -16,13 +16,12 @@ from bson import ObjectId
 from bench import feeds
 from bench.buyers import SECONDS_TO_ANSWER, SECRET
 from bench.feeds import FIRST, Read
-from bench.network import BOOK_NEWS, SHOWN_COMMENTS, Network, by
+from bench.network import BOOK_NEWS, BOOK_POSTS, SHOWN_COMMENTS, Network, by
 from bench.processes import cpu_seconds
 from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
-from portico.resolvers.social.posts import POSTS
 from portico.schema.nodes import encode_id
 
 _POST = """
@@ -90,7 +89,7 @@ class Pages:
         last = {"$push": {"posts.$.comments": {"$each": [comment], "$slice": -SHOWN_COMMENTS}}}
 
         def write() -> None:
-            self._network.db[POSTS.name].update_one({"_id": post}, {"$push": {"comments": comment}})
+            self._network.db[BOOK_POSTS].update_one({"_id": post}, {"$push": {"comments": comment}}, upsert=True)
             self._network.db[BOOK_NEWS].update_many({"posts.id": post}, last)
 
         return self._mongod_ms(write, times)
