@@ -26,7 +26,7 @@ DATABASE = "bench"
 BEGIN = datetime(2025, 1, 1, 12)  # noqa: DTZ001 - UTC, as all times here
 MONTHS = 10
 SHOWN_COMMENTS = 3
-BOOK_NEWS, BOOK_WALL = "book.news", "book.wall"
+BOOK_NEWS, BOOK_WALL, BOOK_POSTS = "book.news", "book.wall", "book.posts"
 CIRCLE = "friends"
 _COMMENTS = 3
 _WORDS = ("the", "record", "a", "of", "film", "and", "night", "with", "first", "side", "that", "is", "slowly", "again")
@@ -62,8 +62,9 @@ class Network:
     def store(self, authors: int, readers: Sequence[Reader], busy_wall: int) -> None:
         """Stores the authors with their posts, the readers with their feeds, and a member with a wall of this size."""
         self._insert(MEMBERS.name, map(member, [*map(author, range(authors)), *(one.name for one in readers), "busy"]))
-        for number in range(authors):
-            self._insert(POSTS.name, self._posts_of(author(number), MONTHS, number))
+        self._insert(
+            POSTS.name, (post for number in range(authors) for post in self._posts_of(author(number), MONTHS, number))
+        )
         self._insert(POSTS.name, self._posts_of("busy", busy_wall, 0))
         for reader in readers:
             self._insert(RELATIONS.name, relations_of(reader))

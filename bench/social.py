@@ -64,6 +64,7 @@ class Size:
     live_posts: int
     copies: tuple[int, ...]
     comments: int
+    copied_comments: int
 
 
 FULL = Size(
@@ -71,13 +72,14 @@ FULL = Size(
     merged=(1, 10, 100),
     blocks=1_000,
     wall=10_000,
-    pages=200,
+    pages=100,
     followers=10_000,
     posts=10,
     subscribers=1_000,
     live_posts=10,
     copies=(100, 1_000),
-    comments=15,
+    comments=100,
+    copied_comments=5,
 )
 QUICK = Size(
     followed=(100, 1_000),
@@ -90,7 +92,8 @@ QUICK = Size(
     subscribers=100,
     live_posts=5,
     copies=(100,),
-    comments=5,
+    comments=10,
+    copied_comments=2,
 )
 
 
@@ -171,7 +174,7 @@ def measure_comments(network: Network, pages: Pages, size: Size, say: Callable[[
             {
                 "feeds": feeds,
                 "gateway_mongod_cpu": pages.comment(reader, post, size.comments),
-                "month_documents_mongod_cpu": pages.comment_in_copies(reader, post, size.comments),
+                "month_documents_mongod_cpu": pages.comment_in_copies(reader, post, size.copied_comments),
             }
         )
     return {"A comment": rows}

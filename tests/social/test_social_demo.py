@@ -9,6 +9,18 @@ from tests.support.harness import GatewayClient, assert_invariants
 
 COLLECTIONS = ("social.members", "social.relations", "social.posts", "social.news", "social.votes")
 
+CIRCLES = ["Listening nights", "Film club", "family \u2665", "vol. 2"]
+KINDS = {"StatusPost", "LinkPost", "PhotoPost", "CheckinPost", "PollPost"}
+VIEWER = """
+{
+  viewer {
+    user { name circles { name } blocked { name } }
+    newsFeed(first: 100) { nodes { __typename by { name } } }
+    incoming { nodes { by { name } } }
+  }
+}
+"""
+
 
 async def test_the_demo_has_members_with_a_past_and_its_viewer_is_one_of_them(
     gateway: GatewayClient, settings: Settings
@@ -23,10 +35,26 @@ async def test_the_demo_has_members_with_a_past_and_its_viewer_is_one_of_them(
     assert "social network: 36 members, 74 posts" in printed
     assert counts == dict(zip(COLLECTIONS, (36, 262, 74, 445, 39), strict=True))
     assert viewer is not None
-    assert viewer["circles"] == ["Listening nights", "Film club", "family \u2665", "vol. 2"]
+    assert viewer["circles"] == CIRCLES
     assert sorted(months) == ["202409", "202410", "202411", "202412", "202501", "202502"]
     assert undelivered == 0
     await assert_invariants(gateway)
+
+
+async def test_the_viewer_of_the_demo_has_circles_a_wall_and_a_news_feed(
+    gateway: GatewayClient, settings: Settings
+) -> None:
+    await start(settings)
+
+    viewer = (await gateway.data(VIEWER, token=gateway.token(demo_token.SUBJECT, [])))["viewer"]
+
+    assert viewer["user"]["name"] == "Robin"
+    assert [one["name"] for one in viewer["user"]["circles"]] == CIRCLES
+    assert [one["name"] for one in viewer["user"]["blocked"]] == ["Viktor"]
+    assert len(viewer["newsFeed"]["nodes"]) == 44
+    assert {post["__typename"] for post in viewer["newsFeed"]["nodes"]} == KINDS
+    assert all(post["by"]["name"] not in {"Robin", "Viktor"} for post in viewer["newsFeed"]["nodes"])
+    assert [post["by"]["name"] for post in viewer["incoming"]["nodes"]] == ["Bram", "Lene", "Saskia", "Wanda", "Pim"]
 
 
 async def test_starting_the_demo_again_does_not_change_the_social_network(

@@ -8,6 +8,7 @@
 <first nonce at /about>    the nonce of the node's oldest revision
 <my cart>                  the id of the viewer's cart
 <account Savings>          the id of the viewer's account with this name
+<latest post of demo>      the id of the latest post on the wall of the member with this subject
 <user mara>                the id of the member with this subject
 <endCursor>                the `endCursor` of the previous page
 """
@@ -34,8 +35,9 @@ query ($path: String!) {
 }
 """
 _CURSOR = "<endCursor>"
-_USER = re.compile(r"<user ([^<>]+)>")
+_MEMBER = re.compile(r"<(user|latest post of) ([^<>]+)>")
 _OWN = re.compile(r"<(my cart|account ([^<>]+))>")
+_WALL = "query ($id: ID!) { user(id: $id) { wall(first: 1) { nodes { id } } } }"
 _VIEWER = "{ viewer { cart { id } accounts { id name } } }"
 
 
@@ -54,8 +56,8 @@ async def resolve_placeholders(shop: GatewayClient, query: str, given: Any, oper
 
 async def resolve_text(shop: GatewayClient, given: str) -> str:
     """Returns the value of a placeholder. Returns any other text unchanged."""
-    if (user := _USER.fullmatch(given)) is not None:
-        return encode_id("User", user[1])
+    if (member := _MEMBER.fullmatch(given)) is not None:
+        return await member_id(shop, member[1], member[2])
     if (own := _OWN.fullmatch(given)) is not None:
         return await own_id(shop, own[2])
     if (place := _AT.fullmatch(given)) is not None:
@@ -68,6 +70,14 @@ async def resolve_text(shop: GatewayClient, given: str) -> str:
         return str(category["category"]["id"])
     product = await shop.data("query ($key: String!) { product(sku: $key) { nonce } }", {"key": key})
     return str(product["product"]["nonce"])
+
+
+async def member_id(shop: GatewayClient, wanted: str, subject: str) -> str:
+    """Returns the id of a member, or of the latest post on their wall."""
+    member = encode_id("User", subject)
+    if wanted == "user":
+        return member
+    return str((await shop.data(_WALL, {"id": member}))["user"]["wall"]["nodes"][0]["id"])
 
 
 async def read_node_at(shop: GatewayClient, wanted: str, path: str) -> str:
