@@ -387,7 +387,7 @@ async def test_the_rule_of_posts_depends_on_the_subject_so_that_subscribers_shar
 ) -> None:
     await join(gateway.db, "ann", "bob")
     post = await write_post(gateway.db, "ann", audience="CIRCLES")
-    session = Session(gateway.state, f"Bearer {gateway.token('bob', [])}")
+    session = Session(gateway.state, f"Bearer {gateway.token('bob', [])}", {})
     caller = WatchedCaller("bob", frozenset())
     context = replace(await session.context(), caller=caller)
     assert await visible_of(context, POST, {1: post}) == {}
