@@ -196,14 +196,12 @@ class PostingMutation:
     @mutation(description="Deletes a comment. For its author, for the author of the post, and for an EDITOR.")
     async def delete_post_comment(self, info: Info, input: DeletePostCommentInput) -> PostResult | None:
         context = info.context
-        require_caller(context)
-        post = await find_visible(context, POST.name, input.post_id)
-        comment_id = comment_key(input.comment_id)
-        await _require_deletable_comment(context, post, comment_id)
+        post_id, comment_id = key_in(POST.name, input.post_id), comment_key(input.comment_id)
+        await _require_deletable_comment(context, post_id, comment_id)
         await post_comments.delete_comment(
-            context.db, post_id=post["_id"], comment_id=comment_id, operation_id=context.operation_id
+            context.db, post_id=post_id, comment_id=comment_id, operation_id=context.operation_id
         )
-        return await _payload(context, post["_id"])
+        return await _payload(context, post_id, otherwise="The comment is deleted. You cannot see its post.")
 
     @mutation(description="Votes on a poll. A member has one vote, and the latest one counts.")
     async def vote(self, info: Info, input: VoteInput) -> PostResult | None:
@@ -230,12 +228,12 @@ def _rate(context: Context) -> int:
     return context.resources.of(SocialSettings).social_rate
 
 
-async def _payload(context: Context, post_id: DocumentId) -> PostPayload:
-    """Returns the post as the caller sees it now. Raises NotFound."""
+async def _payload(context: Context, post_id: DocumentId, *, otherwise: str | None = None) -> PostPayload:
+    """Returns the post as the caller sees it now. Raises NotFound with the message `otherwise`."""
     found = await _find(context, post_id)
     view = None if found is None else await shown(context, POST, found)
     if view is None:
-        raise errors.NotFound(POST.name, str(post_id))
+        raise errors.NotFound(POST.name, str(post_id), otherwise)
     return PostPayload(post=cast("Post", view))
 
 
@@ -254,40 +252,43 @@ async def _require_photo(context: Context, global_id: str) -> DocumentId:
 async def _require_deletable(context: Context, post_id: DocumentId) -> None:
     """Raises NotFound if the caller does not see the post, and FORBIDDEN if it is somebody else's.
 
-    An EDITOR may delete every post. A deleted post passes, because an earlier call may have deleted it.
+    Those who may delete a post need not see it, so a block does not protect what its author has written on a wall. A
+    deleted post passes, because an earlier call may have deleted it.
     """
     caller = require_caller(context)
     post = await _find(context, post_id)
     if post is None:
         raise errors.NotFound(POST.name, str(post_id))
-    if "deleted" in post or caller.has(Role.EDITOR):
+    if "deleted" in post or caller.has(Role.EDITOR) or caller.subject in {post["by"]["id"], post["to"]["id"]}:
         return
     if await shown(context, POST, post) is None:
         raise errors.NotFound(POST.name, str(post_id))
-    if caller.subject not in {post["by"]["id"], post["to"]["id"]}:
-        raise _forbidden(
-            "The post belongs to somebody else. Its author, the owner of the wall and an EDITOR delete it."
-        )
+    raise _forbidden("The post belongs to somebody else. Its author, the owner of the wall and an EDITOR delete it.")
 
 
-async def _require_deletable_comment(context: Context, post: Document, comment_id: DocumentId) -> None:
+async def _require_deletable_comment(context: Context, post_id: DocumentId, comment_id: DocumentId) -> None:
     """Raises NotFound if the caller does not see the comment, and FORBIDDEN if it is somebody else's.
 
-    A comment that is gone passes, because an earlier call may have deleted it.
+    Those who may delete a comment need not see it. A comment that is gone passes, because an earlier call may have
+    deleted it.
     """
     caller = require_caller(context)
-    comment = await post_comments.find_comment(context.db, post["_id"], comment_id)
-    if comment is None:
+    post = await _find(context, post_id)
+    if post is None or "deleted" in post:
+        raise errors.NotFound(POST.name, str(post_id))
+    comment = await post_comments.find_comment(context.db, post_id, comment_id)
+    author = None if comment is None else comment["by"]["id"]
+    if caller.has(Role.EDITOR) or caller.subject in {author, post["by"]["id"]}:
         return
-    author = comment["by"]["id"]
-    if author != caller.subject:
-        known = await visibility.find_relations(context.db, caller.subject, [author])
-        if visibility.is_blocked(known, author):
-            raise errors.NotFound(post_comments.COMMENT, str(comment_id))
-    if caller.subject not in {author, post["by"]["id"]} and not caller.has(Role.EDITOR):
-        raise _forbidden(
-            "The comment belongs to somebody else. Its author, the author of the post and an EDITOR delete it."
-        )
+    if await shown(context, POST, post) is None:
+        raise errors.NotFound(POST.name, str(post_id))
+    if author is None:
+        return
+    if visibility.is_blocked(await visibility.find_relations(context.db, caller.subject, [author]), author):
+        raise errors.NotFound(post_comments.COMMENT, str(comment_id))
+    raise _forbidden(
+        "The comment belongs to somebody else. Its author, the author of the post and an EDITOR delete it."
+    )
 
 
 def _forbidden(message: str) -> GraphQLError:

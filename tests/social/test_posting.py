@@ -249,13 +249,40 @@ async def test_a_comment_is_deleted_by_its_author_the_author_of_the_post_or_an_e
         assert (again["__typename"], again["missingId"]) == ("NotFound", comment["id"])
 
 
-async def test_a_comment_of_a_blocked_member_does_not_exist_for_the_author_of_the_post(members: GatewayClient) -> None:
-    post = await new_post(members, "max")
-    commented = await call(members, "dwight", "commentOnPost", postId=post["id"], text="x")
+async def test_a_block_protects_neither_a_post_on_a_wall_nor_a_comment_from_those_who_may_delete_it(
+    members: GatewayClient,
+) -> None:
+    mine = await new_post(members, "max")
+    commented = await call(members, "dwight", "commentOnPost", postId=mine["id"], text="x")
+    theirs = await new_post(members, "dwight", toId=MAX)
     await block(members.db, "dwight", "max")
 
+    comment = commented["post"]["latestComments"][0]["id"]
+    without = await call(members, "max", "deletePostComment", postId=mine["id"], commentId=comment)
+    gone = await call(members, "max", "deletePost", postId=theirs["id"])
+
+    assert without["post"]["commentCount"] == 0
+    assert gone["__typename"] == "DeletedPayload"
+
+
+async def test_an_editor_deletes_comments_of_posts_that_the_editor_does_not_see(members: GatewayClient) -> None:
+    post = await new_post(members, "max", audience="CIRCLES")
+    commented = await call(members, "max", "commentOnPost", postId=post["id"], text="x")
     given = {"postId": post["id"], "commentId": commented["post"]["latestComments"][0]["id"]}
-    assert (await call(members, "max", "deletePostComment", **given))["__typename"] == "NotFound"
+
+    refused = await call(members, "jared", "deletePostComment", **given)
+    editor = members.as_caller("jared", Role.EDITOR)
+    deleted = (await editor.data(POSTING["deletePostComment"], {"input": given}))["deletePostComment"]
+    left = await members.as_caller("max").data(
+        "query ($id: ID!) { node(id: $id) { ... on Post { commentCount } } }", {"id": post["id"]}
+    )
+
+    assert refused["__typename"] == "NotFound"
+    assert (deleted["__typename"], deleted["message"]) == (
+        "NotFound",
+        "The comment is deleted. You cannot see its post.",
+    )
+    assert left == {"node": {"commentCount": 0}}
 
 
 @pytest.mark.parametrize("comment", ["", "PostComment", "x" * 500, MAX])
