@@ -37,6 +37,7 @@ from tests.support.shop import (
     update_input,
 )
 from tests.support.site_failures import CONTENT_ELSEWHERE, CONTENT_FAILURES
+from tests.support.social_failures import SOCIAL_ELSEWHERE, SOCIAL_FAILURES
 
 Given = dict[str, Any]
 
@@ -214,6 +215,7 @@ FAILURES: dict[tuple[str, str], Failing] = {
     ("editComment", "InvalidInput"): _edit_without_text,
     ("deleteComment", "NotFound"): fails_with(lambda: {"id": comment_cases.NO_COMMENT}),
     **CONTENT_FAILURES,
+    **SOCIAL_FAILURES,
 }
 # The input of an edit is checked only if its product exists. A conflict or a pending payment is temporary. A deposit
 # needs another role. A deletion has no input that could be invalid.
@@ -231,6 +233,7 @@ ELSEWHERE = {
     ("deposit", "InvalidInput"),
     ("deleteComment", "InvalidInput"),
     *CONTENT_ELSEWHERE,
+    *SOCIAL_ELSEWHERE,
 }
 
 

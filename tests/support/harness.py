@@ -77,6 +77,8 @@ _COMMENT = (
     "... on CommentPayload { comment { id slug depth text html deleted posted edited replyCount "
     "author { userId name } parent { slug } } }"
 )
+_USER = "... on UserPayload { user { id name } }"
+_POST = "... on PostPayload { post { id } }"
 _INACTIVE = "... on CartInactive { status }"
 _SHORT = "... on InadequateInventory { sku available }"
 
@@ -84,8 +86,16 @@ _SHORT = "... on InadequateInventory { sku available }"
 _MESSAGE = "... on UserError { message }"
 
 
+# The inputs that several mutations share.
+_INPUTS = {
+    **dict.fromkeys(("addTags", "removeTags"), "Tags"),
+    **dict.fromkeys(("addToCircle", "removeFromCircle"), "Circle"),
+    **dict.fromkeys(("block", "unblock"), "Block"),
+}
+
+
 def _mutation(name: str, selection: str) -> str:
-    kind = "Tags" if name in {"addTags", "removeTags"} else name[0].upper() + name[1:]
+    kind = _INPUTS.get(name, name[0].upper() + name[1:])
     return f"mutation ($input: {kind}Input!) {{ {name}(input: $input) {{ __typename {_MESSAGE} {selection} }} }}"
 
 
@@ -123,7 +133,12 @@ MUTATIONS = {
         "restoreRevision": f"{_CONTENT} {_INVALID} {_CONTENT_CONFLICT}",
         "addTags": f"{_CONTENT} {_INVALID}",
         "removeTags": f"{_CONTENT} {_INVALID}",
-        "join": "... on UserPayload { user { id name } } ... on InvalidInput { path }",
+        "join": f"{_USER} ... on InvalidInput {{ path }}",
+        **dict.fromkeys(
+            ("updateProfile", "addToCircle", "removeFromCircle", "block", "unblock"), f"{_USER} {_INVALID}"
+        ),
+        **dict.fromkeys(("createPost", "commentOnPost", "vote", "deletePostComment"), f"{_POST} {_INVALID}"),
+        "deletePost": f"{_DELETED} {_NOT_FOUND}",
         "deleteContent": f"{_DELETED} {_NOT_FOUND} {_CONTENT_CONFLICT}",
     }.items()
 }
