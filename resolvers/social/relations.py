@@ -84,11 +84,14 @@ async def find_one(db: Database, of: str, to: str, projection: Projection | None
     return await db[RELATIONS.name].find_one(key_of(of, to), projection)
 
 
-async def find_pairs(db: Database, pairs: Iterable[tuple[str, str]]) -> list[Document]:
+async def find_pairs(
+    db: Database, pairs: Iterable[tuple[str, str]], projection: Projection | None = None
+) -> list[Document]:
     """Returns the documents of these ordered pairs. The filter names the shard key, and the keys come from `_id`."""
     ids = [{"of": of, "to": to} for of, to in dict.fromkeys(pairs)]
     ends = {end: {"$in": list({key[end] for key in ids})} for end in ("of", "to")}
-    found = db[RELATIONS.name].find({"_id": {"$in": ids}, **ends}, batch_size=len(ids) + 1, hint="_id_")
+    query = {"_id": {"$in": ids}, **ends}
+    found = db[RELATIONS.name].find(query, projection, batch_size=len(ids) + 1, hint="_id_")
     return await found.to_list()
 
 

@@ -10,6 +10,7 @@ import strawberry
 from portico.resolvers.changes import Event
 from portico.resolvers.documents import Document
 from portico.resolvers.social import deliveries
+from portico.resolvers.social.deliveries import DeliveryReads
 from portico.schema.access import require_caller
 from portico.schema.context import Context, Info
 from portico.schema.subscriptions import occurrences
@@ -18,7 +19,7 @@ from .posts import Post
 
 
 class _ShowPost:
-    """Shows the post of an event to one subscriber, by reads of its own at the time of delivery.
+    """Shows the post of an event to one subscriber, by a read that begins after the event.
 
     Two subscriptions share no answers: a kept answer could be older than a block.
     """
@@ -30,7 +31,7 @@ class _ShowPost:
         member = require_caller(context).subject
         if self._delivered.is_repeated(event):
             return None
-        return await deliveries.find_delivered(context.db, member, event.key)
+        return await context.resources.of(DeliveryReads).find(context.db, member, event.key)
 
 
 @strawberry.type

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
-from tests.support.harness import GatewayClient
+from tests.support.harness import Commands, GatewayClient
 from tests.support.post_reads import post_id
 from tests.support.social import block, circle, join, uncircle
 from tests.support.social_posts import deliver, later, write_comment, write_post
@@ -72,6 +74,25 @@ async def test_two_subscriptions_get_what_each_of_them_may_see(gateway: GatewayC
         for events in (bobs, bobs_other):
             assert (await anext(events))["newsFeedPosted"] == shown(sent, "Hello")
         assert (await anext(cems))["newsFeedPosted"] == shown(sent)
+
+
+async def test_many_subscribers_get_a_post_by_few_commands(gateway: GatewayClient, commands: Commands) -> None:
+    followers = [f"m{number}" for number in range(20)]
+    await join(gateway.db, "ann", *followers)
+    for name in followers:
+        await circle(gateway.db, name, "ann")
+    async with contextlib.AsyncExitStack() as stack:
+        opened = [gateway.as_caller(name).subscription(POSTED) for name in followers]
+        feeds = [await stack.enter_async_context(one) for one in opened]
+        sent = await write_post(gateway.db, "ann", now=later(1))
+        await deliver(gateway.db, now=later(2))
+        commands.clear()
+
+        received = await asyncio.gather(*map(anext, feeds))
+
+    assert [event["newsFeedPosted"] for event in received] == [shown(sent)] * 20
+    reads = [name for name in commands.names() if name in {"find social.posts", "find social.relations"}]
+    assert len(reads) <= 10
 
 
 async def test_an_anonymous_caller_cannot_subscribe(port: int) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from portico.resolvers.domains import Domain
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Domain, Resources, Service
 from portico.resolvers.social import deliveries
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
@@ -20,6 +23,12 @@ from .wall_posts import WALL_POSTS
 
 _FOLDER = Path(__file__).parent
 
+
+@asynccontextmanager
+async def _delivery_reads(_settings: Resources, _db: Database) -> AsyncIterator[deliveries.DeliveryReads]:
+    yield deliveries.DeliveryReads()
+
+
 DOMAIN = Domain(
     name="social",
     about="Members, circles, posts, walls and news feeds.",
@@ -27,6 +36,7 @@ DOMAIN = Domain(
     collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
     events=deliveries.SOURCES,
+    services=(Service(deliveries.DeliveryReads, _delivery_reads),),
     jobs=(*graph.JOBS, *posting.JOBS),
     invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
     gauges=posting.GAUGES,
