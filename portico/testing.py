@@ -248,16 +248,13 @@ async def _wait_for_idle_jobs(count: int) -> None:
 
 
 def _are_all_idle(count: int) -> bool:
-    coroutines = [task.get_coro() for task in asyncio.all_tasks()]
+    coroutines: list[Any] = [task.get_coro() for task in asyncio.all_tasks()]
     workers, jobs = (
         [found for found in coroutines if getattr(found, "__qualname__", "") == name]
         for name in ("Worker.run", "Worker._repeat")
     )
-    return len(jobs) == len(workers) * count and all(map(_is_idle, jobs))
-
-
-def _is_idle(job: object) -> bool:
-    return getattr(getattr(job, "cr_await", None), "__name__", "") == rest.__name__
+    idle = [job for job in jobs if getattr(job.cr_await, "__name__", "") == rest.__name__]
+    return len(idle) == len(jobs) == len(workers) * count
 
 
 async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str) -> int:

@@ -67,7 +67,7 @@ class DeliveryReads:
         self._waiting: dict[Database, dict[Delivery, asyncio.Future[Document | None]]] = {}
         self._running: dict[Database, asyncio.Task[None]] = {}
 
-    async def find(self, db: Database, member: str, post_id: DocumentId) -> Document | None:
+    async def read(self, db: Database, member: str, post_id: DocumentId) -> Document | None:
         """Returns a whole post as the member sees it in the news feed; None if it is not, or no longer, in the feed."""
         waiting = self._waiting.setdefault(db, {})
         delivery = (member, post_id)

@@ -107,7 +107,7 @@ async def _import_members(db: Database, records: Mapping[int, PersonRecord], now
 
 async def _bring_up_to_date(db: Database, member: Document, wanted: Document, now: datetime) -> Outcome:
     """Gives a member the name and the profile of the record."""
-    changes = {name: wanted[name] for name in ("name", "profile") if member.get(name) != wanted[name]}
+    changes = {name: wanted[name] for name in ("name", "profile") if member[name] != wanted[name]}
     if not changes:
         return "unchanged"
     if "name" in changes:

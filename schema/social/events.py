@@ -31,7 +31,7 @@ class _ShowPost:
         member = require_caller(context).subject
         if self._delivered.is_repeated(event):
             return None
-        return await context.resources.of(DeliveryReads).find(context.db, member, event.key)
+        return await context.resources.of(DeliveryReads).read(context.db, member, event.key)
 
 
 @strawberry.type

@@ -13,7 +13,7 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.writes.idempotency import OPERATIONS
-from tests.support import comment_cases, content_cases
+from tests.support import comment_cases, content_cases, social_cases
 from tests.support.accounts import deposit_input, open_account, transfer_input
 from tests.support.harness import (
     IS_SOAK,
@@ -137,6 +137,7 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "transfer": _transfer,
     **comment_cases.CASES,
     **content_cases.CASES,
+    **social_cases.CASES,
 }
 DONE = {
     "CategoryPayload",
@@ -149,6 +150,7 @@ DONE = {
     "TransferPayload",
     *comment_cases.DONE,
     *content_cases.DONE,
+    *social_cases.DONE,
 }
 
 
@@ -159,7 +161,8 @@ WITH_FILES = ("uploadPhoto", "replacePhoto")
 async def stored(gateway: GatewayClient) -> list[dict[str, Any]]:
     """Every document that a mutation may write."""
     names = ("categories", "products", "intents", "stock", "carts", "orders", "accounts", "transfers")
-    collections = [gateway.db[name] for name in (*names, *comment_cases.COLLECTIONS, *content_cases.COLLECTIONS)]
+    cases = (comment_cases, content_cases, social_cases)
+    collections = [gateway.db[name] for name in (*names, *(name for one in cases for name in one.COLLECTIONS))]
     return [document for found in collections for document in await found.find({}).sort("_id", 1).to_list()]
 
 
@@ -170,7 +173,7 @@ async def test_every_mutation_takes_a_key_and_has_a_case_here(gateway: GatewayCl
 
     fields = (await gateway.data(query))["__schema"]["mutationType"]["fields"]
 
-    assert sorted(field["name"] for field in fields) == sorted([*CASES, *WITH_FILES, "createCart"])
+    assert sorted(field["name"] for field in fields) == sorted([*CASES, *WITH_FILES, "createCart", "join"])
     for field in fields:
         given = field["args"][0]["type"]
         names = [one["name"] for one in (given["ofType"] or given)["inputFields"]]

@@ -46,6 +46,7 @@ def line_of(subject: str, key: str, text: str) -> Line:
             "posted": "2020-01-01T00:00:00Z",
             "text": text,
         },
+        "people": lambda: {"subject": key, "name": text},
         "wall-posts": lambda: {"id": key, "author": "ann", "text": text},
     }
     return made[subject]()
@@ -122,6 +123,7 @@ STORED = {
     "posts": ("cms.nodes", "slug", ("detail",)),
     "photos": ("cms.nodes", "slug", ("detail",)),
     "comments": ("comments", "text", ("author", "text")),
+    "people": ("social.members", "_id", ("name",)),
     "wall-posts": ("social.posts", "detail.text", ("by",)),
 }
 
@@ -218,6 +220,7 @@ async def test_every_text_has_a_limit_and_the_other_records_are_stored(gateway: 
             ({"author": HUGE}, "author"),
             ({"product": HUGE}, "product"),
         ],
+        "people": [({"subject": HUGE}, "subject"), ({"name": HUGE}, "name")],
         "wall-posts": [
             ({"id": HUGE}, "id"),
             ({"author": HUGE}, "author"),
