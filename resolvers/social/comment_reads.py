@@ -17,10 +17,9 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document, DocumentId
 from portico.resolvers.paging import Key, Listing, Page, Sort
 
-from .posts import COMMENT_PAGES, POSTS
+from .posts import COMMENT_PAGES, PAGE, POSTS
 from .visibility import Relations, find_relations, without_blocked
 
-PAGE = 20
 # The most pages that one command reads of a post.
 _MOST_PAGES = 50
 _BY_PLACE = Sort((("page", 1), ("posted", 1)))

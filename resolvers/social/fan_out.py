@@ -38,8 +38,7 @@ from portico.resolvers.writes.timer import Timer
 from . import deliveries, merging, relations
 from .members import MEMBERS
 from .news import NEWS
-from .post_edits import CIRCLES, PUBLIC
-from .posts import POSTS
+from .posts import CIRCLES, POSTS, PUBLIC
 from .relations import RELATIONS
 
 JOB = "deliver-posts"

@@ -16,9 +16,7 @@ from portico.resolvers.writes.sweeps import require, wrong_in_batches, wrong_wit
 
 from . import fan_out, members
 from .news import NEWS
-from .post_comments import PAGE
-from .post_edits import PUBLIC
-from .posts import COMMENT_PAGES, POSTS, VOTES
+from .posts import COMMENT_PAGES, PAGE, POSTS, PUBLIC, VOTES
 
 _BATCH = 100
 # The collections of what belongs to a post, with the paths of their keys.

@@ -32,12 +32,10 @@ from portico.resolvers.writes.retries import attempts
 
 from . import rates
 from .post_rules import require_comment_text
-from .posts import COMMENT_PAGES, POSTS
+from .posts import COMMENT_PAGES, PAGE, POSTS
 
 KIND = "Post"
 COMMENT = "PostComment"
-# The comments of one page.
-PAGE = 20
 # From this number of comments in a post, the oldest ones move to a page.
 FULL = 40
 # While a post holds this many comments, new ones wait until some have moved.

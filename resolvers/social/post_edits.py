@@ -19,10 +19,9 @@ from portico.resolvers.writes import idempotency
 
 from . import circles, members, rates, relations
 from .post_rules import require_detail
-from .posts import POSTS
+from .posts import POSTS, PUBLIC, SELECTED
 
 KIND = "Post"
-PUBLIC, CIRCLES, SELECTED = "PUBLIC", "CIRCLES", "SELECTED"
 
 
 async def create_post(

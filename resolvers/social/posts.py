@@ -37,6 +37,11 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec
 
+# Who sees a post, besides its author and the owner of the wall.
+PUBLIC, CIRCLES, SELECTED = "PUBLIC", "CIRCLES", "SELECTED"
+# The comments of one page.
+PAGE = 20
+
 POSTS = CollectionSpec(
     "social.posts",
     indexes=[

@@ -19,14 +19,11 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import DAMAGED
 
 from . import relations as relations_of
-from .posts import COMMENT_PAGES
+from .posts import CIRCLES, COMMENT_PAGES, PAGE, PUBLIC, SELECTED
 from .relations import RELATIONS
 
-PUBLIC, CIRCLES, SELECTED = "PUBLIC", "CIRCLES", "SELECTED"
 # The paths of a post that decide who sees it.
 DECIDING = ("_id", "by.id", "to.id", "audience", "circles", "deleted")
-# Comments in a page. Pages are named by the position of their first comment.
-_PAGE = 20
 
 # What the viewer knows of other members, by their subjects.
 Relations = Mapping[str, Document]
@@ -134,7 +131,7 @@ async def count_hidden_in_pages(db: Database, viewer: str | None, posts: Sequenc
     if not hidden:
         return {}
     query: Document = {"post": {"$in": list(paged)}}
-    if sum(post["spilled"] for post in paged.values()) > _PAGE * len(hidden) * len(paged):
+    if sum(post["spilled"] for post in paged.values()) > PAGE * len(hidden) * len(paged):
         query["comments.by.id"] = {"$in": hidden}
     removing = [comment for post in paged.values() for comment in post.get("removing") or ()]
     rows = await db[COMMENT_PAGES.name].aggregate(

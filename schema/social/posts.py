@@ -16,7 +16,7 @@ from portico.resolvers.documents import Document, DocumentId, document_id
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.paging import Page, page_size
 from portico.resolvers.social import comment_reads, visibility
-from portico.resolvers.social.posts import POSTS
+from portico.resolvers.social.posts import CIRCLES, POSTS, PUBLIC, SELECTED
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Edge, Paged
 from portico.schema.content.photos import Photo
@@ -68,11 +68,9 @@ def comment_key(global_id: str) -> DocumentId:
 
 @strawberry.enum(description="Who sees a post, besides its author and the user whose wall it is on.")
 class Audience(Enum):
-    PUBLIC = strawberry.enum_value(visibility.PUBLIC, description="Everybody.")
-    CIRCLES = strawberry.enum_value(visibility.CIRCLES, description="Everybody in any circle of the author's.")
-    SELECTED = strawberry.enum_value(
-        visibility.SELECTED, description="The members of the circles that the author named."
-    )
+    PUBLIC = strawberry.enum_value(PUBLIC, description="Everybody.")
+    CIRCLES = strawberry.enum_value(CIRCLES, description="Everybody in any circle of the author's.")
+    SELECTED = strawberry.enum_value(SELECTED, description="The members of the circles that the author named.")
 
 
 @strawberry.type(description="A comment on a post.")

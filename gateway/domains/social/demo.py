@@ -26,6 +26,7 @@ from portico.resolvers.social import (
     relation_edits,
     votes,
 )
+from portico.resolvers.social.posts import PUBLIC
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.scalars import parse_instant
 
@@ -121,7 +122,7 @@ async def _write(db: Database, record: Record, authors: Mapping[str, Record], ph
         to=record.get("to"),
         kind=record["kind"],
         detail=detail,
-        audience=record.get("audience", post_edits.PUBLIC),
+        audience=record.get("audience", PUBLIC),
         circle_names=record.get("circles", ()),
         now=parse_instant(record["posted"]),
         operation_id=operation,

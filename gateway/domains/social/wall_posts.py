@@ -17,9 +17,9 @@ from portico.gateway.imports.fields import (
 )
 from portico.gateway.imports.runs import Importer
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.social.post_edits import CIRCLES, PUBLIC, SELECTED
 from portico.resolvers.social.post_imports import WallPostRecord, import_wall_posts
 from portico.resolvers.social.post_rules import LINK, STATUS
+from portico.resolvers.social.posts import CIRCLES, PUBLIC, SELECTED
 
 _AUDIENCES = (PUBLIC, CIRCLES, SELECTED)
 
