@@ -84,6 +84,8 @@ Workers = Annotated[int, typer.Option(help="The number of processes that serve."
 
 
 _WIDE = 1_000
+# Workers whose parent was killed leave within this time. A gateway that starts at once waits for their sockets.
+_PATIENCE_SECONDS = 5.0
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
@@ -191,8 +193,8 @@ def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: boo
     chosen.signing_secret()
     data.schema(chosen)
     if chosen.admin_address is not None:
-        server.require_free(*split_address(chosen.admin_address), workers)
-    listening = server.bind(host, port)
+        server.require_free(*split_address(chosen.admin_address), workers, _PATIENCE_SECONDS)
+    listening = server.bind(host, port, _PATIENCE_SECONDS)
     address = _address(host, listening)
     out.print(
         f"Portico is at [bold]{address}[/bold] (GraphiQL) and {address}/graphql. Press Ctrl-C to stop it.",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import socket
+import time
 from typing import Any
 
 from portico.gateway.http.connections import HttpConnection
@@ -11,14 +13,33 @@ from portico.gateway.settings import Settings
 
 _BACKLOG = 2048
 _STUCK_SECONDS = 60
+_POLL_SECONDS = 0.05
 
 
 class PortTaken(Exception):
     """The gateway cannot listen on the address. The text says why."""
 
+    def __init__(self, text: str, *, is_in_use: bool) -> None:
+        super().__init__(text)
+        self.is_in_use = is_in_use
 
-def bind(host: str, port: int) -> socket.socket:
-    """Returns a listening socket. Port 0 selects a free port. Raises PortTaken."""
+
+def bind(host: str, port: int, patience_seconds: float = 0) -> socket.socket:
+    """Returns a listening socket. Port 0 selects a free port.
+
+    If another process listens there, tries again for `patience_seconds`. Raises PortTaken.
+    """
+    end = time.monotonic() + patience_seconds
+    while True:
+        try:
+            return _bind(host, port)
+        except PortTaken as error:
+            if not error.is_in_use or time.monotonic() > end:
+                raise
+        time.sleep(_POLL_SECONDS)
+
+
+def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -31,7 +52,8 @@ def bind(host: str, port: int) -> socket.socket:
         # A TypeError means that the name cannot be a host's.
         listening.close()
         reason = getattr(error, "strerror", None) or str(error)
-        raise PortTaken(f"cannot listen on {host}:{port}: {reason}.") from None
+        is_in_use = getattr(error, "errno", None) == errno.EADDRINUSE
+        raise PortTaken(f"cannot listen on {host}:{port}: {reason}.", is_in_use=is_in_use) from None
     listening.listen(_BACKLOG)
     listening.set_inheritable(True)
     return listening
@@ -47,10 +69,10 @@ def bind_free(host: str, first_port: int, count: int) -> socket.socket:
     return bind(host, first_port + count - 1)
 
 
-def require_free(host: str, first_port: int, count: int) -> None:
-    """Raises PortTaken if one of these ports is taken."""
+def require_free(host: str, first_port: int, count: int, patience_seconds: float = 0) -> None:
+    """Raises PortTaken if one of these ports stays taken."""
     for port in range(first_port, first_port + count):
-        bind(host, port).close()
+        bind(host, port, patience_seconds).close()
 
 
 def protocols(settings: Settings) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,6 +91,17 @@ def test_serve_reports_that_its_port_is_taken(settings: Settings, taken: int) ->
     done = portico("serve", "--port", str(taken), env=environment(settings))
 
     assert_one_line(done, f"cannot listen on 127.0.0.1:{taken}: Address already in use.")
+
+
+def test_a_port_is_bound_once_the_workers_of_a_killed_gateway_have_left() -> None:
+    worker = socket.create_server(("127.0.0.1", 0))
+    host, port = worker.getsockname()
+    leaving = threading.Timer(0.3, worker.close)
+    leaving.start()
+
+    with server.bind(host, port, patience_seconds=30) as bound:
+        assert bound.getsockname() == (host, port)
+    leaving.join()
 
 
 def test_serve_reports_an_address_of_another_machine(settings: Settings) -> None:
