@@ -47,6 +47,12 @@ class Gateways:
         self._stacks[number].close()
         self.all[number] = self._start(number, port)
 
+    def logged(self, body: Mapping[str, Any]) -> list[str]:
+        """Returns the lines of the logs on the request that was answered with this body."""
+        ids = {error["extensions"].get("requestId", "") for error in body["errors"]} - {""}
+        logs = [file.read_text() for file in self._folder.glob("start-*/*")]
+        return [line for log in logs for line in log.splitlines() if any(id_ in line for id_ in ids)]
+
     def close(self) -> None:
         for stack in self._stacks:
             stack.close()
@@ -151,7 +157,7 @@ class Client:
                     if not codes:
                         self.counts["answers"] += 1
                         return body["data"]
-                    assert codes <= RETRIED, body
+                    assert codes <= RETRIED, (body, self._gateways.logged(body))
                     self.counts["errors to repeat"] += 1
                 await asyncio.sleep(self._rng.uniform(0.05, 0.2))
 
