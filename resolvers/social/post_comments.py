@@ -74,13 +74,14 @@ async def comment_on_post(
         f"comments.{_MOST - 1}": {"$exists": False},
         **idempotency.not_applied(operation_id),
     }
-    shown = {"applied": 1, "held": {"$size": "$comments"}}
+    # Only paths: a repeated command answers with the whole post, without computed fields.
+    shown = {"applied": 1, "comments.id": 1}
     async for _ in attempts():
         found = await db[POSTS.name].find_one_and_update(
             guard, _push(comment, now, operation_id), shown, return_document=ReturnDocument.AFTER
         )
         if found is not None:
-            if found["held"] >= FULL:
+            if len(found["comments"]) >= FULL:
                 await move_comments(db, post_id)
             await idempotency.trim_marks(db, POSTS, found)
             return comment_id
