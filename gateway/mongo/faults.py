@@ -7,9 +7,9 @@ Crashes are numbered by the commands that can change data: crash 0 is before the
 the first command after the n-th change. A crash before a later read, or before the next change, would leave the same
 data. So these numbers stand for crashes before each command.
 
-If the driver repeats a `findAndModify` whose answer it has lost, MongoDB 6.0 ignores the projection and answers with the
-whole document. A `FaultyDatabase` always answers so. Writes must therefore not depend on a projection that computes or
-selects, such as `$size` or `$elemMatch`.
+If the driver repeats a `findAndModify` whose answer it has lost, MongoDB 6.0 ignores the projection and answers with
+the whole document. A `FaultyDatabase` always answers so. Writes must therefore not depend on a projection that computes
+or selects, such as `$size` or `$elemMatch`.
 """
 
 from __future__ import annotations
