@@ -181,13 +181,14 @@ async def find_pages(
     """
     readers = [_Reader(one, after) for one in lists]
     shown, most = walks.projected(projection), _MOST_WITH_TEXTS if _has_texts(projection) else _MOST
-    window, followed = first + 1, None
+    window = first + 1
+    followed: list[str] | None = None
     for number in count():
         unfinished = [one for one in readers if len(one.shown) <= first and not one.is_finished]
         if not unfinished:
             break
         if number == _ROUNDS_OF_ALL and viewer and any(one.wanted.is_of_followed(viewer) for one in unfinished):
-            window, followed = first + 1, await relations.find_followed(db, viewer)
+            followed = await relations.find_followed(db, viewer)
         together = max(1, most // window) if _has_texts(projection) else len(unfinished)
         await _Round(db, viewer, shown, window, followed).read_on(unfinished, together)
         window = min(_GROWTH * window, most)
