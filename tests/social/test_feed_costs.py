@@ -12,7 +12,7 @@ from bson import ObjectId
 
 from portico.resolvers.cursors import encode_cursor
 from portico.resolvers.documents import Document
-from portico.resolvers.social import comment_reads
+from portico.resolvers.social import comment_reads, walks
 from tests.support.explaining import explain
 from tests.support.harness import Commands, GatewayClient
 from tests.support.post_reads import all_posts_in, as_member, comments_of, page_of, post_id, user_id
@@ -193,9 +193,11 @@ async def test_a_page_behind_posts_of_strangers_is_full_and_costs_the_same_howev
     assert costs[0][1] <= 1_000
 
 
+@pytest.mark.parametrize("walks_a_command", [1, 100])
 async def test_ones_own_wall_behind_posts_of_strangers_has_every_post_of_those_whom_one_follows(
-    gateway: GatewayClient,
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, walks_a_command: int
 ) -> None:
+    monkeypatch.setattr(walks, "_WALKS_A_COMMAND", walks_a_command)
     await _members(gateway)
     await add_members(gateway.db, "foe")
     await add_followers(gateway.db, "foe", ["v"])
