@@ -138,10 +138,10 @@ class Client:
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         async with asyncio.timeout(_LOST_SECONDS):
             while True:
-                url = self._rng.choice(self._gateways.all).graphql
+                gateway = self._rng.choice(self._gateways.all)
                 try:
                     answered = await self._http.post(
-                        url, json={"query": query, "variables": dict(variables)}, headers=headers
+                        gateway.graphql, json={"query": query, "variables": dict(variables)}, headers=headers
                     )
                 except httpx.TransportError:
                     self.counts["broken connections"] += 1
@@ -151,7 +151,7 @@ class Client:
                     if not codes:
                         self.counts["answers"] += 1
                         return body["data"]
-                    assert codes <= RETRIED, body
+                    assert codes <= RETRIED, f"{body}\n{gateway.process.output}\n{gateway.process.errors}"
                     self.counts["errors to repeat"] += 1
                 await asyncio.sleep(self._rng.uniform(0.05, 0.2))
 
