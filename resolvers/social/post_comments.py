@@ -82,13 +82,14 @@ async def _add(db: Database, post_id: ObjectId, comment: Document, now: datetime
     """
     has_room = {f"comments.{_MOST - 1}": {"$exists": False}}
     guard = {"_id": post_id, **_LIVE, **has_room, **idempotency.not_applied(operation_id)}
-    shown = {"applied": 1, "held": {"$size": "$comments"}}
+    # If the driver sends the write again, the server returns the whole document, and computes nothing.
+    shown = {"applied": 1, "comments.id": 1}
     found = await db[POSTS.name].find_one_and_update(
         guard, _push(comment, now, operation_id), shown, return_document=ReturnDocument.AFTER
     )
     if found is None:
         return False
-    if found["held"] >= FULL:
+    if len(found["comments"]) >= FULL:
         await move_comments(db, post_id)
     await idempotency.trim_marks(db, POSTS, found)
     return True
