@@ -56,6 +56,7 @@ RELATIONS = CollectionSpec(
     shard_key={"of": 1, "to": 1},
 )
 
+_CIRCLES = "of_1_circles_1_to_1"
 # The index of followers. A member can have many relations and few followers, so a read names it.
 FOLLOWERS = "of_1_to_1_follower_1"
 # The relations of one batch, where a read has no limit.
@@ -114,10 +115,11 @@ def has_block(relation: Document) -> bool:
 
 async def find_followed(db: Database, of: str) -> list[str]:
     """Returns the members whom the member follows, without those with a block. One command on one index."""
-    # Names of circles are texts. The bound keeps the read to relations with circles.
+    # Names of circles are texts. The bound keeps the read to relations with circles, of which the member can have few
+    # among many.
     query = {"of": of, "circles": {"$gt": ""}}
     shown = {"_id": 0, "to": 1, "blocks": 1, "blocked": 1}
-    found = await db[RELATIONS.name].find(query, shown, batch_size=_BATCH).to_list()
+    found = await db[RELATIONS.name].find(query, shown, batch_size=_BATCH, hint=_CIRCLES).to_list()
     return [relation["to"] for relation in found if not has_block(relation)]
 
 
