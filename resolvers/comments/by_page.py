@@ -93,7 +93,7 @@ class PageStorage(LedgerStorage):
                 page_filter(comment, guard), there, projection=wanted, return_document=ReturnDocument.AFTER
             )
             if page is not None:
-                # A repeated command answers with the whole page, whatever the projection.
+                # If the driver sends the write again, the server ignores the projection, and returns the whole page.
                 changed = next(one for one in page["comments"] if one["_id"] == comment["_id"])
                 return {**changed, "discussion": comment["discussion"]}
             if not await should_retry_change(db, comment, guard):

@@ -7,48 +7,45 @@ each along an index, whatever the length of the feed. Whether the member may see
 
 from __future__ import annotations
 
-from portico.resolvers.documents import Document
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from portico.resolvers.documents import Database, Document
+
+from . import relations, walks
 from .news import NEWS
-from .posts import POSTS
-from .relations import RELATIONS
+from .walks import Place
 
-# The collection whose aggregation `candidates` begins.
-COLLECTION = NEWS.name
-_KEYS = {"_id": 0, "post": 1, "posted": 1}
+_NEWEST = [("posted", -1), ("post", -1)]
+_SHOWN = {"_id": 0, "post": 1, "posted": 1}
 
 
-def candidates(member: str, behind: Document, posts_behind: Document, limit: int) -> list[Document]:
-    """Returns the stages that make one document, {candidates: [{post, posted}]}: the newest `limit` posts.
+class Behind(NamedTuple):
+    """The conditions for being behind the previous page: for entries, and for posts."""
 
-    They make no document if there are none. A post that was sent before its author was merged can be there twice.
+    entries: Document
+    posts: Document
 
-    Args:     behind: the condition for entries, and `posts_behind` for posts, to be behind the previous page.
+
+async def find_places(
+    db: Database, member: str, behind: Behind, limit: int, *, followed: Sequence[str] | None = None
+) -> list[Place]:
+    """Returns the newest `limit` places of a feed. The post of a place may have been deleted.
+
+    Two commands, and a third if the member follows merged authors.
+
+    Args:     followed: leaves out the places of other authors.
     """
-    merged: list[Document] = [{"$match": {"of": member, "is_merged": True}}, {"$project": {"_id": 0, "author": "$to"}}]
-    is_entry = {"$cond": [{"$eq": [{"$type": "$post"}, "missing"]}, "$$REMOVE", "$$ROOT"]}
-    both = {"$concatArrays": ["$sent", "$merged"]}
-    newest = {"$sortArray": {"input": both, "sortBy": {"posted": -1, "post": -1}}}
-    return [
-        {"$match": {"of": member, **behind}},
-        {"$sort": {"posted": -1, "post": -1}},
-        {"$limit": limit},
-        {"$project": _KEYS},
-        {"$unionWith": {"coll": RELATIONS.name, "pipeline": merged}},
-        {"$group": {"_id": None, "sent": {"$push": is_entry}, "authors": {"$push": "$author"}}},
-        {
-            "$lookup": {
-                "from": POSTS.name,
-                "localField": "authors",
-                "foreignField": "by.id",
-                "pipeline": [
-                    {"$match": {"deleted": None, **posts_behind}},
-                    {"$sort": {"posted": -1, "_id": -1}},
-                    {"$limit": limit},
-                    {"$project": {"_id": 0, "post": "$_id", "posted": 1}},
-                ],
-                "as": "merged",
-            }
-        },
-        {"$project": {"candidates": {"$slice": [newest, limit]}}},
-    ]
+    query: Document = {"of": member, **behind.entries}
+    if followed is not None:
+        query["by"] = {"$in": list(followed)}
+    sent = await db[NEWS.name].find(query, _SHOWN, sort=_NEWEST, limit=limit, batch_size=limit + 1).to_list()
+    places: list[Place] = [(entry["posted"], entry["post"]) for entry in sent]
+    authors = await relations.find_merged(db, member)
+    if followed is not None:
+        authors = list(set(authors).intersection(followed))
+    if not authors:
+        return places
+    merged = await walks.find_places(db, walks.by_authors(authors, behind.posts), limit)
+    # A post that was sent before its author was merged is in both.
+    return sorted({*places, *merged}, reverse=True)[:limit]

@@ -68,27 +68,31 @@ async def comment_on_post(
     if idempotency.is_repeatable(operation_id) and await _was_applied(db, post_id, operation_id):
         return comment_id
     await rates.count(db, author["id"], rates.COMMENTS, rate=rate, now=now, operation_id=operation_id)
-    guard = {
-        "_id": post_id,
-        **_LIVE,
-        f"comments.{_MOST - 1}": {"$exists": False},
-        **idempotency.not_applied(operation_id),
-    }
-    # Only paths: a repeated command answers with the whole post, without computed fields.
-    shown = {"applied": 1, "comments.id": 1}
     async for _ in attempts():
-        found = await db[POSTS.name].find_one_and_update(
-            guard, _push(comment, now, operation_id), shown, return_document=ReturnDocument.AFTER
-        )
-        if found is not None:
-            if len(found["comments"]) >= FULL:
-                await move_comments(db, post_id)
-            await idempotency.trim_marks(db, POSTS, found)
-            return comment_id
-        if await _was_applied(db, post_id, operation_id):
+        if await _add(db, post_id, comment, now, operation_id) or await _was_applied(db, post_id, operation_id):
             return comment_id
         await move_comments(db, post_id)
     raise Conflict("Too many members comment on this post at the same time. Retry later.")
+
+
+async def _add(db: Database, post_id: ObjectId, comment: Document, now: datetime, operation_id: str) -> bool:
+    """Adds the comment, unless the post is gone, has no room, or has been changed by the operation before.
+
+    Returns:  whether it has.
+    """
+    has_room = {f"comments.{_MOST - 1}": {"$exists": False}}
+    guard = {"_id": post_id, **_LIVE, **has_room, **idempotency.not_applied(operation_id)}
+    # If the driver sends the write again, the server returns the whole document, and computes nothing.
+    shown = {"applied": 1, "comments.id": 1}
+    found = await db[POSTS.name].find_one_and_update(
+        guard, _push(comment, now, operation_id), shown, return_document=ReturnDocument.AFTER
+    )
+    if found is None:
+        return False
+    if len(found["comments"]) >= FULL:
+        await move_comments(db, post_id)
+    await idempotency.trim_marks(db, POSTS, found)
+    return True
 
 
 def _push(comment: Document, now: datetime, operation_id: str) -> list[Document]:

@@ -53,19 +53,26 @@ async def create_post(
         earlier = await _find_earlier(db, post_id)
         if earlier is not None:
             return earlier
-    stored = require_detail(kind, detail)
-    named = await _require_circles(db, author["id"], audience, circle_names)
+    content = {"type": kind, "detail": require_detail(kind, detail)}
+    seen_by = {"audience": audience, "circles": await _require_circles(db, author["id"], audience, circle_names)}
     owner = author if to in {None, author["id"]} else await _require_owner(db, author["id"], str(to))
-    post: Document = {
-        "_id": post_id,
-        "by": author,
-        "to": owner,
-        "walls": list(dict.fromkeys((author["id"], owner["id"]))),
-        "audience": audience,
-        "circles": named,
-        "type": kind,
-        "detail": stored,
-        "posted": posted or now,
+    post = {"_id": post_id, **_on_walls(author, owner), **seen_by, **content, **_new(posted or now, now)}
+    await rates.count(db, author["id"], rates.POSTS, rate=rate, now=now, operation_id=operation_id)
+    try:
+        await db[POSTS.name].insert_one(post)
+    except DuplicateKeyError:
+        return await _find_earlier(db, post_id) or post
+    return post
+
+
+def _on_walls(author: Document, owner: Document) -> Document:
+    return {"by": author, "to": owner, "walls": list(dict.fromkeys((author["id"], owner["id"])))}
+
+
+def _new(posted: datetime, now: datetime) -> Document:
+    """Returns the fields of a post without comments, whose delivery is pending."""
+    return {
+        "posted": posted,
         "created": now,
         "comments": [],
         "comment_count": 0,
@@ -73,12 +80,6 @@ async def create_post(
         "version": 0,
         "fan_out": {"after": None, "due": now},
     }
-    await rates.count(db, author["id"], rates.POSTS, rate=rate, now=now, operation_id=operation_id)
-    try:
-        await db[POSTS.name].insert_one(post)
-    except DuplicateKeyError:
-        return await _find_earlier(db, post_id) or post
-    return post
 
 
 async def _find_earlier(db: Database, post_id: ObjectId) -> Document | None:

@@ -25,8 +25,7 @@ A document:
     applied     the repeatable operations that changed it
 
 Unlike in the source, a wall and a news feed refer to posts and hold no copies of them. So a comment, a vote, a rename
-or a deletion is one update, whatever the number of feeds, and no reader sees an outdated copy. The page of a feed still
-takes one command.
+or a deletion is one update, whatever the number of feeds, and no reader sees an outdated copy.
 
 Source: MongoDB Applied Design Patterns, ch. 8.
 """
@@ -46,8 +45,10 @@ POSTS = CollectionSpec(
     "social.posts",
     indexes=[
         IndexModel([("walls", ASCENDING), ("posted", DESCENDING), ("_id", DESCENDING)]),
-        # The posts directed to a member, and the posts of an author whose feeds are merged on read.
+        # The posts directed to a member, and those by one author.
         IndexModel([("to.id", ASCENDING), ("posted", DESCENDING), ("_id", DESCENDING)]),
+        IndexModel([("to.id", ASCENDING), ("by.id", ASCENDING), ("posted", DESCENDING), ("_id", DESCENDING)]),
+        # The posts of an author who is merged on read.
         IndexModel([("by.id", ASCENDING), ("posted", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("comments.by.id", ASCENDING)]),
         IndexModel([("fan_out.due", ASCENDING)], partialFilterExpression={"fan_out.due": {"$exists": True}}),

@@ -56,8 +56,11 @@ RELATIONS = CollectionSpec(
     shard_key={"of": 1, "to": 1},
 )
 
+_CIRCLES = "of_1_circles_1_to_1"
 # The index of followers. A member can have many relations and few followers, so a read names it.
 FOLLOWERS = "of_1_to_1_follower_1"
+# The relations of one batch, where a read has no limit.
+_BATCH = 10_000
 # What decides what `of` may see of `to`.
 DECIDING: Projection = {"of": 1, "to": 1, "circles": 1, "blocks": 1, "in_circles": 1, "blocked": 1}
 
@@ -108,6 +111,30 @@ def follows(relation: Document) -> bool:
 def has_block(relation: Document) -> bool:
     """Returns whether one of the two has blocked the other."""
     return bool(relation.get("blocks") or relation.get("blocked"))
+
+
+async def find_followed(db: Database, of: str) -> list[str]:
+    """Returns the members whom the member follows, without those with a block. One command on one index."""
+    # Names of circles are texts. The bound keeps the read to relations with circles, of which the member can have few
+    # among many.
+    query = {"of": of, "circles": {"$gt": ""}}
+    shown = {"_id": 0, "to": 1, "blocks": 1, "blocked": 1}
+    found = await db[RELATIONS.name].find(query, shown, batch_size=_BATCH, hint=_CIRCLES).to_list()
+    return [relation["to"] for relation in found if not has_block(relation)]
+
+
+async def find_merged(db: Database, of: str) -> list[str]:
+    """Returns those whom the member follows and who are merged on read. One command on one index."""
+    query = {"of": of, "is_merged": True}
+    found = await db[RELATIONS.name].find(query, {"_id": 0, "to": 1}, batch_size=_BATCH).to_list()
+    return [relation["to"] for relation in found]
+
+
+async def find_blocks(db: Database, of: str) -> list[str]:
+    """Returns the members with a block in either direction. One command on two indexes."""
+    query = {"of": of, "$or": [{"blocks": True}, {"blocked": True}]}
+    found = await db[RELATIONS.name].find(query, {"_id": 0, "to": 1}, batch_size=_BATCH).to_list()
+    return [relation["to"] for relation in found]
 
 
 async def find_blocking(db: Database, of: str, others: Sequence[str]) -> set[str]:

@@ -10,7 +10,8 @@ Circles are evaluated when a post is read, and not when it is written.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 from pymongo import ReadPreference
@@ -19,11 +20,12 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import DAMAGED
 
 from . import relations as relations_of
-from .posts import CIRCLES, COMMENT_PAGES, PAGE, PUBLIC, SELECTED
-from .relations import RELATIONS
+from .posts import CIRCLES, COMMENT_PAGES, PUBLIC, SELECTED
 
 # The paths of a post that decide who sees it.
 DECIDING = ("_id", "by.id", "to.id", "audience", "circles", "deleted")
+
+_PAGES_A_BATCH = 10_000
 
 # What the viewer knows of other members, by their subjects.
 Relations = Mapping[str, Document]
@@ -39,6 +41,15 @@ def primary(db: Database) -> Database:
 def people_of(post: Mapping[str, Any]) -> set[str]:
     """Returns the members whose relations with the viewer decide what the viewer sees of the post."""
     return {post["by"]["id"], post["to"]["id"], *commenters_of(post)}
+
+
+def people_in(posts: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Returns the same for several posts. Leaves out damaged ones."""
+    people: set[str] = set()
+    for post in posts:
+        with contextlib.suppress(*DAMAGED):
+            people |= people_of(post)
+    return people
 
 
 def commenters_of(post: Mapping[str, Any]) -> list[str]:
@@ -119,34 +130,25 @@ def without_blocked(comments: Sequence[Document], relations: Relations) -> list[
 async def count_hidden_in_pages(db: Database, viewer: str | None, posts: Sequence[Mapping[str, Any]]) -> dict[Any, int]:
     """Returns how many comments in pages the viewer does not see because of blocks, by post.
 
-    Takes no command if no post has pages, and one if the viewer has no blocks. Otherwise it reads the smaller of these:
-    the pages, or what an index finds for each block in each post.
+    No command if no post has pages, one if the viewer has no blocks, and otherwise two. An index has the commenters of
+    each post. The server looks for the members with a block there, and reads the pages with comments by them.
     """
     paged = {post["_id"]: post for post in posts if post.get("spilled") and "comment_count" in post}
     if viewer is None or not paged:
         return {}
-    blocks = {"of": viewer, "$or": [{"blocks": True}, {"blocked": True}]}
-    found = await db[RELATIONS.name].find(blocks, {"_id": 0, "to": 1}).to_list()
-    hidden = [relation["to"] for relation in found]
+    hidden = set(await relations_of.find_blocks(db, viewer))
     if not hidden:
         return {}
-    query: Document = {"post": {"$in": list(paged)}}
-    if sum(post["spilled"] for post in paged.values()) > PAGE * len(hidden) * len(paged):
-        query["comments.by.id"] = {"$in": hidden}
-    removing = [comment for post in paged.values() for comment in post.get("removing") or ()]
-    rows = await db[COMMENT_PAGES.name].aggregate(
-        [
-            {"$match": query},
-            {"$unwind": "$comments"},
-            {"$match": {"comments.by.id": {"$in": hidden}, "comments.id": {"$nin": removing}}},
-            {"$group": {"_id": {"post": "$post", "page": "$_id.page"}, "count": {"$sum": 1}}},
-        ]
-    )
+    removing = {comment for post in paged.values() for comment in post.get("removing") or ()}
+    query = {"post": {"$in": list(paged)}, "comments.by.id": {"$in": sorted(hidden)}}
+    shown = {"post": 1, "by": "$comments.by.id", **({"ids": "$comments.id"} if removing else {})}
     counts: dict[Any, int] = {}
-    for row in await rows.to_list():
-        post, page = row["_id"]["post"], row["_id"]["page"]
-        if page < paged[post]["spilled"]:
-            counts[post] = counts.get(post, 0) + row["count"]
+    for page in await db[COMMENT_PAGES.name].find(query, shown, batch_size=_PAGES_A_BATCH).to_list():
+        post = page["post"]
+        if page["_id"]["page"] < paged[post]["spilled"]:
+            kept = [key not in removing for key in page["ids"]] if removing else repeat(True)
+            found = sum(author in hidden and is_kept for author, is_kept in zip(page["by"], kept, strict=False))
+            counts[post] = counts.get(post, 0) + found
     return counts
 
 
@@ -157,11 +159,7 @@ async def show_posts(
 
     The posts must have been read before the call. One command for all of them; see also `count_hidden_in_pages`.
     """
-    people: set[str] = set()
-    for post in posts:
-        with contextlib.suppress(*DAMAGED):
-            people |= people_of(post)
-    relations = await find_relations(db, viewer, people)
+    relations = await find_relations(db, viewer, people_in(posts))
     hidden = await count_hidden_in_pages(db, viewer, posts)
     return [_view_of(post, viewer, relations, hidden.get(post["_id"], 0)) for post in posts]
 

@@ -25,8 +25,13 @@ SLOTS = 64
 
 def slot_of(post_id: ObjectId, voter: str) -> Document:
     """Returns the key of the slot with the vote of a member: {post, slot}."""
+    return {"post": post_id, "slot": slot_number(voter)}
+
+
+def slot_number(voter: str) -> int:
+    """Returns the number of the slot with the votes of a member, which is the same for all polls."""
     digest = hashlib.blake2b(voter.encode(), digest_size=4).digest()
-    return {"post": post_id, "slot": int.from_bytes(digest) % SLOTS}
+    return int.from_bytes(digest) % SLOTS
 
 
 async def vote(db: Database, *, post_id: ObjectId, voter: str, option: int, operation_id: str) -> None:

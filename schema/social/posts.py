@@ -17,6 +17,7 @@ from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.paging import Page, page_size
 from portico.resolvers.social import comment_reads, visibility
 from portico.resolvers.social.posts import CIRCLES, POSTS, PUBLIC, SELECTED
+from portico.resolvers.social.walks import COMMENTS_READ
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Edge, Paged
 from portico.schema.content.photos import Photo
@@ -123,7 +124,8 @@ class Post(Node):
         if not 1 <= last <= MAX_LATEST:
             raise InvalidInput(f"`last` must be between 1 and {MAX_LATEST}; got {last}.", "last")
         comments = root.get("comments") or []
-        if len(comments) < last and (root.get("spilled") or root.get("is_cut")):
+        has_more = root.get("spilled") or len(root.get("commenters") or ()) > COMMENTS_READ
+        if len(comments) < last and has_more:
             viewer = info.context.subject
             loader = info.context.loader(
                 ("latest comments", last), lambda: loaders.latest_comments(info.context.db, viewer=viewer, last=last)

@@ -9,6 +9,7 @@ import pytest
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.social import post_comments, post_edits
+from tests.support.repeated_writes import RepeatedWrites
 from tests.support.social_posts import NOW, add_members, keyed_op, op, write_comment, write_post
 
 
@@ -35,6 +36,17 @@ async def test_comments_stay_in_order_and_older_ones_move_to_pages(db: Database)
     assert stored is not None
     assert (stored["spilled"], len(stored["comments"])) == (40, 35)
     assert await db["social.comment_pages"].count_documents({}) == 2
+
+
+async def test_a_comment_whose_reply_the_driver_has_lost_is_added_once(db: Database) -> None:
+    post = await write_post(db, "max")
+    for number in range(39):
+        await write_comment(db, post, "dwight", str(number))
+    await write_comment(RepeatedWrites.of(db), post, "dwight", "39")
+    assert await texts(db, post) == [str(number) for number in range(40)]
+    stored = await db["social.posts"].find_one({"_id": post["_id"]})
+    assert stored is not None
+    assert stored["spilled"] == 20
 
 
 async def test_members_who_comment_at_once_lose_no_comment(db: Database) -> None:
