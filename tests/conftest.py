@@ -138,9 +138,9 @@ def loaded_demo(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> D
 
 
 @pytest.fixture
-async def demo(loaded_demo: Demo, gateway: GatewayClient) -> Demo:
-    """The demo, with a copy of its data in the database of the gateway."""
-    await loaded_demo.copy_to(gateway.db)
+def demo(loaded_demo: Demo, settings: Settings) -> Demo:
+    """The demo, with a copy of its data in the database of the test."""
+    loaded_demo.copy_to(settings)
     return loaded_demo
 
 

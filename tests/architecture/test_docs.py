@@ -126,9 +126,9 @@ async def settings(settings: Settings) -> AsyncIterator[Settings]:
 
 
 @pytest.fixture
-async def shop(loaded_demo: Demo, gateway: GatewayClient) -> GatewayClient:
+async def shop(loaded_demo: Demo, gateway: GatewayClient, settings: Settings) -> GatewayClient:
     """A gateway on the demo's data. Like GraphiQL in the demo, the client may do everything."""
-    await loaded_demo.copy_to(gateway.db)
+    loaded_demo.copy_to(settings)
     gateway.roles, gateway.subject = (Role.ADMIN,), demo_token.SUBJECT
     return gateway
 

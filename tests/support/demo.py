@@ -7,13 +7,14 @@ import fcntl
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from pymongo import MongoClient
 from rich.console import Console
 
 from portico.gateway.cli import data as cli_data
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
-from portico.resolvers.documents import Database
 
 _NAME = "demo"
 
@@ -25,12 +26,13 @@ class Demo:
     printed: str
     database: str = _NAME
 
-    async def copy_to(self, db: Database) -> None:
-        """Stores the data in an empty database on the same server."""
-        source = db.client[self.database]
-        for name in await source.list_collection_names():
-            target = {"into": {"db": db.name, "coll": name}, "whenMatched": "fail"}
-            await (await source[name].aggregate([{"$merge": target}])).to_list()
+    def copy_to(self, settings: Settings) -> None:
+        """Stores the data in the database of these settings, which is empty and on the same server."""
+        with MongoClient[dict[str, Any]](settings.mongodb_uri) as client:
+            source = client[self.database]
+            for name in source.list_collection_names():
+                target = {"into": {"db": settings.database, "coll": name}, "whenMatched": "fail"}
+                source[name].aggregate([{"$merge": target}])
 
 
 async def load_demo(settings: Settings) -> str:
