@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from portico.resolvers.documents import Database
 from portico.resolvers.payments import PaymentMethods
 from tests.support import driver_faults
 from tests.support.databases import database, disconnect, has_indexes
+from tests.support.demo import Demo, load_demo_once
 from tests.support.domains import create_indexes
 from tests.support.harness import SECRET, Commands, GatewayClient, SettableClock, running
 from tests.support.shop import Provider
@@ -45,6 +47,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from visiting the tests and their modules again and again."""
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
@@ -53,13 +60,17 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def mongodb_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A replica set with one node. The workers of the session share it: the first worker starts it."""
-    base = tmp_path_factory.getbasetemp()
-    folder = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
-    hold = embedded.attach(Settings(data_dir=folder / "mongodb"))
+    hold = embedded.attach(Settings(data_dir=_folder_of_session(tmp_path_factory) / "mongodb"))
     acknowledge_early(hold.uri)
     yield hold.uri
     disconnect()
     hold.close()
+
+
+def _folder_of_session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that all workers of the session share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
 
 
 @pytest.fixture
@@ -118,6 +129,19 @@ async def no_indexes(_db: Database, _collections: object) -> AsyncIterator[str]:
     names: tuple[str, ...] = ()
     for name in names:
         yield name
+
+
+@pytest.fixture(scope="session")
+def loaded_demo(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """The demo's data in a database of its own. Tests must not change it."""
+    return load_demo_once(mongodb_uri, _folder_of_session(tmp_path_factory))
+
+
+@pytest.fixture
+def demo(loaded_demo: Demo, settings: Settings) -> Demo:
+    """The demo, with a copy of its data in the database of the test."""
+    loaded_demo.copy_to(settings)
+    return loaded_demo
 
 
 @pytest.fixture

@@ -39,10 +39,10 @@ from portico.gateway.cli import data as cli_data
 from portico.gateway.cli import importing
 from portico.gateway.demo import demo_token
 from portico.gateway.settings import PREFIX, Settings, declared
-from portico.resolvers.documents import Document
 from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.roles import Role
-from tests.support.domains import COLLECTIONS, DOMAINS, INVARIANTS, SCHEMA
+from tests.support.demo import Demo
+from tests.support.domains import DOMAINS, INVARIANTS, SCHEMA
 from tests.support.harness import GatewayClient, with_settings
 from tests.support.payment_service import running_payment_service
 from tests.support.placeholders import resolve_placeholders
@@ -54,8 +54,6 @@ SHOP = ROOT / "docs" / "shop.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md"]
 ANY = "…"
-# The documents of the demo, which is loaded once.
-DEMO: dict[str, list[Document]] = {}
 
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$|^(?P<heading>#+ [^\n]*)$", re.MULTILINE | re.DOTALL)
 _ASKED = re.compile(r"graphql(?: as (?P<caller>\w+))?")
@@ -128,16 +126,9 @@ async def settings(settings: Settings) -> AsyncIterator[Settings]:
 
 
 @pytest.fixture
-async def shop(gateway: GatewayClient, settings: Settings) -> GatewayClient:
+async def shop(loaded_demo: Demo, gateway: GatewayClient, settings: Settings) -> GatewayClient:
     """A gateway on the demo's data. Like GraphiQL in the demo, the client may do everything."""
-    if not DEMO:
-        await cli_data.load_demo(settings, 1, Console(file=io.StringIO()))
-        for spec in COLLECTIONS:
-            DEMO[spec.name] = await gateway.db[spec.name].find().to_list()
-    else:
-        for name, documents in DEMO.items():
-            if documents:
-                await gateway.db[name].insert_many(documents)
+    loaded_demo.copy_to(settings)
     gateway.roles, gateway.subject = (Role.ADMIN,), demo_token.SUBJECT
     return gateway
 

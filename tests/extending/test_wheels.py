@@ -34,9 +34,10 @@ def run(*command: str | Path, cwd: Path, timeout: float = 600) -> str:
 
 def environment_with(wheels: list[Path], folder: Path) -> Path:
     """The Python of a fresh virtual environment with these wheels. It borrows their dependencies."""
-    venv.create(folder, with_pip=True)
+    venv.create(folder)
     python = folder / "bin" / "python"
-    run(python, "-m", "pip", "install", "--no-index", "--no-deps", *wheels, cwd=folder)
+    pip = (sys.executable, "-m", "pip", "--python", python)
+    run(*pip, "install", "--no-index", "--no-deps", *wheels, cwd=folder)
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
     # Python searches the lent folder after the wheels, and ignores its `.pth` files.
     (site / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from portico.gateway.cli import data as cli_data
 from portico.gateway.demo import demo_token
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import HttpUrl
 from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.roles import Role
+from tests.support.databases import LISTS, lists_in_indexes
+from tests.support.demo import Demo, load_demo
 from tests.support.harness import GatewayClient, assert_invariants
 
 SHOP = """
@@ -33,20 +32,11 @@ mutation ($cart: ID!, $account: ID!) {
 """
 
 
-async def start(settings: Settings) -> str:
-    """Load the demo. Return what it prints."""
-    printed = io.StringIO()
-    await cli_data.load_demo(settings, 1, Console(file=printed, width=100))
-    return printed.getvalue()
-
-
 async def shown(gateway: GatewayClient) -> Any:
     return await gateway.data(SHOP, token=gateway.token(demo_token.SUBJECT, [Role.ADMIN]))
 
 
-async def test_the_demo_has_stock_and_its_viewer_can_pay(gateway: GatewayClient, settings: Settings) -> None:
-    printed = await start(settings)
-
+async def test_the_demo_has_stock_and_its_viewer_can_pay(gateway: GatewayClient, demo: Demo) -> None:
     found = await shown(gateway)
 
     assert found["viewer"]["accounts"] == [
@@ -54,7 +44,7 @@ async def test_the_demo_has_stock_and_its_viewer_can_pay(gateway: GatewayClient,
         {"name": "Savings", "balance": {"amount": 250_000, "currency": "USD"}},
     ]
     assert (found["stocked"]["totalCount"], found["sold"]["totalCount"]) == (138, 12)
-    assert {"stock: 138 products", "accounts: 2 with money in them"} < set(printed.splitlines())
+    assert {"stock: 138 products", "accounts: 2 with money in them"} < set(demo.printed.splitlines())
     await assert_invariants(gateway)
 
 
@@ -62,15 +52,17 @@ async def test_the_demo_has_stock_and_its_viewer_can_pay(gateway: GatewayClient,
 async def test_the_demo_says_how_to_pay_by_token_if_the_shop_accepts_none(settings: Settings, url: str | None) -> None:
     shop = ShopSettings(payment_url=None if url is None else HttpUrl(url))
 
-    printed = await start(replace(settings, slices={**settings.slices, ShopSettings: shop}))
+    needed = "accounts,catalog,shop"
+    slices = {**settings.slices, ShopSettings: shop}
+    printed = await load_demo(replace(settings, domains=needed, slices=slices))
 
     assert ("To pay by token, set PORTICO_PAYMENT_URL" in printed) is (url is None)
 
 
+@pytest.mark.usefixtures("demo")
 async def test_starting_the_demo_again_does_not_change_stock_carts_or_money(
     gateway: GatewayClient, settings: Settings
 ) -> None:
-    await start(settings)
     token = gateway.token(demo_token.SUBJECT, [Role.ADMIN])
     text = "mutation { createCart(input: {}) { ... on CartPayload { cart { id } } } }"
     cart = (await gateway.data(text, token=token))["createCart"]["cart"]["id"]
@@ -78,9 +70,13 @@ async def test_starting_the_demo_again_does_not_change_stock_carts_or_money(
     bought = await gateway.data(BUY, {"cart": cart, "account": account}, token=token)
     before = await shown(gateway)
 
-    await start(settings)
+    await load_demo(settings)
 
     assert [one["__typename"] for one in bought.values()] == ["CartPayload", "CheckoutPayload"]
     assert await shown(gateway) == before
     assert before["viewer"]["accounts"][0]["balance"]["amount"] == 50_000 - 2 * 1999
     await assert_invariants(gateway)
+
+
+def test_the_databases_of_tests_are_ready_for_the_lists_in_the_demo(loaded_demo: Demo, mongodb_uri: str) -> None:
+    assert lists_in_indexes(mongodb_uri, loaded_demo.database) <= LISTS

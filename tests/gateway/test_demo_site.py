@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from portico.gateway.settings import Settings
+from tests.support.demo import Demo, load_demo
 from tests.support.harness import GatewayClient, assert_invariants
 from tests.support.site import at
-
-from .test_demo import start
 
 BLOG = """
 {
@@ -21,16 +22,12 @@ BLOG = """
 """
 
 
-async def test_the_demo_has_a_blog_with_published_and_hidden_entries(
-    gateway: GatewayClient, settings: Settings
-) -> None:
-    printed = await start(settings)
-
+async def test_the_demo_has_a_blog_with_published_and_hidden_entries(gateway: GatewayClient, demo: Demo) -> None:
     shown = (await gateway.data(BLOG, token=None))["content"]
     everything = (await gateway.data(BLOG))["content"]
     feed = await gateway.http.get("/feeds/blog.atom")
 
-    assert "posts: 7 created" in printed
+    assert "posts: 7 created" in demo.printed
     assert [len(found["children"]["nodes"]) for found in (shown, everything)] == [5, 7]
     assert len(shown["entries"]["nodes"]) == 5
     assert all("<" in entry["html"] and entry["author"]["name"] for entry in shown["entries"]["nodes"])
@@ -38,26 +35,26 @@ async def test_the_demo_has_a_blog_with_published_and_hidden_entries(
     await assert_invariants(gateway)
 
 
+@pytest.mark.usefixtures("demo")
 async def test_starting_the_demo_again_does_not_change_the_site(gateway: GatewayClient, settings: Settings) -> None:
-    await start(settings)
     about = await at(gateway, "/about")
     await gateway.result("editText", {"id": about["id"], "nonce": about["nonce"], "text": "Closed."})
     before = await gateway.data(BLOG)
 
-    again = await start(settings)
+    again = await load_demo(settings)
 
     assert "posts: 7 unchanged" in again
     assert await gateway.data(BLOG) == before
     assert before["about"]["text"] == "Closed."
 
 
+@pytest.mark.usefixtures("demo")
 async def test_starting_the_demo_again_keeps_a_page_of_your_own(gateway: GatewayClient, settings: Settings) -> None:
-    await start(settings)
     about = await at(gateway, "/about")
     await gateway.result("deleteContent", {"id": about["id"], "nonce": about["nonce"]})
     own = {"kind": "FOLDER", "slug": "about", "title": "Mine"}
     await gateway.result("createSection", own)
 
-    await start(settings)
+    await load_demo(settings)
 
     assert (await at(gateway, "/about"))["title"] == "Mine"

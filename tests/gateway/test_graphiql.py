@@ -104,25 +104,25 @@ async def headers_of(
 
 
 @pytest.fixture
-async def demo(settings: Settings) -> AsyncIterator[GatewayClient]:
+async def demo_gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
     async with running(replace(settings, demo=True)) as gateway:
         demo_token.get_or_make(gateway.settings)
         yield gateway
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:8000", "LocalHost:8000", "[::1]:8000"])
-async def test_the_demo_gives_its_token_to_pages_on_this_machine(demo: GatewayClient, host: str) -> None:
-    token = demo_token.read(demo.settings)
+async def test_the_demo_gives_its_token_to_pages_on_this_machine(demo_gateway: GatewayClient, host: str) -> None:
+    token = demo_token.read(demo_gateway.settings)
 
-    assert await headers_of(demo, host) == {"authorization": f"Bearer {token}"}
-    assert await headers_of(demo, host, peer="::1") == {"authorization": f"Bearer {token}"}
-    viewer = await demo.data("{ viewer { subject roles } }", token=token)
+    assert await headers_of(demo_gateway, host) == {"authorization": f"Bearer {token}"}
+    assert await headers_of(demo_gateway, host, peer="::1") == {"authorization": f"Bearer {token}"}
+    viewer = await demo_gateway.data("{ viewer { subject roles } }", token=token)
     assert viewer == {"viewer": {"subject": "demo", "roles": ["ADMIN"]}}
 
 
-async def test_the_demo_on_port_80_gives_its_token_to_a_host_without_a_port(demo: GatewayClient) -> None:
-    assert await headers_of(demo, "localhost", port=80)
-    assert not await headers_of(demo, "localhost", port=8000)
+async def test_the_demo_on_port_80_gives_its_token_to_a_host_without_a_port(demo_gateway: GatewayClient) -> None:
+    assert await headers_of(demo_gateway, "localhost", port=80)
+    assert not await headers_of(demo_gateway, "localhost", port=8000)
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ async def test_the_demo_on_port_80_gives_its_token_to_a_host_without_a_port(demo
         "",
     ],
 )
-async def test_the_demo_gives_its_token_to_no_other_host(demo: GatewayClient, host: str) -> None:
-    assert await headers_of(demo, host) == {}
+async def test_the_demo_gives_its_token_to_no_other_host(demo_gateway: GatewayClient, host: str) -> None:
+    assert await headers_of(demo_gateway, host) == {}
 
 
-async def test_the_demo_gives_its_token_to_no_other_machine(demo: GatewayClient) -> None:
+async def test_the_demo_gives_its_token_to_no_other_machine(demo_gateway: GatewayClient) -> None:
     for peer in ("192.0.2.1", "2001:db8::1"):
-        assert await headers_of(demo, "localhost:8000", peer=peer) == {}
+        assert await headers_of(demo_gateway, "localhost:8000", peer=peer) == {}
 
 
 async def test_the_demo_gives_its_token_to_no_page_of_another_origin(settings: Settings) -> None:
@@ -158,8 +158,8 @@ async def test_the_demo_gives_its_token_to_no_page_of_another_origin(settings: S
         assert await headers_of(gateway, "localhost:8000", origin="http://localhost:9000") == {}
 
 
-async def test_a_request_with_two_host_headers_gets_no_token(demo: GatewayClient) -> None:
-    async with listening(demo) as port:
+async def test_a_request_with_two_host_headers_gets_no_token(demo_gateway: GatewayClient) -> None:
+    async with listening(demo_gateway) as port:
         own = f"127.0.0.1:{port}"
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"GET {CONFIG} HTTP/1.1\r\nHost: {own}\r\nHost: rebound.example\r\n".encode())
@@ -246,6 +246,7 @@ async def test_graphiql_can_be_turned_off(settings: Settings) -> None:
 
 
 @needs_build
+@pytest.mark.usefixtures("demo")
 def test_graphiql_works_in_a_browser_within_its_policy(settings: Settings, tmp_path: Path) -> None:
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:

@@ -45,6 +45,7 @@ def database(settings: Settings) -> Iterator[Database[dict[str, Any]]]:
         yield client[settings.database]
 
 
+@pytest.mark.usefixtures("demo")
 def test_the_demo_prints_its_process_id_and_gives_its_token_only_to_this_machine(
     settings: Settings, tmp_path: Path
 ) -> None:

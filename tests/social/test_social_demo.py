@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from portico.gateway.demo import demo_token
 from portico.gateway.settings import Settings
-from tests.gateway.test_demo import start
+from tests.support.demo import Demo, load_demo
 from tests.support.harness import GatewayClient, assert_invariants
 
 COLLECTIONS = ("social.members", "social.relations", "social.posts", "social.news", "social.votes")
@@ -23,16 +25,14 @@ VIEWER = """
 
 
 async def test_the_demo_has_members_with_a_past_and_its_viewer_is_one_of_them(
-    gateway: GatewayClient, settings: Settings
+    gateway: GatewayClient, demo: Demo
 ) -> None:
-    printed = await start(settings)
-
     counts = {name: await gateway.db[name].count_documents({}) for name in COLLECTIONS}
     viewer = await gateway.db["social.members"].find_one({"_id": demo_token.SUBJECT})
     months = {post["posted"].strftime("%Y%m") async for post in gateway.db["social.posts"].find()}
     undelivered = await gateway.db["social.posts"].count_documents({"fan_out": {"$exists": True}})
 
-    assert "social network: 36 members, 74 posts" in printed
+    assert "social network: 36 members, 74 posts" in demo.printed
     assert counts == dict(zip(COLLECTIONS, (36, 262, 74, 445, 39), strict=True))
     assert viewer is not None
     assert viewer["circles"] == CIRCLES
@@ -41,11 +41,8 @@ async def test_the_demo_has_members_with_a_past_and_its_viewer_is_one_of_them(
     await assert_invariants(gateway)
 
 
-async def test_the_viewer_of_the_demo_has_circles_a_wall_and_a_news_feed(
-    gateway: GatewayClient, settings: Settings
-) -> None:
-    await start(settings)
-
+@pytest.mark.usefixtures("demo")
+async def test_the_viewer_of_the_demo_has_circles_a_wall_and_a_news_feed(gateway: GatewayClient) -> None:
     viewer = (await gateway.data(VIEWER, token=gateway.token(demo_token.SUBJECT, [])))["viewer"]
 
     assert viewer["user"]["name"] == "Robin"
@@ -57,13 +54,13 @@ async def test_the_viewer_of_the_demo_has_circles_a_wall_and_a_news_feed(
     assert [post["by"]["name"] for post in viewer["incoming"]["nodes"]] == ["Bram", "Lene", "Saskia", "Wanda", "Pim"]
 
 
+@pytest.mark.usefixtures("demo")
 async def test_starting_the_demo_again_does_not_change_the_social_network(
     gateway: GatewayClient, settings: Settings
 ) -> None:
-    await start(settings)
     before = [await gateway.db[name].find().sort("_id", 1).to_list() for name in COLLECTIONS]
 
-    again = await start(settings)
+    again = await load_demo(settings)
 
     assert "social network: 36 members, 74 posts" in again
     assert [await gateway.db[name].find().sort("_id", 1).to_list() for name in COLLECTIONS] == before
