@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from pymongo.errors import ConnectionFailure, NetworkTimeout, PyMongoError
+from pymongo.errors import NetworkTimeout, PyMongoError
+
+from portico.resolvers.elections import met_election
 
 from .logs import logger
 
@@ -20,7 +22,7 @@ _LONGEST_REASON = 200
 def fault_code(cause: BaseException) -> str:
     """Returns the code of a fault: UNAVAILABLE and TIMEOUT if it is part of an outage, or else INTERNAL."""
     # A timeout of server selection means that no server is available, not that a server is slow.
-    if isinstance(cause, ConnectionFailure) and not isinstance(cause, NetworkTimeout):
+    if met_election(cause) and not isinstance(cause, NetworkTimeout):
         return "UNAVAILABLE"
     is_late = isinstance(cause, TimeoutError) or (isinstance(cause, PyMongoError) and cause.timeout)
     return "TIMEOUT" if is_late else "INTERNAL"

@@ -14,6 +14,8 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import BulkWriteError
 
+from .elections import met_election
+
 Document = dict[str, Any]
 Database = AsyncDatabase[Document]
 Collection = AsyncCollection[Document]
@@ -189,7 +191,7 @@ async def _write(
         written = await db[spec.name].bulk_write([update for _, update in updates], ordered=False)
     except BulkWriteError as error:
         failed = {row["index"] for row in error.details["writeErrors"]}
-        if not failed:
+        if not failed or met_election(error):
             raise
         matched = error.details["nMatched"]
     else:

@@ -7,9 +7,10 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaita
 from typing import Generic, TypeVar
 
 from bson.errors import BSONError
-from pymongo.errors import BulkWriteError, ConnectionFailure, PyMongoError, WriteConcernError, WriteError
+from pymongo.errors import BulkWriteError, PyMongoError, WriteConcernError, WriteError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, in_batches, key_of
+from portico.resolvers.elections import met_election
 
 Item = TypeVar("Item")
 
@@ -122,7 +123,7 @@ def _is_outage(error: Exception) -> bool:
     Other server errors can be the item's own, e.g. an update that finds a string instead of a number.
     """
     is_late = isinstance(error, PyMongoError) and error.timeout
-    return is_late or isinstance(error, ConnectionFailure | WriteConcernError)
+    return is_late or met_election(error) or isinstance(error, WriteConcernError)
 
 
 async def _stream(items: Iterable[Item]) -> AsyncIterator[Item]:

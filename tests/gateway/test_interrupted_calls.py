@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from pymongo.errors import AutoReconnect
+from pymongo.errors import AutoReconnect, BulkWriteError, PyMongoError, WriteConcernError, WriteError
 
 from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.resolvers.writes.idempotency import OPERATIONS
@@ -245,3 +245,31 @@ async def test_a_creation_that_crashed_can_be_retried_after_its_category_is_dele
     assert result == {"__typename": "NotFound", "message": "There is no such category.", "missingId": place["id"]}
     assert await gateway.db["products"].count_documents({}) == 0
     await assert_invariants(gateway)
+
+
+LOST_ROLE = {"code": 189, "errmsg": "Not primary while writing to portico.categories"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        WriteError("Not primary while writing to portico.categories", 189, LOST_ROLE),
+        BulkWriteError({"writeErrors": [{"index": 0, **LOST_ROLE}], "writeConcernErrors": []}),
+        WriteConcernError("Replication is being shut down", 91, {"code": 91}),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_a_write_in_which_the_server_loses_its_primary_role_can_be_repeated(
+    gateway: GatewayClient, error: PyMongoError
+) -> None:
+    one = await create_category(gateway)
+    given = {"id": one["id"], "name": "New", "idempotencyKey": "key"}
+
+    async def lose_role() -> None:
+        raise error
+
+    with database_of(gateway, interrupted(gateway.db, "categories", "update_one", lose_role)):
+        lost = await gateway.ask(MUTATIONS["renameCategory"], {"input": given})
+        done = await gateway.result("renameCategory", given)
+
+    assert (lost.codes, done["category"]["name"]) == (["UNAVAILABLE"], "New")
