@@ -1,0 +1,15 @@
+"""The game: rooms, characters and their items, and inventories of any size."""
+
+from __future__ import annotations
+
+from portico.resolvers.domains import Domain
+from portico.resolvers.game.characters import CHARACTERS
+from portico.resolvers.game.locations import LOCATIONS
+from portico.resolvers.game.settings import GameSettings
+
+DOMAIN = Domain(
+    name="game",
+    about="A world of rooms, its characters and their items.",
+    collections=(CHARACTERS, LOCATIONS),
+    settings=GameSettings,
+)
