@@ -6,10 +6,21 @@ from portico.resolvers.domains import Domain
 from portico.resolvers.game.characters import CHARACTERS
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.settings import GameSettings
+from portico.resolvers.game.stacks import STACKS
+from portico.resolvers.game.trade_records import TRADES
+from portico.schema.game import inventories, trading
+
+from . import stacks
 
 DOMAIN = Domain(
     name="game",
     about="A world of rooms, its characters and their items.",
-    collections=(CHARACTERS, LOCATIONS),
+    collections=(CHARACTERS, LOCATIONS, STACKS, TRADES),
+    jobs=(*stacks.JOBS,),
+    invariants=(*stacks.INVARIANTS,),
     settings=GameSettings,
+    kinds=(inventories.STACK, inventories.TRADE),
+    queries=(inventories.InventoryQuery,),
+    mutations=(trading.TradingMutation,),
+    extensions={"Viewer": (inventories.TradeViewer,)},
 )
