@@ -14,7 +14,7 @@ from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
 
 from .settlements import Attempt, Line, explain_miss, prepare, settle, undo
-from .trade_records import ABANDONED, TRADES
+from .trade_records import ABANDONED, TRADES, look_at
 
 
 async def insert_settled(
@@ -45,7 +45,7 @@ async def insert_settled(
                 await settle(db, attempt.key, lines)
                 return decided
             await undo(db, attempt.key, lines)
-        earlier = await db[TRADES.name].find_one({"_id": attempt.record})
+        earlier = await look_at(db, attempt.record)
         if earlier is None:
             await explain_miss(db, lines, now=timer.now())
         elif earlier["state"] == ABANDONED:

@@ -44,7 +44,7 @@ from portico.resolvers.errors import InvalidInput, NotEnough
 
 from . import stacks
 from .stacks import DISPLAY, STACKS, Place, Wanted
-from .trade_records import ABANDONED, OFFERED, TRADES
+from .trade_records import ABANDONED, OFFERED, TRADES, look_at
 
 # A settlement is decided within milliseconds. A note of this age was left by a crash, or by a suspended process.
 STALE_AFTER = timedelta(seconds=5)
@@ -149,7 +149,7 @@ async def _remove(db: Database, notes: Sequence[tuple[str, str, int, int]]) -> N
     updates = []
     for stack, key, delta, added in notes:
         noted = {"_id": stack, "notes": {"$elemMatch": {"key": key, "delta": delta}}}
-        update: Document = {"$pull": {"notes": {"key": key}}}
+        update: Document = {"$pull": {"notes": {"key": key, "delta": delta}}}
         if added:
             update["$inc"] = {"quantity": added}
         updates.append(UpdateOne(noted, update))
@@ -173,16 +173,15 @@ async def resolve_stale(db: Database, stack: Document, *, now: datetime) -> int:
 async def _decided(db: Database, note: Document, now: datetime) -> bool:
     """Returns whether the key of a note was decided. If it is open, makes its decision impossible first."""
     trades = db[TRADES.name]
-    record = await trades.find_one({"_id": note["record"]})
+    record = await look_at(db, note["record"])
     if record is None:
         with contextlib.suppress(DuplicateKeyError):
             await trades.insert_one({"_id": note["record"], "state": ABANDONED, "created_at": now})
-        record = await trades.find_one({"_id": note["record"]})
-    elif note["round"] is not None and record.get("state") == OFFERED and record["round"] == note["round"]:
-        await trades.update_one(
-            {"_id": record["_id"], "state": OFFERED, "round": note["round"]}, {"$inc": {"round": 1}}
-        )
-        record = await trades.find_one({"_id": record["_id"]})
+        record = await look_at(db, note["record"])
+    elif record["state"] == OFFERED and record["round"] == note["round"]:
+        guard = {"_id": record["_id"], "state": OFFERED, "round": note["round"]}
+        await trades.update_one(guard, {"$inc": {"round": 1}})
+        record = await look_at(db, note["record"])
     assert record is not None, "records of settlements are never deleted"
     return note["key"] in (record.get("key"), record.get("decided"))
 

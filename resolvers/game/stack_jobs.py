@@ -28,7 +28,7 @@ async def _resolve_notes(db: Database, now: datetime) -> int:
 
 async def _settle_accepted(db: Database, now: datetime) -> int:
     async def settle(trade: Document) -> int:
-        await trade_edits.finish(db, trade)
+        await trade_edits.finish_another(db, trade["_id"])
         return 1
 
-    return await sweep(db, TRADES, {"open_since": {"$lte": now - STALE_AFTER}}, settle)
+    return await sweep(db, TRADES, {"open_since": {"$lte": now - STALE_AFTER}}, settle, fields=())

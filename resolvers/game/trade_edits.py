@@ -35,7 +35,7 @@ from .settlements import (
     undo,
 )
 from .stacks import DISPLAY, STACKS, Place, Viewer, Wanted
-from .trade_records import ACCEPTED, CANCELLED, MAX_LINES, OFFERED, SETTLED, TRADE, TRADES
+from .trade_records import ACCEPTED, CANCELLED, MAX_LINES, OFFERED, SETTLED, TRADE, TRADES, look_at
 
 
 async def offer_trade(
@@ -139,7 +139,7 @@ async def _conclude(
         if state == ACCEPTED and not viewer.owns(trade["to"]["owner"]):
             raise InvalidInput("Only the other side can accept the trade.", "id")
         if trade.get("decided_by") == operation_id:
-            return await finish(db, trade)
+            return await finish_another(db, trade_id)
         if trade["state"] != OFFERED:
             raise Conflict(f"The trade is {'cancelled' if trade['state'] == CANCELLED else 'accepted'} already.")
         lines = lines_of(trade, state)
@@ -209,6 +209,13 @@ async def _explain(db: Database, attempt: Attempt, now: datetime) -> None:
         is_open = {"_id": attempt.record, "state": OFFERED}
         if await db[TRADES.name].find_one(is_open, {"_id": 1}) is not None:
             raise
+
+
+async def finish_another(db: Database, trade_id: ObjectId) -> Document:
+    """Finishes a trade that another process has accepted or cancelled. Returns it. Idempotent."""
+    trade = await look_at(db, trade_id)
+    assert trade is not None, "trades are never deleted"
+    return await finish(db, trade)
 
 
 async def finish(db: Database, decided: Document) -> Document:

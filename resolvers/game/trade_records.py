@@ -17,6 +17,7 @@ A document:
     stacks      of a trade: the ids of the stacks that an acceptance reads, those that give and those that receive
     created_at
     open_since  when it was accepted; removed once it is SETTLED
+    looks       how often another process has looked at it to finish or undo its settlement
 
       OFFERED --accept--> ACCEPTED --all notes removed--> SETTLED
          |
@@ -30,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bson import ObjectId
-from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.paging import Listing, Sort
@@ -62,6 +63,17 @@ async def find_by_ids(
     query = {"_id": {"$in": list(ids)}, "kind": TRADE}
     found = await db[TRADES.name].find(query, projection, batch_size=len(ids) + 1).to_list()
     return {trade["_id"]: trade for trade in found}
+
+
+async def look_at(db: Database, record_id: ObjectId) -> Document | None:
+    """Returns a record, to continue what another process has begun.
+
+    It writes, because a server that has lost its primary role can answer reads, with decisions that are rolled back
+    later. What the answer to an acknowledged write shows is on a majority.
+    """
+    return await db[TRADES.name].find_one_and_update(
+        {"_id": record_id}, {"$inc": {"looks": 1}}, return_document=ReturnDocument.AFTER
+    )
 
 
 def listing(owner: str) -> Listing:
