@@ -29,9 +29,9 @@ def with_settings(settings: Settings, kind: type, **fields: Any) -> Settings:
 
 @dataclass
 class GatewayClient(Gateway):
-    """A gateway whose caller is a merchant and an editor, and can make deposits. Other roles can be chosen."""
+    """A gateway whose caller is a merchant, an editor and a game master, and can deposit. Other roles can be chosen."""
 
-    roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR))
+    roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR, Role.GAME_MASTER))
 
     async def result(self, mutation: str, given: Mapping[str, Any], **options: Any) -> Any:
         """Calls a mutation, e.g. `result("createCategory", {...})`. Returns its union member."""
