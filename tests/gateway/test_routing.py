@@ -256,7 +256,7 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
         "find social.posts deleted",
         "find game.stacks notes.at",
         "find game.stacks ",
-        "aggregate game.stacks ",
+        "aggregate game.stacks $expr",
         "find game.trades open_since",
     }
     assert {name for name in gateway.commands.names() if name.startswith(("update", "delete"))} == {

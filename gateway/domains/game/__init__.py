@@ -11,6 +11,7 @@ from portico.resolvers.game.trade_records import TRADES
 from portico.schema.game import inventories, trading
 
 from . import stacks
+from .equipment import equipment
 
 DOMAIN = Domain(
     name="game",
@@ -19,6 +20,7 @@ DOMAIN = Domain(
     jobs=(*stacks.JOBS,),
     invariants=(*stacks.INVARIANTS,),
     settings=GameSettings,
+    importers={"equipment": equipment()},
     kinds=(inventories.STACK, inventories.TRADE),
     queries=(inventories.InventoryQuery,),
     mutations=(trading.TradingMutation,),
