@@ -102,8 +102,8 @@ async def _insert(db: Database, taken: set[int], new: Document) -> Document | No
     if number is None:
         most = characters.MAX_CHARACTERS
         raise LimitReached(f"You already have {most} characters.", most)
-    # The first turn follows the clock: a room may still have an entry of an earlier character with this key that was not
-    # admitted, and a later turn replaces it.
+    # The first turn follows the clock. A room may still have an entry of an earlier character with this key that was
+    # not admitted, and a later turn replaces it.
     turn = int(new["created_at"].timestamp() * 1_000_000) + random.randrange(1_000)  # noqa: S311 - keeps attempts apart
     limit = characters.POUNDS_BY_STRENGTH * new["intrinsics"]["strength"] * items.POUND
     action = {
