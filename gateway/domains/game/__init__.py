@@ -6,10 +6,14 @@ from portico.resolvers.domains import Domain
 from portico.resolvers.game.characters import CHARACTERS
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.settings import GameSettings
+from portico.schema.game import characters, locations
 
 DOMAIN = Domain(
     name="game",
     about="A world of rooms, its characters and their items.",
     collections=(CHARACTERS, LOCATIONS),
     settings=GameSettings,
+    kinds=(characters.CHARACTER, locations.LOCATION),
+    queries=(characters.CharacterQuery, locations.LocationQuery),
+    extensions={"Viewer": (characters.CharacterViewer,)},
 )
