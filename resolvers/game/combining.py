@@ -295,7 +295,7 @@ class Rooms:
         changes |= {name: new.get(name) for name in ("gifts_since", "leaving_since") if new.get(name) != old.get(name)}
         if copy_of(new) != copy_of(old):
             new["version"] = changes["version"] = old["version"] + 1
-            changes["stale_since"] = at
+            new["stale_since"] = changes["stale_since"] = at
         guard = {"_id": old["_id"], "revision": old["revision"]}
         update = {"$set": {**changes, "revision": new["revision"]}}
         if not (await db[LOCATIONS.name].update_one(guard, update)).matched_count:
@@ -342,6 +342,8 @@ class Rooms:
         await db[CHARACTERS.name].update_many(older, {"$set": {"location": copy}})
         unmarked = {"_id": room_id, "version": copy["version"]}
         await db[LOCATIONS.name].update_one(unmarked, {"$unset": {"stale_since": ""}})
+        if room.state is not None and room.state["version"] == copy["version"]:
+            room.state = {name: value for name, value in room.state.items() if name != "stale_since"}
         return copy
 
 
