@@ -22,7 +22,7 @@ from .combining import Rooms, TurnOver
 from .locations import LOCATIONS
 from .refusals import LimitReached, error_of
 from .room_turns import ENTER
-from .turns import finish
+from .turns import NO_PROOF, finish
 
 MAX_NAME = 80
 # Start rooms that a new character tries.
@@ -68,7 +68,7 @@ async def create_character(
         SCHEMA_VERSION: CHARACTERS.version,
     }
     async for _ in attempts(steps=2):
-        checked = rooms.moment()
+        checked = NO_PROOF
         mine = await db[CHARACTERS.name].find({"owner": owner}).to_list()
         character = next((one for one in mine if one["created_by"] == operation_id), None)
         if character is None:

@@ -60,6 +60,8 @@ from .room_turns import BUY, ENTER, LEAVE, RETURN, STAY, TIDY
 MOVE = "MOVE"
 # A turn takes milliseconds. One that is older was left by a crash or by a suspended process.
 STALE_AFTER = timedelta(seconds=5)
+# A slot that was read proves nothing: a former primary may have answered.
+NO_PROOF = 0
 # What a slot has besides the facts of the step.
 _SLOT = ("id", "turn", "kind", "room", "since", "looks")
 
@@ -104,10 +106,9 @@ async def act(acting: Acting, plan: Planning) -> Document:
     Writes:   game.characters and game.locations; a turn.
     """
     async for _ in attempts(steps=3):
-        checked = acting.rooms.moment()
         character = await _require(acting)
         if "action" in character:
-            await _finish_as(acting, character, checked)
+            await _finish_as(acting, character, NO_PROOF)
             continue
         if idempotency.was_applied(character, acting.operation_id):
             return character
@@ -191,7 +192,8 @@ class Ended:
 async def finish(db: Database, rooms: Rooms, character: Document, *, now: datetime, checked: int) -> Ended:
     """Finishes the turn that the character has under way. Anybody can do that at any time.
 
-    Args:     character: with its slot; `checked` is a moment of `rooms` before it was read or written.
+    Args:     character: with its slot.
+              checked: a moment of `rooms` before this process took the slot; `NO_PROOF` if it has read the slot.
     Raises:   TurnOver (another process has finished it), LookupError (the room does not know the character).
     Writes:   game.locations, game.characters; steps 2 and 3 of a turn.
     """
@@ -329,12 +331,11 @@ async def help_along(db: Database, rooms: Rooms, character_id: ObjectId, *, now:
     Raises:   Conflict (it takes one turn after the other).
     """
     async for _ in attempts(steps=3):
-        checked = rooms.moment()
         found: Document | None = await db[CHARACTERS.name].find_one({"_id": character_id})
         if found is None or "action" not in found:
             return found
         try:
-            await finish(db, rooms, found, now=now, checked=checked)
+            await finish(db, rooms, found, now=now, checked=NO_PROOF)
         except TurnOver:
             continue
     raise Conflict("The character is busy. Try again.")

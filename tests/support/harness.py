@@ -29,9 +29,9 @@ def with_settings(settings: Settings, kind: type, **fields: Any) -> Settings:
 
 @dataclass
 class GatewayClient(Gateway):
-    """A gateway whose caller is a merchant and an editor, and can make deposits. Other roles can be chosen."""
+    """A gateway whose caller is a merchant, an editor and a game master, and can deposit. Other roles can be chosen."""
 
-    roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR))
+    roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR, Role.GAME_MASTER))
 
     async def result(self, mutation: str, given: Mapping[str, Any], **options: Any) -> Any:
         """Calls a mutation, e.g. `result("createCategory", {...})`. Returns its union member."""
@@ -79,6 +79,12 @@ _COMMENT = (
 )
 _USER = "... on UserPayload { user { id name } }"
 _POST = "... on PostPayload { post { id } }"
+_STACK = "... on StackPayload { stack { id category itemId name description image quantity } }"
+_TRADE = (
+    "... on TradePayload { trade { id state from to offers { category itemId quantity } "
+    "wants { category itemId quantity } } }"
+)
+_NOT_ENOUGH = "... on NotEnough { available }"
 _INACTIVE = "... on CartInactive { status }"
 _SHORT = "... on InadequateInventory { sku available }"
 
@@ -91,6 +97,7 @@ _INPUTS = {
     **dict.fromkeys(("addTags", "removeTags"), "Tags"),
     **dict.fromkeys(("addToCircle", "removeFromCircle"), "Circle"),
     **dict.fromkeys(("block", "unblock"), "Block"),
+    **dict.fromkeys(("acceptTrade", "cancelTrade"), "Trade"),
 }
 
 
@@ -139,6 +146,9 @@ MUTATIONS = {
         ),
         **dict.fromkeys(("createPost", "commentOnPost", "vote", "deletePostComment"), f"{_POST} {_INVALID}"),
         "deletePost": f"{_DELETED} {_NOT_FOUND}",
+        "grant": f"{_STACK} ... on InvalidInput {{ path }}",
+        **dict.fromkeys(("consume", "transferStack"), f"{_STACK} {_INVALID} {_NOT_ENOUGH}"),
+        **dict.fromkeys(("offerTrade", "acceptTrade", "cancelTrade"), f"{_TRADE} {_INVALID} {_NOT_ENOUGH}"),
         "deleteContent": f"{_DELETED} {_NOT_FOUND} {_CONTENT_CONFLICT}",
     }.items()
 }

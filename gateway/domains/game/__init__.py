@@ -11,8 +11,12 @@ from portico.resolvers.game.characters import CHARACTERS
 from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.settings import GameSettings
-from portico.schema.game import characters, locations
+from portico.resolvers.game.stacks import STACKS
+from portico.resolvers.game.trade_records import TRADES
+from portico.schema.game import characters, inventories, locations, trading
 from portico.schema.game.acting import GameMutation
+
+from . import stacks, turns
 
 
 @asynccontextmanager
@@ -27,11 +31,13 @@ async def _rooms(_settings: Resources, _db: Database) -> AsyncIterator[Rooms]:
 DOMAIN = Domain(
     name="game",
     about="A world of rooms, its characters and their items.",
-    collections=(CHARACTERS, LOCATIONS),
+    collections=(CHARACTERS, LOCATIONS, STACKS, TRADES),
+    jobs=(*turns.JOBS, *stacks.JOBS),
+    invariants=(*turns.INVARIANTS, *stacks.INVARIANTS),
     settings=GameSettings,
     services=(Service(Rooms, _rooms),),
-    kinds=(characters.CHARACTER, locations.LOCATION),
-    queries=(characters.CharacterQuery, locations.LocationQuery),
-    mutations=(GameMutation,),
-    extensions={"Viewer": (characters.CharacterViewer,)},
+    kinds=(characters.CHARACTER, locations.LOCATION, inventories.STACK, inventories.TRADE),
+    queries=(characters.CharacterQuery, locations.LocationQuery, inventories.InventoryQuery),
+    mutations=(GameMutation, trading.TradingMutation),
+    extensions={"Viewer": (characters.CharacterViewer, inventories.TradeViewer)},
 )
