@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from portico.resolvers.domains import Domain
+from portico.resolvers.game import events as sources
 from portico.resolvers.game.characters import CHARACTERS
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.settings import GameSettings
-from portico.schema.game import characters, locations
+from portico.schema.game import characters, events, locations
 
 DOMAIN = Domain(
     name="game",
@@ -15,5 +16,7 @@ DOMAIN = Domain(
     settings=GameSettings,
     kinds=(characters.CHARACTER, locations.LOCATION),
     queries=(characters.CharacterQuery, locations.LocationQuery),
+    subscriptions=(events.LocationSubscription,),
+    events=sources.SOURCES,
     extensions={"Viewer": (characters.CharacterViewer,)},
 )
