@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Resources, Service
+from portico.resolvers.game import events as sources
 from portico.resolvers.game.characters import CHARACTERS
 from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import STACKS
 from portico.resolvers.game.trade_records import TRADES
-from portico.schema.game import characters, inventories, locations, trading
+from portico.schema.game import characters, events, inventories, locations, trading
 from portico.schema.game.acting import GameMutation
 
 from . import stacks, turns
@@ -39,5 +40,7 @@ DOMAIN = Domain(
     kinds=(characters.CHARACTER, locations.LOCATION, inventories.STACK, inventories.TRADE),
     queries=(characters.CharacterQuery, locations.LocationQuery, inventories.InventoryQuery),
     mutations=(GameMutation, trading.TradingMutation),
+    subscriptions=(events.LocationSubscription,),
+    events=sources.SOURCES,
     extensions={"Viewer": (characters.CharacterViewer, inventories.TradeViewer)},
 )
