@@ -70,7 +70,7 @@ async def create_character(
     async for _ in attempts(steps=2):
         checked = NO_PROOF
         mine = await db[CHARACTERS.name].find({"owner": owner}).to_list()
-        character = next((one for one in mine if one["created_by"] == operation_id), None)
+        character = next((one for one in mine if one.get("created_by") == operation_id), None)
         if character is None:
             checked = rooms.moment()
             character = await _insert(db, {one["number"] for one in mine}, new)
@@ -78,7 +78,7 @@ async def create_character(
             return character
         if character is not None:
             try:
-                ended = await finish(db, rooms, character, now=now, checked=checked)
+                ended = await finish(db, rooms, character, checked=checked)
             except TurnOver:
                 continue
             if ended.character is not None:

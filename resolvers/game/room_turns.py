@@ -5,7 +5,7 @@ A step:
     kind         one of the constants below
     character    the `_id` of the character
     turn         the number of the turn
-    at           the current time, UTC
+    at           when the action began, UTC
     items, gold  what the character has handed over; missing for nothing
     item, container, keeper, to  what the action is about: `_id`s, the number of a shopkeeper; as the kind needs
     entry        for ENTER: {name, limit, load, count} of the new entry

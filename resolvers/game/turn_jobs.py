@@ -20,7 +20,7 @@ async def finish_turns(db: Database, rooms: Rooms, *, now: datetime) -> int:
     """Finishes turns that are older than five seconds. Returns how many."""
 
     async def end(character: Document) -> int:
-        await help_along(db, rooms, character["_id"], now=now)
+        await help_along(db, rooms, character["_id"])
         return 1
 
     query = {"action.since": {"$lte": now - STALE_AFTER}}
@@ -62,7 +62,7 @@ async def tidy(db: Database, rooms: Rooms, room_id: ObjectId, entry: Document, *
 
     Writes:   game.locations, game.characters; steps of a turn.
     """
-    character = await help_along(db, rooms, entry["_id"], now=now)
+    character = await help_along(db, rooms, entry["_id"])
     if character is not None and character["turn"] < entry["turn"]:
         # A former primary has answered the read.
         return

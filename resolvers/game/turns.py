@@ -166,7 +166,7 @@ async def _finish_as(acting: Acting, character: Document, checked: int) -> Docum
     """
     action = character["action"]
     try:
-        ended = await finish(acting.db, acting.rooms, character, now=acting.now, checked=checked)
+        ended = await finish(acting.db, acting.rooms, character, checked=checked)
     except TurnOver:
         # Another process has finished it. The mark says how it ended.
         return None
@@ -189,7 +189,7 @@ class Ended:
     refused: Document | None
 
 
-async def finish(db: Database, rooms: Rooms, character: Document, *, now: datetime, checked: int) -> Ended:
+async def finish(db: Database, rooms: Rooms, character: Document, *, checked: int) -> Ended:
     """Finishes the turn that the character has under way. Anybody can do that at any time.
 
     Args:     character: with its slot.
@@ -197,7 +197,7 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, now: dateti
     Raises:   TurnOver (another process has finished it), LookupError (the room does not know the character).
     Writes:   game.locations, game.characters; steps 2 and 3 of a turn.
     """
-    run = _Run(db, rooms, character["_id"], character["action"], now, checked)
+    run = _Run(db, rooms, character["_id"], character["action"], checked)
     if run.action["kind"] == MOVE:
         return await _finish_move(run)
     if run.action["kind"] == ENTER:
@@ -261,7 +261,6 @@ class _Run:
     rooms: Rooms
     character: ObjectId
     action: Document
-    now: datetime
     checked: int
 
     @property
@@ -277,7 +276,14 @@ class _Run:
     async def step(self, room_id: ObjectId, kind: str, **facts: Any) -> Document:
         """Lets the room decide. Returns the room."""
         given = {name: value for name, value in self.action.items() if name not in _SLOT}
-        step = {**given, **facts, "kind": kind, "character": self.character, "turn": self.turn, "at": self.now}
+        step = {
+            **given,
+            **facts,
+            "kind": kind,
+            "character": self.character,
+            "turn": self.turn,
+            "at": self.action["since"],
+        }
         return await self.rooms.take_step(self.db, room_id, step, self._still_ours, self.checked)
 
     def entry(self, room: Document) -> Document:
@@ -325,7 +331,7 @@ async def _changed(db: Database, guard: Document, update: Document) -> Document 
     return after
 
 
-async def help_along(db: Database, rooms: Rooms, character_id: ObjectId, *, now: datetime) -> Document | None:
+async def help_along(db: Database, rooms: Rooms, character_id: ObjectId) -> Document | None:
     """Finishes the turn that the character has under way, if any. Returns the character; None if there is none.
 
     Raises:   Conflict (it takes one turn after the other).
@@ -335,7 +341,7 @@ async def help_along(db: Database, rooms: Rooms, character_id: ObjectId, *, now:
         if found is None or "action" not in found:
             return found
         try:
-            await finish(db, rooms, found, now=now, checked=NO_PROOF)
+            await finish(db, rooms, found, checked=NO_PROOF)
         except TurnOver:
             continue
     raise Conflict("The character is busy. Try again.")
@@ -359,4 +365,4 @@ async def collect(db: Database, rooms: Rooms, room_id: ObjectId, character_id: O
         with contextlib.suppress(Conflict, NotFound):
             await act(acting, stay)
     # Another process may be about to hand them over.
-    await help_along(db, rooms, character_id, now=now)
+    await help_along(db, rooms, character_id)
