@@ -5,7 +5,7 @@ A document:
     _id           ObjectId, derived from owner and number, so that a player has at most 20
     owner         the subject of the player
     number        0 to 19, unique among the characters of the owner
-    created_by    the id of the operation that created it
+    created_by    the id of the operation that created it; missing if no player did
     name, class   texts
     intrinsics    {strength, dexterity, intelligence, charisma}, 3 to 18 each
     health, mana  points
@@ -16,7 +16,7 @@ A document:
     weapons       {LEFT, RIGHT, BOTH}: ids of wielded items; a missing hand is empty
     location      its copy of the room: {_id, name, description, exits, characters [{_id, name}], items, version};
                   missing until the character has entered its first room. Until then, no read shows the character
-    turn          the number of its latest action; grows by 1 with each, from a random number
+    turn          the number of its latest action; grows by 1 with each, from the time of creation
     action        the action under way: {id, turn, kind, since, …}; missing if there is none. See `turns`
     applied       marks of the operations that have changed the character
     created_at

@@ -84,6 +84,12 @@ _TRADE = (
     "... on TradePayload { trade { id state from to offers { category itemId quantity } "
     "wants { category itemId quantity } } }"
 )
+_CHARACTER = (
+    "... on CharacterPayload { character { id name gold location { locationId name characters { characterId name } "
+    "inventory { id contents { id } } } inventory { id contents { id } } armor { head { id } } "
+    "weapons { left { id } right { id } both { id } } } }"
+)
+_GONE = f"... on ItemGone {{ itemId }} ... on LimitReached {{ limit }} {_NOT_FOUND}"
 _NOT_ENOUGH = "... on NotEnough { available }"
 _INACTIVE = "... on CartInactive { status }"
 _SHORT = "... on InadequateInventory { sku available }"
@@ -98,6 +104,8 @@ _INPUTS = {
     **dict.fromkeys(("addToCircle", "removeFromCircle"), "Circle"),
     **dict.fromkeys(("block", "unblock"), "Block"),
     **dict.fromkeys(("acceptTrade", "cancelTrade"), "Trade"),
+    **dict.fromkeys(("pickUp", "drop", "unequip"), "Item"),
+    **dict.fromkeys(("takeOut", "putIn"), "Container"),
 }
 
 
@@ -149,6 +157,12 @@ MUTATIONS = {
         "grant": f"{_STACK} ... on InvalidInput {{ path }}",
         **dict.fromkeys(("consume", "transferStack"), f"{_STACK} {_INVALID} {_NOT_ENOUGH}"),
         **dict.fromkeys(("offerTrade", "acceptTrade", "cancelTrade"), f"{_TRADE} {_INVALID} {_NOT_ENOUGH}"),
+        "createCharacter": f"{_CHARACTER} ... on LimitReached {{ limit }} ... on InvalidInput {{ path }}",
+        "move": f"{_CHARACTER} ... on LimitReached {{ limit }} {_NOT_FOUND}",
+        **dict.fromkeys(
+            ("pickUp", "drop", "takeOut", "putIn", "wear", "wield", "unequip", "give"), f"{_CHARACTER} {_GONE}"
+        ),
+        **dict.fromkeys(("buy", "sell"), f"{_CHARACTER} {_GONE} ... on InsufficientGold {{ price gold }}"),
         "deleteContent": f"{_DELETED} {_NOT_FOUND} {_CONTENT_CONFLICT}",
     }.items()
 }

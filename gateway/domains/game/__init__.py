@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from portico.resolvers.domains import Domain
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Domain, Resources, Service
+from portico.resolvers.game import events as sources
 from portico.resolvers.game.characters import CHARACTERS
+from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import STACKS
 from portico.resolvers.game.trade_records import TRADES
-from portico.schema.game import inventories, trading
+from portico.schema.game import characters, events, inventories, locations, trading
+from portico.schema.game.acting import GameMutation
 
-from . import stacks
+from . import stacks, turns
 from .equipment import equipment
+
+
+@asynccontextmanager
+async def _rooms(_settings: Resources, _db: Database) -> AsyncIterator[Rooms]:
+    rooms = Rooms()
+    try:
+        yield rooms
+    finally:
+        await rooms.close()
+
 
 DOMAIN = Domain(
     name="game",
     about="A world of rooms, its characters and their items.",
     collections=(CHARACTERS, LOCATIONS, STACKS, TRADES),
-    jobs=(*stacks.JOBS,),
-    invariants=(*stacks.INVARIANTS,),
+    jobs=(*turns.JOBS, *stacks.JOBS),
+    invariants=(*turns.INVARIANTS, *stacks.INVARIANTS),
     settings=GameSettings,
     importers={"equipment": equipment()},
-    kinds=(inventories.STACK, inventories.TRADE),
-    queries=(inventories.InventoryQuery,),
-    mutations=(trading.TradingMutation,),
-    extensions={"Viewer": (inventories.TradeViewer,)},
+    services=(Service(Rooms, _rooms),),
+    kinds=(characters.CHARACTER, locations.LOCATION, inventories.STACK, inventories.TRADE),
+    queries=(characters.CharacterQuery, locations.LocationQuery, inventories.InventoryQuery),
+    mutations=(GameMutation, trading.TradingMutation),
+    subscriptions=(events.LocationSubscription,),
+    events=sources.SOURCES,
+    extensions={"Viewer": (characters.CharacterViewer, inventories.TradeViewer)},
 )
