@@ -18,6 +18,7 @@ from portico.schema.game import characters, events, inventories, locations, trad
 from portico.schema.game.acting import GameMutation
 
 from . import stacks, turns
+from .equipment import equipment
 
 
 @asynccontextmanager
@@ -36,6 +37,7 @@ DOMAIN = Domain(
     jobs=(*turns.JOBS, *stacks.JOBS),
     invariants=(*turns.INVARIANTS, *stacks.INVARIANTS),
     settings=GameSettings,
+    importers={"equipment": equipment()},
     services=(Service(Rooms, _rooms),),
     kinds=(characters.CHARACTER, locations.LOCATION, inventories.STACK, inventories.TRADE),
     queries=(characters.CharacterQuery, locations.LocationQuery, inventories.InventoryQuery),
