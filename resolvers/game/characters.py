@@ -16,7 +16,7 @@ A document:
     weapons       {LEFT, RIGHT, BOTH}: ids of wielded items; a missing hand is empty
     location      its copy of the room: {_id, name, description, exits, characters [{_id, name}], items, version};
                   missing until the character has entered its first room. Until then, no read shows the character
-    turn          the number of its latest action; grows by 1 with each, from a random number
+    turn          the number of its latest action; grows by 1 with each, from the time of creation
     action        the action under way: {id, turn, kind, since, …}; missing if there is none. See `turns`
     applied       marks of the operations that have changed the character
     created_at

@@ -4,7 +4,7 @@ An item:
 
     _id          ObjectId, unique in the whole world; never changes
     name         up to 200 characters
-    description  the plain text, up to 2,000 characters
+    description  the plain text, up to 1,000 characters
     quantity     1 and more; the item moves as a whole
     bonus        the enchantment; None for none
     weight       hundredths of a pound, of the whole item without its contents
@@ -31,7 +31,7 @@ from portico.resolvers.documents import Document
 # An item in a bag in a box in a chest is 4 deep. Clients need a fixed depth, because GraphQL selections are finite.
 MAX_DEPTH = 4
 MAX_NAME = 200
-MAX_DESCRIPTION = 2_000
+MAX_DESCRIPTION = 1_000
 # Hundredths of a pound.
 POUND = 100
 

@@ -12,8 +12,8 @@ A document:
     version      grows with each change that players can see: name, description, exits, who is here, and the floor
     revision     grows with every write of the room, except of `stale_since`. It guards optimistic updates
     stale_since  since when characters may have a copy of the room that is older than `version`; missing if none has
-    gifts_since  since when a gift waits in the roster; missing if none does
-    leaving_since  since when the roster has an entry with `leaving` or `absent`; missing if it has none
+    gifts_since  since when a gift waits in the roster; None if none does
+    leaving_since  since when the roster has an entry with `leaving` or `absent`; None if it has none
     start        the place among the rooms where new characters start, from 0; missing if they cannot start here
 
 An entry of the roster:
@@ -26,12 +26,15 @@ An entry of the roster:
     gold         gold pieces that the latest action gives to the character
     refused      why the latest action was refused, {type, facts}; None if it was not
     gifts        items that others have given, for the next action
+    since        when its latest gift came, or when it got `leaving` or `absent`
     leaving      true while the character goes to another room; missing otherwise
     absent       true if the character was refused entry: the entry only records that; missing otherwise
 
 A shopkeeper: `gold` is what it can pay with and `initial_gold` what it came with; `buys` lists the kinds of items that
 it buys; `asks` and `pays` are percentages of an item's cost. As a character, its key is the text
 `<hex _id of the room>.<number>`.
+
+`gifts_since` and `leaving_since` are the earliest `since` of these entries.
 
 Writers of a room raise `revision`, and `version` with `stale_since` if players can see the change. Otherwise a process
 overwrites them with the state that it remembers.
@@ -52,8 +55,8 @@ LOCATIONS = CollectionSpec(
         IndexModel([("key", ASCENDING)], sparse=True),
         IndexModel([("start", ASCENDING)], sparse=True),
         IndexModel([("stale_since", ASCENDING)], sparse=True),
-        IndexModel([("gifts_since", ASCENDING)], sparse=True),
-        IndexModel([("leaving_since", ASCENDING)], sparse=True),
+        IndexModel([("gifts_since", ASCENDING)], partialFilterExpression={"gifts_since": {"$type": "date"}}),
+        IndexModel([("leaving_since", ASCENDING)], partialFilterExpression={"leaving_since": {"$type": "date"}}),
     ],
     shard_key={"_id": "hashed"},
 )

@@ -28,6 +28,7 @@ OF = {
     "content": ("content", "Photo"),
     "comments": ("postComment", "Discussion"),
     "social": ("join", "User"),
+    "game": ("createCharacter", "Character"),
 }
 # The domains without which a domain is not served.
 NEEDS = {"shop": {"catalog", "accounts"}, "social": {"content"}}
