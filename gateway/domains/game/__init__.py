@@ -8,12 +8,15 @@ from contextlib import asynccontextmanager
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Resources, Service
 from portico.resolvers.game import events as sources
+from portico.resolvers.game.blueprints import BLUEPRINTS
 from portico.resolvers.game.characters import CHARACTERS
 from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.settings import GameSettings
 from portico.schema.game import characters, events, locations
 from portico.schema.game.acting import GameMutation
+
+from .world import world
 
 
 @asynccontextmanager
@@ -28,9 +31,10 @@ async def _rooms(_settings: Resources, _db: Database) -> AsyncIterator[Rooms]:
 DOMAIN = Domain(
     name="game",
     about="A world of rooms, its characters and their items.",
-    collections=(CHARACTERS, LOCATIONS),
+    collections=(CHARACTERS, LOCATIONS, BLUEPRINTS),
     settings=GameSettings,
     services=(Service(Rooms, _rooms),),
+    importers={"world": world()},
     kinds=(characters.CHARACTER, locations.LOCATION),
     queries=(characters.CharacterQuery, locations.LocationQuery),
     subscriptions=(events.LocationSubscription,),
