@@ -70,6 +70,8 @@ MAX_CHARACTERS = 200
 # Items on the floor, those inside others included.
 MAX_ITEMS = 300
 MAX_KEEPERS = 8
+# Characters of the text that a room shows.
+MAX_DESCRIPTION = 2_000
 MAX_KEEPER_ITEMS = 150
 # Gifts that wait for one character.
 MAX_GIFTS = 20

@@ -11,17 +11,17 @@ So players can take, buy and sell things. A later import changes texts, exits an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from bson import ObjectId
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
-from portico.resolvers.import_outcomes import Outcome, outcome_of
+from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row
 from portico.resolvers.text import require_text
 from portico.resolvers.writes.idempotency import derived_id
 
@@ -107,22 +107,25 @@ async def import_world(db: Database, records: Sequence[WorldRecord], *, now: dat
     Writes:   game.blueprints, game.locations, game.characters (copies of rooms); a few commands for each record.
     """
     known = await _read(db, records)
-    outcomes: list[Outcome] = []
-    for record in records:
-        match record:
-            case RoomRecord():
-                work = _put_room(db, record, known, now)
-            case ObjectRecord():
-                work = _put_object(db, record, known, now)
-            case ShopRecord():
-                work = _put_shop(db, record, known, now)
-            case _:
-                raise TypeError(type(record))
-        outcomes.append(await outcome_of(_in_parts(record, await outcome_of(work))))
-    return outcomes
+    outcomes = await _insert_rooms(db, records, known)
+    for number, record in enumerate(records):
+        if number not in outcomes:
+            outcomes[number] = _in_parts(record, await outcome_of(_put(db, record, known, now)))
+    return [outcomes[number] for number in range(len(records))]
 
 
-async def _in_parts(record: WorldRecord, outcome: Outcome) -> Outcome:
+def _put(db: Database, record: WorldRecord, known: _Known, now: datetime) -> Awaitable[Outcome]:
+    match record:
+        case RoomRecord():
+            return _update_room(db, record, known, now)
+        case ObjectRecord():
+            return _put_object(db, record, known, now)
+        case ShopRecord():
+            return _put_shop(db, record, known, now)
+    raise TypeError(type(record))
+
+
+def _in_parts(record: WorldRecord, outcome: Outcome) -> Outcome:
     """Returns the outcome of all parts: a record that was created before it waited is created, not changed."""
     if outcome in ("unchanged", "changed") and record.done is not None:
         return record.done if record.done != "unchanged" else outcome
@@ -140,38 +143,67 @@ async def _read(db: Database, records: Sequence[WorldRecord]) -> _Known:
         known.rooms = await locations.find_by_ids(db, rooms)
     if targets:
         known.targets = set(await locations.find_by_ids(db, list(targets), {"_id": 1}))
+    known.targets |= set(known.rooms)
     return known
 
 
-async def _put_room(db: Database, record: RoomRecord, known: _Known, now: datetime) -> Outcome:
-    _id = room_id(record.id)
-    name = require_text(record.name, "name", longest=MAX_NAME)
-    description = require_text(record.description, "description", longest=MAX_DESCRIPTION)
-    exits, lacking = [], ""
-    for direction, to in record.exits.items():
-        if room_id(to) in known.targets or room_id(to) in known.rooms or to == record.id:
-            exits.append({"direction": direction, "to": room_id(to)})
-        else:
-            lacking = lacking or f"exits.{direction}: there is no room {to!r}"
-    fields = {"name": name, "description": description, "exits": exits}
-    fields |= {path: value for path in ("zone", "start") if (value := getattr(record, path)) is not None}
-    outcome: Outcome
-    if _id in known.rooms:
-        is_changed = await rewrite_room(db, _id, lambda room: {**room, **fields}, known=known.rooms[_id], now=now)
-        outcome = "changed" if is_changed else "unchanged"
-    else:
-        await _insert_room(db, {"_id": _id, "key": record.id, **fields})
-        known.targets.add(_id)
-        outcome = "created"
-    return _waiting(record, outcome, lacking) if lacking else outcome
+async def _insert_rooms(db: Database, records: Sequence[WorldRecord], known: _Known) -> dict[int, Outcome]:
+    """Inserts the new rooms among the records, by one command. Returns the outcome of each, by its number."""
+    outcomes: dict[int, Outcome] = {}
+    new: dict[int, Document] = {}
+    there = known.targets | {room_id(one.id) for one in records if isinstance(one, RoomRecord)}
+    for number, record in enumerate(records):
+        if isinstance(record, RoomRecord) and room_id(record.id) not in known.rooms:
+            try:
+                new[number] = {"_id": room_id(record.id), "key": record.id, **_fields_of(record, there), **_EMPTY}
+            except InvalidInput as error:
+                outcomes[number] = error
+    if new:
+        outcomes |= dict.fromkeys(new, "created")
+        try:
+            await db[LOCATIONS.name].insert_many(new.values(), ordered=False)
+        except BulkWriteError as error:
+            numbers = list(new)
+            for row in error.details["writeErrors"]:
+                number = numbers[row["index"]]
+                outcomes[number] = refused_row(row) or Conflict("Another import has just stored the room.")
+    known.targets |= {new[number]["_id"] for number in new if outcomes[number] == "created"}
+    for number, record in enumerate(records):
+        if number not in new or not isinstance(record, RoomRecord):
+            continue
+        # If a room of this batch could not be stored, an exit leads nowhere until the record is stored again.
+        if outcomes[number] == "created" and (lacks := _lacking_exit(record, known.targets)):
+            outcomes[number] = _waiting(record, "created", lacks)
+    return outcomes
 
 
-async def _insert_room(db: Database, room: Document) -> None:
-    empty: Document = {"items": [], "characters": [], "keepers": [], "stocked": [], "version": 1, "revision": 1}
-    try:
-        await db[LOCATIONS.name].insert_one({**room, **empty})
-    except DuplicateKeyError:
-        raise Conflict("Another import has just stored the room.") from None
+_EMPTY: Document = {"items": [], "characters": [], "keepers": [], "stocked": [], "version": 1, "revision": 1}
+
+
+def _fields_of(record: RoomRecord, targets: set[ObjectId]) -> Document:
+    """Returns the fields of a room that a later import can change. Raises InvalidInput."""
+    exits = [{"direction": way, "to": room_id(to)} for way, to in record.exits.items() if room_id(to) in targets]
+    fields = {
+        "name": require_text(record.name, "name", longest=MAX_NAME),
+        "description": require_text(record.description, "description", longest=locations.MAX_DESCRIPTION),
+        "exits": exits,
+    }
+    return fields | {path: value for path in ("zone", "start") if (value := getattr(record, path)) is not None}
+
+
+def _lacking_exit(record: RoomRecord, targets: set[ObjectId]) -> str:
+    """Returns which exit leads to a room that does not exist; an empty text if none does."""
+    lacking = ((way, to) for way, to in record.exits.items() if room_id(to) not in targets)
+    return next((f"exits.{way}: there is no room {to!r}" for way, to in lacking), "")
+
+
+async def _update_room(db: Database, record: RoomRecord, known: _Known, now: datetime) -> Outcome:
+    room = known.rooms[room_id(record.id)]
+    fields = _fields_of(record, known.targets)
+    is_changed = await rewrite_room(db, room["_id"], lambda old: {**old, **fields}, known=room, now=now)
+    outcome: Outcome = "changed" if is_changed else "unchanged"
+    lacks = _lacking_exit(record, known.targets)
+    return _waiting(record, outcome, lacks) if lacks else outcome
 
 
 async def _put_object(db: Database, record: ObjectRecord, known: _Known, now: datetime) -> Outcome:
