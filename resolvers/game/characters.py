@@ -5,7 +5,7 @@ A document:
     _id           ObjectId, derived from owner and number, so that a player has at most 20
     owner         the subject of the player
     number        0 to 19, unique among the characters of the owner
-    created_by    the id of the operation that created it
+    created_by    the id of the operation that created it; missing if no player did
     name, class   texts
     intrinsics    {strength, dexterity, intelligence, charisma}, 3 to 18 each
     health, mana  points

@@ -141,8 +141,8 @@ class Rooms:
 
         Args:     still_ours: returns whether the turn is under way, by a write.
                   checked: a moment before the turn was known to be under way.
-        Raises:   TurnOver; LookupError (the room or the character's entry is missing); Conflict (other processes kept
-                  changing the room).
+        Raises:   TurnOver; LookupError (the room is missing); Conflict (other processes kept changing the room, or the
+                  character's entry is missing).
         Writes:   game.locations; one update for all steps that wait.
         """
         room = self._of(room_id)
@@ -237,16 +237,15 @@ class Rooms:
                     for waiting in answered:
                         _answer(waiting, state)
                     return
-            # Another process has written the room, or an entry is missing in a remembered state, which may be old.
+            # Another process has written the room, or an entry is missing. A remembered state may be old. After an
+            # election, a read can show a state of a moment ago, too.
             room.begin_chain(None, 0)
         raise Conflict("Too much happens in the room at once. Try again.")
 
     async def _applied(
         self, room: _Room, batch: list[_Waiting], *, is_fresh: bool
     ) -> tuple[Document, list[_Waiting]] | None:
-        """Applies the steps in memory. Returns the new state, and whose steps it has; None if an entry is missing in a
-        state that is not fresh.
-        """
+        """Applies the steps in memory. Returns the new state, and whose steps it has; None if an entry is missing."""
         state, answered = self._without_took(room), list[_Waiting]()
         for waiting in batch:
             step = waiting.step
@@ -256,10 +255,9 @@ class Rooms:
             try:
                 state = room_turns.decide(state, step)
             except NotHere:
-                if not is_fresh:
+                if not is_fresh or await waiting.still_ours():
                     return None
-                over = not await waiting.still_ours()
-                _fail([waiting], TurnOver() if over else LookupError("the roster has no entry of the character"))
+                _fail([waiting], TurnOver())
             except Exception as error:  # noqa: BLE001 - one step must not make the others fail
                 _fail([waiting], error)
             else:
@@ -270,8 +268,7 @@ class Rooms:
         """Returns the state without what turns that are over have given to their characters."""
         state = room.state
         assert state is not None
-        over, room.over = room.over, {}
-        for character, turn in over.items():
+        for character, turn in room.over.items():
             step = {"kind": room_turns.FORGET, "character": character, "turn": turn}
             state = room_turns.decide(state, step)
         return state
@@ -300,6 +297,7 @@ class Rooms:
         update = {"$set": {**changes, "revision": new["revision"]}}
         if not (await db[LOCATIONS.name].update_one(guard, update)).matched_count:
             return False
+        room.over.clear()
         kept = {entry["_id"] for entry in new["characters"]}
         for entry in old["characters"]:
             if entry["_id"] not in kept:
@@ -345,6 +343,11 @@ class Rooms:
         if room.state is not None and room.state["version"] == copy["version"]:
             room.state = {name: value for name, value in room.state.items() if name != "stale_since"}
         return copy
+
+
+async def no_turn() -> bool:
+    """What a step answers that belongs to no turn under way; see `take_step`."""
+    return False
 
 
 def _reading(db: Database) -> Collection:

@@ -22,7 +22,7 @@ from .combining import Rooms, TurnOver
 from .locations import LOCATIONS
 from .refusals import LimitReached, error_of
 from .room_turns import ENTER
-from .turns import finish
+from .turns import NO_PROOF, finish
 
 MAX_NAME = 80
 # Start rooms that a new character tries.
@@ -68,9 +68,9 @@ async def create_character(
         SCHEMA_VERSION: CHARACTERS.version,
     }
     async for _ in attempts(steps=2):
-        checked = rooms.moment()
+        checked = NO_PROOF
         mine = await db[CHARACTERS.name].find({"owner": owner}).to_list()
-        character = next((one for one in mine if one["created_by"] == operation_id), None)
+        character = next((one for one in mine if one.get("created_by") == operation_id), None)
         if character is None:
             checked = rooms.moment()
             character = await _insert(db, {one["number"] for one in mine}, new)
@@ -78,7 +78,7 @@ async def create_character(
             return character
         if character is not None:
             try:
-                ended = await finish(db, rooms, character, now=now, checked=checked)
+                ended = await finish(db, rooms, character, checked=checked)
             except TurnOver:
                 continue
             if ended.character is not None:

@@ -11,7 +11,7 @@ import contextlib
 from bson import ObjectId
 
 from portico.resolvers.documents import Document
-from portico.resolvers.errors import Conflict, NotFound
+from portico.resolvers.errors import Conflict, DomainError, NotFound
 
 from . import equipment, items, locations, room_turns
 from .refusals import InsufficientGold, ItemGone, NoSuchExit, WrongItem
@@ -105,10 +105,19 @@ async def buy(acting: Acting, *, keeper_key: CharacterKey, item_id: ObjectId) ->
     """
 
     async def plan(character: Document) -> Plan:
-        keeper, price = await _ware(acting, character, keeper_key, item_id)
-        if price > character["gold"]:
-            raise InsufficientGold(price, character["gold"])
-        return Plan(BUY, {"keeper": keeper, "item": item_id}, gold=price)
+        for is_fresh in (False, True):
+            keeper = await _require_keeper(acting, character, keeper_key, is_fresh=is_fresh)
+            try:
+                _, price = room_turns.ware(keeper, item_id)
+                if price > character["gold"]:
+                    raise InsufficientGold(price, character["gold"])
+            except DomainError:
+                # A remembered room may be old.
+                if is_fresh:
+                    raise
+            else:
+                break
+        return Plan(BUY, {"keeper": keeper["number"], "item": item_id}, gold=price)
 
     return await act(acting, plan)
 
@@ -122,9 +131,7 @@ async def sell(acting: Acting, *, keeper_key: CharacterKey, item_id: ObjectId) -
 
     async def plan(character: Document) -> Plan:
         keeper = await _require_keeper(acting, character, keeper_key)
-        handed = equipment.require_free(character, item_id)
-        room_turns.offer(keeper, handed)
-        return Plan(SELL, {"keeper": keeper["number"]}, handed)
+        return Plan(SELL, {"keeper": keeper["number"]}, equipment.require_free(character, item_id))
 
     return await act(acting, plan)
 
@@ -167,31 +174,19 @@ async def put_in(acting: Acting, *, container_id: ObjectId, item_id: ObjectId) -
     return await act(acting, plan)
 
 
-async def _require_keeper(acting: Acting, character: Document, key: CharacterKey) -> Document:
-    """Returns a shopkeeper of the room as it was a moment ago. Raises NotFound."""
+async def _require_keeper(
+    acting: Acting, character: Document, key: CharacterKey, *, is_fresh: bool = False
+) -> Document:
+    """Returns a shopkeeper of the room as it was a moment ago; if `is_fresh`, as it is now. Raises NotFound."""
     room_id = character["location"]["_id"]
     try:
         found, number = locations.parse_keeper_key(str(key))
     except ValueError:
         raise NotFound("Character", str(key)) from None
     if found == room_id:
-        for is_fresh in (False, True):
-            room = await acting.rooms.glance(acting.db, room_id, is_fresh=is_fresh)
+        for read in dict.fromkeys((is_fresh, True)):
+            room = await acting.rooms.glance(acting.db, room_id, is_fresh=read)
             keeper = None if room is None else room_turns.keeper_of(room, number)
             if keeper is not None:
                 return keeper
     raise NotFound("Character", str(key))
-
-
-async def _ware(acting: Acting, character: Document, key: CharacterKey, item_id: ObjectId) -> tuple[int, int]:
-    """Returns the number of the shopkeeper and the price of the item. Reads the room again if it knows no such item."""
-    keeper = await _require_keeper(acting, character, key)
-    try:
-        _, price = room_turns.ware(keeper, item_id)
-    except ItemGone:
-        room = await acting.rooms.glance(acting.db, character["location"]["_id"], is_fresh=True)
-        again = None if room is None else room_turns.keeper_of(room, keeper["number"])
-        if again is None:
-            raise
-        _, price = room_turns.ware(again, item_id)
-    return keeper["number"], price

@@ -5,7 +5,7 @@ A step:
     kind         one of the constants below
     character    the `_id` of the character
     turn         the number of the turn
-    at           the current time, UTC
+    at           when the action began, UTC
     items, gold  what the character has handed over; missing for nothing
     item, container, keeper, to  what the action is about: `_id`s, the number of a shopkeeper; as the kind needs
     entry        for ENTER: {name, limit, load, count} of the new entry
@@ -188,10 +188,14 @@ def require_fit(within: list[Document], container_id: ObjectId, given: list[Docu
         raise WrongItem(f"{container['name']} holds nothing.")
     if items.depth_of(within, container_id) + items.height_of(given) > items.MAX_DEPTH:
         raise LimitReached(f"Items can lie at most {items.MAX_DEPTH} deep inside each other.", items.MAX_DEPTH)
-    held = items.with_contents(within, container_id)[1:]
-    if items.weight_of([*held, *given]) > container["capacity"]:
-        pounds = container["capacity"] // items.POUND
-        raise LimitReached(f"{container['name']} holds at most {pounds:,} pounds.", pounds)
+    # The containers around it hold it, too.
+    around: Document | None = container
+    while around is not None:
+        held = items.with_contents(within, around["_id"])[1:]
+        if around["capacity"] is None or items.weight_of([*held, *given]) > around["capacity"]:
+            pounds = (around["capacity"] or 0) // items.POUND
+            raise LimitReached(f"{around['name']} holds at most {pounds:,} pounds.", pounds)
+        around = None if around["inside"] is None else items.find(within, around["inside"])
 
 
 def _give(room: Document, entry: Document, step: Document) -> _Result:

@@ -60,6 +60,8 @@ from .room_turns import BUY, ENTER, LEAVE, RETURN, STAY, TIDY
 MOVE = "MOVE"
 # A turn takes milliseconds. One that is older was left by a crash or by a suspended process.
 STALE_AFTER = timedelta(seconds=5)
+# A slot that was read proves nothing: a former primary may have answered.
+NO_PROOF = 0
 # What a slot has besides the facts of the step.
 _SLOT = ("id", "turn", "kind", "room", "since", "looks")
 
@@ -104,10 +106,9 @@ async def act(acting: Acting, plan: Planning) -> Document:
     Writes:   game.characters and game.locations; a turn.
     """
     async for _ in attempts(steps=3):
-        checked = acting.rooms.moment()
         character = await _require(acting)
         if "action" in character:
-            await _finish_as(acting, character, checked)
+            await _finish_as(acting, character, NO_PROOF)
             continue
         if idempotency.was_applied(character, acting.operation_id):
             return character
@@ -165,7 +166,7 @@ async def _finish_as(acting: Acting, character: Document, checked: int) -> Docum
     """
     action = character["action"]
     try:
-        ended = await finish(acting.db, acting.rooms, character, now=acting.now, checked=checked)
+        ended = await finish(acting.db, acting.rooms, character, checked=checked)
     except TurnOver:
         # Another process has finished it. The mark says how it ended.
         return None
@@ -188,14 +189,15 @@ class Ended:
     refused: Document | None
 
 
-async def finish(db: Database, rooms: Rooms, character: Document, *, now: datetime, checked: int) -> Ended:
+async def finish(db: Database, rooms: Rooms, character: Document, *, checked: int) -> Ended:
     """Finishes the turn that the character has under way. Anybody can do that at any time.
 
-    Args:     character: with its slot; `checked` is a moment of `rooms` before it was read or written.
+    Args:     character: with its slot.
+              checked: a moment of `rooms` before this process took the slot; `NO_PROOF` if it has read the slot.
     Raises:   TurnOver (another process has finished it), LookupError (the room does not know the character).
     Writes:   game.locations, game.characters; steps 2 and 3 of a turn.
     """
-    run = _Run(db, rooms, character["_id"], character["action"], now, checked)
+    run = _Run(db, rooms, character["_id"], character["action"], checked)
     if run.action["kind"] == MOVE:
         return await _finish_move(run)
     if run.action["kind"] == ENTER:
@@ -259,7 +261,6 @@ class _Run:
     rooms: Rooms
     character: ObjectId
     action: Document
-    now: datetime
     checked: int
 
     @property
@@ -275,7 +276,14 @@ class _Run:
     async def step(self, room_id: ObjectId, kind: str, **facts: Any) -> Document:
         """Lets the room decide. Returns the room."""
         given = {name: value for name, value in self.action.items() if name not in _SLOT}
-        step = {**given, **facts, "kind": kind, "character": self.character, "turn": self.turn, "at": self.now}
+        step = {
+            **given,
+            **facts,
+            "kind": kind,
+            "character": self.character,
+            "turn": self.turn,
+            "at": self.action["since"],
+        }
         return await self.rooms.take_step(self.db, room_id, step, self._still_ours, self.checked)
 
     def entry(self, room: Document) -> Document:
@@ -323,18 +331,17 @@ async def _changed(db: Database, guard: Document, update: Document) -> Document 
     return after
 
 
-async def help_along(db: Database, rooms: Rooms, character_id: ObjectId, *, now: datetime) -> Document | None:
+async def help_along(db: Database, rooms: Rooms, character_id: ObjectId) -> Document | None:
     """Finishes the turn that the character has under way, if any. Returns the character; None if there is none.
 
     Raises:   Conflict (it takes one turn after the other).
     """
     async for _ in attempts(steps=3):
-        checked = rooms.moment()
         found: Document | None = await db[CHARACTERS.name].find_one({"_id": character_id})
         if found is None or "action" not in found:
             return found
         try:
-            await finish(db, rooms, found, now=now, checked=checked)
+            await finish(db, rooms, found, checked=NO_PROOF)
         except TurnOver:
             continue
     raise Conflict("The character is busy. Try again.")
@@ -358,4 +365,4 @@ async def collect(db: Database, rooms: Rooms, room_id: ObjectId, character_id: O
         with contextlib.suppress(Conflict, NotFound):
             await act(acting, stay)
     # Another process may be about to hand them over.
-    await help_along(db, rooms, character_id, now=now)
+    await help_along(db, rooms, character_id)

@@ -22,6 +22,7 @@ from .shop import checkout_input, new_cart, stock_up
 from .site import create_page, create_section
 from .social import circle, join
 from .social_posts import write_post
+from .stacks import ask, bag, give, goods, keyed, offer
 
 Given = dict[str, Any]
 OP = "r-0123456789abcdef0123456789abcdef"
@@ -325,6 +326,29 @@ async def renamed_member(gateway: GatewayClient) -> Left:
     return "social.members", {"renamed.op": OP}
 
 
+async def _trade(gateway: GatewayClient) -> Given:
+    await give(gateway.db, "mara", "sword")
+    await give(gateway.db, "jonas", "coin")
+    return keyed(id=await offer(gateway, "mara", "jonas", [goods("sword")], [goods("coin")]))
+
+
+async def noted_stack(gateway: GatewayClient) -> Left:
+    await give(gateway.db, "mara", "sword")
+    given = keyed(**{"from": bag("mara"), "to": bag("mara", "bank"), "stack": goods("sword")})
+    with crashing(gateway, 2):
+        await ask(gateway, "transferStack", "mara", given)
+    await gateway.db["game.stacks"].update_many({"notes.delta": {"$exists": True}}, {"$set": {"notes.0.at": LONG_AGO}})
+    return "game.stacks", {"notes.at": LONG_AGO}
+
+
+async def accepted_trade(gateway: GatewayClient) -> Left:
+    given = await _trade(gateway)
+    await ask(gateway, "acceptTrade", "jonas", given)
+    changed = {"state": "ACCEPTED", "open_since": LONG_AGO}
+    await set_values(gateway, "game.trades", key_in("Trade", given["id"]), **changed)
+    return "game.trades", {"open_since": LONG_AGO}
+
+
 async def old_product(gateway: GatewayClient) -> Left:
     await gateway.db["products"].insert_one(album())
     return "products", {"schema_version": None}
@@ -352,5 +376,6 @@ LEFTOVERS: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
     "deliver-posts": (pending_post,),
     "finish-posts": (deleted_post, removed_comment_of_a_post),
     "copy-names": (renamed_member,),
+    "finish-trades": (noted_stack, accepted_trade),
     "upgrade-documents": (old_product,),
 }

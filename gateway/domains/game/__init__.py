@@ -13,9 +13,12 @@ from portico.resolvers.game.characters import CHARACTERS
 from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.settings import GameSettings
-from portico.schema.game import characters, events, locations
+from portico.resolvers.game.stacks import STACKS
+from portico.resolvers.game.trade_records import TRADES
+from portico.schema.game import characters, events, inventories, locations, trading
 from portico.schema.game.acting import GameMutation
 
+from . import stacks, turns
 from .world import world
 
 
@@ -31,14 +34,16 @@ async def _rooms(_settings: Resources, _db: Database) -> AsyncIterator[Rooms]:
 DOMAIN = Domain(
     name="game",
     about="A world of rooms, its characters and their items.",
-    collections=(CHARACTERS, LOCATIONS, BLUEPRINTS),
+    collections=(CHARACTERS, LOCATIONS, BLUEPRINTS, STACKS, TRADES),
+    jobs=(*turns.JOBS, *stacks.JOBS),
+    invariants=(*turns.INVARIANTS, *stacks.INVARIANTS),
     settings=GameSettings,
     services=(Service(Rooms, _rooms),),
     importers={"world": world()},
-    kinds=(characters.CHARACTER, locations.LOCATION),
-    queries=(characters.CharacterQuery, locations.LocationQuery),
+    kinds=(characters.CHARACTER, locations.LOCATION, inventories.STACK, inventories.TRADE),
+    queries=(characters.CharacterQuery, locations.LocationQuery, inventories.InventoryQuery),
+    mutations=(GameMutation, trading.TradingMutation),
     subscriptions=(events.LocationSubscription,),
     events=sources.SOURCES,
-    mutations=(GameMutation,),
-    extensions={"Viewer": (characters.CharacterViewer,)},
+    extensions={"Viewer": (characters.CharacterViewer, inventories.TradeViewer)},
 )
