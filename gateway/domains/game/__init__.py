@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Resources, Service
@@ -18,8 +19,10 @@ from portico.resolvers.game.trade_records import TRADES
 from portico.schema.game import characters, events, inventories, locations, trading
 from portico.schema.game.acting import GameMutation
 
-from . import stacks, turns
+from . import demo, stacks, turns
 from .world import world
+
+_FOLDER = Path(__file__).parent
 
 
 @asynccontextmanager
@@ -46,4 +49,6 @@ DOMAIN = Domain(
     subscriptions=(events.LocationSubscription,),
     events=sources.SOURCES,
     extensions={"Viewer": (characters.CharacterViewer, inventories.TradeViewer)},
+    demo=demo.load,
+    examples=(("Game", _FOLDER / "examples.graphql"), ("Game, live", _FOLDER / "live.graphql")),
 )
