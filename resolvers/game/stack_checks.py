@@ -35,9 +35,9 @@ async def find_unbalanced_items(db: Database) -> AsyncIterator[Document]:
         {"$unionWith": {"coll": TRADES.name, "pipeline": _offered()}},
         {"$group": {"_id": "$_id", "found": {"$sum": "$found"}, "expected": {"$sum": "$expected"}}},
         {"$match": {"$expr": {"$ne": ["$found", "$expected"]}}},
-        {"$sort": {"_id": 1}},
     ]
-    for item in await read_at_one_time(db, STACKS, stages, batch_size=1_000):
+    wrong = await read_at_one_time(db, STACKS, stages, batch_size=1_000)
+    for item in sorted(wrong, key=lambda item: str(item["_id"])):
         problem = f"there are {item['found']:,}, but {item['expected']:,} were granted and not consumed"
         yield {**item, "problem": problem}
 

@@ -48,6 +48,7 @@ def line_of(subject: str, key: str, text: str) -> Line:
         },
         "people": lambda: {"subject": key, "name": text},
         "wall-posts": lambda: {"id": key, "author": "ann", "text": text},
+        "equipment": lambda: {"category": "thing", "itemId": key, "name": text, "quantity": 1},
     }
     return made[subject]()
 
@@ -125,6 +126,7 @@ STORED = {
     "comments": ("comments", "text", ("author", "text")),
     "people": ("social.members", "_id", ("name",)),
     "wall-posts": ("social.posts", "detail.text", ("by",)),
+    "equipment": ("game.stacks", "item_id", ("name",)),
 }
 
 
@@ -227,6 +229,7 @@ async def test_every_text_has_a_limit_and_the_other_records_are_stored(gateway: 
             ({"to": HUGE}, "to"),
             ({"text": HUGE}, "detail.status.text"),
         ],
+        "equipment": [({"category": HUGE}, "category"), ({"itemId": HUGE}, "itemId"), ({"name": HUGE}, "name")],
     }
     for subject, rows in given.items():
         file = tmp_path / "rows.jsonl"

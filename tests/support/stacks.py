@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from portico.gateway.clock import SystemClock
 from portico.resolvers.documents import Database
-from portico.resolvers.game import stack_edits, stacks
-from portico.resolvers.game.stacks import Place, Wanted
+from portico.resolvers.game import stack_edits, stacks, trade_edits
+from portico.resolvers.game.stacks import Place, Viewer, Wanted
 from portico.resolvers.writes import idempotency
+from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
 
 from .harness import MUTATIONS, Answer, GatewayClient, assert_invariants
@@ -62,10 +64,21 @@ async def offer(
     gateway: GatewayClient, owner: str, to: str, offers: list[Given] | None = None, wants: list[Given] | None = None
 ) -> str:
     """Offers a trade between two bags. Returns its id."""
-    given = keyed(**{"from": bag(owner), "to": bag(to), "offers": offers or [], "wants": wants or []})
-    made = await call(gateway, "offerTrade", owner, given)
-    assert made["__typename"] == "TradePayload", made
-    return str(made["trade"]["id"])
+    made = await trade_edits.offer_trade(
+        gateway.db,
+        viewer=Viewer(owner, is_game_master=False),
+        source=Place(owner, "bag"),
+        to=Place(to, "bag"),
+        offers=_lines(offers),
+        wants=_lines(wants),
+        now=SystemClock().now(),
+        operation_id=idempotency.random_operation_id(),
+    )
+    return encode_id("Trade", made["_id"])
+
+
+def _lines(given: list[Given] | None) -> list[Wanted]:
+    return [Wanted(one["category"], one["itemId"], one["quantity"]) for one in given or ()]
 
 
 async def held(db: Database, owner: str, name: str = "bag") -> dict[str, int]:

@@ -20,6 +20,7 @@ from portico.schema.game import characters, events, inventories, locations, trad
 from portico.schema.game.acting import GameMutation
 
 from . import demo, stacks, turns
+from .equipment import equipment
 from .world import world
 
 _FOLDER = Path(__file__).parent
@@ -42,7 +43,7 @@ DOMAIN = Domain(
     invariants=(*turns.INVARIANTS, *stacks.INVARIANTS),
     settings=GameSettings,
     services=(Service(Rooms, _rooms),),
-    importers={"world": world()},
+    importers={"equipment": equipment(), "world": world()},
     kinds=(characters.CHARACTER, locations.LOCATION, inventories.STACK, inventories.TRADE),
     queries=(characters.CharacterQuery, locations.LocationQuery, inventories.InventoryQuery),
     mutations=(GameMutation, trading.TradingMutation),
