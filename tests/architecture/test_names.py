@@ -55,6 +55,7 @@ def test_invisible_text_and_direction_overrides_are_refused(name: str) -> None:
 async def test_every_mutation_with_a_name_applies_the_rule(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway)
     page = await create_page(gateway)
+    stack = {"to": {"owner": "mara"}, "category": "thing", "itemId": "one", "quantity": 1}
     for bad in ("\u200b", "a\u202eb"):
         given: dict[str, tuple[dict[str, Any], list[str]]] = {
             "createSection": (section_input(title=bad), ["title"]),
@@ -65,6 +66,7 @@ async def test_every_mutation_with_a_name_applies_the_rule(gateway: GatewayClien
             "createProduct": (product_input(title=bad), ["title"]),
             "openAccount": ({"name": bad}, ["name"]),
             "join": ({"name": bad}, ["name"]),
+            "grant": ({**stack, "name": bad, "idempotencyKey": bad}, ["name"]),
         }
         for mutation, (fields, path) in given.items():
             refused = await gateway.result(mutation, fields)
@@ -83,6 +85,7 @@ async def test_imports_apply_the_rule(gateway: GatewayClient, tmp_path: Path) ->
         "posts": [{**post, "title": "\u200b"}, {**post, "authors": ["\u202ex"]}, {**post, "tags": ["\u200b"]}],
         "comments": [{**comment, "author": "\u200b"}],
         "people": [{"subject": "ada", "name": "\u200b"}, {"of": "ada", "circle": "\u202ex", "members": []}],
+        "equipment": [{"category": "thing", "itemId": "one", "name": "\u200b", "quantity": 1}],
         "wall-posts": [
             {"id": "1", "author": "\u200b", "text": "Hello."},
             {"id": "2", "author": "ada", "text": "\u200b"},
