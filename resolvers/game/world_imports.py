@@ -257,6 +257,7 @@ async def lay_down(db: Database, place: ObjectId, ids: Sequence[str], *, now: da
 
 async def _put_shop(db: Database, record: ShopRecord, known: _Known, now: datetime) -> Outcome:
     name = require_text(record.keeper, "keeper", longest=MAX_NAME)
+    character_class = require_text(record.character_class, "class", longest=MAX_NAME)
     place = room_id(record.room)
     if place not in known.targets:
         return _waiting(record, None, f"room: there is no room {record.room!r}")
@@ -268,7 +269,7 @@ async def _put_shop(db: Database, record: ShopRecord, known: _Known, now: dateti
         raise InvalidInput("The shop is in another room already. Shops do not move.", "room")
     fields = {
         "name": name,
-        "class": record.character_class,
+        "class": character_class,
         "buys": list(record.buys),
         "asks": record.asks,
         "pays": record.pays,
