@@ -13,7 +13,7 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.writes.idempotency import OPERATIONS
-from tests.support import comment_cases, content_cases, social_cases, stack_cases
+from tests.support import comment_cases, content_cases, game_cases, social_cases, stack_cases
 from tests.support.accounts import deposit_input, open_account, transfer_input
 from tests.support.harness import (
     IS_SOAK,
@@ -139,6 +139,7 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     **content_cases.CASES,
     **social_cases.CASES,
     **stack_cases.CASES,
+    **game_cases.CASES,
 }
 DONE = {
     "CategoryPayload",
@@ -153,6 +154,7 @@ DONE = {
     *content_cases.DONE,
     *social_cases.DONE,
     *stack_cases.DONE,
+    *game_cases.DONE,
 }
 
 
@@ -163,7 +165,7 @@ WITH_FILES = ("uploadPhoto", "replacePhoto")
 async def stored(gateway: GatewayClient) -> list[dict[str, Any]]:
     """Every document that a mutation may write."""
     names = ("categories", "products", "intents", "stock", "carts", "orders", "accounts", "transfers")
-    cases = (comment_cases, content_cases, social_cases, stack_cases)
+    cases = (comment_cases, content_cases, social_cases, stack_cases, game_cases)
     collections = [gateway.db[name] for name in (*names, *(name for one in cases for name in one.COLLECTIONS))]
     return [document for found in collections for document in await found.find({}).sort("_id", 1).to_list()]
 

@@ -10,7 +10,7 @@ from bson import ObjectId
 
 from portico.resolvers.payments import PaymentMethods
 from portico.schema.nodes import encode_id
-from tests.support import comment_cases, stack_cases
+from tests.support import comment_cases, game_cases, stack_cases
 from tests.support.accounts import deposit, deposit_input, open_account, transfer_input
 from tests.support.discussions import post_input
 from tests.support.failures import Failing, Failure, fails_with, nothing
@@ -217,6 +217,7 @@ FAILURES: dict[tuple[str, str], Failing] = {
     **CONTENT_FAILURES,
     **SOCIAL_FAILURES,
     **stack_cases.FAILURES,
+    **game_cases.FAILURES,
 }
 # The input of an edit is checked only if its product exists. A conflict or a pending payment is temporary. A deposit
 # needs another role. A deletion has no input that could be invalid.
@@ -236,6 +237,7 @@ ELSEWHERE = {
     *CONTENT_ELSEWHERE,
     *SOCIAL_ELSEWHERE,
     *stack_cases.ELSEWHERE,
+    *game_cases.ELSEWHERE,
 }
 
 
