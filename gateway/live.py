@@ -91,14 +91,16 @@ class Hub:
         self._topics: dict[Hashable, set[Listener]] = {}
         self._reader: _Reader | None = None
 
-    async def listen(self, *topics: Hashable) -> Listener:
+    async def listen(self, *topics: Hashable, is_state: bool = False) -> Listener:
         """Returns the events of these topics from now on. When this returns, no later event is missed.
+
+        With `is_state`, the events say that there is a new state: only the latest one waits for a slow listener.
 
         Raises:   Stopping; a driver's error if the stream cannot be opened.
         """
         if self.stopping.is_set():
             raise Stopping
-        listener = Listener(self, topics, self._max_waiting)
+        listener = Listener(self, topics, self._max_waiting, is_state=is_state)
         for topic in topics:
             self._topics.setdefault(topic, set()).add(listener)
         self.counts.listeners += 1
@@ -155,12 +157,13 @@ class Listener:
     it. TooSlow discards those events and is raised at once.
     """
 
-    def __init__(self, hub: Hub, topics: Sequence[Hashable], max_waiting: int) -> None:
+    def __init__(self, hub: Hub, topics: Sequence[Hashable], max_waiting: int, *, is_state: bool = False) -> None:
         self.topics = tuple(dict.fromkeys(topics))
         # Kept, because asking for the running loop takes a system call in CPython 3.11.
         self._loop = asyncio.get_running_loop()
         self._hub = hub
         self._max_waiting = max_waiting
+        self._is_state = is_state
         self._waiting: deque[Event] = deque()
         # Completed when the iteration, which waits for it, may continue.
         self._turn: asyncio.Future[None] | None = None
@@ -168,6 +171,9 @@ class Listener:
         self._is_closed = False
 
     def put(self, event: Event) -> None:
+        if self._is_state and self._waiting:
+            self._waiting[0] = event
+            return
         if len(self._waiting) >= self._max_waiting:
             self._waiting.clear()
             self.end(TooSlow())

@@ -221,6 +221,16 @@ class DiscussionFull(DomainError):
         super().__init__("The discussion is full.")
 
 
+class NotEnough(DomainError):
+    """The inventory does not hold that many of the item. `available` is the number that it holds."""
+
+    facts = ("available",)
+
+    def __init__(self, item_id: str, available: int) -> None:
+        super().__init__(f"The inventory does not hold enough of {item_id!r}: {available:,} available.")
+        self.available = available
+
+
 class OperationKeyReused(Exception):
     """The idempotency key was used for an operation with another input. Nothing was written."""
 

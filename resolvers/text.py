@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
+from typing import Any
 
 from .errors import InvalidInput
 
@@ -35,6 +37,19 @@ def fold(text: str) -> str:
 def words(text: str) -> list[str]:
     """Returns the folded words of the text, each once, in order. A word can contain apostrophes."""
     return list(dict.fromkeys(match.group().replace("\u2019", "'") for match in _WORD.finditer(fold(text))))
+
+
+def prefix_range(prefix: str) -> dict[str, Any]:
+    """Returns a filter for the strings that begin with the prefix: exact index bounds, nothing to escape."""
+    upper = prefix
+    while upper:
+        last = ord(upper[-1])
+        if last < sys.maxunicode:
+            # Skip the surrogates, which no text contains.
+            following = chr(0xE000 if last + 1 == 0xD800 else last + 1)  # noqa: PLR2004
+            return {"$gte": prefix, "$lt": upper[:-1] + following}
+        upper = upper[:-1]
+    return {"$gte": prefix}
 
 
 def require_text(value: str | None, *path: str, longest: int) -> str:

@@ -51,8 +51,11 @@ class Events(Protocol):
 class Live(Protocol):
     """The source of live events."""
 
-    async def listen(self, *topics: Hashable) -> Events:
-        """Returns the events of these topics from now on. No event after the return is missed."""
+    async def listen(self, *topics: Hashable, is_state: bool = False) -> Events:
+        """Returns the events of these topics from now on. No event after the return is missed.
+
+        With `is_state`, a later event replaces the one that waits.
+        """
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 import strawberry
@@ -53,11 +54,17 @@ def camel_case(name: str) -> str:
 HANDLERS: list[ExceptionHandler[Any, Any]] = []
 
 
-def member(error: type[errors.DomainError]) -> Any:
-    """Marks the strawberry type that represents a domain error. Its fields are the error's facts, by name."""
+Facts = Callable[[Any], dict[str, Any]]
+
+
+def member(error: type[errors.DomainError], facts: Facts | None = None) -> Any:
+    """Marks the strawberry type that represents a domain error. Its fields are the error's facts, by name.
+
+    Args:     facts: returns the values of the fields, if they differ from the error's facts.
+    """
 
     def mark(error_type: type) -> type:
-        handler = _ToMember(error, error_type)
+        handler = _ToMember(error, error_type, facts or _facts)
         HANDLERS.append(cast("ExceptionHandler[Any, Any]", handler))
         return error_type
 
@@ -65,12 +72,13 @@ def member(error: type[errors.DomainError]) -> Any:
 
 
 class _ToMember:
-    def __init__(self, exception_type: type[errors.DomainError], error_type: type) -> None:
+    def __init__(self, exception_type: type[errors.DomainError], error_type: type, facts: Facts) -> None:
         self.exception_type = exception_type
         self.error_type = error_type
+        self._facts = facts
 
     def handle(self, exception: errors.DomainError, *, field: StrawberryField, info: Any) -> Any:  # noqa: ARG002
-        return self.error_type(message=exception.message, **_facts(exception))
+        return self.error_type(message=exception.message, **self._facts(exception))
 
 
 def _facts(error: errors.DomainError) -> dict[str, Any]:

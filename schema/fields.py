@@ -120,10 +120,20 @@ def cost_of(field: GraphQLField | GraphQLInputField) -> Cost:
     return declared or Cost()
 
 
-def stored(path: str = "", *, default: Any = None, length: Length | None = None, description: str | None = None) -> Any:
-    """Returns a field at a path of the document. If its type is an object type, that type's paths are below this."""
+def stored(
+    path: str = "",
+    *,
+    default: Any = None,
+    length: Length | None = None,
+    description: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """Returns a field at a path of the document. If its type is an object type, that type's paths are below this.
+
+    `name` is the public name of a field whose name Python reserves, such as `from`. It then needs a path.
+    """
     metadata = {_SOURCE: Stored(path, default), **costs(length=length)}
-    return strawberry.field(metadata=metadata, description=description)
+    return strawberry.field(name=name, metadata=metadata, description=description)
 
 
 def computed(function: Getter, *needs: str, length: Length | None = None, description: str | None = None) -> Any:

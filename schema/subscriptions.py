@@ -17,17 +17,21 @@ from .nodes import Kind, shown
 # show. A domain error, for example NotFound, ends the subscription. Subscribers share a result only if their functions
 # are equal. Therefore, use a function of a module, or an object that compares by its values.
 Show = Callable[[Context, Event], Awaitable[Any]]
+# Returns the place of a state among the states of its object, e.g. its version; None if it has none.
+Order = Callable[[Any], int | None]
 
 
 @dataclass(frozen=True)
 class Occurrences:
     """The events of a subscription, which the resolver of its field returns instead of the objects.
 
-    Each event is shown in its own context, with the time at that moment.
+    Each event is shown in its own context, with the time at that moment. With `order`, the objects are states, and a
+    subscriber never gets a state that is not newer than the last one it got.
     """
 
     events: Events
     show: Show
+    order: Order | None = None
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return aiter(self.events)
@@ -54,6 +58,18 @@ async def read_shared(context: Context, event: Event, kind: Kind, key: Any) -> t
             event.shared.pop("loaders", None)
         raise
     return document if view is None else view, view is not None
+
+
+async def states(context: Context, topic: Hashable, show: Show, *, order: Order) -> Any:
+    """Returns the states of one object from now on, for a subscriber to whom only the newest one matters.
+
+    While a subscriber is busy, newer states replace the one that waits. The last state always arrives. Two runs for an
+    event can read different states, and so can the runs for two events in the other order; `order` tells which is
+    newer.
+
+    Args:     topic: its events say that there is a new state.  show: reads a state not older than the event.
+    """
+    return Occurrences(await context.live.listen(topic, is_state=True), show, order)
 
 
 @dataclass(frozen=True)

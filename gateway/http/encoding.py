@@ -24,14 +24,22 @@ def encode(payload: Any) -> bytes:
 
 @dataclass(frozen=True)
 class EncodedResponse:
-    """A response of a stream, encoded once for all its receivers. The response that `is_last` ends its operation."""
+    """A response of a stream, encoded once for all its receivers. The response that `is_last` ends its operation.
+
+    `order` as in `Response`.
+    """
 
     json: bytes
     is_last: bool
+    order: int | None = None
 
     @classmethod
     def of(cls, response: Response) -> EncodedResponse:
-        return cls(encode(response.payload), is_last=not response.has_begun)
+        return cls(encode(response.payload), is_last=not response.has_begun, order=response.order)
+
+    def is_newer_than(self, order: int | None) -> bool:
+        """Returns whether a subscriber who has got the state at this place needs the response."""
+        return self.order is None or order is None or self.order > order
 
     @cached_property
     def text(self) -> str:

@@ -33,7 +33,7 @@ from portico.resolvers.changes import Event
 from portico.resolvers.errors import DomainError
 from portico.resolvers.writes.retries import pause
 from portico.schema.context import Caller, Context
-from portico.schema.subscriptions import Occurrences, Show
+from portico.schema.subscriptions import Occurrences
 
 from .encoding import EncodedResponse
 from .requests import Request
@@ -122,6 +122,7 @@ async def responses(
     live.set()
     answers = session.state.answers
     selection = answers.selection(request.query, request.operation_name, _hashable(request.variables), source.show)
+    delivered: int | None = None
     # Few calls are nested here, because every delivery resumes all of them.
     async with aclosing(source.events) as events:
         while True:
@@ -134,11 +135,12 @@ async def responses(
             except GraphQLError as error:
                 yield EncodedResponse.of(_last(context, error))
                 return
-            compute = partial(running.answer, source.show, event)
+            compute = partial(running.answer, source, event)
             response = await answers.get(event, selection, session.caller, compute)
             # The answer may have taken long, and others may have asked for it.
             await session.renew()
-            if response is not None:
+            if response is not None and response.is_newer_than(delivered):
+                delivered = delivered if response.order is None else response.order
                 yield response
                 if response.is_last:
                     return
@@ -204,13 +206,13 @@ class _RunningSubscription:
         context.reading = context.db
         return replace(self._started, context=context, root=root)
 
-    async def answer(self, show: Show, event: Event, caller: Caller | None) -> EncodedResponse | None:
+    async def answer(self, source: Occurrences, event: Event, caller: Caller | None) -> EncodedResponse | None:
         """Returns the response for one event; None if there is nothing to show. Reads the event again while the
         database is unavailable or does not answer in time.
         """
         retries_until = math.inf
         while True:
-            response = await self._attempt(show, event, self._state.context(caller, uuid4().hex))
+            response = await self._attempt(source, event, self._state.context(caller, uuid4().hex))
             is_unread = response is not None and response.has_begun and not response.codes.isdisjoint(_RETRIED)
             if not is_unread or time.monotonic() > retries_until:
                 return None if response is None else EncodedResponse.of(response)
@@ -219,13 +221,13 @@ class _RunningSubscription:
             self._state.live.counts.retries += 1
             await pause(_PAUSE_SECONDS)
 
-    async def _attempt(self, show: Show, event: Event, context: Context) -> Response | None:
+    async def _attempt(self, source: Occurrences, event: Event, context: Context) -> Response | None:
         """Returns the response for one event, or for the failure to compute it; None if there is nothing to show."""
         with self._state.telemetry.event(context, self._started.context) as record:
             record.identify(self._started.definition, self._started.operation.document)
             try:
                 async with self._slot():
-                    response = await self._response(show, event, self._call(context))
+                    response = await self._response(source, event, self._call(context))
             except Exception as error:  # noqa: BLE001 - any fault goes to the log, not to the clients
                 # Or this caller may not see the events any more.
                 response = _last(context, error)
@@ -233,10 +235,10 @@ class _RunningSubscription:
                 record.answered(response)
             return response
 
-    async def _response(self, show: Show, event: Event, call: Call) -> Response | None:
+    async def _response(self, source: Occurrences, event: Event, call: Call) -> Response | None:
         try:
             async with asyncio.timeout(self._state.settings.operation_seconds):
-                root = await show(call.context, event)
+                root = await source.show(call.context, event)
         except (GraphQLError, DomainError):
             raise
         except Exception as error:  # noqa: BLE001 - a fault in one event does not end the subscription
@@ -244,7 +246,8 @@ class _RunningSubscription:
             return Response({"errors": [format_error(failed, call.context)], "data": None})
         if root is None:
             return None
-        return response_of(await self._executor.run(replace(call, root=root)), call.context)
+        order = None if source.order is None else source.order(root)
+        return replace(response_of(await self._executor.run(replace(call, root=root)), call.context), order=order)
 
 
 def _last(context: Context, *errors: Exception) -> Response:

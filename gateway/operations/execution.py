@@ -41,10 +41,14 @@ class MutationNotAllowed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A response: `data` is absent if the operation did not start. `headers` are HTTP headers to add."""
+    """A response: `data` is absent if the operation did not start. `headers` are HTTP headers to add.
+
+    `order` is the place of the state that it shows, if it is that of a subscription to states.
+    """
 
     payload: dict[str, Any]
     headers: Mapping[str, str] = field(default_factory=dict)
+    order: int | None = None
 
     @property
     def has_begun(self) -> bool:

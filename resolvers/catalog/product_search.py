@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,7 +12,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import MAX_WALKS, Listing, Sort
-from portico.resolvers.text import check_length, fold, words
+from portico.resolvers.text import check_length, fold, prefix_range, words
 
 from .categories import CATEGORIES
 from .product_bounds import together
@@ -138,19 +137,6 @@ def _ranges(query: ProductQuery) -> Document:
     if given := {operator: price for operator, price in prices.items() if price is not None}:
         ranges["pricing.retail"] = given
     return ranges
-
-
-def prefix_range(prefix: str) -> Document:
-    """Returns the range of strings that begin with the prefix: exact index bounds, nothing to escape."""
-    upper = prefix
-    while upper:
-        last = ord(upper[-1])
-        if last < sys.maxunicode:
-            # Skip the surrogates, which no text contains.
-            following = chr(0xE000 if last + 1 == 0xD800 else last + 1)  # noqa: PLR2004
-            return {"$gte": prefix, "$lt": upper[:-1] + following}
-        upper = upper[:-1]
-    return {"$gte": prefix}
 
 
 async def find_facets(db: Database, listing: Listing, wanted: Sequence[str], *, most: int) -> Document:

@@ -28,6 +28,7 @@ OF = {
     "content": ("content", "Photo"),
     "comments": ("postComment", "Discussion"),
     "social": ("join", "User"),
+    "game": ("createCharacter", "Character"),
 }
 # The domains without which a domain is not served.
 NEEDS = {"shop": {"catalog", "accounts"}, "social": {"content"}}
@@ -127,7 +128,7 @@ def is_incomplete(names: list[str]) -> bool:
     ("names", "line"),
     [
         ("catalog,shop", "the domain shop needs accounts, which is not served."),
-        ("sho", "there is no domain 'sho'. The domains are: catalog, accounts, shop, content, comments, social."),
+        ("sho", "there is no domain 'sho'. The domains are: catalog, accounts, shop, content, comments, social, game."),
         (" , ", "PORTICO_DOMAINS names no domain. Name one or more, separated by commas, or unset it."),
     ],
 )

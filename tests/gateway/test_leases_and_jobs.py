@@ -198,6 +198,9 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
         "deliver-posts": 0,
         "finish-posts": 0,
         "copy-names": 0,
+        "finish-turns": 0,
+        "settle-rooms": 0,
+        "finish-trades": 0,
         "upgrade-documents": 0,
     }
     assert [await left(gateway, name) for name in LEFT] == [0] * 6

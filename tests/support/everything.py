@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
+from portico.resolvers.game.stacks import Place, stack_id
 from portico.schema.nodes import encode_id
 
 from .accounts import open_account, transfer_input
@@ -13,6 +14,7 @@ from .harness import GatewayClient, create_category, create_product
 from .shop import checkout_input, new_cart, restock
 from .site import create_entry, create_page, create_section
 from .social import block, circle, join
+from .stacks import give, goods, offer
 
 # For each name of an argument, the values that find an object.
 Known = dict[str, list[str]]
@@ -22,7 +24,7 @@ _PRODUCTS = 12
 
 
 async def create_everything(gateway: GatewayClient) -> Known:
-    """Creates a catalog, the content of a site, discussions, a purchase and members.
+    """Creates a catalog, the content of a site, discussions, a purchase, members and inventories.
 
     Returns:  the values that find them.
     """
@@ -31,8 +33,9 @@ async def create_everything(gateway: GatewayClient) -> Known:
     comments = await _discussions(gateway, catalog["id"][-1], site["id"][-1])
     bought = await _bought(gateway, catalog["sku"])
     people = await _people(gateway)
+    inventories = await _inventories(gateway)
     known: Known = {}
-    for part in (catalog, site, comments, bought, people):
+    for part in (catalog, site, comments, bought, people, inventories):
         for name, values in part.items():
             known.setdefault(name, []).extend(values)
     return {**known, "ids": known["id"]}
@@ -112,3 +115,20 @@ async def _people(gateway: GatewayClient) -> Known:
     await block(gateway.db, me, "bo")
     await block(gateway.db, "cy", me)
     return {"id": [encode_id("User", subject) for subject in (me, "ada", "bo", "cy")]}
+
+
+async def _inventories(gateway: GatewayClient) -> Known:
+    """Creates the caller's bag, a shop, and a trade between the caller and another player."""
+    me = gateway.subject
+    for item in ("sword", "shield", "potion"):
+        await give(gateway.db, me, item, 5)
+        await give(gateway.db, "smithy", item, 5, name="shop")
+    trade = await offer(gateway, me, "ada", [goods("sword", 2)], [goods("coin", 3), goods("gem", 1)])
+    stack = stack_id(Place(me, "bag"), "thing", "shield")
+    return {
+        "id": [trade, encode_id("Stack", stack)],
+        "owner": [me, "smithy"],
+        "name": ["bag", "shop"],
+        "category": ["thing"],
+        "itemId": ["sword", "shield"],
+    }

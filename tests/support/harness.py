@@ -29,9 +29,9 @@ def with_settings(settings: Settings, kind: type, **fields: Any) -> Settings:
 
 @dataclass
 class GatewayClient(Gateway):
-    """A gateway whose caller is a merchant and an editor, and can make deposits. Other roles can be chosen."""
+    """A gateway whose caller is a merchant, an editor and a game master, and can deposit. Other roles can be chosen."""
 
-    roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR))
+    roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR, Role.GAME_MASTER))
 
     async def result(self, mutation: str, given: Mapping[str, Any], **options: Any) -> Any:
         """Calls a mutation, e.g. `result("createCategory", {...})`. Returns its union member."""
@@ -79,6 +79,18 @@ _COMMENT = (
 )
 _USER = "... on UserPayload { user { id name } }"
 _POST = "... on PostPayload { post { id } }"
+_STACK = "... on StackPayload { stack { id category itemId name description image quantity } }"
+_TRADE = (
+    "... on TradePayload { trade { id state from to offers { category itemId quantity } "
+    "wants { category itemId quantity } } }"
+)
+_CHARACTER = (
+    "... on CharacterPayload { character { id name gold location { locationId name characters { characterId name } "
+    "inventory { id contents { id } } } inventory { id contents { id } } armor { head { id } } "
+    "weapons { left { id } right { id } both { id } } } }"
+)
+_GONE = f"... on ItemGone {{ itemId }} ... on LimitReached {{ limit }} {_NOT_FOUND}"
+_NOT_ENOUGH = "... on NotEnough { available }"
 _INACTIVE = "... on CartInactive { status }"
 _SHORT = "... on InadequateInventory { sku available }"
 
@@ -91,6 +103,9 @@ _INPUTS = {
     **dict.fromkeys(("addTags", "removeTags"), "Tags"),
     **dict.fromkeys(("addToCircle", "removeFromCircle"), "Circle"),
     **dict.fromkeys(("block", "unblock"), "Block"),
+    **dict.fromkeys(("acceptTrade", "cancelTrade"), "Trade"),
+    **dict.fromkeys(("pickUp", "drop", "unequip"), "Item"),
+    **dict.fromkeys(("takeOut", "putIn"), "Container"),
 }
 
 
@@ -139,6 +154,15 @@ MUTATIONS = {
         ),
         **dict.fromkeys(("createPost", "commentOnPost", "vote", "deletePostComment"), f"{_POST} {_INVALID}"),
         "deletePost": f"{_DELETED} {_NOT_FOUND}",
+        "grant": f"{_STACK} ... on InvalidInput {{ path }}",
+        **dict.fromkeys(("consume", "transferStack"), f"{_STACK} {_INVALID} {_NOT_ENOUGH}"),
+        **dict.fromkeys(("offerTrade", "acceptTrade", "cancelTrade"), f"{_TRADE} {_INVALID} {_NOT_ENOUGH}"),
+        "createCharacter": f"{_CHARACTER} ... on LimitReached {{ limit }} ... on InvalidInput {{ path }}",
+        "move": f"{_CHARACTER} ... on LimitReached {{ limit }} {_NOT_FOUND}",
+        **dict.fromkeys(
+            ("pickUp", "drop", "takeOut", "putIn", "wear", "wield", "unequip", "give"), f"{_CHARACTER} {_GONE}"
+        ),
+        **dict.fromkeys(("buy", "sell"), f"{_CHARACTER} {_GONE} ... on InsufficientGold {{ price gold }}"),
         "deleteContent": f"{_DELETED} {_NOT_FOUND} {_CONTENT_CONFLICT}",
     }.items()
 }

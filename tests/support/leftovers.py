@@ -9,19 +9,22 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Document
+from portico.resolvers.game.combining import Rooms
 from portico.schema.nodes import key_in
 from tests.gateway.test_upgrades import album
 from tests.support.photos import use_pictures
 
 from .accounts import open_account, transfer_input
 from .discussions import open_on_product, post
-from .harness import GatewayClient, create_category, create_product
+from .game_scene import action, add_temple
+from .harness import MUTATIONS, GatewayClient, create_category, create_product
 from .interruptions import crashing
 from .photos import PicturesHere, create_gallery, create_photo
 from .shop import checkout_input, new_cart, stock_up
 from .site import create_page, create_section
 from .social import circle, join
 from .social_posts import write_post
+from .stacks import ask, bag, give, goods, keyed, offer
 
 Given = dict[str, Any]
 OP = "r-0123456789abcdef0123456789abcdef"
@@ -325,6 +328,60 @@ async def renamed_member(gateway: GatewayClient) -> Left:
     return "social.members", {"renamed.op": OP}
 
 
+async def _trade(gateway: GatewayClient) -> Given:
+    await give(gateway.db, "mara", "sword")
+    await give(gateway.db, "jonas", "coin")
+    return keyed(id=await offer(gateway, "mara", "jonas", [goods("sword")], [goods("coin")]))
+
+
+async def noted_stack(gateway: GatewayClient) -> Left:
+    await give(gateway.db, "mara", "sword")
+    given = keyed(**{"from": bag("mara"), "to": bag("mara", "bank"), "stack": goods("sword")})
+    with crashing(gateway, 2):
+        await ask(gateway, "transferStack", "mara", given)
+    await gateway.db["game.stacks"].update_many({"notes.delta": {"$exists": True}}, {"$set": {"notes.0.at": LONG_AGO}})
+    return "game.stacks", {"notes.at": LONG_AGO}
+
+
+async def accepted_trade(gateway: GatewayClient) -> Left:
+    given = await _trade(gateway)
+    await ask(gateway, "acceptTrade", "jonas", given)
+    changed = {"state": "ACCEPTED", "open_since": LONG_AGO}
+    await set_values(gateway, "game.trades", key_in("Trade", given["id"]), **changed)
+    return "game.trades", {"open_since": LONG_AGO}
+
+
+async def unfinished_turn(gateway: GatewayClient) -> Left:
+    temple = await add_temple(gateway.db)
+    with crashing(gateway, 1):
+        await gateway.ask(MUTATIONS["drop"], {"input": temple.on("bag")})
+    await set_values(gateway, "game.characters", temple.me["_id"], **{"action.since": LONG_AGO})
+    return "game.characters", {"action.since": LONG_AGO}
+
+
+async def _room(gateway: GatewayClient, mutation: str, changes: int, mark: str) -> Left:
+    """Crashes an action after this number of changes, and makes the mark that it leaves in its room old."""
+    temple = await add_temple(gateway.db)
+    with crashing(gateway, changes):
+        await gateway.ask(MUTATIONS[mutation], {"input": action(temple, mutation)})
+    entries = {f"characters.{number}.since": LONG_AGO for number in range(2)}
+    await set_values(gateway, "game.locations", temple.room["_id"], **{mark: LONG_AGO}, **entries)
+    gateway.state.resources[Rooms] = Rooms()
+    return "game.locations", {mark: LONG_AGO}
+
+
+async def stale_room(gateway: GatewayClient) -> Left:
+    return await _room(gateway, "pickUp", 3, "stale_since")
+
+
+async def room_with_gift(gateway: GatewayClient) -> Left:
+    return await _room(gateway, "give", 3, "gifts_since")
+
+
+async def room_with_entry(gateway: GatewayClient) -> Left:
+    return await _room(gateway, "move", 8, "leaving_since")
+
+
 async def old_product(gateway: GatewayClient) -> Left:
     await gateway.db["products"].insert_one(album())
     return "products", {"schema_version": None}
@@ -352,5 +409,8 @@ LEFTOVERS: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
     "deliver-posts": (pending_post,),
     "finish-posts": (deleted_post, removed_comment_of_a_post),
     "copy-names": (renamed_member,),
+    "finish-turns": (unfinished_turn,),
+    "settle-rooms": (stale_room, room_with_gift, room_with_entry),
+    "finish-trades": (noted_stack, accepted_trade),
     "upgrade-documents": (old_product,),
 }

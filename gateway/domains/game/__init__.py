@@ -1,0 +1,55 @@
+"""The game: rooms, characters and their items, and inventories of any size."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Domain, Resources, Service
+from portico.resolvers.game import events as sources
+from portico.resolvers.game.blueprints import BLUEPRINTS
+from portico.resolvers.game.characters import CHARACTERS
+from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.locations import LOCATIONS
+from portico.resolvers.game.settings import GameSettings
+from portico.resolvers.game.stacks import STACKS
+from portico.resolvers.game.trade_records import TRADES
+from portico.schema.game import characters, events, inventories, locations, trading
+from portico.schema.game.acting import GameMutation
+
+from . import demo, stacks, turns
+from .equipment import equipment
+from .world import world
+
+_FOLDER = Path(__file__).parent
+
+
+@asynccontextmanager
+async def _rooms(_settings: Resources, _db: Database) -> AsyncIterator[Rooms]:
+    rooms = Rooms()
+    try:
+        yield rooms
+    finally:
+        await rooms.close()
+
+
+DOMAIN = Domain(
+    name="game",
+    about="A world of rooms, its characters and their items.",
+    collections=(CHARACTERS, LOCATIONS, BLUEPRINTS, STACKS, TRADES),
+    jobs=(*turns.JOBS, *stacks.JOBS),
+    invariants=(*turns.INVARIANTS, *stacks.INVARIANTS),
+    settings=GameSettings,
+    services=(Service(Rooms, _rooms),),
+    importers={"equipment": equipment(), "world": world()},
+    kinds=(characters.CHARACTER, locations.LOCATION, inventories.STACK, inventories.TRADE),
+    queries=(characters.CharacterQuery, locations.LocationQuery, inventories.InventoryQuery),
+    mutations=(GameMutation, trading.TradingMutation),
+    subscriptions=(events.LocationSubscription,),
+    events=sources.SOURCES,
+    extensions={"Viewer": (characters.CharacterViewer, inventories.TradeViewer)},
+    demo=demo.load,
+    examples=(("Game", _FOLDER / "examples.graphql"), ("Game, live", _FOLDER / "live.graphql")),
+)

@@ -1,0 +1,50 @@
+"""What the game declares about turns: jobs and invariants."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+from bson import ObjectId
+
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Invariant, Job, Problem, Turn
+from portico.resolvers.game import turn_checks, turn_jobs
+from portico.resolvers.game.combining import Rooms
+
+
+async def _finish_turns(turn: Turn) -> int:
+    return await turn_jobs.finish_turns(turn.db, turn.resources.of(Rooms), now=turn.now)
+
+
+async def _settle_rooms(turn: Turn) -> int:
+    return await turn_jobs.settle_rooms(turn.db, turn.resources.of(Rooms), now=turn.now)
+
+
+async def _items(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in turn_checks.find_wrong_items(db):
+        yield Problem(f"item {wrong['_id']}", wrong["problem"])
+
+
+async def _gold(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in turn_checks.find_wrong_gold(db):
+        subject = "the gold" if wrong["_id"] == "all" else f"character {wrong['_id']}"
+        yield Problem(subject, wrong["problem"])
+
+
+async def _rosters(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in turn_checks.find_wrong_rosters(db):
+        repair = partial(_refresh, db, wrong["room"]) if "room" in wrong else None
+        yield Problem(f"character {wrong['_id']}", wrong["problem"], repair)
+
+
+async def _refresh(db: Database, room_id: ObjectId) -> None:
+    await Rooms().refresh(db, room_id)
+
+
+JOBS = (Job("finish-turns", _finish_turns), Job("settle-rooms", _settle_rooms))
+INVARIANTS = (
+    Invariant("Every item of the game is in exactly one place.", _items),
+    Invariant("The gold of the game is neither made nor lost.", _gold),
+    Invariant("Every character is in the roster of its room, with what it carries and a current copy.", _rosters),
+)

@@ -1,0 +1,30 @@
+"""Batched reads of characters by key: those of players, and shopkeepers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+from portico.loaders.batching import BatchRead
+from portico.resolvers.documents import Database, Document, DocumentId, Projection
+from portico.resolvers.game import characters, keepers
+
+# A text is the key of a shopkeeper, as `locations.keeper_key` returns it.
+CharacterKey = DocumentId | str
+
+
+def by_key(db: Database, projection: Projection | None) -> BatchRead[CharacterKey, Document]:
+    """Makes the batched read: one command for all players' characters, and one for all shopkeepers."""
+
+    async def read(keys: Sequence[CharacterKey]) -> Mapping[CharacterKey, Document]:
+        ids = [key for key in keys if isinstance(key, DocumentId)]
+        texts = [key for key in keys if isinstance(key, str)]
+        reads: list[Awaitable[Mapping[Any, Document]]] = []
+        if ids:
+            reads.append(characters.find_by_ids(db, ids, projection))
+        if texts:
+            reads.append(keepers.find_by_keys(db, texts, projection))
+        return {key: document for found in await asyncio.gather(*reads) for key, document in found.items()}
+
+    return read

@@ -1,0 +1,388 @@
+"""Combines what happens in a room at a time: many steps, one update; many changes, one refresh of the copies.
+
+A room's document is a point of contention, because everything in the room is decided there. If each caller read the
+document, changed it and wrote it back, most of them would have to try again. In a process they cooperate instead:
+
+1. A caller adds its step to the room's queue. If no task works for the room, it starts one.
+2. The task applies all steps of the queue, in memory, to the state that it remembers, and writes the result with one
+   update. The guard is the `revision` of that state. If it misses, another process has written the room: the task
+   reads the room and applies the steps again.
+3. Each caller gets the state that was written, with the outcome of its turn in its entry of the roster.
+
+A step that cannot be applied fails alone. A caller that is cancelled leaves its step in the queue: the step is part of
+a turn that somebody finishes anyway.
+
+A remembered state is a fact: it comes from an acknowledged write or from a majority read. After an error of a write,
+whose outcome is unknown, the state is forgotten.
+
+**Who may enter.** A step of a turn that is over must change nothing. The character's entry proves that, except when it
+enters a room: the entry of a turn that is over may be gone again. So a step to ENTER needs a proof that the character
+still had the turn under way at a moment after the state was read. Then a process that has finished the turn in the
+meantime has written the room, and the guard misses. Writes of this process keep a chain of states together, for which
+the moment of the first one counts; the turns whose entries were dropped within the chain are remembered.
+
+Source: Hendler, Incze, Shavit and Tzafrir, "Flat Combining and the Synchronization-Parallelism Tradeoff" (2010).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+from typing import Any
+
+from bson import ObjectId
+from bson.errors import InvalidDocument
+from pymongo.errors import DocumentTooLarge, WriteError
+from pymongo.read_concern import ReadConcern
+
+from portico.resolvers.documents import Collection, Database, Document
+from portico.resolvers.errors import Conflict
+from portico.resolvers.waiting import ASIDE
+from portico.resolvers.writes.retries import attempts
+
+from . import room_turns
+from .characters import CHARACTERS
+from .locations import LOCATIONS, copy_of
+from .room_turns import NotHere
+
+# Rooms that a process remembers. A room is usually below 100 kB.
+_REMEMBERED = 200
+# Steps in one update. It bounds how long the event loop computes without a break.
+_MOST_STEPS = 100
+# Turns whose entries were dropped within a chain.
+_MOST_DROPPED = 1_000
+# How often a step looks for the character's entry in a fresh state. More than once, because a read after an election
+# can show a state of a moment ago.
+_LOOKS = 3
+# Errors that one of several steps can cause, e.g. because the document would be too large.
+_OWN_ERRORS = (DocumentTooLarge, InvalidDocument, OverflowError, WriteError)
+# The fields that a step can change.
+_CHANGING = ("items", "characters", "keepers")
+
+
+class TurnOver(Exception):
+    """The character's turn is over: another process has finished it."""
+
+
+StillOurs = Callable[[], Awaitable[bool]]
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """A step in the queue. `checked` is a moment before a proof that the turn was under way; see the module."""
+
+    db: Database
+    step: Document
+    still_ours: StillOurs
+    checked: int
+    done: asyncio.Future[Document]
+    looks: int = 0
+
+
+@dataclass(eq=False)
+class _Reader:
+    """A caller that waits for a refresh of the copies. `version` is what they must have; None for the current one."""
+
+    db: Database
+    version: int | None
+    done: asyncio.Future[Document]
+
+
+@dataclass(eq=False)
+class _Room:
+    """What a process knows about a room. `since` is the moment of the first state of the chain."""
+
+    state: Document | None = None
+    since: int = 0
+    dropped: dict[ObjectId, int] = field(default_factory=dict)
+    steps: list[_Waiting] = field(default_factory=list)
+    readers: list[_Reader] = field(default_factory=list)
+    over: dict[ObjectId, int] = field(default_factory=dict)
+    stepping: bool = False
+    refreshing: bool = False
+
+    def begin_chain(self, state: Document | None, moment: int) -> None:
+        self.state, self.since = state, moment
+        self.dropped.clear()
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.stepping or self.refreshing or self.steps or self.readers)
+
+
+class Rooms:
+    """The rooms as a process knows them, and the tasks that work for them. One for each process."""
+
+    def __init__(self) -> None:
+        self._rooms: OrderedDict[ObjectId, _Room] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._moments = count(1)
+
+    def moment(self) -> int:
+        """Returns the number of this moment. Later moments have higher numbers."""
+        return next(self._moments)
+
+    async def glance(self, db: Database, room_id: ObjectId, *, is_fresh: bool = False) -> Document | None:
+        """Returns the room as it was a moment ago; None if it does not exist. If `is_fresh`, reads it."""
+        room = self._of(room_id)
+        if room.state is None or is_fresh:
+            found = await _reading(db).find_one({"_id": room_id})
+            is_newer = room.state is None or (found is not None and found["revision"] > room.state["revision"])
+            if is_newer and not room.stepping:
+                room.begin_chain(found, self.moment())
+            return found
+        return room.state
+
+    async def take_step(
+        self, db: Database, room_id: ObjectId, step: Document, still_ours: StillOurs, checked: int
+    ) -> Document:
+        """Returns the room after the step; the entry of the character has the outcome.
+
+        Args:     still_ours: returns whether the turn is under way, by a write.
+                  checked: a moment before the turn was known to be under way.
+        Raises:   TurnOver; LookupError (the room is missing); Conflict (other processes kept changing the room, or the
+                  character's entry is missing).
+        Writes:   game.locations; one update for all steps that wait.
+        """
+        room = self._of(room_id)
+        waiting = _Waiting(db, step, still_ours, checked, asyncio.get_running_loop().create_future())
+        room.steps.append(waiting)
+        if not room.stepping:
+            room.stepping = True
+            self._start(self._step(room_id, room))
+        return await waiting.done
+
+    async def refresh(self, db: Database, room_id: ObjectId, version: int | None = None) -> Document:
+        """Gives every character in the room a copy of its current state. Returns the copy.
+
+        Args:     version: what the copy must show at least. None for the state at a moment after this call.
+        Writes:   game.characters; one update of many. Then the mark of the room. Both for all callers that wait.
+        """
+        room = self._of(room_id)
+        reader = _Reader(db, version, asyncio.get_running_loop().create_future())
+        room.readers.append(reader)
+        if not room.refreshing:
+            room.refreshing = True
+            self._start(self._refresh(room_id, room))
+        return await reader.done
+
+    def forget_turn(self, room_id: ObjectId, character: ObjectId, turn: int) -> None:
+        """Lets the next update of the room empty `took` of a turn that is over."""
+        self._of(room_id).over[character] = turn
+
+    async def close(self) -> None:
+        """Waits for the tasks that work for rooms."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _of(self, room_id: ObjectId) -> _Room:
+        room = self._rooms.setdefault(room_id, _Room())
+        self._rooms.move_to_end(room_id)
+        if len(self._rooms) > _REMEMBERED:
+            oldest = next((key for key, one in self._rooms.items() if one.is_idle and one is not room), None)
+            if oldest is not None:
+                del self._rooms[oldest]
+        return room
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        async def detached() -> None:
+            # The work belongs to all callers, so it waits on behalf of none of them.
+            ASIDE.set(nullcontext)
+            await work
+
+        task = asyncio.create_task(detached())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _step(self, room_id: ObjectId, room: _Room) -> None:
+        try:
+            while room.steps:
+                batch, room.steps = room.steps[:_MOST_STEPS], room.steps[_MOST_STEPS:]
+                await self._commit_all(room_id, room, batch)
+        finally:
+            room.stepping = False
+
+    async def _commit_all(self, room_id: ObjectId, room: _Room, batch: list[_Waiting]) -> None:
+        try:
+            await self._commit(room_id, room, batch)
+        except BaseException as error:
+            # The outcome of a write may be unknown.
+            room.begin_chain(None, 0)
+            if isinstance(error, _OWN_ERRORS) and len(batch) > 1:
+                for waiting in batch:
+                    await self._commit_all(room_id, room, [waiting])
+                return
+            _fail(batch, error)
+            if not isinstance(error, Exception):
+                raise
+
+    async def _commit(self, room_id: ObjectId, room: _Room, batch: list[_Waiting]) -> None:
+        """Applies the steps and writes the room. Raises what the database raises; then nothing is remembered."""
+        db = batch[0].db
+        is_fresh = False
+        async for _ in attempts(steps=3):
+            batch = [waiting for waiting in batch if not _has_failed(waiting)]
+            if room.state is None:
+                room.begin_chain(await _reading(db).find_one({"_id": room_id}), self.moment())
+                is_fresh = True
+            if room.state is None:
+                _fail(batch, LookupError(f"the room {room_id} does not exist"))
+                return
+            applied = await self._applied(room, batch, is_fresh=is_fresh)
+            if applied is not None:
+                state, answered = applied
+                if state is room.state or await self._write(db, room, state, at=max(one.step["at"] for one in batch)):
+                    room.state = state
+                    for waiting in answered:
+                        _answer(waiting, state)
+                    return
+            # Another process has written the room, or an entry is missing in a state that may be old.
+            room.begin_chain(None, 0)
+        raise Conflict("Too much happens in the room at once. Try again.")
+
+    async def _applied(
+        self, room: _Room, batch: list[_Waiting], *, is_fresh: bool
+    ) -> tuple[Document, list[_Waiting]] | None:
+        """Applies the steps in memory. Returns the new state, and whose steps it has; None if an entry is missing."""
+        state, answered = self._without_took(room), list[_Waiting]()
+        for waiting in batch:
+            step = waiting.step
+            if step["kind"] == room_turns.ENTER and not await self._may_enter(room, waiting):
+                _fail([waiting], TurnOver())
+                continue
+            try:
+                state = room_turns.decide(state, step)
+            except NotHere:
+                if not is_fresh:
+                    return None
+                if not await waiting.still_ours():
+                    _fail([waiting], TurnOver())
+                    continue
+                waiting.looks += 1
+                if waiting.looks < _LOOKS:
+                    return None
+                _fail([waiting], Conflict("The room does not know the character. Try again."))
+            except Exception as error:  # noqa: BLE001 - one step must not make the others fail
+                _fail([waiting], error)
+            else:
+                answered.append(waiting)
+        return state, answered
+
+    def _without_took(self, room: _Room) -> Document:
+        """Returns the state without what turns that are over have given to their characters."""
+        state = room.state
+        assert state is not None
+        for character, turn in room.over.items():
+            step = {"kind": room_turns.FORGET, "character": character, "turn": turn}
+            state = room_turns.decide(state, step)
+        return state
+
+    async def _may_enter(self, room: _Room, waiting: _Waiting) -> bool:
+        step = waiting.step
+        if room.dropped.get(step["character"], -1) >= step["turn"]:
+            return False
+        if waiting.checked <= room.since:
+            waiting.checked = self.moment()
+            return await waiting.still_ours()
+        return True
+
+    async def _write(self, db: Database, room: _Room, new: Document, *, at: datetime) -> bool:
+        """Writes the room if it still has the revision of the remembered state. Completes the new state."""
+        old = room.state
+        assert old is not None
+        new["revision"] = old["revision"] + 1
+        _set_since(new)
+        changes = {name: new[name] for name in _CHANGING if new[name] is not old[name]}
+        changes |= {name: new.get(name) for name in ("gifts_since", "leaving_since") if new.get(name) != old.get(name)}
+        if copy_of(new) != copy_of(old):
+            new["version"] = changes["version"] = old["version"] + 1
+            new["stale_since"] = changes["stale_since"] = at
+        guard = {"_id": old["_id"], "revision": old["revision"]}
+        update = {"$set": {**changes, "revision": new["revision"]}}
+        if not (await db[LOCATIONS.name].update_one(guard, update)).matched_count:
+            return False
+        room.over.clear()
+        kept = {entry["_id"] for entry in new["characters"]}
+        for entry in old["characters"]:
+            if entry["_id"] not in kept:
+                room.dropped[entry["_id"]] = entry["turn"]
+        if len(room.dropped) > _MOST_DROPPED:
+            room.begin_chain(new, self.moment())
+        return True
+
+    async def _refresh(self, room_id: ObjectId, room: _Room) -> None:
+        try:
+            while room.readers:
+                readers, room.readers = room.readers, []
+                try:
+                    copy = await self._refresh_once(room_id, room, readers)
+                except BaseException as error:
+                    _fail(readers, error)
+                    if not isinstance(error, Exception):
+                        raise
+                else:
+                    for reader in readers:
+                        _answer(reader, copy)
+        finally:
+            room.refreshing = False
+
+    async def _refresh_once(self, room_id: ObjectId, room: _Room, readers: list[_Reader]) -> Document:
+        db = readers[0].db
+        state = room.state
+        if any(reader.version is None for reader in readers):
+            found = await _reading(db).find_one({"_id": room_id}, {"version": 1})
+            state = room.state
+            wanted = found["version"] if found is not None else 0
+        else:
+            wanted = max(reader.version or 0 for reader in readers)
+        if state is None or state["version"] < wanted:
+            state = await _reading(db).find_one({"_id": room_id})
+        if state is None:
+            raise LookupError(f"the room {room_id} does not exist")
+        copy = copy_of(state)
+        older = {"location._id": room_id, "location.version": {"$lt": copy["version"]}}
+        await db[CHARACTERS.name].update_many(older, {"$set": {"location": copy}})
+        unmarked = {"_id": room_id, "version": copy["version"]}
+        await db[LOCATIONS.name].update_one(unmarked, {"$unset": {"stale_since": ""}})
+        if room.state is not None and room.state["version"] == copy["version"]:
+            room.state = {name: value for name, value in room.state.items() if name != "stale_since"}
+        return copy
+
+
+async def no_turn() -> bool:
+    """What a step answers that belongs to no turn under way; see `take_step`."""
+    return False
+
+
+def _reading(db: Database) -> Collection:
+    """Returns the rooms with majority reads: what a step follows from is never rolled back."""
+    return db[LOCATIONS.name].with_options(read_concern=ReadConcern("majority"))
+
+
+def _set_since(room: Document) -> None:
+    """Sets since when gifts wait, and since when entries are left over."""
+    entries = room["characters"]
+    room["gifts_since"] = min((one["since"] for one in entries if one["gifts"]), default=None)
+    left_over = (one["since"] for one in entries if "leaving" in one or "absent" in one)
+    room["leaving_since"] = min(left_over, default=None)
+
+
+def _has_failed(waiting: _Waiting) -> bool:
+    """Returns whether the step has an error. The step of a cancelled caller has none."""
+    return waiting.done.done() and not waiting.done.cancelled()
+
+
+def _answer(waiting: _Waiting | _Reader, found: Document) -> None:
+    if not waiting.done.done():
+        waiting.done.set_result(found)
+
+
+def _fail(waiting: list[_Waiting] | list[_Reader], error: BaseException) -> None:
+    for one in waiting:
+        if not one.done.done():
+            one.done.set_exception(error)

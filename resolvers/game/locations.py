@@ -1,0 +1,117 @@
+"""Rooms. A room's document decides everything that happens in the room. The collection and its reads.
+
+A document:
+
+    _id          ObjectId
+    key          the id in imported files, from which `_id` is derived; missing for other rooms
+    name, description
+    exits        [{direction, to}]: N, S, E, W, UP or DOWN, and the `_id` of a room
+    items        what lies on the floor, as a flat list; see `items`
+    characters   the roster, one entry a character; see below
+    keepers      shopkeepers: [{number, name, class, gold, initial_gold, items, buys, asks, pays}]
+    version      grows with each change that players can see: name, description, exits, who is here, and the floor
+    revision     grows with every write of the room, except of `stale_since`. It guards optimistic updates
+    stale_since  since when characters may have a copy of the room that is older than `version`; missing if none has
+    gifts_since  since when a gift waits in the roster; None if none does
+    leaving_since  since when the roster has an entry with `leaving` or `absent`; None if it has none
+    start        the place among the rooms where new characters start, from 0; missing if they cannot start here
+    zone         the part of the world, in imported files; missing for none
+    stocked      the ids, in imported files, of the objects that an import has put on the floor; see `world_imports`
+
+An entry of the roster:
+
+    _id, name    of the character
+    turn         the number of its latest action that the room has decided
+    limit        hundredths of a pound that it can carry
+    load, count  hundredths of a pound and number of items that it carries; its gifts and `took` count
+    took         items that the latest action gives to the character
+    gold         gold pieces that the latest action gives to the character
+    refused      why the latest action was refused, {type, facts}; None if it was not
+    gifts        items that others have given, for the next action
+    since        when its latest gift came, or when it got `leaving` or `absent`
+    leaving      true while the character goes to another room; missing otherwise
+    absent       true if the character was refused entry: the entry only records that; missing otherwise
+
+A shopkeeper: `gold` is what it can pay with and `initial_gold` what it came with; `buys` lists the kinds of items that
+it buys; `asks` and `pays` are percentages of an item's cost. As a character, its key is the text
+`<hex _id of the room>.<number>`. If it was imported, it has the id of its shop in `key`, and those of its wares in
+`stocked`.
+
+`gifts_since` and `leaving_since` are the earliest `since` of these entries.
+
+Writers of a room raise `revision`, and `version` with `stale_since` if players can see the change. Otherwise a process
+overwrites them with the state that it remembers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bson import ObjectId
+from pymongo import ASCENDING, IndexModel
+
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+
+LOCATIONS = CollectionSpec(
+    "game.locations",
+    indexes=[
+        IndexModel([("key", ASCENDING)], sparse=True),
+        IndexModel([("start", ASCENDING)], sparse=True),
+        IndexModel([("stale_since", ASCENDING)], sparse=True),
+        IndexModel([("gifts_since", ASCENDING)], partialFilterExpression={"gifts_since": {"$type": "date"}}),
+        IndexModel([("leaving_since", ASCENDING)], partialFilterExpression={"leaving_since": {"$type": "date"}}),
+    ],
+    shard_key={"_id": "hashed"},
+)
+
+DIRECTIONS = ("N", "S", "E", "W", "UP", "DOWN")
+# A room is written as a whole, and each character in it has a copy of what it shows.
+MAX_CHARACTERS = 200
+# Items on the floor, those inside others included.
+MAX_ITEMS = 300
+MAX_KEEPERS = 8
+# Characters of the text that a room shows.
+MAX_DESCRIPTION = 2_000
+MAX_KEEPER_ITEMS = 150
+# Gifts that wait for one character.
+MAX_GIFTS = 20
+
+
+async def find_by_ids(
+    db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
+) -> dict[ObjectId, Document]:
+    query = {"_id": {"$in": list(ids)}}
+    found = await db[LOCATIONS.name].find(query, projection, batch_size=len(ids) + 1).to_list()
+    return {room["_id"]: room for room in found}
+
+
+def keeper_key(room_id: ObjectId, number: int) -> str:
+    """Returns the key of a shopkeeper, by which it is a character of the API."""
+    return f"{room_id}.{number}"
+
+
+def parse_keeper_key(text: str) -> tuple[ObjectId, int]:
+    """Returns the room and the number of a shopkeeper. Raises ValueError for any other text."""
+    room, separator, number = text.partition(".")
+    if not (separator and ObjectId.is_valid(room) and number.isascii() and number.isdecimal()):
+        raise ValueError(text)
+    return ObjectId(room), int(number)
+
+
+def present(room: Document) -> list[Document]:
+    """Returns the entries of the characters that are shown in the room, in the order in which they came."""
+    return [entry for entry in room["characters"] if not (entry.get("leaving") or entry.get("absent"))]
+
+
+def copy_of(room: Document) -> Document:
+    """Returns what a character in the room keeps of it: everything that players see."""
+    keepers = [{"_id": keeper_key(room["_id"], one["number"]), "name": one["name"]} for one in room["keepers"]]
+    return {
+        "_id": room["_id"],
+        "name": room["name"],
+        "description": room["description"],
+        "exits": room["exits"],
+        "characters": [*keepers, *({"_id": entry["_id"], "name": entry["name"]} for entry in present(room))],
+        "items": room["items"],
+        "version": room["version"],
+    }

@@ -1,0 +1,64 @@
+"""Settlements that the insert of their record decides: offers of trades, and moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.errors import Conflict
+from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.timer import Timer
+
+from .settlements import Attempt, Line, explain_miss, prepare, settle, undo
+from .trade_records import ABANDONED, TRADES, look_at
+
+
+async def insert_settled(
+    db: Database,
+    record: Document,
+    lines: Sequence[Line],
+    *,
+    new: Sequence[Document] = (),
+    now: datetime,
+    operation_id: str,
+) -> Document:
+    """Settles the lines, and decides that by inserting the record; once for this operation id.
+
+    An attempt that crashed can leave an ABANDONED record in place of its own. The next attempt then has another `_id`,
+    derived from the next number. All attempts try the numbers in order, so that they find the one that was inserted.
+
+    Args:     new: the empty stacks to create for credits.
+    Returns:  the record; of a repeated call, the one that the first call inserted, as it is now.
+    Raises:   NotEnough, InvalidInput (a stack would hold too much), Conflict (goods in flight did not come back).
+    Writes:   game.stacks, game.trades; a settlement.
+    """
+    timer, number = Timer(now), 0
+    async for _ in attempts(steps=2):
+        attempt = Attempt(idempotency.derived_id(operation_id, f"settlement {number}"), lines, timer.now())
+        if await prepare(db, attempt, new=new):
+            decided = {**record, "_id": attempt.record, "key": attempt.key, SCHEMA_VERSION: TRADES.version}
+            if await _insert(db, decided):
+                await settle(db, attempt.key, lines)
+                return decided
+            await undo(db, attempt.key, lines)
+        earlier = await look_at(db, attempt.record)
+        if earlier is None:
+            await explain_miss(db, lines, now=timer.now())
+        elif earlier["state"] == ABANDONED:
+            number += 1
+        else:
+            await settle(db, earlier["key"], lines)
+            return earlier
+    raise Conflict("Other callers are using the same stacks. Try again.")
+
+
+async def _insert(db: Database, decided: Document) -> bool:
+    try:
+        await db[TRADES.name].insert_one(decided)
+    except DuplicateKeyError:
+        return False
+    return True

@@ -1,0 +1,57 @@
+"""Why an action of a character is refused. A room keeps the refusal of a turn as a document."""
+
+from __future__ import annotations
+
+from portico.resolvers.documents import Document
+from portico.resolvers.errors import DomainError, error_type
+
+
+class NoSuchExit(DomainError):
+    """The room has no exit in this direction. Nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__("The room has no exit in this direction.")
+
+
+class ItemGone(DomainError):
+    """The item is not where the character reaches for it. `item` is its id as text."""
+
+    facts = ("item",)
+
+    def __init__(self, item: str) -> None:
+        super().__init__("The item is no longer there.")
+        self.item = item
+
+
+class WrongItem(DomainError):
+    """The action cannot be done with this item. The message says why, and what to do first."""
+
+
+class InsufficientGold(DomainError):
+    """The buyer cannot pay. `price` is what it takes and `gold` what the buyer has, in gold pieces."""
+
+    facts = ("price", "gold")
+
+    def __init__(self, price: int, gold: int) -> None:
+        super().__init__(f"The price is {price:,} gold pieces; the buyer has {gold:,}.")
+        self.price = price
+        self.gold = gold
+
+
+class LimitReached(DomainError):
+    """A bound of the game. `limit` is the bound, in the unit that the message names."""
+
+    facts = ("limit",)
+
+    def __init__(self, message: str, limit: int) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+def refusal_of(error: DomainError) -> Document:
+    """Returns the error as a document, {type, facts}. `error_of` restores it."""
+    return {"type": type(error).__name__, "facts": error.to_record()}
+
+
+def error_of(refusal: Document) -> DomainError:
+    return error_type(refusal["type"]).from_record(refusal["facts"])

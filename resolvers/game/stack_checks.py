@@ -1,0 +1,86 @@
+"""Checks that items in stacks and trades are conserved.
+
+For every kind of item, what is there equals what was granted minus what was consumed. What is there: the quantities
+of stacks, what OFFERED trades hold, and what the notes of settlements hold (see `settlements`). This holds at every
+moment, so all of it is read as of one point in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from pymongo import ASCENDING
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.snapshots import read_at_one_time
+from portico.resolvers.writes.sweeps import wrong_in_batches
+
+from . import stacks
+from .stacks import STACKS, Place
+from .trade_records import OFFERED, TRADES
+
+_ITEM = {"category": "$category", "item_id": "$item_id"}
+_SHOWN = dict.fromkeys(("owner", "inventory", "category", "item_id", "quantity"), 1)
+
+
+async def find_unbalanced_items(db: Database) -> AsyncIterator[Document]:
+    """Yields the kinds of items of which there is more or less than was granted and not consumed.
+
+    Yields {_id: {category, item_id}, expected, found, problem}.
+    """
+    stages: list[Document] = [
+        _sums("$quantity", {"$subtract": ["$granted", "$consumed"]}),
+        {"$unionWith": {"coll": STACKS.name, "pipeline": _noted()}},
+        {"$unionWith": {"coll": TRADES.name, "pipeline": _offered()}},
+        {"$group": {"_id": "$_id", "found": {"$sum": "$found"}, "expected": {"$sum": "$expected"}}},
+        {"$match": {"$expr": {"$ne": ["$found", "$expected"]}}},
+    ]
+    wrong = await read_at_one_time(db, STACKS, stages, batch_size=1_000)
+    for item in sorted(wrong, key=lambda item: str(item["_id"])):
+        problem = f"there are {item['found']:,}, but {item['expected']:,} were granted and not consumed"
+        yield {**item, "problem": problem}
+
+
+def _sums(found: Any, expected: Any) -> Document:
+    return {"$group": {"_id": _ITEM, "found": {"$sum": found}, "expected": {"$sum": expected}}}
+
+
+def _noted() -> list[Document]:
+    """Returns the stages that sum what notes hold: credits of decided keys, and debits of others."""
+    keys = ["$record.key", "$record.decided"]
+    delta = "$notes.delta"
+    held = {"$max": [0, {"$cond": [{"$in": ["$notes.key", keys]}, delta, {"$subtract": [0, delta]}]}]}
+    lookup = {"from": TRADES.name, "localField": "notes.record", "foreignField": "_id", "as": "record"}
+    return [
+        {"$match": {"notes.at": {"$exists": True}}},
+        {"$unwind": "$notes"},
+        {"$lookup": lookup},
+        {"$set": {"record": {"$ifNull": [{"$first": "$record"}, {}]}}},
+        _sums(held, 0),
+    ]
+
+
+def _offered() -> list[Document]:
+    offers = {"category": "$offers.category", "item_id": "$offers.item_id"}
+    return [
+        {"$match": {"state": OFFERED}},
+        {"$unwind": "$offers"},
+        {"$group": {"_id": offers, "found": {"$sum": "$offers.quantity"}, "expected": {"$sum": 0}}},
+    ]
+
+
+async def find_wrong_stacks(db: Database) -> AsyncIterator[Document]:
+    """Yields stacks with a negative quantity, or whose `_id` is not that of their item, as {_id, problem}."""
+    found = db[STACKS.name].find({}, _SHOWN, sort=[("_id", ASCENDING)])
+    async for wrong in wrong_in_batches(found, _wrong_in):
+        yield wrong
+
+
+async def _wrong_in(batch: list[Document]) -> AsyncIterator[Document]:
+    for stack in batch:
+        if not 0 <= stack["quantity"] <= stacks.MAX_QUANTITY:
+            yield {"_id": stack["_id"], "problem": f"its quantity is {stack['quantity']:,}"}
+        place = Place(stack["owner"], stack["inventory"])
+        if stack["_id"] != stacks.stack_id(place, stack["category"], stack["item_id"]):
+            yield {"_id": stack["_id"], "problem": "its `_id` is not that of its item"}

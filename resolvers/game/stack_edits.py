@@ -1,0 +1,152 @@
+"""Grants and consumption of items, and moves between inventories of one owner."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.errors import Conflict, InvalidInput, NotEnough, NotFound
+from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.timer import Timer
+
+from . import settlements, stacks
+from .new_records import insert_settled
+from .settlements import Line
+from .stacks import STACKS, Place, Viewer, Wanted
+from .trade_records import MOVE, MOVED
+
+
+async def grant(
+    db: Database,
+    *,
+    to: Place,
+    wanted: Wanted,
+    name: str,
+    description: str | None,
+    image: str | None,
+    operation_id: str,
+) -> Document:
+    """Makes items out of nothing, and puts them into an inventory. The stack shows what this grant says.
+
+    Returns:  the stack.
+    Raises:   InvalidInput, Conflict (others kept changing the stack).
+    Writes:   game.stacks; one guarded update, or one insert.
+    """
+    stacks.require_place(to, "to")
+    wanted = stacks.require_wanted(wanted)
+    shown = stacks.display_of(name, description, image)
+    key = stacks.stack_id(to, wanted.category, wanted.item_id)
+    amounts = {"quantity": wanted.quantity, "granted": wanted.quantity}
+    guard = {"_id": key, **stacks.has_room(wanted.quantity), **idempotency.not_applied(operation_id)}
+    update = {"$inc": amounts, "$set": shown, **idempotency.mark_applied(operation_id)}
+    async for _ in attempts(steps=2):
+        stack = await db[STACKS.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
+        if stack is not None:
+            await idempotency.trim_marks(db, STACKS, stack)
+            return stack
+        stack = await db[STACKS.name].find_one({"_id": key})
+        if stack is not None and idempotency.was_applied(stack, operation_id):
+            return stack
+        if stack is not None and stack["quantity"] + wanted.quantity > stacks.MAX_QUANTITY:
+            raise settlements.no_room(wanted.item_id, "quantity")
+        if stack is None:
+            new = _new_stack(key, to, wanted, shown, operation_id)
+            try:
+                await db[STACKS.name].insert_one(new)
+            except DuplicateKeyError:
+                continue
+            return new
+    raise Conflict("Other callers are changing the stack. Try again.")
+
+
+def _new_stack(key: str, to: Place, wanted: Wanted, shown: Document, operation_id: str) -> Document:
+    return {
+        "_id": key,
+        **stacks.identity(to, wanted.category, wanted.item_id),
+        **shown,
+        "quantity": wanted.quantity,
+        "granted": wanted.quantity,
+        "consumed": 0,
+        "notes": [],
+        "applied": [operation_id] if idempotency.is_repeatable(operation_id) else [],
+        SCHEMA_VERSION: STACKS.version,
+    }
+
+
+async def consume(
+    db: Database, *, viewer: Viewer, source: Place, wanted: Wanted, now: datetime, operation_id: str
+) -> Document:
+    """Uses items up.
+
+    Returns:  the stack, which can be empty now.
+    Raises:   NotFound (the viewer does not own the inventory), NotEnough, InvalidInput, Conflict (goods that were in
+              flight did not come back).
+    Writes:   game.stacks; one guarded update.
+    """
+    wanted = stacks.require_wanted(wanted, "stack")
+    _require_owned(viewer, source)
+    timer = Timer(now)
+    line = Line(source, wanted.category, wanted.item_id, -wanted.quantity)
+    guard = {
+        "_id": line.stack_id,
+        "quantity": {"$gte": wanted.quantity},
+        **idempotency.not_applied(operation_id),
+    }
+    amounts = {"quantity": -wanted.quantity, "consumed": wanted.quantity}
+    update = {"$inc": amounts, **idempotency.mark_applied(operation_id)}
+    async for _ in attempts():
+        stack = await db[STACKS.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
+        if stack is not None:
+            await idempotency.trim_marks(db, STACKS, stack)
+            return stack
+        stack = (await stacks.find_by_ids(db, [line.stack_id])).get(line.stack_id)
+        if stack is not None and idempotency.was_applied(stack, operation_id):
+            return stack
+        await settlements.explain_miss(db, [line], now=timer.now())
+    raise Conflict("Other callers are using the stack. Try again.")
+
+
+async def transfer_stack(
+    db: Database, *, viewer: Viewer, source: Place, to: Place, wanted: Wanted, now: datetime, operation_id: str
+) -> Document:
+    """Moves items between two inventories of one owner.
+
+    Returns:  the stack that has received them.
+    Raises:   NotFound (the viewer does not own the inventory), NotEnough, InvalidInput, Conflict (goods that were in
+              flight did not come back).
+    Writes:   game.stacks, game.trades; a settlement.
+    """
+    wanted = stacks.require_wanted(wanted, "stack")
+    _require_owned(viewer, source)
+    stacks.require_place(to, "to")
+    if source.owner != to.owner:
+        raise InvalidInput("Both inventories must have the same owner. Use `offerTrade` for others.", "to", "owner")
+    if source == to:
+        raise InvalidInput("The items are in this inventory already.", "to", "name")
+    debit, credit = settlements.debits(source, [wanted])[0], settlements.credits_of(to, [wanted])[0]
+    found = await stacks.find_by_ids(db, [debit.stack_id, credit.stack_id], dict.fromkeys(stacks.DISPLAY, 1))
+    if debit.stack_id not in found:
+        raise NotEnough(wanted.item_id, 0)
+    new = [] if credit.stack_id in found else [settlements.new_stack(credit, found[debit.stack_id])]
+    record = {
+        "kind": MOVE,
+        "state": MOVED,
+        "from": {"owner": source.owner, "inventory": source.name},
+        "to": {"owner": to.owner, "inventory": to.name},
+        "owners": [to.owner],
+        "offers": [wanted._asdict()],
+        "wants": [],
+        "created_at": now,
+    }
+    await insert_settled(db, record, [debit, credit], new=new, now=now, operation_id=operation_id)
+    return (await stacks.find_by_ids(db, [credit.stack_id]))[credit.stack_id]
+
+
+def _require_owned(viewer: Viewer, place: Place) -> None:
+    stacks.require_place(place, "from")
+    if not viewer.owns(place.owner):
+        raise NotFound("Inventory")

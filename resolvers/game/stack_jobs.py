@@ -1,0 +1,34 @@
+"""Finishes or undoes interrupted settlements."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.writes.sweeps import in_turn, sweep
+
+from . import settlements, trade_edits
+from .settlements import STALE_AFTER
+from .stacks import STACKS
+from .trade_records import TRADES
+
+
+async def finish_trades(db: Database, *, now: datetime) -> int:
+    """Removes notes, and settles accepted trades, that are older than five seconds. Returns how many."""
+    return await in_turn(partial(_resolve_notes, db, now), partial(_settle_accepted, db, now))
+
+
+async def _resolve_notes(db: Database, now: datetime) -> int:
+    async def resolve(stack: Document) -> int:
+        return await settlements.resolve_stale(db, stack, now=now)
+
+    return await sweep(db, STACKS, {"notes.at": {"$lte": now - STALE_AFTER}}, resolve)
+
+
+async def _settle_accepted(db: Database, now: datetime) -> int:
+    async def settle(trade: Document) -> int:
+        await trade_edits.finish_another(db, trade["_id"])
+        return 1
+
+    return await sweep(db, TRADES, {"open_since": {"$lte": now - STALE_AFTER}}, settle, fields=())

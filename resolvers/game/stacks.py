@@ -1,0 +1,189 @@
+"""Inventories of any size: a document for each stack, so many of one kind of item. The collection and its reads.
+
+A document:
+
+    _id          text, derived from owner, inventory, category and item id
+    owner        a subject, or the name of an NPC or a shop
+    inventory    the name of one of the owner's inventories, e.g. `bag`
+    category     what kind of item it is, e.g. `weapon`
+    item_id      the item within the category
+    name         for display, with `description` and `image`; both can be None
+    name_key     the name, folded for searches in any case
+    quantity     at least 0. A stack that has become empty stays, but no list shows it
+    granted      the sum of all grants, ever
+    consumed     the sum of all that was consumed, ever
+    notes        settlements in flight, see `settlements`: [{key, delta, at, record, round}]
+    applied      the marks of keyed grants and consumptions
+    imported     set by an import, which grants once
+
+An inventory has no document of its own, so it costs nothing until something is in it, and no write of one stack delays
+a write of another. What shows a stack is in it, so a page is one scan of one index.
+
+Source: the model of an item a row, found by owner, inventory, category and item id, is that of game back ends on
+key-value stores. Names, prefixes and conserved trades are added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from pymongo import ASCENDING, IndexModel
+
+from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.errors import InvalidInput
+from portico.resolvers.paging import Listing, Sort
+from portico.resolvers.text import MAX_AUTHOR, check_length, fold, prefix_range, require_text
+
+# The largest integer that a JSON number represents exactly.
+MAX_QUANTITY = 2**53 - 1
+MAX_INVENTORY_NAME = 64
+MAX_CATEGORY = 100
+MAX_ITEM_ID = 200
+MAX_NAME = 200
+MAX_DESCRIPTION = 10_000
+MAX_IMAGE = 2_000
+# What everybody may look into.
+OPEN_INVENTORIES = ("shop", "npc")
+_MAX_PREFIX = 200
+_IMAGE = re.compile(r"(?:https?:/)?/[^\s\\]+")
+_ID = re.compile(r"[0-9a-f]{40}")
+_NOT_EMPTY: Document = {"quantity": {"$gt": 0}}
+# What a new stack copies from the stack of another owner.
+DISPLAY = ("name", "name_key", "description", "image")
+
+_PLACE = [("owner", ASCENDING), ("inventory", ASCENDING)]
+
+
+def _listed(*paths: str) -> IndexModel:
+    """Returns an index of the stacks that lists show. A condition keeps those out that are empty."""
+    keys = [*_PLACE, *((path, ASCENDING) for path in (*paths, "_id"))]
+    return IndexModel(keys, partialFilterExpression=_NOT_EMPTY)
+
+
+STACKS = CollectionSpec(
+    "game.stacks",
+    indexes=[
+        _listed("category", "item_id"),
+        _listed("name_key"),
+        _listed("category", "name_key"),
+        IndexModel([("notes.at", ASCENDING)], partialFilterExpression={"notes.at": {"$exists": True}}),
+    ],
+    shard_key={"_id": "hashed"},
+)
+
+SortName = Literal["CATEGORY", "NAME"]
+_SORTS: dict[SortName, Sort] = {
+    "CATEGORY": Sort((("category", 1), ("item_id", 1))),
+    "NAME": Sort((("name_key", 1),)),
+}
+
+
+class Place(NamedTuple):
+    """An inventory."""
+
+    owner: str
+    name: str
+
+
+class Wanted(NamedTuple):
+    """So many of an item."""
+
+    category: str
+    item_id: str
+    quantity: int
+
+
+class Viewer(NamedTuple):
+    """Who reads or writes. `subject` is None for an anonymous caller."""
+
+    subject: str | None
+    is_game_master: bool
+
+    def owns(self, owner: str) -> bool:
+        """Returns whether the viewer may act for this owner."""
+        return self.is_game_master or (self.subject is not None and owner == self.subject)
+
+    def sees(self, place: Place) -> bool:
+        return self.owns(place.owner) or place.name in OPEN_INVENTORIES
+
+
+def stack_id(place: Place, category: str, item_id: str) -> str:
+    """Returns the `_id` of a stack. Different stacks have different texts, and so different hashes."""
+    text = json.dumps([place.owner, place.name, category, item_id])
+    return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
+
+
+def parse_id(text: str) -> str:
+    """Parses the `_id` of a stack. Raises ValueError."""
+    if not _ID.fullmatch(text):
+        raise ValueError(text)
+    return text
+
+
+def listing(place: Place, *, category: str | None, name_prefix: str | None, sort: SortName) -> Listing:
+    """Returns the stacks of an inventory. With a prefix, they are always sorted by name, as their index is.
+
+    Raises InvalidInput for a prefix that is too long.
+    """
+    wanted: Document = {"owner": place.owner, "inventory": place.name, **_NOT_EMPTY}
+    if category is not None:
+        wanted["category"] = category
+    if name_prefix:
+        check_length(name_prefix, "name_prefix", longest=_MAX_PREFIX)
+        # Folding removes the blank that ends a whole word.
+        prefix = fold(name_prefix) + (" " if name_prefix[-1].isspace() and not name_prefix.isspace() else "")
+        if prefix:
+            wanted["name_key"] = prefix_range(prefix)
+        sort = "NAME"
+    return Listing(wanted, _SORTS[sort])
+
+
+async def find_by_ids(db: Database, ids: Sequence[str], projection: Any = None) -> dict[str, Document]:
+    """Returns the stacks with these ids, also empty ones. One command."""
+    found = await db[STACKS.name].find({"_id": {"$in": list(ids)}}, projection, batch_size=len(ids) + 1).to_list()
+    return {stack["_id"]: stack for stack in found}
+
+
+def require_place(place: Place, *path: str) -> Place:
+    """Returns the inventory with its names checked. Raises InvalidInput."""
+    owner = require_text(place.owner, *path, "owner", longest=MAX_AUTHOR)
+    name = require_text(place.name, *path, "name", longest=MAX_INVENTORY_NAME)
+    if (owner, name) != place:
+        raise InvalidInput("The names of an owner and an inventory have no surrounding blanks.", *path)
+    return place
+
+
+def require_wanted(wanted: Wanted, *path: str) -> Wanted:
+    """Returns the item with its quantity checked. Raises InvalidInput."""
+    category = require_text(wanted.category, *path, "category", longest=MAX_CATEGORY)
+    item_id = require_text(wanted.item_id, *path, "item_id", longest=MAX_ITEM_ID)
+    if not 1 <= wanted.quantity <= MAX_QUANTITY:
+        raise InvalidInput(f"`quantity` must be between 1 and 2^53 - 1; got {wanted.quantity}.", *path, "quantity")
+    return Wanted(category, item_id, wanted.quantity)
+
+
+def display_of(name: str, description: str | None, image: str | None) -> Document:
+    """Returns the fields that show an item. Raises InvalidInput."""
+    shown = require_text(name, "name", longest=MAX_NAME)
+    if description is not None:
+        description = require_text(description, "description", longest=MAX_DESCRIPTION)
+    if image is not None:
+        image = require_text(image, "image", longest=MAX_IMAGE)
+        if not _IMAGE.fullmatch(image):
+            raise InvalidInput("An image is an http or https address, or a path that begins with a slash.", "image")
+    return {"name": shown, "name_key": fold(shown), "description": description, "image": image}
+
+
+def identity(place: Place, category: str, item_id: str) -> Document:
+    """Returns the fields that never change, for a new stack."""
+    return {"owner": place.owner, "inventory": place.name, "category": category, "item_id": item_id}
+
+
+def has_room(amount: int) -> Document:
+    """Returns a guard: the stack has room for the amount, and for everything in flight."""
+    in_flight = {"$sum": {"$map": {"input": "$notes", "in": {"$abs": "$$this.delta"}}}}
+    return {"$expr": {"$lte": [{"$add": ["$quantity", in_flight, amount]}, MAX_QUANTITY]}}

@@ -1,0 +1,230 @@
+"""Trades: offer, accept, cancel.
+
+An offer moves the goods into the trade itself, which holds them while it is OFFERED. So the stacks of somebody with
+many open offers stay small. An acceptance takes what is wanted, and gives both sides what they are due; a cancellation
+gives the goods back. Each is a settlement, see `settlements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from bson import ObjectId
+from pymongo import ReturnDocument
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import Conflict, InvalidInput, NotEnough, NotFound
+from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.timer import Timer
+
+from . import stacks
+from .new_records import insert_settled
+from .settlements import (
+    Attempt,
+    Line,
+    credits_of,
+    debits,
+    explain_miss,
+    goods_of,
+    new_stack,
+    place_of,
+    prepare,
+    settle,
+    undo,
+)
+from .stacks import DISPLAY, STACKS, Place, Viewer, Wanted
+from .trade_records import ACCEPTED, CANCELLED, MAX_LINES, OFFERED, SETTLED, TRADE, TRADES, look_at
+
+
+async def offer_trade(
+    db: Database,
+    *,
+    viewer: Viewer,
+    source: Place,
+    to: Place,
+    offers: Sequence[Wanted],
+    wants: Sequence[Wanted],
+    now: datetime,
+    operation_id: str,
+) -> Document:
+    """Offers goods to another owner for other goods. The trade holds what is offered until it is accepted or cancelled.
+
+    Returns:  the trade, OFFERED.
+    Raises:   InvalidInput, NotFound (the viewer does not own the inventory), NotEnough, Conflict (goods in flight did
+              not come back).
+    Writes:   game.stacks, game.trades; a settlement.
+    """
+    offers, wants = _require_lines(offers, "offers"), _require_lines(wants, "wants")
+    if not viewer.owns(source.owner):
+        raise NotFound("Inventory")
+    stacks.require_place(source, "from")
+    stacks.require_place(to, "to")
+    if source.owner == to.owner:
+        raise InvalidInput("A trade needs two owners. Use `transferStack` between your inventories.", "to", "owner")
+    if not offers and not wants:
+        raise InvalidInput("A trade must offer or want something.", "offers")
+    if {one[:2] for one in offers} & {one[:2] for one in wants}:
+        raise InvalidInput("An item cannot be on both sides of a trade.", "wants")
+    giving, receiving = _sides(source, to, offers, wants)
+    record = {
+        "kind": TRADE,
+        "state": OFFERED,
+        "from": {"owner": source.owner, "inventory": source.name},
+        "to": {"owner": to.owner, "inventory": to.name},
+        "owners": [source.owner, to.owner],
+        "offers": [one._asdict() for one in offers],
+        "wants": [one._asdict() for one in wants],
+        "stacks": [line.stack_id for line in (*giving, *receiving)],
+        "round": 0,
+        "created_at": now,
+    }
+    return await insert_settled(db, record, debits(source, offers), now=now, operation_id=operation_id)
+
+
+def _sides(
+    source: Place, to: Place, offers: Sequence[Wanted], wants: Sequence[Wanted]
+) -> tuple[list[Line], list[Line]]:
+    """Returns the lines that give, and those that receive: each gives to the one at the same place."""
+    giving = [*debits(source, offers), *debits(to, wants)]
+    return giving, [*credits_of(to, offers), *credits_of(source, wants)]
+
+
+def _require_lines(lines: Sequence[Wanted], side: str) -> list[Wanted]:
+    if len(lines) > MAX_LINES:
+        raise InvalidInput(f"There are {len(lines):,} lines; {MAX_LINES} are allowed.", side)
+    found: dict[tuple[str, str], Wanted] = {}
+    for number, line in enumerate(lines):
+        wanted = stacks.require_wanted(line, side, str(number))
+        if wanted[:2] in found:
+            raise InvalidInput("Each item can be in one line of a side.", side, str(number))
+        found[wanted[:2]] = wanted
+    return list(found.values())
+
+
+async def accept_trade(
+    db: Database, *, viewer: Viewer, trade_id: ObjectId, now: datetime, operation_id: str
+) -> Document:
+    """Takes what is wanted from the other side, and gives both sides what they are due.
+
+    Returns:  the trade, SETTLED.
+    Raises:   NotFound, InvalidInput (the viewer made the offer), NotEnough, Conflict (it is accepted or cancelled, or
+              goods in flight did not come back).
+    Writes:   game.stacks, game.trades; a settlement.
+    """
+    return await _conclude(db, trade_id, ACCEPTED, viewer, now, operation_id)
+
+
+async def cancel_trade(
+    db: Database, *, viewer: Viewer, trade_id: ObjectId, now: datetime, operation_id: str
+) -> Document:
+    """Gives back what was offered. Either side can do this while the trade is OFFERED.
+
+    Returns:  the trade, CANCELLED.
+    Raises:   NotFound, InvalidInput (the inventory has no room any more), Conflict (it is accepted or cancelled).
+    Writes:   game.stacks, game.trades; a settlement.
+    """
+    return await _conclude(db, trade_id, CANCELLED, viewer, now, operation_id)
+
+
+async def _conclude(
+    db: Database, trade_id: ObjectId, state: str, viewer: Viewer, now: datetime, operation_id: str
+) -> Document:
+    timer = Timer(now)
+    async for _ in attempts(steps=2):
+        trade = await _read(db, trade_id)
+        if trade is None or not any(map(viewer.owns, trade["owners"])):
+            raise NotFound("Trade", str(trade_id))
+        if state == ACCEPTED and not viewer.owns(trade["to"]["owner"]):
+            raise InvalidInput("Only the other side can accept the trade.", "id")
+        if trade.get("decided_by") == operation_id:
+            return await finish_another(db, trade_id)
+        if trade["state"] != OFFERED:
+            raise Conflict(f"The trade is {'cancelled' if trade['state'] == CANCELLED else 'accepted'} already.")
+        lines = lines_of(trade, state)
+        attempt = Attempt(trade_id, lines, timer.now(), trade["round"])
+        if await prepare(db, attempt, new=_missing(trade) if state == ACCEPTED else ()):
+            if decided := await _decide(db, attempt, state, operation_id):
+                return await finish(db, decided)
+            await undo(db, attempt.key, lines)
+        else:
+            await _explain(db, attempt, timer.now())
+    raise Conflict("Other callers are using the same stacks. Try again.")
+
+
+async def _read(db: Database, trade_id: ObjectId) -> Document | None:
+    """Returns the trade, with `found`: what its stacks show. One command."""
+    lookup = {
+        "from": STACKS.name,
+        "localField": "stacks",
+        "foreignField": "_id",
+        "pipeline": [{"$project": dict.fromkeys(DISPLAY, 1)}],
+        "as": "found",
+    }
+    stages: list[Document] = [{"$match": {"_id": trade_id, "kind": TRADE}}, {"$lookup": lookup}]
+    found = await (await db[TRADES.name].aggregate(stages)).to_list()
+    return found[0] if found else None
+
+
+def _missing(trade: Document) -> list[Document]:
+    """Returns the stacks that receive something for the first time. They look like the stacks that give it."""
+    shown = {stack["_id"]: stack for stack in trade["found"]}
+    giving, receiving = _sides(
+        place_of(trade["from"]), place_of(trade["to"]), goods_of(trade["offers"]), goods_of(trade["wants"])
+    )
+    # If the giving stack does not exist, its debit fails, and nothing is received.
+    return [
+        new_stack(line, shown.get(source.stack_id, {}))
+        for source, line in zip(giving, receiving, strict=True)
+        if line.stack_id not in shown and source.stack_id in shown
+    ]
+
+
+def lines_of(trade: Document, state: str) -> list[Line]:
+    """Returns what accepting or cancelling the trade changes. The offers are in the trade itself."""
+    source, to = place_of(trade["from"]), place_of(trade["to"])
+    offers, wants = goods_of(trade["offers"]), goods_of(trade["wants"])
+    if state == CANCELLED:
+        return credits_of(source, offers)
+    return [*debits(to, wants), *credits_of(to, offers), *credits_of(source, wants)]
+
+
+async def _decide(db: Database, attempt: Attempt, state: str, operation_id: str) -> Document | None:
+    """Sets the state of a trade that is still OFFERED, in the round of the attempt. Returns it, or None."""
+    changes: Document = {"state": state, "decided": attempt.key}
+    if state == ACCEPTED:
+        changes["open_since"] = attempt.at
+    if idempotency.is_repeatable(operation_id):
+        changes["decided_by"] = operation_id
+    guard = {"_id": attempt.record, "state": OFFERED, "round": attempt.round}
+    return await db[TRADES.name].find_one_and_update(guard, {"$set": changes}, return_document=ReturnDocument.AFTER)
+
+
+async def _explain(db: Database, attempt: Attempt, now: datetime) -> None:
+    """Finds out why stacks lacked goods or room. If the trade has just been decided, that can be why."""
+    try:
+        await explain_miss(db, attempt.lines, now=now)
+    except (NotEnough, InvalidInput):
+        is_open = {"_id": attempt.record, "state": OFFERED}
+        if await db[TRADES.name].find_one(is_open, {"_id": 1}) is not None:
+            raise
+
+
+async def finish_another(db: Database, trade_id: ObjectId) -> Document:
+    """Finishes a trade that another process has accepted or cancelled. Returns it. Idempotent."""
+    trade = await look_at(db, trade_id)
+    assert trade is not None, "trades are never deleted"
+    return await finish(db, trade)
+
+
+async def finish(db: Database, decided: Document) -> Document:
+    """Finishes an accepted or cancelled trade, and returns it. Idempotent, also when run concurrently."""
+    if decided["state"] not in {ACCEPTED, CANCELLED}:
+        return decided
+    await settle(db, decided["decided"], lines_of(decided, decided["state"]))
+    if decided["state"] == CANCELLED:
+        return decided
+    update = {"$set": {"state": SETTLED}, "$unset": {"open_since": ""}}
+    await db[TRADES.name].update_one({"_id": decided["_id"], "state": ACCEPTED}, update)
+    return {**decided, "state": SETTLED}

@@ -1,0 +1,81 @@
+"""Trades between two inventories, and moves between inventories of one owner: the records that decide settlements.
+
+A document:
+
+    _id         ObjectId, derived from the operation and the number of the attempt
+    kind        TRADE, or MOVE, which no read shows; missing if ABANDONED
+    state       of a trade: OFFERED, ACCEPTED, SETTLED or CANCELLED. A move is MOVED. ABANDONED means that the attempt
+                that would have inserted the record crashed, and can insert it no more
+    from, to    {owner, inventory}
+    owners      the owners of both sides
+    offers      [{category, item_id, quantity}], which `from` gives. While the trade is OFFERED, it holds them
+    wants       [{category, item_id, quantity}], which `to` gives
+    key         the key of the settlement that inserted it, see `settlements`
+    decided     the key of the settlement that accepted or cancelled it
+    decided_by  the operation that accepted or cancelled it, if it can be repeated
+    round       increased to make attempts to accept or cancel it impossible
+    stacks      of a trade: the ids of the stacks that an acceptance reads, those that give and those that receive
+    created_at
+    open_since  when it was accepted; removed once it is SETTLED
+    looks       how often another process has looked at it to finish or undo its settlement
+
+      OFFERED --accept--> ACCEPTED --all notes removed--> SETTLED
+         |
+         +--cancel--> CANCELLED
+
+Records are never deleted: a missing record must mean that its settlement is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bson import ObjectId
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
+
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.paging import Listing, Sort
+
+TRADE, MOVE = "TRADE", "MOVE"
+OFFERED, ACCEPTED, SETTLED, CANCELLED = "OFFERED", "ACCEPTED", "SETTLED", "CANCELLED"
+MOVED, ABANDONED = "MOVED", "ABANDONED"
+MAX_LINES = 20
+
+TRADES = CollectionSpec(
+    "game.trades",
+    indexes=[
+        IndexModel([("open_since", ASCENDING)], sparse=True),
+        # The trades of an owner, latest first.
+        IndexModel(
+            [("owners", ASCENDING), ("created_at", DESCENDING), ("_id", DESCENDING)],
+            partialFilterExpression={"kind": TRADE},
+        ),
+    ],
+    shard_key={"_id": "hashed"},
+)
+_LATEST = Sort((("created_at", -1),))
+
+
+async def find_by_ids(
+    db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
+) -> dict[ObjectId, Document]:
+    """Returns the trades with these ids, without moves."""
+    query = {"_id": {"$in": list(ids)}, "kind": TRADE}
+    found = await db[TRADES.name].find(query, projection, batch_size=len(ids) + 1).to_list()
+    return {trade["_id"]: trade for trade in found}
+
+
+async def look_at(db: Database, record_id: ObjectId) -> Document | None:
+    """Returns a record, to continue what another process has begun.
+
+    It writes, because a server that has lost its primary role can answer reads, with decisions that are rolled back
+    later. What the answer to an acknowledged write shows is on a majority.
+    """
+    return await db[TRADES.name].find_one_and_update(
+        {"_id": record_id}, {"$inc": {"looks": 1}}, return_document=ReturnDocument.AFTER
+    )
+
+
+def listing(owner: str) -> Listing:
+    """Returns the trades that the owner has offered or was offered, latest first."""
+    return Listing({"owners": owner, "kind": TRADE}, _LATEST)

@@ -1,0 +1,179 @@
+"""Checks of the world: items, gold, rosters and the copies of rooms.
+
+Everything is read as of one point in time, so that a check finds no false problem while characters act. In between the
+steps of a turn, the places of items and gold follow the rule in `turns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bson import ObjectId
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.snapshots import read_at_one_time
+
+from .characters import CHARACTERS
+from .equipment import equipped
+from .items import weight_of
+from .locations import LOCATIONS, present
+
+_ITEM = ("_id", "weight", "inside")
+_ROOM = (
+    *(f"items.{name}" for name in _ITEM),
+    *(f"characters.{name}" for name in ("_id", "turn", "load", "count", "gold", "leaving", "absent")),
+    *(f"characters.{place}.{name}" for place in ("took", "gifts") for name in _ITEM),
+    *(f"keepers.{name}" for name in ("number", "gold", "initial_gold")),
+    *(f"keepers.items.{name}" for name in _ITEM),
+    *("name", "version", "stale_since"),
+)
+_CHARACTER = (
+    *(f"items.{name}" for name in _ITEM),
+    *(f"action.items.{name}" for name in _ITEM),
+    *("action.turn", "action.gold", "action.room", "action.kind", "armor", "weapons"),
+    *("name", "gold", "initial_gold", "location._id", "location.version"),
+)
+_BATCH = 1_000
+_ON_ITS_WAY = "on its way"
+
+
+@dataclass(frozen=True)
+class World:
+    """All rooms and characters at one time. `entries` are those of each character, with the `_id` of the room."""
+
+    rooms: dict[ObjectId, Document]
+    characters: dict[ObjectId, Document]
+    entries: dict[ObjectId, list[tuple[ObjectId, Document]]]
+
+    def deciding(self, character: Document) -> Document | None:
+        """Returns the entry of the room that decides the character's turn under way."""
+        room_id = character.get("action", {}).get("room")
+        return next((entry for place, entry in self.entries.get(character["_id"], ()) if place == room_id), None)
+
+    def is_handed_over(self, character: Document) -> bool:
+        """Returns whether the slot holds what the character hands over: the room has not decided."""
+        entry = self.deciding(character)
+        return entry is None or entry["turn"] < character["action"]["turn"]
+
+    def is_given(self, entry: Document) -> bool:
+        """Returns whether the entry holds what its turn gives: the character has not got it yet."""
+        action = self.characters.get(entry["_id"], {}).get("action")
+        return action is not None and action["turn"] == entry["turn"]
+
+
+async def read_world(db: Database) -> World:
+    union = {"coll": CHARACTERS.name, "pipeline": [{"$project": dict.fromkeys(_CHARACTER, 1)}]}
+    stages: list[Document] = [
+        {"$project": dict.fromkeys(_ROOM, 1)},
+        {"$set": {"is_room": True}},
+        {"$unionWith": union},
+    ]
+    found = await read_at_one_time(db, LOCATIONS, stages, batch_size=_BATCH)
+    rooms = {one["_id"]: one for one in found if "is_room" in one}
+    entries: dict[ObjectId, list[tuple[ObjectId, Document]]] = {}
+    for room in rooms.values():
+        for entry in room["characters"]:
+            entries.setdefault(entry["_id"], []).append((room["_id"], entry))
+    return World(rooms, {one["_id"]: one for one in found if "is_room" not in one}, entries)
+
+
+async def find_wrong_items(db: Database) -> AsyncIterator[Document]:
+    """Yields items that are in several places, and references to items that are not there, as {_id, problem}."""
+    world = await read_world(db)
+    places: dict[ObjectId, list[str]] = {}
+    for place, items in _places(world):
+        here = {item["_id"] for item in items}
+        for item in items:
+            places.setdefault(item["_id"], []).append(place)
+            # What is on its way still says what it was inside.
+            if item["inside"] is not None and item["inside"] not in here and not place.startswith(_ON_ITS_WAY):
+                yield {"_id": item["_id"], "problem": f"{place}, it is inside an item that is not there"}
+    for item_id, found in places.items():
+        if len(found) > 1:
+            yield {"_id": item_id, "problem": f"it is in {len(found)} places: {'; '.join(found)}"}
+    for character in world.characters.values():
+        top = {item["_id"] for item in character["items"] if item["inside"] is None}
+        for missing in equipped(character) - top:
+            yield {"_id": missing, "problem": f"character {character['_id']} wears or wields it, but does not have it"}
+
+
+def _places(world: World) -> Iterator[tuple[str, list[Document]]]:
+    """Yields every place that has items."""
+    for room in world.rooms.values():
+        yield f"in room {room['_id']}", room["items"]
+        for keeper in room["keepers"]:
+            yield f"with shopkeeper {room['_id']}.{keeper['number']}", keeper["items"]
+        for entry in room["characters"]:
+            yield f"among the gifts for character {entry['_id']}", entry["gifts"]
+            if world.is_given(entry):
+                yield f"{_ON_ITS_WAY} to character {entry['_id']}", entry["took"]
+    for character in world.characters.values():
+        yield f"with character {character['_id']}", character["items"]
+        if "items" in character.get("action", {}) and world.is_handed_over(character):
+            yield f"{_ON_ITS_WAY} from character {character['_id']}", character["action"]["items"]
+
+
+async def find_wrong_gold(db: Database) -> AsyncIterator[Document]:
+    """Yields that gold pieces came from nowhere or are lost, and who has less than none, as {_id, problem}."""
+    world = await read_world(db)
+    keepers = [keeper for room in world.rooms.values() for keeper in room["keepers"]]
+    holders = [*world.characters.values(), *keepers]
+    total = sum(holder["gold"] for holder in holders)
+    for character in world.characters.values():
+        if "gold" in character.get("action", {}) and world.is_handed_over(character):
+            total += character["action"]["gold"]
+    total += sum(
+        entry["gold"] for room in world.rooms.values() for entry in room["characters"] if world.is_given(entry)
+    )
+    expected = sum(holder["initial_gold"] for holder in holders)
+    if total != expected:
+        yield {"_id": "all", "problem": f"there are {total:,} gold pieces; there should be {expected:,}"}
+    for character in world.characters.values():
+        if character["gold"] < 0:
+            yield {"_id": character["_id"], "problem": f"it has {character['gold']:,} gold pieces"}
+
+
+async def find_wrong_rosters(db: Database) -> AsyncIterator[Document]:
+    """Yields characters that do not agree with the rosters, as {_id, problem}; with `room` if a refresh repairs it."""
+    world = await read_world(db)
+    for character in world.characters.values():
+        for problem in _roster_problems(world, character):
+            yield {"_id": character["_id"], **problem}
+    for character_id, found in world.entries.items():
+        if character_id not in world.characters and any("absent" not in entry for _, entry in found):
+            yield {"_id": character_id, "problem": f"room {found[0][0]} lists it, but it does not exist"}
+
+
+def _roster_problems(world: World, character: Document) -> Iterator[Document]:
+    listed = dict(world.entries.get(character["_id"], ()))
+    shown = [place for place in listed if present({"characters": [listed[place]]})]
+    action: dict[str, Any] = character.get("action", {})
+    if action.get("kind") in ("MOVE", "ENTER"):
+        if len(shown) > 1:
+            yield {"problem": f"{len(shown)} rooms list it"}
+        return
+    here = character["location"]["_id"]
+    if shown != [here]:
+        rooms = ", ".join(str(place) for place in shown) or "no room"
+        yield {"problem": f"it is in room {here}, but {rooms} lists it"}
+        return
+    yield from _load_problems(world, character, listed[here])
+    room = world.rooms[here]
+    # An entry that is left over is the mark of a refresh that is still to come.
+    if character["location"]["version"] < room["version"] and "stale_since" not in room and len(listed) == 1:
+        yield {"problem": f"its copy of room {here} is old", "room": here}
+
+
+def _load_problems(world: World, character: Document, entry: Document) -> Iterator[Document]:
+    carried = [*character["items"], *entry["gifts"]]
+    if world.is_given(entry):
+        carried += entry["took"]
+    elif "action" in character:
+        carried += character["action"].get("items", [])
+    if (entry["load"], entry["count"]) != (weight_of(carried), len(carried)):
+        yield {
+            "problem": f"its room counts {entry['count']} items of {entry['load']} hundredths of a pound, "
+            f"but it carries {len(carried)} of {weight_of(carried)}"
+        }

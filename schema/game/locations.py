@@ -1,0 +1,122 @@
+"""Rooms, and the copies of rooms that characters have."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, cast
+
+import strawberry
+
+from portico.loaders.keyed import by_key
+from portico.resolvers import errors
+from portico.resolvers.documents import Document, document_id
+from portico.resolvers.game import locations
+from portico.resolvers.game.locations import LOCATIONS
+from portico.schema.context import Info, core
+from portico.schema.fields import Source, computed, stored
+from portico.schema.inputs import described
+from portico.schema.nodes import Kind, Node, encode_id, everybody, key_in, load_one, node_id
+
+from .items import Item, trees_of
+
+CHARACTER_NAME = "Character"
+LOCATION = Kind(
+    name="Location",
+    path="_id",
+    parse=document_id,
+    read=by_key(LOCATIONS),
+    types=("Location",),
+    type_name=lambda _document: "Location",
+    visible_to=everybody,
+)
+_SHOWN = locations.MAX_CHARACTERS + locations.MAX_KEEPERS
+
+
+@strawberry.enum(description="The direction of an exit.")
+class Direction(Enum):
+    N = strawberry.enum_value("N", description="North.")
+    S = strawberry.enum_value("S", description="South.")
+    E = strawberry.enum_value("E", description="East.")
+    W = strawberry.enum_value("W", description="West.")
+    UP = strawberry.enum_value("UP", description="Up.")
+    DOWN = strawberry.enum_value("DOWN", description="Down.")
+
+
+@strawberry.type(description="A way from one room to another.")
+class Exit:
+    direction: Direction = stored(description="The direction.")
+    location_id: strawberry.ID = computed(
+        lambda way: encode_id(LOCATION.name, way["to"]), "to", description="The `id` of the room that it leads to."
+    )
+
+
+@strawberry.type(description="A character in a room, as everybody there sees it.")
+class CharacterBrief:
+    character_id: strawberry.ID = computed(
+        lambda one: encode_id(CHARACTER_NAME, one["_id"]), "_id", description="The character's `id`."
+    )
+    name: str = stored(description="The character's name.")
+
+
+@strawberry.type(
+    description="A character's own copy of the room it is in. Whenever the room changes, so do the copies."
+)
+class Surroundings:
+    location_id: strawberry.ID = node_id(LOCATION.name, "_id", description="The room's `id`.")
+    name: str = stored(description="The room's name.")
+    description: str = stored(description="What a character sees here.")
+    exits: list[Exit] = stored(length=len(Direction), description="The ways out.")
+    characters: list[CharacterBrief] = stored(
+        length=_SHOWN, description="Who is here: shopkeepers, then characters in the order in which they came."
+    )
+    inventory: list[Item] = computed(
+        lambda room: trees_of(room["items"]),
+        "items",
+        length=locations.MAX_ITEMS,
+        description="What lies on the floor, containers with their contents.",
+    )
+
+
+def _shown_in(room: Source) -> list[Document]:
+    keepers = [
+        {"_id": locations.keeper_key(room["_id"], keeper["number"]), "name": keeper["name"]}
+        for keeper in room["keepers"]
+    ]
+    return [*keepers, *locations.present(dict(room))]
+
+
+@strawberry.type(description="A room: the place of record for who and what is in it.")
+class Location(Node):
+    id: strawberry.ID = node_id(LOCATION.name, "_id")
+    name: str = stored(description="The room's name.")
+    description: str = stored(description="What a character sees here.")
+    exits: list[Exit] = stored(length=len(Direction), description="The ways out.")
+    characters: list[CharacterBrief] = computed(
+        _shown_in,
+        "_id",
+        "keepers.number",
+        "keepers.name",
+        "characters._id",
+        "characters.name",
+        "characters.leaving",
+        "characters.absent",
+        length=_SHOWN,
+        description="Who is here: shopkeepers, then characters in the order in which they came.",
+    )
+    inventory: list[Item] = computed(
+        lambda room: trees_of(room["items"]),
+        "items",
+        length=locations.MAX_ITEMS,
+        description="What lies on the floor, containers with their contents.",
+    )
+
+
+@strawberry.type
+class LocationQuery:
+    @strawberry.field(description="The room with this id; null if there is none.")
+    async def location(self, info: Info, id: Annotated[strawberry.ID, described("The room's id.")]) -> Location | None:
+        try:
+            key = key_in(LOCATION.name, id)
+        except errors.NotFound:
+            return None
+        return cast("Location | None", await load_one(core(info), LOCATION, key))

@@ -1,0 +1,165 @@
+"""`locationChanged` delivers a room whenever players can see a change. The last state always arrives, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from portico.gateway.settings import Settings
+from portico.loaders.batching import BatchRead
+from portico.resolvers.documents import Database, Document, Projection
+from portico.schema.game import events, locations
+from portico.schema.nodes import encode_id
+from portico.schema.roles import Role
+from tests.support.game_world import add_character, add_room, item, room_id
+from tests.support.harness import Commands, GatewayClient, running
+from tests.support.sockets import EventStream, streamed, until
+
+CHANGED = """subscription ($id: ID!) { locationChanged(id: $id) {
+  description characters { name } inventory { name } } }"""
+
+
+async def rewrite(db: Database, room: Document, text: str, **fields: Any) -> None:
+    """Changes what players see of the room."""
+    change = {"$set": {"description": text, **fields}, "$inc": {"version": 1, "revision": 1}}
+    await db["game.locations"].update_one({"_id": room["_id"]}, change)
+
+
+async def received(stream: EventStream) -> Any:
+    event = await stream.receive()
+    assert event is not None
+    return event[1]
+
+
+async def description(subscription: Any) -> str:
+    found: str = (await anext(subscription))["locationChanged"]["description"]
+    return found
+
+
+async def test_subscribers_see_who_and_what_comes_and_goes(gateway: GatewayClient, db: Database) -> None:
+    room, other = await add_room(db, "Temple"), await add_room(db, "Market")
+    async with gateway.subscription(CHANGED, {"id": room_id(room)}) as changed:
+        await add_character(db, "bob", other)
+        await add_character(db, "ann", room)
+        first = (await anext(changed))["locationChanged"]
+        await rewrite(db, room, "Now", items=[item("lamp")])
+        second = (await anext(changed))["locationChanged"]
+
+    assert first == {"description": "This is the Temple.", "characters": [{"name": "Ann"}], "inventory": []}
+    assert second == {"description": "Now", "characters": [{"name": "Ann"}], "inventory": [{"name": "lamp"}]}
+
+
+async def test_a_write_that_players_cannot_see_delivers_nothing(gateway: GatewayClient, db: Database) -> None:
+    room = await add_room(db, "Temple")
+    async with gateway.subscription(CHANGED, {"id": room_id(room)}) as changed:
+        hidden = {"$inc": {"revision": 1}, "$set": {"gifts_since": None}}
+        await db["game.locations"].update_one({"_id": room["_id"]}, hidden)
+        await rewrite(db, room, "Seen")
+
+        assert await description(changed) == "Seen"
+    assert gateway.state.live.counts.events == 1
+
+
+async def test_a_slow_client_skips_states_and_gets_the_last_one(settings: Settings, db: Database) -> None:
+    room = await add_room(db, "Temple")
+    writes = 30
+    async with (
+        running(replace(settings, max_waiting_events=5)) as gateway,
+        gateway.subscription(CHANGED, {"id": room_id(room)}) as changed,
+    ):
+        await rewrite(db, room, "0")
+        seen = [int(await description(changed))]
+        for number in range(1, writes + 1):
+            await rewrite(db, room, str(number))
+        await until(lambda: gateway.state.live.counts.events > writes)
+        while seen[-1] < writes:
+            seen.append(int(await description(changed)))
+
+    assert seen == sorted(set(seen))
+    assert len(seen) <= 3
+
+
+async def test_states_arrive_in_order_and_none_twice_while_many_writers_change_the_room(
+    gateway: GatewayClient, db: Database
+) -> None:
+    room = await add_room(db, "Temple")
+    count = 60
+    async with gateway.subscription(CHANGED, {"id": room_id(room)}) as changed:
+
+        async def drop_things() -> None:
+            for _ in range(count // 4):
+                await db["game.locations"].update_one(
+                    {"_id": room["_id"]}, {"$push": {"items": item("coin")}, "$inc": {"version": 1, "revision": 1}}
+                )
+
+        writers = [asyncio.ensure_future(drop_things()) for _ in range(4)]
+        seen = [0]
+        while seen[-1] < count:
+            seen.append(len((await anext(changed))["locationChanged"]["inventory"]))
+        await asyncio.gather(*writers)
+
+    assert seen == sorted(set(seen))
+
+
+async def test_a_read_that_is_older_than_its_event_is_repeated(
+    gateway: GatewayClient, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = await add_room(db, "Temple")
+    late = 2
+
+    def reading(db: Database, projection: Projection | None) -> BatchRead[Any, Document]:
+        read = locations.LOCATION.read(db, projection)
+
+        async def read_late(keys: Sequence[Any]) -> Mapping[Any, Document]:
+            nonlocal late
+            late -= 1
+            return {room["_id"]: room} if late >= 0 else await read(keys)
+
+        return read_late
+
+    async with gateway.subscription(CHANGED, {"id": room_id(room)}) as changed:
+        monkeypatch.setattr(events, "LOCATION", replace(locations.LOCATION, read=reading))
+        await rewrite(db, room, "New")
+
+        assert await description(changed) == "New"
+    assert late < 0
+
+
+async def test_equal_subscribers_share_the_work(gateway: GatewayClient, db: Database, commands: Commands) -> None:
+    room = await add_room(db, "Temple")
+    async with contextlib.AsyncExitStack() as stack:
+        opened = [gateway.as_caller(f"m{n}").subscription(CHANGED, {"id": room_id(room)}) for n in range(10)]
+        subscribers = [await stack.enter_async_context(one) for one in opened]
+        commands.clear()
+        await rewrite(db, room, "Changed")
+        seen = await asyncio.gather(*map(description, subscribers))
+
+    assert seen == ["Changed"] * 10
+    assert gateway.state.live.counts.runs == 1
+    assert commands.names().count("find game.locations") == 1
+
+
+async def test_an_anonymous_caller_can_watch_a_room(db: Database, port: int) -> None:
+    room = await add_room(db, "Temple")
+    async with streamed(port, CHANGED, {"id": room_id(room)}, token=None) as stream:
+        await rewrite(db, room, "Changed")
+        event = await received(stream)
+
+    assert event["data"]["locationChanged"]["description"] == "Changed"
+
+
+@pytest.mark.parametrize("kind", ["Location", "Character", "Nothing"])
+async def test_there_is_nothing_to_watch_in_a_room_that_does_not_exist(
+    gateway: GatewayClient, port: int, kind: str
+) -> None:
+    token = gateway.token("ann", roles=(Role.GAME_MASTER,))
+    async with streamed(port, CHANGED, {"id": encode_id(kind, ObjectId())}, token=token) as stream:
+        event = await received(stream)
+
+    assert [error["extensions"]["code"] for error in event["errors"]] == ["NOT_FOUND"]

@@ -1,0 +1,152 @@
+"""The commands of inventories and trades: their number, shards and indexes, and what large inventories cost."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from portico.resolvers.game.stacks import Place, stack_id
+from tests.gateway.test_routing import unroutable
+from tests.shop.test_shop_commands import assert_indexed, names, sent
+from tests.support.explaining import explain
+from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient
+from tests.support.stacks import bag, give, goods, keyed, offer
+
+ME = "tester"
+STACKS, TRADES = "game.stacks", "game.trades"
+LARGE = 1_000_000 if IS_SOAK else 20_000
+PAGE = 50
+
+READS: dict[str, tuple[str, list[str]]] = {
+    "a bag": (f'{{ inventory(owner: "{ME}") {{ stacks {{ nodes {{ name quantity }} }} }} }}', [f"find {STACKS}"]),
+    "two bags": (
+        f"""{{ a: inventory(owner: "{ME}") {{ stacks {{ nodes {{ name }} }} }}
+              b: inventory(owner: "{ME}", name: "bank") {{ stacks {{ nodes {{ name }} }} }} }}""",
+        [f"aggregate {STACKS}"],
+    ),
+    "items of two bags": (
+        f"""{{ a: inventory(owner: "{ME}") {{ x: stack(category: "thing", itemId: "sword") {{ quantity }}
+                 y: stack(category: "thing", itemId: "coin") {{ quantity }} }}
+              b: inventory(owner: "{ME}", name: "bank") {{ stack(category: "thing", itemId: "sword") {{ quantity }} }}
+            }}""",
+        [f"find {STACKS}"],
+    ),
+    "the viewer's trades": ("{ viewer { trades { nodes { state offers { itemId } } } } }", [f"find {TRADES}"]),
+}
+# Operation records come with every key. The other commands are those of `settlements`.
+OPERATION = ["find operations", "insert operations", "update operations"]
+WRITES: dict[str, tuple[str, list[str]]] = {
+    "a consumption": ("consume", [f"findAndModify {STACKS}"]),
+    "a move": (
+        "transferStack",
+        [f"find {STACKS}", f"find {STACKS}", f"insert {TRADES}", f"update {STACKS}", f"update {STACKS}"],
+    ),
+    "an offer": ("offerTrade", [f"insert {TRADES}", f"update {STACKS}", f"update {STACKS}"]),
+    "an acceptance": (
+        "acceptTrade",
+        [
+            f"aggregate {TRADES}",
+            f"findAndModify {TRADES}",
+            f"update {STACKS}",
+            f"update {STACKS}",
+            f"update {TRADES}",
+        ],
+    ),
+    "a cancellation": (
+        "cancelTrade",
+        [f"aggregate {TRADES}", f"findAndModify {TRADES}", f"update {STACKS}", f"update {STACKS}"],
+    ),
+}
+
+
+async def inputs(gateway: GatewayClient) -> dict[str, dict[str, Any]]:
+    await give(gateway.db, ME, "sword", 90)
+    await give(gateway.db, ME, "sword", 9, name="bank")
+    await give(gateway.db, "jonas", "coin", 90)
+    mine = {"from": bag(ME)}
+    # What an inventory gets for the first time takes no more commands.
+    accepted, cancelled = [await offer(gateway, "jonas", ME, [goods("coin")], [goods("sword")]) for _ in range(2)]
+    return {
+        "a consumption": keyed(**mine, stack=goods("sword")),
+        "a move": keyed(**mine, to=bag(ME, "vault"), stack=goods("sword")),
+        "an offer": keyed(**mine, to=bag("jonas"), offers=[goods("sword")], wants=[goods("coin")]),
+        "an acceptance": keyed(id=accepted),
+        "a cancellation": keyed(id=cancelled),
+    }
+
+
+async def test_every_write_sends_few_indexed_commands_and_each_to_one_shard(gateway: GatewayClient) -> None:
+    given = await inputs(gateway)
+    for name, (mutation, expected) in WRITES.items():
+        gateway.commands.clear()
+        await gateway.data(MUTATIONS[mutation], {"input": given[name]})
+
+        assert sorted(gateway.commands.names()) == sorted([*expected, *OPERATION]), name
+        assert unroutable(gateway.commands.sent) == [], name
+        await assert_indexed(gateway, list(gateway.commands.sent))
+
+
+async def test_every_read_sends_one_indexed_command_and_lists_go_to_all_shards(gateway: GatewayClient) -> None:
+    await inputs(gateway)
+    for name, (text, expected) in READS.items():
+        commands = await sent(gateway, partial(gateway.data, text))
+
+        assert names(commands) == expected, name
+        assert unroutable(commands) == ([] if name == "items of two bags" else [_astray(commands)]), name
+        await assert_indexed(gateway, commands)
+
+
+def _astray(commands: list[Any]) -> str:
+    return {
+        f"aggregate {STACKS}": f"aggregate {STACKS} inventory owner quantity",
+        f"find {STACKS}": f"find {STACKS} inventory owner quantity",
+        f"find {TRADES}": f"find {TRADES} kind owners",
+    }[names(commands)[0]]
+
+
+async def test_any_page_of_a_large_inventory_examines_its_own_rows(gateway: GatewayClient) -> None:
+    await _fill(gateway)
+    lists = {
+        "by category": "first: 50",
+        "by name": "first: 50, sort: NAME",
+        "a category": 'first: 50, category: "c3"',
+        "a category by name": 'first: 50, category: "c3", sort: NAME',
+        "a prefix": 'first: 50, namePrefix: "ITEM 0000"',
+        "a prefix in a category": 'first: 50, category: "c3", namePrefix: "item 0"',
+    }
+    for name, arguments in lists.items():
+        after = ""
+        for _ in range(3):
+            text = f"""{{ inventory(owner: "{ME}") {{ stacks({arguments}{after}) {{
+              nodes {{ name }} pageInfo {{ endCursor }} }} }} }}"""
+            (command,) = await sent(gateway, partial(gateway.data, text))
+            page = (await gateway.data(text))["inventory"]["stacks"]
+            (plan,) = await explain(gateway.db, command)
+
+            assert len(page["nodes"]) == PAGE, name
+            assert (plan.scans_collection, plan.sorts_in_memory) == (False, False), name
+            assert plan.documents_examined <= PAGE + 1, name
+            assert plan.keys_examined <= PAGE + 10, name
+            after = f', after: "{page["pageInfo"]["endCursor"]}"'
+
+
+async def _fill(gateway: GatewayClient) -> None:
+    """Fill the bag with many stacks in ten categories, every third of which is empty."""
+    place = Place(ME, "bag")
+    for start in range(0, LARGE, 10_000):
+        await gateway.db[STACKS].insert_many(
+            {
+                "_id": stack_id(place, f"c{number % 10}", f"item {number:07}"),
+                "owner": ME,
+                "inventory": "bag",
+                "category": f"c{number % 10}",
+                "item_id": f"item {number:07}",
+                "name": f"Item {number:07}",
+                "name_key": f"item {number:07}",
+                "quantity": number % 3,
+                "granted": number % 3,
+                "consumed": 0,
+                "notes": [],
+            }
+            for number in range(start, min(start + 10_000, LARGE))
+        )

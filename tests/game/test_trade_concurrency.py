@@ -1,0 +1,228 @@
+"""Concurrent trades, some of which crash: items are neither lost nor doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+from portico.gateway.clock import SystemClock
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.resolvers.documents import Database
+from portico.resolvers.errors import Conflict, NotEnough
+from portico.resolvers.game import stack_checks, stack_edits, stack_jobs, trade_edits
+from portico.resolvers.game.stacks import Place, Viewer, Wanted
+from portico.resolvers.writes import idempotency
+from tests.support.harness import IS_SOAK, GatewayClient
+from tests.support.stacks import assert_items, bag, call, give, goods, held, keyed, offer
+
+RACES = 1_000 if IS_SOAK else 60
+OWNERS = 12
+TRADES = 1_500 if IS_SOAK else 150
+AT_ONCE = 32
+
+
+def kinds(results: list[Any]) -> Counter[str]:
+    return Counter(result["__typename"] for result in results)
+
+
+async def test_a_trade_that_is_accepted_and_cancelled_at_once_has_one_outcome(gateway: GatewayClient) -> None:
+    await give(gateway.db, "mara", "sword", RACES)
+    await give(gateway.db, "jonas", "coin", RACES)
+    line = asyncio.Semaphore(8)
+
+    async def race() -> tuple[str, str]:
+        async with line:
+            trade = await offer(gateway, "mara", "jonas", [goods("sword")], [goods("coin")])
+            accepted, cancelled = await asyncio.gather(
+                call(gateway, "acceptTrade", "jonas", keyed(id=trade)),
+                call(gateway, "cancelTrade", "mara", keyed(id=trade)),
+            )
+        return accepted["__typename"], cancelled["__typename"]
+
+    found = Counter(await asyncio.gather(*(race() for _ in range(RACES))))
+
+    assert found.keys() <= {("TradePayload", "Conflict"), ("Conflict", "TradePayload")}
+    done = found["TradePayload", "Conflict"]
+    expected = {"sword": RACES - done, "coin": done}
+    assert await held(gateway.db, "mara") == {item: count for item, count in expected.items() if count}
+    await assert_items(gateway)
+
+
+async def test_of_many_acceptances_of_a_trade_one_succeeds_and_the_others_learn_of_it(gateway: GatewayClient) -> None:
+    await give(gateway.db, "mara", "sword")
+    await give(gateway.db, "jonas", "coin")
+    trade = await offer(gateway, "mara", "jonas", [goods("sword")], [goods("coin")])
+
+    results = await asyncio.gather(*(call(gateway, "acceptTrade", "jonas", keyed(id=trade)) for _ in range(12)))
+
+    assert kinds(results) == {"TradePayload": 1, "Conflict": 11}
+    assert (await held(gateway.db, "mara"), await held(gateway.db, "jonas")) == ({"coin": 1}, {"sword": 1})
+    await assert_items(gateway)
+
+
+async def test_calls_with_one_key_at_once_have_one_effect_and_one_answer(gateway: GatewayClient) -> None:
+    await give(gateway.db, "mara", "sword", 50)
+    given = keyed(**{"from": bag("mara"), "to": bag("jonas"), "offers": [goods("sword", 2)], "wants": []})
+    made = await asyncio.gather(*(call(gateway, "offerTrade", "mara", given) for _ in range(10)))
+    accepting = keyed(id=made[0]["trade"]["id"])
+    accepted = await asyncio.gather(*(call(gateway, "acceptTrade", "jonas", accepting) for _ in range(10)))
+
+    assert [one["trade"]["id"] for one in made] == [made[0]["trade"]["id"]] * 10
+    assert kinds(accepted) == {"TradePayload": 10}
+    assert (await held(gateway.db, "mara"), await held(gateway.db, "jonas")) == ({"sword": 48}, {"sword": 2})
+    await assert_items(gateway)
+
+
+async def test_consumption_and_offers_at_once_use_exactly_what_is_there(gateway: GatewayClient) -> None:
+    await give(gateway.db, "mara", "potion", 20)
+
+    results = await asyncio.gather(
+        *(
+            call(gateway, "consume", "mara", keyed(**{"from": bag("mara"), "stack": goods("potion")}))
+            for _ in range(15)
+        ),
+        *(
+            call(
+                gateway,
+                "transferStack",
+                "mara",
+                keyed(**{"from": bag("mara"), "to": bag("mara", "bank"), "stack": goods("potion")}),
+            )
+            for _ in range(15)
+        ),
+    )
+
+    assert kinds(results) == {"StackPayload": 20, "NotEnough": 10}
+    assert await held(gateway.db, "mara") == {}
+    await assert_items(gateway)
+
+
+async def test_a_ring_of_trades_gives_everybody_what_both_neighbors_gave(gateway: GatewayClient) -> None:
+    ring = [f"owner {number}" for number in range(OWNERS)]
+    for owner in ring:
+        await give(gateway.db, owner, f"item of {owner}", 2)
+    pairs = list(zip(ring, [*ring[1:], ring[0]], strict=True))
+
+    async def trade(owner: str, to: str) -> Any:
+        made = await offer(gateway, owner, to, [goods(f"item of {owner}")], [goods(f"item of {to}")])
+        return await call(gateway, "acceptTrade", to, keyed(id=made))
+
+    results = await asyncio.gather(*(trade(*pair) for pair in pairs))
+
+    assert kinds(results) == {"TradePayload": OWNERS}
+    for before, (owner, after) in zip([ring[-1], *ring], pairs, strict=False):
+        assert await held(gateway.db, owner) == {f"item of {before}": 1, f"item of {after}": 1}
+    await assert_items(gateway)
+
+
+class Market:
+    """Owners who trade with each other at random. Each process can crash anywhere, or cancel its trade."""
+
+    def __init__(self, db: Database, seed: int) -> None:
+        self.db = db
+        self.rng = random.Random(seed)
+        self.owners = [f"owner {number}" for number in range(OWNERS)]
+        self.items = ["sword", "coin", "gem"]
+        self.ended: Counter[str] = Counter()
+
+    async def open(self) -> None:
+        for owner in self.owners:
+            for item in self.items:
+                await give(self.db, owner, item, 6)
+
+    async def trade(self, number: int) -> None:
+        db: Any = self.db
+        if number % 3 == 0:
+            db, _ = FaultyDatabase.around(self.db, self.rng.randrange(12))
+        one, other = self.rng.sample(self.owners, 2)
+        offered, wanted = self.rng.sample(self.items, 2)
+        amounts = [self.rng.randint(1, 4) for _ in range(2)]
+        try:
+            self.ended[await self._trade(db, one, other, Wanted("thing", offered, amounts[0]), wanted, amounts[1])] += 1
+        except (Conflict, NotEnough, Crash) as error:
+            self.ended[type(error).__name__] += 1
+
+    async def _trade(self, db: Any, one: str, other: str, offered: Wanted, wanted: str, amount: int) -> str:
+        made = await trade_edits.offer_trade(
+            db,
+            viewer=Viewer(one, is_game_master=False),
+            source=Place(one, "bag"),
+            to=Place(other, "bag"),
+            offers=[offered],
+            wants=[Wanted("thing", wanted, amount)],
+            **_operation(),
+        )
+        roll = self.rng.random()
+        try:
+            if roll < 0.6:
+                viewer = Viewer(other, is_game_master=False)
+                await trade_edits.accept_trade(db, viewer=viewer, trade_id=made["_id"], **_operation())
+                return "accepted"
+        except NotEnough:
+            pass
+        if roll < 0.9:
+            viewer = Viewer(one, is_game_master=False)
+            await trade_edits.cancel_trade(db, viewer=viewer, trade_id=made["_id"], **_operation())
+            return "cancelled"
+        return "left open"
+
+
+def _operation() -> dict[str, Any]:
+    return {"now": SystemClock().now(), "operation_id": idempotency.random_operation_id()}
+
+
+async def test_items_are_conserved_in_every_snapshot_while_owners_trade_and_processes_crash(
+    gateway: GatewayClient,
+) -> None:
+    market = Market(gateway.db, seed=1)
+    await market.open()
+    line = asyncio.Semaphore(AT_ONCE)
+    looks = 0
+
+    async def trade(number: int) -> None:
+        async with line:
+            await market.trade(number)
+
+    async def watch() -> None:
+        nonlocal looks
+        while True:
+            assert [wrong async for wrong in stack_checks.find_unbalanced_items(gateway.db)] == []
+            looks += 1
+            await asyncio.sleep(0.05)
+
+    watching = asyncio.create_task(watch())
+    await asyncio.gather(*(trade(number) for number in range(TRADES)))
+    assert not watching.done()
+    watching.cancel()
+    await stack_jobs.finish_trades(gateway.db, now=SystemClock().now() + timedelta(seconds=6))
+
+    assert looks > 1
+    assert min(market.ended[end] for end in ("accepted", "cancelled", "left open", "Crash")) > 0
+    await assert_items(gateway)
+
+
+async def test_a_move_whose_goods_are_held_by_a_call_that_gives_up_waits_for_them(gateway: GatewayClient) -> None:
+    await give(gateway.db, "mara", "potion", 5)
+    note = {
+        "key": "another",
+        "delta": -5,
+        "at": SystemClock().now() - timedelta(seconds=4),
+        "record": idempotency.derived_id("another", "settlement 0"),
+        "round": None,
+    }
+    await gateway.db["game.stacks"].update_one({}, {"$set": {"quantity": 0, "notes": [note]}})
+
+    received = await stack_edits.transfer_stack(
+        gateway.db,
+        viewer=Viewer("mara", is_game_master=False),
+        source=Place("mara", "bag"),
+        to=Place("mara", "bank"),
+        wanted=Wanted("thing", "potion", 5),
+        **_operation(),
+    )
+
+    assert received["quantity"] == 5
+    await assert_items(gateway)

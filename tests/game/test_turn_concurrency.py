@@ -1,0 +1,267 @@
+"""Many characters in one room at once, in one process and in several: nothing is lost, doubled or taken twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import DomainError
+from portico.resolvers.game import room_actions
+from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.locations import LOCATIONS, MAX_CHARACTERS
+from portico.resolvers.game.refusals import InsufficientGold, ItemGone, LimitReached
+from portico.resolvers.game.turns import Acting
+from portico.resolvers.writes.idempotency import random_operation_id
+from tests.support.game_scene import add_temple, assert_settled, assert_sound
+from tests.support.game_world import add_character, add_room, item, keeper
+from tests.support.harness import IS_SOAK, Commands, SettableClock
+
+PLAYERS = 200 if IS_SOAK else 40
+
+
+class Players:
+    """Players of several processes: each character acts in the process of its number."""
+
+    def __init__(self, db: Database, clock: SettableClock, processes: int = 2) -> None:
+        self.db = db
+        self.clock = clock
+        self.processes = [Rooms() for _ in range(processes)]
+
+    def acting(self, character: Document, number: int = 0) -> Acting:
+        rooms = self.processes[number % len(self.processes)]
+        return Acting(self.db, rooms, character["_id"], None, self.clock.now(), random_operation_id())
+
+
+@pytest.fixture
+def players(db: Database, clock: SettableClock) -> Players:
+    return Players(db, clock)
+
+
+async def crowd(db: Database, room: Document, size: int, **fields: Any) -> list[Document]:
+    return [await add_character(db, f"player{number}", room, **fields) for number in range(size)]
+
+
+async def outcomes(*actions: Any) -> list[Any]:
+    """Returns what each action has returned, or its refusal."""
+    found = await asyncio.gather(*actions, return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException) and not isinstance(one, DomainError):
+            raise one
+    return list(found)
+
+
+async def test_each_item_of_a_crowded_room_is_picked_up_by_one_character(db: Database, players: Players) -> None:
+    things = [item(f"thing {number}") for number in range(PLAYERS // 2)]
+    room = await add_room(db, "Temple", items=things)
+    characters = await crowd(db, room, PLAYERS)
+
+    found = await outcomes(
+        *(
+            room_actions.pick_up(players.acting(character, number), item_id=things[number // 2]["_id"])
+            for number, character in enumerate(characters)
+        )
+    )
+
+    got = [len(one["items"]) for one in found if isinstance(one, dict)]
+    assert got == [1] * len(things)
+    gone = [one.item for one in found if isinstance(one, ItemGone)]
+    assert sorted(gone) == sorted(str(thing["_id"]) for thing in things)
+    await assert_settled(db)
+
+
+async def test_characters_who_come_and_go_at_once_are_each_in_one_room(db: Database, players: Players) -> None:
+    here, there = await add_room(db, "Temple"), await add_room(db, "Market")
+    for one, other in ((here, there), (there, here)):
+        ways = [{"direction": "N", "to": other["_id"]}]
+        await db[LOCATIONS.name].update_one({"_id": one["_id"]}, {"$set": {"exits": ways}})
+        one["exits"] = ways
+    characters = [
+        character
+        for room in (here, there)
+        for character in [await add_character(db, f"{room['name']}{n}", room) for n in range(PLAYERS // 2)]
+    ]
+
+    async def walk(character: Document, number: int) -> None:
+        for _ in range(3):
+            await room_actions.move(players.acting(character, number), direction="N")
+
+    await asyncio.gather(*(walk(character, number) for number, character in enumerate(characters)))
+
+    rooms = {room["_id"]: room async for room in db[LOCATIONS.name].find({})}
+    assert {entry["_id"] for entry in rooms[here["_id"]]["characters"]} == {
+        character["_id"] for character in characters[PLAYERS // 2 :]
+    }
+    assert sum(len(room["characters"]) for room in rooms.values()) == PLAYERS
+    await assert_settled(db)
+
+
+async def test_a_room_admits_no_more_than_its_bound(db: Database, players: Players) -> None:
+    full = await add_room(db, "Cell")
+    entries = [
+        {"_id": ObjectId(), "name": f"Monk {n}", "turn": 1, "limit": 0, "load": 0, "count": 0}
+        | {"took": [], "gold": 0, "refused": None, "gifts": []}
+        for n in range(MAX_CHARACTERS - 2)
+    ]
+    await db[LOCATIONS.name].update_one({"_id": full["_id"]}, {"$set": {"characters": entries}})
+    temple = await add_room(db, "Temple", exits=[{"direction": "N", "to": full["_id"]}])
+    characters = await crowd(db, temple, 8)
+
+    found = await outcomes(
+        *(room_actions.move(players.acting(one, number), direction="N") for number, one in enumerate(characters))
+    )
+
+    assert sum(isinstance(one, dict) for one in found) == 2
+    assert {one.limit for one in found if isinstance(one, LimitReached)} == {MAX_CHARACTERS}
+    rooms = {room["name"]: room async for room in db[LOCATIONS.name].find({})}
+    assert (len(rooms["Cell"]["characters"]), len(rooms["Temple"]["characters"])) == (MAX_CHARACTERS, 6)
+
+
+async def test_a_purse_pays_no_more_than_it_holds_however_many_sell_at_once(db: Database, players: Players) -> None:
+    room = await add_room(db, "Market", keepers=[keeper("Smith", gold=17, initial_gold=17)])
+    sellers = []
+    for number in range(8):
+        seller = await add_character(db, f"player{number}", room)
+        sword = item(f"sword {number}", kind="WEAPON", cost=10)
+        await carry(db, room, seller, sword)
+        sellers.append((seller, sword))
+    key = f"{room['_id']}.0"
+
+    found = await outcomes(
+        *(
+            room_actions.sell(players.acting(seller, n), keeper_key=key, item_id=sword["_id"])
+            for n, (seller, sword) in enumerate(sellers)
+        )
+    )
+
+    assert sorted(one["gold"] for one in found if isinstance(one, dict)) == [105] * 3
+    assert {(one.price, one.gold) for one in found if isinstance(one, InsufficientGold)} == {(5, 2)}
+    await assert_settled(db)
+
+
+async def carry(db: Database, room: Document, character: Document, *things: Document) -> None:
+    """Gives things to a character, as if it had picked them up."""
+    await db["game.characters"].update_one({"_id": character["_id"]}, {"$push": {"items": {"$each": list(things)}}})
+    counted = {
+        "characters.$.load": sum(thing["weight"] for thing in things),
+        "characters.$.count": len(things),
+        "revision": 1,
+    }
+    where = {"_id": room["_id"], "characters._id": character["_id"]}
+    await db[LOCATIONS.name].update_one(where, {"$inc": counted})
+
+
+async def test_a_ware_is_sold_once_and_its_price_is_paid_once(db: Database, players: Players) -> None:
+    crown = item("crown", cost=45)
+    room = await add_room(db, "Market", keepers=[keeper("Smith", crown)])
+    buyers = await crowd(db, room, 8)
+
+    found = await outcomes(
+        *(
+            room_actions.buy(players.acting(one, n), keeper_key=f"{room['_id']}.0", item_id=crown["_id"])
+            for n, one in enumerate(buyers)
+        )
+    )
+
+    assert [one["gold"] for one in found if isinstance(one, dict)] == [10]
+    assert sum(isinstance(one, ItemGone) for one in found) == 7
+    await assert_settled(db)
+
+
+async def test_two_who_give_each_other_something_at_once_both_have_it(db: Database, players: Players) -> None:
+    room = await add_room(db, "Temple")
+    one, other = await crowd(db, room, 2)
+    rings = [item(f"ring {number}") for number in range(2)]
+    for character, ring in zip((one, other), rings, strict=True):
+        await carry(db, room, character, ring)
+
+    await asyncio.gather(
+        room_actions.give(players.acting(one, 0), item_id=rings[0]["_id"], to=other["_id"]),
+        room_actions.give(players.acting(other, 1), item_id=rings[1]["_id"], to=one["_id"]),
+    )
+
+    held = {found["_id"]: [thing["name"] for thing in found["items"]] async for found in db["game.characters"].find({})}
+    assert held == {one["_id"]: ["ring 1"], other["_id"]: ["ring 0"]}
+    await assert_settled(db)
+
+
+async def test_the_load_never_exceeds_the_strength_of_a_character_who_gets_gifts_from_many(
+    db: Database, players: Players
+) -> None:
+    room = await add_room(db, "Temple")
+    taker = await add_character(db, "taker", room)
+    givers = []
+    for number in range(5):
+        giver = await add_character(db, f"giver{number}", room)
+        anvil = item(f"anvil {number}", weight=6_000)
+        await carry(db, room, giver, anvil)
+        givers.append((giver, anvil))
+
+    found = await outcomes(
+        *(
+            room_actions.give(players.acting(giver, n), item_id=anvil["_id"], to=taker["_id"])
+            for n, (giver, anvil) in enumerate(givers)
+        )
+    )
+
+    assert sum(isinstance(one, dict) for one in found) == 2
+    assert {one.limit for one in found if isinstance(one, LimitReached)} == {150}
+    await assert_settled(db)
+
+
+async def test_concurrent_actions_in_a_room_share_their_updates(
+    db: Database, commands: Commands, clock: SettableClock
+) -> None:
+    players = Players(db, clock, processes=1)
+    things = [item(f"thing {number}") for number in range(30)]
+    room = await add_room(db, "Temple", items=things)
+    characters = await crowd(db, room, 30)
+    commands.clear()
+
+    await asyncio.gather(
+        *(
+            room_actions.pick_up(players.acting(one), item_id=thing["_id"])
+            for one, thing in zip(characters, things, strict=True)
+        )
+    )
+
+    assert 0 < commands.names().count("update game.locations") < len(characters)
+    assert commands.names().count("update game.characters") < len(characters)
+    await assert_settled(db)
+
+
+async def test_a_cancelled_caller_harms_no_other(db: Database, players: Players) -> None:
+    things = [item(f"thing {number}") for number in range(6)]
+    room = await add_room(db, "Temple", items=things)
+    characters = await crowd(db, room, 6)
+    tasks = [
+        asyncio.create_task(room_actions.pick_up(players.acting(one), item_id=thing["_id"]))
+        for one, thing in zip(characters, things, strict=True)
+    ]
+    # The room's update is under way.
+    while not any(process._tasks for process in players.processes):  # noqa: ASYNC110 - no event says so
+        await asyncio.sleep(0)
+    tasks[0].cancel()
+
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert [len(one["items"]) for one in found[1:] if isinstance(one, dict)] == [1] * 5
+    await assert_sound(db)
+
+
+async def test_an_action_finishes_first_what_its_character_has_under_way(db: Database, players: Players) -> None:
+    temple = await add_temple(db)
+    action = {"id": "r-left", "turn": 2, "kind": "PICK_UP", "room": temple.room["_id"], "since": players.clock.now()}
+    sword = temple.room["items"][0]["_id"]
+    await db["game.characters"].update_one(
+        {"_id": temple.me["_id"]}, {"$set": {"turn": 2, "action": {**action, "item": sword}}}
+    )
+
+    moved = await room_actions.move(players.acting(temple.me), direction="N")
+
+    assert sword in {one["_id"] for one in moved["items"]}
+    await assert_settled(db)

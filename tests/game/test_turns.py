@@ -1,0 +1,94 @@
+"""What characters do, through the public schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portico.resolvers.documents import Database
+from tests.support.game_world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id, room_id
+from tests.support.harness import GatewayClient
+
+SHOWN = """
+    id name gold
+    location { locationId name characters { characterId name } inventory { id contents { id } } }
+    inventory { id contents { id } }
+    armor { head { id } } weapons { left { id } right { id } both { id } }
+"""
+ERRORS = """
+    ... on UserError { __typename message }
+    ... on ItemGone { itemId }
+    ... on LimitReached { limit }
+"""
+
+
+async def do(gateway: GatewayClient, field: str, subject: str = "ann", **given: Any) -> Any:
+    """Carries out a mutation, and returns its payload or error."""
+    name = field[0].upper() + field[1:]
+    kinds = {"pickUp": "Item", "drop": "Item", "unequip": "Item", "takeOut": "Container", "putIn": "Container"}
+    gold = "... on InsufficientGold { price gold }" if field in ("buy", "sell") else ""
+    shown = ERRORS if field not in ("createCharacter", "move") else "... on UserError { __typename message }"
+    text = f"""mutation ($input: {kinds.get(field, name)}Input!) {{ {field}(input: $input) {{
+        __typename ... on CharacterPayload {{ character {{ {SHOWN} }} }} {shown} {gold} }} }}"""
+    return (await gateway.data(text, {"input": given}, token=gateway.token(subject)))[field]
+
+
+async def seen_by(gateway: GatewayClient, character: dict[str, Any], subject: str) -> Any:
+    text = f"query ($id: ID!) {{ character(id: $id) {{ {SHOWN} }} }}"
+    return (await gateway.data(text, {"id": character_id(character)}, token=gateway.token(subject)))["character"]
+
+
+async def test_a_new_character_starts_in_the_first_room_with_the_starting_gold(
+    gateway: GatewayClient, db: Database
+) -> None:
+    await add_room(db, "Market", start=1)
+    temple = await add_room(db, "Temple", start=0)
+
+    created = await do(gateway, "createCharacter", name="Ann", characterClass="wizard")
+
+    assert created["__typename"] == "CharacterPayload"
+    character = created["character"]
+    assert character["gold"] == 100
+    assert character["location"]["locationId"] == room_id(temple)
+    assert [one["name"] for one in character["location"]["characters"]] == ["Ann"]
+
+
+async def test_a_character_that_moves_is_seen_in_the_new_room_and_not_in_the_old_one(
+    gateway: GatewayClient, db: Database
+) -> None:
+    market = await add_room(db, "Market")
+    temple = await add_room(db, "Temple", exits=[{"direction": "N", "to": market["_id"]}])
+    ann = await add_character(db, "ann", temple)
+    bo = await add_character(db, "bo", temple)
+    cy = await add_character(db, "cy", market)
+
+    moved = await do(gateway, "move", characterId=character_id(ann), direction="N")
+
+    assert moved["character"]["location"]["name"] == "Market"
+    assert [one["name"] for one in moved["character"]["location"]["characters"]] == ["Cy", "Ann"]
+    assert [one["name"] for one in (await seen_by(gateway, bo, "bo"))["location"]["characters"]] == ["Bo"]
+    assert [one["name"] for one in (await seen_by(gateway, cy, "cy"))["location"]["characters"]] == ["Cy", "Ann"]
+    assert (await seen_by(gateway, ann, "ann")) == moved["character"]
+
+
+async def test_an_item_goes_from_the_floor_to_a_friend_and_into_a_shop(gateway: GatewayClient, db: Database) -> None:
+    sword = item("sword", kind="WEAPON", hands=1, cost=11)
+    room = await add_room(db, "Temple", items=[sword], keepers=[keeper("Smith")])
+    ann, bo = await add_character(db, "ann", room), await add_character(db, "bo", room)
+    (sword_id,) = item_ids([sword])
+
+    taken = await do(gateway, "pickUp", characterId=character_id(ann), itemId=sword_id)
+    assert [one["id"] for one in taken["character"]["inventory"]] == [sword_id]
+    assert taken["character"]["location"]["inventory"] == []
+    again = await do(gateway, "pickUp", "bo", characterId=character_id(bo), itemId=sword_id)
+    assert (again["__typename"], again["itemId"]) == ("ItemGone", sword_id)
+    given = await do(gateway, "give", characterId=character_id(ann), itemId=sword_id, toId=character_id(bo))
+    assert given["character"]["inventory"] == []
+    assert [one["id"] for one in (await seen_by(gateway, bo, "bo"))["inventory"]] == [sword_id]
+    smith = keeper_id(room)
+    sold = await do(gateway, "sell", "bo", characterId=character_id(bo), shopkeeperId=smith, itemId=sword_id)
+    assert (sold["character"]["gold"], sold["character"]["inventory"]) == (105, [])
+    bought = await do(gateway, "buy", characterId=character_id(ann), shopkeeperId=smith, itemId=sword_id)
+    assert (bought["character"]["gold"], len(bought["character"]["inventory"])) == (78, 1)
+    dropped = await do(gateway, "drop", characterId=character_id(ann), itemId=sword_id)
+    assert [one["id"] for one in dropped["character"]["location"]["inventory"]] == [sword_id]
+    assert [one["id"] for one in (await seen_by(gateway, bo, "bo"))["location"]["inventory"]] == [sword_id]

@@ -1,0 +1,237 @@
+"""Characters and rooms as clients read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from portico.resolvers.documents import Database
+from portico.schema.nodes import encode_id
+from portico.schema.roles import Role
+from tests.support.game_world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id, room_id
+from tests.support.harness import Commands, GatewayClient
+
+ITEM = "id name quantity bonus description weight price contents { name contents { name contents { name } } }"
+ROOM = f"name description exits {{ direction locationId }} characters {{ characterId name }} inventory {{ {ITEM} }}"
+CHARACTER = f"""
+    id name characterClass health mana gold
+    intrinsics {{ strength dexterity intelligence charisma }}
+    location {{ locationId {ROOM} }}
+    armor {{ head {{ name }} hands {{ name }} feet {{ name }} body {{ name }} }}
+    weapons {{ left {{ name }} right {{ name }} both {{ name }} }}
+    inventory {{ {ITEM} }}
+"""
+READ = f"query ($id: ID!) {{ character(id: $id) {{ {CHARACTER} }} }}"
+READ_NAME = "query ($id: ID!) { character(id: $id) { name } node(id: $id) { id } }"
+READ_ROOM = f"query ($id: ID!) {{ location(id: $id) {{ id {ROOM} }} }}"
+
+
+async def read(
+    gateway: GatewayClient, text: str, subject: str | None = "ann", role: Role | None = None, **v: Any
+) -> Any:
+    token = None if subject is None else gateway.token(subject, roles=() if role is None else (role,))
+    return await gateway.data(text, v, token=token)
+
+
+async def test_one_command_reads_a_character_with_its_room(
+    gateway: GatewayClient, db: Database, commands: Commands
+) -> None:
+    to = await add_room(db, "Market")
+    chest = item("chest", capacity=10_000, cost=None)
+    coins = item("coins", quantity=12, weight=24, inside=chest["_id"])
+    hat = item("wizard's hat", bonus=3, kind="ARMOR", regions=["HEAD"])
+    staff = item("staff", hands=2, kind="WEAPON", weight=450)
+    room = await add_room(
+        db, "Temple", exits=[{"direction": "N", "to": to["_id"]}], items=[chest, coins], keepers=[keeper("Priest")]
+    )
+    ann = await add_character(
+        db, "ann", room, items=[hat, staff], armor={"HEAD": [hat["_id"]]}, weapons={"BOTH": staff["_id"]}
+    )
+    commands.clear()
+
+    found = (await read(gateway, READ, id=character_id(ann)))["character"]
+
+    assert commands.names() == ["find game.characters"]
+    assert found["location"] == {
+        "locationId": room_id(room),
+        "name": "Temple",
+        "description": "This is the Temple.",
+        "exits": [{"direction": "N", "locationId": room_id(to)}],
+        "characters": [
+            {"characterId": keeper_id(room), "name": "Priest"},
+            {"characterId": character_id(ann), "name": "Ann"},
+        ],
+        "inventory": [
+            {
+                "id": item_ids([chest])[0],
+                "name": "chest",
+                "quantity": 1,
+                "bonus": None,
+                "description": "chest",
+                "weight": 1.0,
+                "price": None,
+                "contents": [{"name": "coins", "contents": None}],
+            }
+        ],
+    }
+    assert found["armor"] == {"head": [{"name": "wizard's hat"}], "hands": [], "feet": [], "body": []}
+    assert found["weapons"] == {"left": None, "right": None, "both": {"name": "staff"}}
+    assert [one["description"] for one in found["inventory"]] == ["+3 wizard's hat", "staff"]
+    assert found["inventory"][1]["weight"] == 4.5
+    assert (found["gold"], found["intrinsics"]["charisma"], found["characterClass"]) == (100, 13, "wizard")
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({}, "arrow"),
+        ({"quantity": 12, "description": "arrows"}, "12 arrows"),
+        ({"bonus": 3}, "+3 arrow"),
+        ({"bonus": -1}, "-1 arrow"),
+        ({"bonus": 0}, "arrow"),
+        ({"quantity": 2, "bonus": 1, "description": "arrows"}, "2 +1 arrows"),
+    ],
+)
+async def test_a_description_names_the_quantity_and_the_bonus(
+    gateway: GatewayClient, db: Database, fields: dict[str, Any], shown: str
+) -> None:
+    room = await add_room(db, "Temple", items=[item("arrow", **fields)])
+
+    found = await read(
+        gateway, "query ($id: ID!) { location(id: $id) { inventory { description } } }", id=room_id(room)
+    )
+
+    assert found == {"location": {"inventory": [{"description": shown}]}}
+
+
+async def test_everybody_reads_a_room_with_what_lies_in_nested_containers(gateway: GatewayClient, db: Database) -> None:
+    chest = item("chest", capacity=10_000)
+    box = item("box", capacity=5_000, inside=chest["_id"])
+    bag = item("bag", capacity=1_000, inside=box["_id"])
+    gem = item("gem", inside=bag["_id"])
+    room = await add_room(db, "Vault", items=[gem, bag, chest, box])
+    await add_character(db, "ann", room)
+
+    found = (await read(gateway, READ_ROOM, None, id=room_id(room)))["location"]
+
+    assert found["id"] == room_id(room)
+    assert [one["name"] for one in found["characters"]] == ["Ann"]
+    (top,) = found["inventory"]
+    assert top["name"] == "chest"
+    assert top["contents"] == [{"name": "box", "contents": [{"name": "bag", "contents": [{"name": "gem"}]}]}]
+
+
+async def test_a_room_shows_nobody_who_is_leaving_or_was_refused(gateway: GatewayClient, db: Database) -> None:
+    room = await add_room(db, "Temple")
+    for name in ("ann", "bob", "cid"):
+        await add_character(db, name, room)
+    for name, mark in (("Bob", "leaving"), ("Cid", "absent")):
+        where = {"_id": room["_id"], "characters.name": name}
+        await db["game.locations"].update_one(where, {"$set": {f"characters.$.{mark}": True}})
+
+    found = (await read(gateway, READ_ROOM, id=room_id(room)))["location"]
+
+    assert [one["name"] for one in found["characters"]] == ["Ann"]
+
+
+async def test_a_shopkeeper_is_a_character_with_prices_of_its_own(
+    gateway: GatewayClient, db: Database, commands: Commands
+) -> None:
+    sword, relic = item("sword", cost=15, kind="WEAPON"), item("relic", cost=None)
+    room = await add_room(db, "Shop", keepers=[keeper("Smith", sword, relic, asks=125, number=3)])
+    commands.clear()
+
+    found = (await read(gateway, READ, None, id=keeper_id(room, 3)))["character"]
+
+    assert commands.names() == ["find game.locations"]
+    assert (found["name"], found["characterClass"], found["gold"]) == ("Smith", "shopkeeper", 1_000)
+    assert [(one["name"], one["price"]) for one in found["inventory"]] == [("sword", 19), ("relic", None)]
+    assert found["location"]["name"] == "Shop"
+    assert found["weapons"] == {"left": None, "right": None, "both": None}
+
+
+async def test_shopkeepers_and_characters_of_a_request_are_read_together(
+    gateway: GatewayClient, db: Database, commands: Commands
+) -> None:
+    shops = [await add_room(db, name, keepers=[keeper(f"Keeper of {name}")]) for name in ("A", "B")]
+    ann = await add_character(db, "ann", shops[0])
+    ids = [character_id(ann), *map(keeper_id, shops), keeper_id(shops[0], 7)]
+    commands.clear()
+
+    text = "query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Character { name location { name } } } }"
+    found = await read(gateway, text, ids=ids)
+
+    assert [one and one["name"] for one in found["nodes"]] == ["Ann", "Keeper of A", "Keeper of B", None]
+    assert sorted(commands.names()) == ["find game.characters", "find game.locations"]
+
+
+@pytest.mark.parametrize("key", ["{room}.01", "{room}.", "{room}.x", "zz.0", ".0", "{room}.0.0", "{room}.-1"])
+async def test_a_text_that_is_no_key_of_a_shopkeeper_is_no_id(gateway: GatewayClient, db: Database, key: str) -> None:
+    room = await add_room(db, "Shop", keepers=[keeper("Smith")])
+
+    found = await read(
+        gateway,
+        "query ($id: ID!) { character(id: $id) { name } }",
+        id=encode_id("Character", key.format(room=room["_id"])),
+    )
+
+    assert found == {"character": None}
+
+
+async def test_a_players_character_exists_only_for_its_player_and_a_game_master(
+    gateway: GatewayClient, db: Database
+) -> None:
+    ann = await add_character(db, "ann", await add_room(db, "Temple"))
+
+    for subject, role in ((None, None), ("bob", None), ("bob", Role.EDITOR)):
+        found = await read(gateway, READ_NAME, subject, role, id=character_id(ann))
+        assert found == {"character": None, "node": None}
+    for subject, role in (("ann", None), ("bob", Role.GAME_MASTER), ("bob", Role.ADMIN)):
+        found = await read(gateway, READ_NAME, subject, role, id=character_id(ann))
+        assert found == {"character": {"name": "Ann"}, "node": {"id": character_id(ann)}}
+
+
+async def test_a_viewer_lists_their_own_characters_in_the_order_of_their_creation(
+    gateway: GatewayClient, db: Database
+) -> None:
+    room = await add_room(db, "Temple")
+    for owner, name in (("ann", "First"), ("bob", "Other"), ("ann", "Second")):
+        await add_character(db, owner, room, name=name)
+    text = "{ viewer { characters { name location { name } } } }"
+
+    found = await read(gateway, text, role=Role.GAME_MASTER)
+
+    assert [one["name"] for one in found["viewer"]["characters"]] == ["First", "Second"]
+
+
+async def test_no_read_shows_a_character_before_it_has_entered_the_world(gateway: GatewayClient, db: Database) -> None:
+    ann = await add_character(db, "ann", await add_room(db, "Temple"))
+    await db["game.characters"].update_one({"_id": ann["_id"]}, {"$unset": {"location": ""}})
+
+    assert await read(gateway, READ_NAME, id=character_id(ann)) == {"character": None, "node": None}
+    assert await read(gateway, "{ viewer { characters { name } } }") == {"viewer": {"characters": []}}
+
+
+async def test_an_unknown_id_of_a_room_or_a_character_is_null(gateway: GatewayClient) -> None:
+    text = "query ($room: ID!, $who: ID!) { location(id: $room) { name } character(id: $who) { name } }"
+    room, who = encode_id("Location", ObjectId()), encode_id("Character", ObjectId())
+
+    assert await read(gateway, text, room=room, who=who) == {"location": None, "character": None}
+    assert await read(gateway, text, room=who, who=room) == {"location": None, "character": None}
+
+
+async def test_a_read_fetches_only_what_it_shows(gateway: GatewayClient, db: Database, commands: Commands) -> None:
+    room = await add_room(db, "Temple", keepers=[keeper("Priest")])
+    ann = await add_character(db, "ann", room)
+    commands.clear()
+
+    await read(gateway, "query ($id: ID!) { character(id: $id) { name location { name } } }", id=character_id(ann))
+    await read(gateway, "query ($id: ID!) { character(id: $id) { gold } }", id=keeper_id(room))
+    await read(gateway, "query ($id: ID!) { location(id: $id) { characters { name } } }", id=room_id(room))
+
+    projections = [set(command["projection"]) - {"schema_version"} for command in commands.sent]
+    assert projections[0] == {"name", "location.name", "owner"}
+    assert projections[1] == {"keepers"}
+    assert not any(path.startswith("items") for path in projections[2])
