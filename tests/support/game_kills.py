@@ -214,9 +214,7 @@ async def prepared_world(db: Database) -> Game:
     ]
     exits[0].append({"direction": "E", "to": shop})
     keepers = [keeper(number, f"Keeper {number}", gold=200, items=things(30)) for number in range(2)]
-    stored = [
-        room(key, f"Room {at}", exits=exits[at], items=things(12), is_start=at == 0) for at, key in enumerate(rooms)
-    ]
-    stored.append(room(shop, "Shop", exits=[{"direction": "W", "to": rooms[0]}], keepers=keepers))
+    stored = [room(key, f"Room {at}", exits=exits[at], items=things(12)) for at, key in enumerate(rooms)]
+    stored.append(room(shop, "Shop", exits=[{"direction": "W", "to": rooms[0]}], keepers=keepers, is_start=True))
     await db["game.locations"].insert_many(stored)
     return Game({one["_id"] for one in items}, [encode_id("Character", f"{shop}.{number}") for number in range(2)])
