@@ -126,7 +126,7 @@ class Machine:
             await self._crash(step)
         else:
             call = self.next_call(step)
-            self._learn(call, await self.ask(call))
+            self.learn(call, await self.ask(call))
 
     def next_call(self, step: Step) -> Call:
         actor = sorted(self.setting.strength)[step.actor % len(self.setting.strength)]
@@ -182,7 +182,7 @@ class Machine:
             found = [after for state in self.possible for call in self.crashed if (after := state.after(call))]
             self.possible = unique([*self.possible, *found])
 
-    def _learn(self, call: Call, result: dict[str, Any]) -> None:
+    def learn(self, call: Call, result: dict[str, Any]) -> None:
         """Drops the states that contradict the answer."""
         answer = result["__typename"]
         self._close()
@@ -205,7 +205,7 @@ class Machine:
             self.crashed.append(call)
             self._close()
         else:
-            self._learn(call, answer.data[call.action])
+            self.learn(call, answer.data[call.action])
 
     async def _repeat(self, step: Step) -> None:
         """Repeats a crashed call with its key. Its effect is there once if it is acknowledged, and not otherwise."""
@@ -213,7 +213,10 @@ class Machine:
             return
         call = self.crashed[step.item % len(self.crashed)]
         self.clock.advance(seconds=RECOVERY_SECONDS)
-        answer = (await self.ask(call))["__typename"]
+        self.conclude(call, (await self.ask(call))["__typename"])
+
+    def conclude(self, call: Call, answer: str) -> None:
+        """Drops the states that contradict the answer to a call of which others may have finished the turn."""
         self._close()
         is_done = answer == DONE
         found = [state for state in self.possible if (call.key in state.applied) is is_done]
