@@ -16,7 +16,7 @@ import signal
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,7 +40,6 @@ RESULTS = Path(__file__).parent / "results" / "game_trades.json"
 EXPONENT = 1.5
 PLENTY = 1_000_000
 ITEMS = ("sword", "coin")
-Pair = tuple[str, str]
 Trader = Callable[[Database, str, str], Awaitable[None]]
 
 console = Console()
@@ -50,11 +49,11 @@ console = Console()
 class Size:
     owners: int = 10_000
     clients: int = 64
-    trades: int = 1_500
+    seconds: float = 6.0
     rounds: int = 5
 
 
-QUICK = Size(owners=500, trades=200, rounds=2)
+QUICK = Size(owners=500, seconds=2.0, rounds=2)
 
 
 def place(owner: str) -> Place:
@@ -139,24 +138,26 @@ class Draw:
         weights = [(number + 1) ** -exponent for number in range(size.owners)]
         self._sums = list(itertools.accumulate(weights))
 
-    def pair(self) -> Pair:
+    def pair(self) -> tuple[str, str]:
         while True:
             one, other = self._rng.choices(self._owners, cum_weights=self._sums, k=2)
             if one != other:
                 return one, other
 
 
-async def rate(db: Database, pairs: Sequence[Pair], trade: Trader, clients: int) -> float:
-    """Return the trades a second of this many clients, each of which starts its next trade after its last."""
-    waiting = iter(pairs)
+async def rate(db: Database, draw: Draw, trade: Trader, size: Size) -> float:
+    """Return the trades a second of all clients, each of which starts its next trade after its last."""
+    started = time.perf_counter()
+    done = 0
 
     async def client() -> None:
-        for pair in waiting:
-            await trade(db, *pair)
+        nonlocal done
+        while time.perf_counter() < started + size.seconds:
+            await trade(db, *draw.pair())
+            done += 1
 
-    started = time.perf_counter()
-    await asyncio.gather(*(client() for _ in range(clients)))
-    return len(pairs) / (time.perf_counter() - started)
+    await asyncio.gather(*(client() for _ in range(size.clients)))
+    return done / (time.perf_counter() - started)
 
 
 async def verify(db: Database, size: Size) -> None:
@@ -179,12 +180,11 @@ async def measure(uri: str, size: Size) -> list[dict[str, Any]]:
             db = client["bench"]
             await client.drop_database("bench")
             await fill(db, size)
-            await rate(db, [draws["even"].pair() for _ in range(size.clients)], trade, size.clients)
+            await rate(db, draws["even"], trade, size)
             rates: dict[str, list[float]] = {name: [] for name in draws}
             for number in range(size.rounds):
                 for name in sorted(draws, reverse=number % 2 == 1):
-                    pairs = [draws[name].pair() for _ in range(size.trades)]
-                    rates[name].append(await rate(db, pairs, trade, size.clients))
+                    rates[name].append(await rate(db, draws[name], trade, size))
             await verify(db, size)
             ratio = statistics.median(zipf / even for zipf, even in zip(rates["zipf"], rates["even"], strict=True))
             medians = {name: round(statistics.median(found), 1) for name, found in rates.items()}

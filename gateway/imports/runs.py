@@ -52,7 +52,9 @@ class Importer:
     `key` returns the natural key of a record: a batch contains each key once. If no record needs an earlier one, set
     `is_parallel` to store several batches at the same time. If records name files, set `has_files`: `read` then gets
     the file that contains the record, and `put` gets the resources of the domains. `awaits` names the kind of a
-    record's parent. `configure` returns the importer for the given `options`, or raises ValueError.
+    record's parent; if records refer to others in several ways, `lacks` returns what is missing, for people.
+    `configure` returns the importer for the given `options`, or raises ValueError. `finish` is called at the end of a
+    run, when all records have their outcomes.
     """
 
     read: Callable[..., Any]
@@ -61,6 +63,8 @@ class Importer:
     is_parallel: bool = False
     has_files: bool = False
     awaits: str = "category"
+    lacks: Callable[[Any], str] | None = None
+    finish: Callable[..., Awaitable[Any]] | None = None
     options: Sequence[Option] = ()
     configure: Callable[..., Importer] | None = None
 
@@ -114,6 +118,8 @@ class Import:
             # Waits for the batches in flight, even if the run fails.
             await asyncio.gather(*(task for task, _ in in_flight))
         await self._retry_waiting()
+        if self.importer.finish is not None:
+            await self.importer.finish(self.db, now=self.clock.now())
         return self.summary
 
     async def _start_batch(self, batch: list[Row], in_flight: list[tuple[asyncio.Task[bool], set[Hashable]]]) -> None:
@@ -237,8 +243,13 @@ class Import:
         held_up = list(dict.fromkeys(map(self._key, behind)) or firsts)
         for key in held_up:
             row = firsts.pop(key)
-            self._reject(row, f"parent: there is no {self.importer.awaits} {row[2].parent!r}")
+            self._reject(row, self._missing(row[2]))
         self._waiting = [*firsts.values(), *behind]
+
+    def _missing(self, record: Any) -> str:
+        if self.importer.lacks is not None:
+            return self.importer.lacks(record)
+        return f"parent: there is no {self.importer.awaits} {record.parent!r}"
 
     def _reject(self, row: Row, reason: str) -> None:
         self.summary.counts["failed"] += 1

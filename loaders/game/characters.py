@@ -6,21 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
-from bson import ObjectId
-
 from portico.loaders.batching import BatchRead
-from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.documents import Database, Document, DocumentId, Projection
 from portico.resolvers.game import characters, keepers
 
 # A text is the key of a shopkeeper, as `locations.keeper_key` returns it.
-CharacterKey = ObjectId | str
+CharacterKey = DocumentId | str
 
 
 def by_key(db: Database, projection: Projection | None) -> BatchRead[CharacterKey, Document]:
     """Makes the batched read: one command for all players' characters, and one for all shopkeepers."""
 
     async def read(keys: Sequence[CharacterKey]) -> Mapping[CharacterKey, Document]:
-        ids = [key for key in keys if isinstance(key, ObjectId)]
+        ids = [key for key in keys if isinstance(key, DocumentId)]
         texts = [key for key in keys if isinstance(key, str)]
         reads: list[Awaitable[Mapping[Any, Document]]] = []
         if ids:

@@ -15,6 +15,8 @@ A document:
     gifts_since  since when a gift waits in the roster; None if none does
     leaving_since  since when the roster has an entry with `leaving` or `absent`; None if it has none
     start        the place among the rooms where new characters start, from 0; missing if they cannot start here
+    zone         the part of the world, in imported files; missing for none
+    stocked      the ids, in imported files, of the objects that an import has put on the floor; see `world_imports`
 
 An entry of the roster:
 
@@ -32,7 +34,8 @@ An entry of the roster:
 
 A shopkeeper: `gold` is what it can pay with and `initial_gold` what it came with; `buys` lists the kinds of items that
 it buys; `asks` and `pays` are percentages of an item's cost. As a character, its key is the text
-`<hex _id of the room>.<number>`.
+`<hex _id of the room>.<number>`. If it was imported, it has the id of its shop in `key`, and those of its wares in
+`stocked`.
 
 `gifts_since` and `leaving_since` are the earliest `since` of these entries.
 
@@ -67,6 +70,8 @@ MAX_CHARACTERS = 200
 # Items on the floor, those inside others included.
 MAX_ITEMS = 300
 MAX_KEEPERS = 8
+# Characters of the text that a room shows.
+MAX_DESCRIPTION = 2_000
 MAX_KEEPER_ITEMS = 150
 # Gifts that wait for one character.
 MAX_GIFTS = 20

@@ -55,6 +55,7 @@ def test_invisible_text_and_direction_overrides_are_refused(name: str) -> None:
 async def test_every_mutation_with_a_name_applies_the_rule(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway)
     page = await create_page(gateway)
+    stack = {"to": {"owner": "mara"}, "category": "thing", "itemId": "one", "quantity": 1}
     for bad in ("\u200b", "a\u202eb"):
         given: dict[str, tuple[dict[str, Any], list[str]]] = {
             "createSection": (section_input(title=bad), ["title"]),
@@ -65,6 +66,7 @@ async def test_every_mutation_with_a_name_applies_the_rule(gateway: GatewayClien
             "createProduct": (product_input(title=bad), ["title"]),
             "openAccount": ({"name": bad}, ["name"]),
             "join": ({"name": bad}, ["name"]),
+            "grant": ({**stack, "name": bad, "idempotencyKey": bad}, ["name"]),
         }
         for mutation, (fields, path) in given.items():
             refused = await gateway.result(mutation, fields)
@@ -77,12 +79,21 @@ async def test_imports_apply_the_rule(gateway: GatewayClient, tmp_path: Path) ->
     page = await create_page(gateway)
     comment = {"content": f"/{page['slug']}", "id": "1", "posted": "2020-01-01T00:00:00Z", "text": "Hello."}
     post = {"slug": "post", "title": "Post", "text": "Hello."}
+    shop = {"id": 1, "keeper": "Ann", "room": 1, "items": [], "asks": 1, "pays": 1}
     given: dict[str, list[dict[str, Any]]] = {
         "categories": [{"slug": "one", "name": "\u200b"}],
         "products": [product_input(title="\u202ex")],
         "posts": [{**post, "title": "\u200b"}, {**post, "authors": ["\u202ex"]}, {**post, "tags": ["\u200b"]}],
         "comments": [{**comment, "author": "\u200b"}],
         "people": [{"subject": "ada", "name": "\u200b"}, {"of": "ada", "circle": "\u202ex", "members": []}],
+        "world": [
+            {"id": 1, "name": "\u200b", "description": "A room.", "exits": {}},
+            {"id": 1, "name": "Room", "description": "\u202ex", "exits": {}},
+            {"id": 1, "name": "\u200b", "type": "WEAPON"},
+            {**shop, "keeper": "\u202ex"},
+            {**shop, "class": "\u200b"},
+        ],
+        "equipment": [{"category": "thing", "itemId": "one", "name": "\u200b", "quantity": 1}],
         "wall-posts": [
             {"id": "1", "author": "\u200b", "text": "Hello."},
             {"id": "2", "author": "ada", "text": "\u200b"},

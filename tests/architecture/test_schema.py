@@ -51,6 +51,11 @@ SHARED_RESULTS = {
     "commentOnPost": "PostResult",
     "deletePostComment": "PostResult",
     "vote": "PostResult",
+    "consume": "StackResult",
+    "transferStack": "StackResult",
+    "offerTrade": "TradeResult",
+    "acceptTrade": "TradeResult",
+    "cancelTrade": "TradeResult",
 }
 SHARED_INPUTS = {
     "addTags": "TagsInput!",
@@ -59,6 +64,8 @@ SHARED_INPUTS = {
     "removeFromCircle": "CircleInput!",
     "block": "BlockInput!",
     "unblock": "BlockInput!",
+    "acceptTrade": "TradeInput!",
+    "cancelTrade": "TradeInput!",
 }
 MUTATIONS = getattr(SCHEMA.mutation_type, "fields", {})
 
@@ -112,7 +119,8 @@ def test_a_mutation_can_be_repeated_with_a_key(name: str) -> None:
 
     assert isinstance(given, GraphQLInputObjectType)
     # The key is required if an interrupted call must not run a second time under another key.
-    is_required = name in {"restock", "checkout", "deposit", "transfer"}
+    money = {"restock", "checkout", "deposit", "transfer"}
+    is_required = name in {*money, "grant", "consume", "transferStack", "offerTrade"}
     assert str(given.fields["idempotencyKey"].type) == ("String!" if is_required else "String")
 
 

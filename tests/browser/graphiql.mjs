@@ -50,6 +50,14 @@ try {
   );
   seen.result = (await page.locator(RESULT).innerText()).replaceAll('\u00a0', ' ');
 
+  // The tab of the game. A tab has the name of its first operation.
+  await page.locator('.graphiql-tab', { hasText: 'Look' }).click();
+  await page.waitForFunction((selector) => document.querySelector(selector)?.innerText.includes('Wren'), EDITOR);
+  await page.click('.graphiql-execute-button');
+  await page.getByRole('menuitem', { name: 'Walk', exact: true }).click();
+  await page.waitForFunction((selector) => document.querySelector(selector)?.innerText.includes('"smithy"'), RESULT);
+  seen.walk = (await page.locator(RESULT).innerText()).replaceAll('\u00a0', ' ');
+
   await page.locator(EDITOR).first().click();
   await page.keyboard.press('Control+A');
   await page.keyboard.press('Delete');

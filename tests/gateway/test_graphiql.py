@@ -263,6 +263,7 @@ def test_graphiql_works_in_a_browser_within_its_policy(settings: Settings, tmp_p
     # GraphiQL names a tab after its first operation.
     assert seen["tabs"] == [OPERATION.findall(text)[0] for text in EXAMPLES.values()]
     assert '"name": "Jazz"' in seen["result"]
+    assert '"name": "The Smithy"' in seen["walk"]
     assert seen["suggestions"] == ["viewer"]
     assert '"subject": "demo"' in seen["viewer"]
     assert (seen["problems"], seen["violations"], seen["foreign"], seen["failed"]) == ([], [], [], [])

@@ -120,6 +120,12 @@ def wall_post(key: str, text: str) -> Line:
     return {"id": key, "author": "ann", "text": text, "date": "2020-01-02"}
 
 
+def room(key: str, name: str, **exits: str) -> Line:
+    return {"id": key, "name": name, "description": "A room.", "exits": exits}
+
+
+THING = {"id": "lamp", "name": "lamp", "type": "LIGHT", "cost": 2, "room": "a"}
+SHOP = {"id": "shop", "keeper": "Ann", "room": "b", "items": ["lamp"], "asks": 1, "pays": 1}
 ONE, TWO = {"sku": "one", "title": "One"}, {"sku": "two", "title": "Two"}
 RECORDS = {
     "categories": Records(
@@ -151,6 +157,12 @@ RECORDS = {
         ([wall_post("first", "Text.")], [wall_post("second", "Text.")]),
         ([wall_post("first", "Corrected.")], [wall_post("second", "Corrected.")]),
         {"social.posts": 2, "social.members": 1},
+    ),
+    "world": Records(
+        "world",
+        ([SHOP, room("a", "First", e="b")], [THING, room("b", "Second", w="a")]),
+        ([{**SHOP, "keeper": "Bea"}, room("a", "First, corrected", e="b")], [THING, room("b", "Corrected", w="b")]),
+        {"game.locations": 2, "game.blueprints": 2},
     ),
 }
 

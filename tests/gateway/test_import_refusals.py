@@ -48,6 +48,7 @@ def line_of(subject: str, key: str, text: str) -> Line:
         },
         "people": lambda: {"subject": key, "name": text},
         "wall-posts": lambda: {"id": key, "author": "ann", "text": text},
+        "world": lambda: {"id": key, "name": "Room", "description": text, "exits": {}},
         "equipment": lambda: {"category": "thing", "itemId": key, "name": text, "quantity": 1},
     }
     return made[subject]()
@@ -126,6 +127,7 @@ STORED = {
     "comments": ("comments", "text", ("author", "text")),
     "people": ("social.members", "_id", ("name",)),
     "wall-posts": ("social.posts", "detail.text", ("by",)),
+    "world": ("game.locations", "key", ("name",)),
     "equipment": ("game.stacks", "item_id", ("name",)),
 }
 
@@ -228,6 +230,13 @@ async def test_every_text_has_a_limit_and_the_other_records_are_stored(gateway: 
             ({"author": HUGE}, "author"),
             ({"to": HUGE}, "to"),
             ({"text": HUGE}, "detail.status.text"),
+        ],
+        "world": [
+            ({"id": HUGE}, "id"),
+            ({"name": HUGE}, "name"),
+            ({"description": HUGE}, "description"),
+            ({"exits": {"n": HUGE}}, "exits.n"),
+            ({"zone": HUGE}, "zone"),
         ],
         "equipment": [({"category": HUGE}, "category"), ({"itemId": HUGE}, "itemId"), ({"name": HUGE}, "name")],
     }

@@ -9,6 +9,7 @@
 <my cart>                  the id of the viewer's cart
 <account Savings>          the id of the viewer's account with this name
 <latest post of demo>      the id of the latest post on the wall of the member with this subject
+<latest trade>             the id of the latest trade of the viewer
 <user mara>                the id of the member with this subject
 <endCursor>                the `endCursor` of the previous page
 """
@@ -36,8 +37,9 @@ query ($path: String!) {
 """
 _CURSOR = "<endCursor>"
 _MEMBER = re.compile(r"<(user|latest post of) ([^<>]+)>")
-_OWN = re.compile(r"<(my cart|account ([^<>]+))>")
+_OWN = re.compile(r"<(my cart|latest trade|account ([^<>]+))>")
 _WALL = "query ($id: ID!) { user(id: $id) { wall(first: 1) { nodes { id } } } }"
+_TRADES = "{ viewer { trades(first: 1) { nodes { id } } } }"
 _VIEWER = "{ viewer { cart { id } accounts { id name } } }"
 
 
@@ -59,7 +61,7 @@ async def resolve_text(shop: GatewayClient, given: str) -> str:
     if (member := _MEMBER.fullmatch(given)) is not None:
         return await member_id(shop, member[1], member[2])
     if (own := _OWN.fullmatch(given)) is not None:
-        return await own_id(shop, own[2])
+        return await (latest_trade(shop) if own[1] == "latest trade" else own_id(shop, own[2]))
     if (place := _AT.fullmatch(given)) is not None:
         return await read_node_at(shop, place[1], place[2])
     if (found := _STANDS_FOR.fullmatch(given)) is None:
@@ -93,6 +95,11 @@ async def own_id(shop: GatewayClient, account: str | None) -> str:
     viewer = (await shop.data(_VIEWER))["viewer"]
     found = {one["name"]: one["id"] for one in viewer["accounts"]}
     return str(viewer["cart"]["id"] if account is None else found[account])
+
+
+async def latest_trade(shop: GatewayClient) -> str:
+    """Returns the id of the latest trade of the viewer."""
+    return str((await shop.data(_TRADES))["viewer"]["trades"]["nodes"][0]["id"])
 
 
 def end_cursor(answer: Any) -> str:

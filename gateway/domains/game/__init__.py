@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Resources, Service
 from portico.resolvers.game import events as sources
+from portico.resolvers.game.blueprints import BLUEPRINTS
 from portico.resolvers.game.characters import CHARACTERS
 from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.locations import LOCATIONS
@@ -17,8 +19,11 @@ from portico.resolvers.game.trade_records import TRADES
 from portico.schema.game import characters, events, inventories, locations, trading
 from portico.schema.game.acting import GameMutation
 
-from . import stacks, turns
+from . import demo, stacks, turns
 from .equipment import equipment
+from .world import world
+
+_FOLDER = Path(__file__).parent
 
 
 @asynccontextmanager
@@ -33,16 +38,18 @@ async def _rooms(_settings: Resources, _db: Database) -> AsyncIterator[Rooms]:
 DOMAIN = Domain(
     name="game",
     about="A world of rooms, its characters and their items.",
-    collections=(CHARACTERS, LOCATIONS, STACKS, TRADES),
+    collections=(CHARACTERS, LOCATIONS, BLUEPRINTS, STACKS, TRADES),
     jobs=(*turns.JOBS, *stacks.JOBS),
     invariants=(*turns.INVARIANTS, *stacks.INVARIANTS),
     settings=GameSettings,
-    importers={"equipment": equipment()},
     services=(Service(Rooms, _rooms),),
+    importers={"equipment": equipment(), "world": world()},
     kinds=(characters.CHARACTER, locations.LOCATION, inventories.STACK, inventories.TRADE),
     queries=(characters.CharacterQuery, locations.LocationQuery, inventories.InventoryQuery),
     mutations=(GameMutation, trading.TradingMutation),
     subscriptions=(events.LocationSubscription,),
     events=sources.SOURCES,
     extensions={"Viewer": (characters.CharacterViewer, inventories.TradeViewer)},
+    demo=demo.load,
+    examples=(("Game", _FOLDER / "examples.graphql"), ("Game, live", _FOLDER / "live.graphql")),
 )

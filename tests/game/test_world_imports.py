@@ -1,0 +1,311 @@
+"""`portico import world`: rooms, objects and shops, in the format of Portico and of converted MUD files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from portico.gateway.clock import SystemClock
+from portico.gateway.domains.game.world import world
+from portico.gateway.imports.runs import BadRecord, Import
+from portico.gateway.mongo.faults import FaultyDatabase
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.game.world_imports import room_id
+from tests.support.game_world import add_character
+from tests.support.harness import GatewayClient, assert_invariants, stops
+from tests.support.interruptions import stopping
+from tests.support.real_data import rows
+
+TEMPLE = {"id": "temple", "name": "Temple", "description": "  A cool\nhall.", "exits": {"n": "square"}, "start": 0}
+SQUARE = {"id": "square", "name": "Square", "description": "Wide.", "exits": {"S": "temple", "down": "cellar"}}
+CELLAR = {"id": "cellar", "name": "Cellar", "description": "Dark.", "exits": {"u": "square"}}
+SWORD = {"id": "sword", "name": "short sword", "type": "weapon", "weight": 2.5, "cost": 15, "hands": 1}
+CHEST = {"id": "chest", "name": "chest", "type": "CONTAINER", "capacity": 50, "room": "cellar", "contents": ["gem"]}
+GEM = {"id": "gem", "name": "gem", "type": "TREASURE", "bonus": 1, "quantity": 3, "description": "gems"}
+SMITHY = {
+    "id": "smithy",
+    "keeper": "Tamsin",
+    "room": "square",
+    "items": ["sword"],
+    "buys": ["weapon"],
+    "asks": 1.25,
+    "pays": 0.4,
+    "gold": 500,
+    "copies": 2,
+}
+WORLD = [SMITHY, CHEST, TEMPLE, SQUARE, GEM, CELLAR, SWORD]
+
+
+async def run(
+    db: Any, tmp_path: Path, *records: Any, start: list[str] | None = None
+) -> tuple[Counter[str], dict[int, str]]:
+    """Imports the records from a file. Returns how many had each outcome, and why lines were refused."""
+    file = tmp_path / "world.jsonl"
+    file.write_bytes(b"\n".join(orjson.dumps(record) for record in records))
+    bad: list[BadRecord] = []
+    counts = (await Import(db, world(start or ()), SystemClock(), bad.append, lambda _: None).run([file])).counts
+    return counts, {one.line: one.reason for one in bad}
+
+
+async def room(db: Database, key: str) -> Document:
+    found = await db["game.locations"].find_one({"_id": room_id(key)})
+    assert found is not None
+    return found
+
+
+async def things(db: Database) -> Counter[str]:
+    """How many items have each name, wherever they are."""
+    rooms = await db["game.locations"].find().to_list()
+    places = [*rooms, *(keeper for one in rooms for keeper in one["keepers"])]
+    places += await db["game.characters"].find().to_list()
+    ids = [item["_id"] for place in places for item in place["items"]]
+    assert len(set(ids)) == len(ids)
+    return Counter(item["name"] for place in places for item in place["items"])
+
+
+async def test_rooms_objects_and_shops_are_imported_in_any_order(db: Database, tmp_path: Path) -> None:
+    counts, bad = await run(db, tmp_path, *WORLD)
+
+    assert (counts, bad) == ({"created": 7}, {})
+    temple, square, cellar = [await room(db, key) for key in ("temple", "square", "cellar")]
+    assert (temple["name"], temple["description"], temple["start"]) == ("Temple", "A cool hall.", 0)
+    assert temple["exits"] == [{"direction": "N", "to": square["_id"]}]
+    assert square["exits"] == [
+        {"direction": "S", "to": temple["_id"]},
+        {"direction": "DOWN", "to": cellar["_id"]},
+    ]
+    chest, gem = cellar["items"]
+    assert (chest["capacity"], chest["inside"], gem["inside"]) == (5_000, None, chest["_id"])
+    assert (gem["quantity"], gem["bonus"], gem["description"], gem["cost"]) == (3, 1, "gems", None)
+    (keeper,) = square["keepers"]
+    assert (keeper["name"], keeper["gold"], keeper["initial_gold"]) == ("Tamsin", 500, 500)
+    assert (keeper["asks"], keeper["pays"], keeper["buys"]) == (125, 40, ["WEAPON"])
+    assert [(item["name"], item["weight"], item["cost"]) for item in keeper["items"]] == [("short sword", 250, 15)] * 2
+
+
+async def test_a_second_import_makes_nothing_twice_when_things_have_moved(db: Database, tmp_path: Path) -> None:
+    await run(db, tmp_path, *WORLD)
+    # A player has taken everything from the cellar and a sword from the shop, and has paid.
+    cellar, square = await room(db, "cellar"), await room(db, "square")
+    await add_character(db, "ann", cellar, items=[*cellar["items"], square["keepers"][0]["items"][0]])
+    await db["game.locations"].update_one({"_id": cellar["_id"]}, {"$set": {"items": []}, "$inc": {"revision": 1}})
+    sold = {"$pop": {"keepers.0.items": -1}, "$inc": {"keepers.0.gold": 19, "revision": 1}}
+    await db["game.locations"].update_one({"_id": square["_id"]}, sold)
+    before = await things(db)
+
+    counts, bad = await run(db, tmp_path, *WORLD)
+
+    assert (counts, bad) == ({"unchanged": 7}, {})
+    assert await things(db) == before == {"chest": 1, "gem": 1, "short sword": 2}
+    assert (await room(db, "square"))["keepers"][0]["gold"] == 519
+
+
+async def test_a_later_import_changes_texts_exits_and_prices_and_adds_wares(db: Database, tmp_path: Path) -> None:
+    await run(db, tmp_path, *WORLD)
+    temple = await room(db, "temple")
+    ann = await add_character(db, "ann", temple)
+    shield = {"id": "shield", "name": "shield", "type": "ARMOR", "regions": ["body"]}
+    changed = {**TEMPLE, "name": "Old Temple", "exits": {"n": "square", "e": "cellar"}}
+    shop = {**SMITHY, "keeper": "Tam", "asks": 2, "items": ["sword", "shield"], "gold": 9_999}
+
+    counts, _ = await run(db, tmp_path, changed, shield, shop)
+
+    assert counts == {"changed": 2, "created": 1}
+    after = await room(db, "temple")
+    assert (after["name"], len(after["exits"])) == ("Old Temple", 2)
+    assert after["version"] == temple["version"] + 2
+    assert "stale_since" not in after
+    copy = await db["game.characters"].find_one({"_id": ann["_id"]})
+    assert copy is not None
+    assert (copy["location"]["name"], copy["location"]["version"]) == ("Old Temple", after["version"])
+    (keeper,) = (await room(db, "square"))["keepers"]
+    assert (keeper["name"], keeper["asks"], keeper["gold"]) == ("Tam", 200, 500)
+    assert Counter(item["name"] for item in keeper["items"]) == {"short sword": 2, "shield": 2}
+
+
+async def test_shops_and_objects_do_not_move(db: Database, tmp_path: Path) -> None:
+    await run(db, tmp_path, *WORLD)
+    before = await things(db)
+
+    counts, bad = await run(db, tmp_path, {**SMITHY, "room": "temple"}, {**CHEST, "room": "temple"})
+
+    assert bad == {1: "room: The shop is in another room already. Shops do not move."}
+    assert counts == {"failed": 1, "unchanged": 1}
+    assert await things(db) == before
+    assert [len((await room(db, key))["items"]) for key in ("temple", "cellar")] == [0, 2]
+
+
+REFUSED = {
+    "no exit": ({**TEMPLE, "exits": {"n": "nowhere"}}, "exits.N: there is no room 'nowhere'"),
+    "a wrong direction": ({**TEMPLE, "exits": {"nw": "square"}}, "exits.nw: must be n, s, e, w, up or down"),
+    "a direction twice": ({**TEMPLE, "exits": {"n": "square", "N": "cellar"}}, "exits.N: is given twice"),
+    "no name": ({"id": 1, "exits": {}, "description": "d"}, "name: is missing"),
+    "no id": ({**TEMPLE, "id": None}, "id: is missing"),
+    "an empty id": ({**TEMPLE, "id": " "}, "id: must not be empty"),
+    "a list for an id": ({**TEMPLE, "id": [1]}, "id: must be a string or a whole number"),
+    "a shop nowhere": ({**SMITHY, "room": "nowhere"}, "room: there is no room 'nowhere'"),
+    "an unknown ware": ({**SMITHY, "id": "x", "items": ["ghost"]}, "items: there is no object 'ghost'"),
+    "a shop without a factor": ({**SMITHY, "asks": None}, "asks: is missing"),
+    "a negative factor": ({**SMITHY, "pays": -1}, "pays: must be from 0 to 1,000"),
+    "too much gold": ({**SMITHY, "gold": 1e12}, "gold: must be from 0 to 1,000,000,000"),
+    "an object nowhere": ({**SWORD, "room": "nowhere"}, "room: there is no room 'nowhere'"),
+    "unknown contents": ({**CHEST, "id": "x", "contents": ["ghost"]}, "contents: there is no object 'ghost'"),
+    "three hands": ({**SWORD, "hands": 3}, "hands: must be 1 or 2"),
+    "a wrong region": ({**SWORD, "regions": ["TAIL"]}, "regions.0: must be one of HEAD, HANDS, FEET, BODY"),
+    "half a thing": ({**SWORD, "quantity": 0.5}, "quantity: must be a whole number"),
+    "something else": ({"id": "x"}, "must be a room with `exits`, an object with a `type`, or a shop with a `keeper`"),
+    "a wrong type of a MUD": (
+        {
+            "id": 1,
+            "keeper": "K",
+            "rooms": ["temple"],
+            "items": [],
+            "profit_buy": 1,
+            "profit_sell": 1,
+            "buys_types": ["x"],
+        },
+        "buys_types.0: 'x' is no type of a MUD",
+    ),
+}
+
+
+@pytest.mark.parametrize(("record", "reason"), REFUSED.values(), ids=REFUSED)
+async def test_an_invalid_record_is_refused_by_its_line_and_the_others_are_stored(
+    db: Database, tmp_path: Path, record: Any, reason: str
+) -> None:
+    others = [{**TEMPLE, "exits": {}}, {**SQUARE, "exits": {}}, SWORD, GEM]
+
+    counts, bad = await run(db, tmp_path, *others, record)
+
+    assert bad == {5: reason}
+    assert (counts["created"], counts["failed"]) == (4, 1)
+
+
+async def test_objects_can_be_nested_four_deep(db: Database, tmp_path: Path) -> None:
+    def box(number: int, *contents: str) -> Document:
+        return {"id": f"box{number}", "name": f"box {number}", "type": "CONTAINER", "contents": contents}
+
+    deep = [box(1), box(2, "box1"), box(3, "box2"), {**box(4, "box3"), "room": "cellar"}]
+    counts, bad = await run(db, tmp_path, {**CELLAR, "exits": {}}, *deep, box(5, "box4"))
+
+    assert (counts["created"], bad) == (5, {6: "contents: The object is nested more than 4 deep."})
+    assert len((await room(db, "cellar"))["items"]) == 4
+    # An object that contains itself exists nowhere.
+    counts, bad = await run(db, tmp_path, box(7, "box8"), box(8, "box7"))
+    assert bad == {n: f"contents: there is no object 'box{9 - n}'" for n in (1, 2)} or len(bad) == 2
+
+
+async def test_a_room_and_a_shopkeeper_have_bounds(db: Database, tmp_path: Path) -> None:
+    await run(db, tmp_path, {**SQUARE, "exits": {}}, SWORD)
+
+    counts, bad = await run(db, tmp_path, {**SMITHY, "copies": 151})
+    assert bad == {1: "items: A shopkeeper can have 150 items."}
+
+    counts, bad = await run(db, tmp_path, *({**SMITHY, "id": f"shop {n}"} for n in range(9)))
+    assert (counts["created"], bad) == (8, {9: "room: A room can have 8 shopkeepers."})
+
+
+async def test_rooms_where_characters_start_can_be_named(db: Database, tmp_path: Path) -> None:
+    await run(db, tmp_path, *WORLD, start=["cellar", "square"])
+
+    assert [(await room(db, key))["start"] for key in ("cellar", "square", "temple")] == [0, 1, 0]
+
+
+MUD_ROOMS = [
+    {"id": 100 + n, "zone": 1, "name": f"Room {n}", "description": "A room.", "exits": {"e": 101, "d": 100}}
+    for n in range(3)
+]
+MUD_OBJECTS = [
+    {
+        "id": 1,
+        "zone": 1,
+        "name": "a two-handed sword",
+        "type": "WEAPON",
+        "values": [0, 1, 2, 3],
+        "weight": 8,
+        "cost": 60,
+    },
+    {"id": 2, "zone": 1, "name": "a steel helmet", "type": "ARMOR", "values": [4], "weight": 3, "cost": 20},
+    {"id": 3, "zone": 1, "name": "the old sack", "type": "CONTAINER", "values": [30, 0], "weight": 1, "cost": 2},
+    {"id": 4, "zone": 1, "name": "some bread", "type": "FOOD", "values": [1], "weight": 1, "cost": 1},
+    {"id": 5, "zone": 9, "name": "a lost thing", "type": "OTHER", "values": [], "weight": 1, "cost": 1},
+]
+MUD_SHOP = {
+    "id": 7,
+    "zone": 1,
+    "keeper": "the baker",
+    "rooms": [102, 101],
+    "items": [4],
+    "profit_buy": 2.25,
+    "profit_sell": 0.29,
+    "buys_types": ["19", "9 helmet"],
+}
+
+
+async def test_objects_of_a_mud_get_what_the_files_lack_from_their_names(db: Database, tmp_path: Path) -> None:
+    counts, bad = await run(db, tmp_path, *MUD_OBJECTS, MUD_SHOP, *MUD_ROOMS)
+
+    assert (counts, bad) == ({"created": 9}, {})
+    items = {item["name"]: item for n in (100, 101, 102) for item in (await room(db, str(n)))["items"]}
+    assert set(items) == {"a two-handed sword", "a steel helmet", "the old sack"}
+    assert (items["a two-handed sword"]["hands"], items["a two-handed sword"]["weight"]) == (2, 800)
+    assert (items["a steel helmet"]["regions"], items["a steel helmet"]["description"]) == (["HEAD"], "steel helmet")
+    assert items["the old sack"]["capacity"] == 3_000
+    (keeper,) = (await room(db, "102"))["keepers"]
+    assert (keeper["asks"], keeper["pays"], keeper["buys"]) == (225, 29, ["FOOD", "ARMOR"])
+    assert [item["name"] for item in keeper["items"]] == ["some bread"] * 5
+
+
+async def test_things_without_a_place_lie_in_the_same_rooms_however_the_files_are_read(
+    db: Database, tmp_path: Path
+) -> None:
+    await run(db, tmp_path, *MUD_OBJECTS, *MUD_ROOMS, MUD_SHOP)
+    first = {n: [item["_id"] for item in (await room(db, str(n)))["items"]] for n in (100, 101, 102)}
+    for name in ("game.locations", "game.blueprints"):
+        await db[name].delete_many({})
+    await run(db, tmp_path, *reversed(MUD_ROOMS), MUD_SHOP, *reversed(MUD_OBJECTS))
+    counts, _ = await run(db, tmp_path, *MUD_OBJECTS)
+
+    assert {n: [item["_id"] for item in (await room(db, str(n)))["items"]] for n in first} == first
+    assert counts == {"unchanged": 5}
+
+
+async def test_an_import_that_is_stopped_anywhere_is_completed_by_the_next_one(
+    gateway: GatewayClient, tmp_path: Path
+) -> None:
+    given = [*WORLD, *MUD_OBJECTS, *MUD_ROOMS, MUD_SHOP]
+
+    expected = {"chest": 1, "gem": 1, "short sword": 2, "some bread": 5}
+    expected |= {"a two-handed sword": 1, "a steel helmet": 1, "the old sack": 1}
+    for stop in stops():
+        for name in ("game.locations", "game.blueprints"):
+            await gateway.db[name].delete_many({})
+        faulty, database = FaultyDatabase.around(gateway.db, stop)
+        with stopping():
+            await run(database, tmp_path, *given)
+        _, bad = await run(gateway.db, tmp_path, *given)
+
+        assert bad == {}
+        assert await things(gateway.db) == expected
+        assert (await run(gateway.db, tmp_path, *given))[0] == {"unchanged": len(given)}
+        if not faulty.has_crashed:
+            break
+    assert stop > len(given)
+    await assert_invariants(gateway)
+
+
+async def test_a_whole_mud_is_imported(gateway: GatewayClient, tmp_path: Path) -> None:
+    given = [*rows("mud_objects"), *rows("mud_shops"), *rows("mud_rooms")]
+
+    counts, bad = await run(gateway.db, tmp_path, *given, start=["3001"])
+
+    assert bad == {}
+    assert counts == {"created": len(given)}
+    assert await gateway.db["game.locations"].count_documents({}) == 1_870
+    assert await gateway.db["game.blueprints"].count_documents({"zone": {"$exists": True}, "place": None}) == 162
+    assert (await room(gateway.db, "3001"))["start"] == 0
+    await assert_invariants(gateway)
