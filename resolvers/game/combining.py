@@ -56,6 +56,9 @@ _REMEMBERED = 200
 _MOST_STEPS = 100
 # Turns whose entries were dropped within a chain.
 _MOST_DROPPED = 1_000
+# How often a step looks for the character's entry in a fresh state. More than once, because a read after an election
+# can show a state of a moment ago.
+_LOOKS = 3
 # Errors that one of several steps can cause, e.g. because the document would be too large.
 _OWN_ERRORS = (DocumentTooLarge, InvalidDocument, OverflowError, WriteError)
 # The fields that a step can change.
@@ -78,6 +81,7 @@ class _Waiting:
     still_ours: StillOurs
     checked: int
     done: asyncio.Future[Document]
+    looks: int = 0
 
 
 @dataclass(eq=False)
@@ -237,8 +241,7 @@ class Rooms:
                     for waiting in answered:
                         _answer(waiting, state)
                     return
-            # Another process has written the room, or an entry is missing. A remembered state may be old. After an
-            # election, a read can show a state of a moment ago, too.
+            # Another process has written the room, or an entry is missing in a state that may be old.
             room.begin_chain(None, 0)
         raise Conflict("Too much happens in the room at once. Try again.")
 
@@ -255,9 +258,15 @@ class Rooms:
             try:
                 state = room_turns.decide(state, step)
             except NotHere:
-                if not is_fresh or await waiting.still_ours():
+                if not is_fresh:
                     return None
-                _fail([waiting], TurnOver())
+                if not await waiting.still_ours():
+                    _fail([waiting], TurnOver())
+                    continue
+                waiting.looks += 1
+                if waiting.looks < _LOOKS:
+                    return None
+                _fail([waiting], Conflict("The room does not know the character. Try again."))
             except Exception as error:  # noqa: BLE001 - one step must not make the others fail
                 _fail([waiting], error)
             else:

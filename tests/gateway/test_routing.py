@@ -254,6 +254,7 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
         "find social.votes ",
         "find social.posts audience deleted fan_out",
         "find social.posts deleted",
+        "aggregate game.locations ",
         "find game.characters action.since",
         "find game.locations gifts_since",
         "find game.locations leaving_since",
