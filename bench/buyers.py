@@ -1,14 +1,14 @@
-"""Buyers for the shop's bench: their requests, and the timing of a crowd of them."""
+"""Buyers for the shop's bench: their requests, and the timing of a crowd of callers."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 from statistics import quantiles
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 from pymongo import MongoClient
@@ -20,7 +20,7 @@ from portico.resolvers.configuration import Secret
 from portico.schema.roles import Role
 
 SECRET = "the bench's own secret, which nobody else has"  # noqa: S105 - the database exists only for minutes
-PAYLOADS = {"CartPayload", "CheckoutPayload", "AccountPayload", "StockPayload"}
+PAYLOADS = {"CartPayload", "CheckoutPayload", "AccountPayload", "StockPayload", "CharacterPayload"}
 SECONDS_TO_ANSWER = 120
 
 _SELECTIONS = {
@@ -104,8 +104,14 @@ class Buyer:
         return {"cartId": cart, "payment": {"accountId": self.account}, "idempotencyKey": key()}
 
 
-# The next request of a client: the buyer, the mutation and its input.
-Operation = tuple[Buyer, str, dict[str, Any]]
+class Caller(Protocol):
+    """Someone who sends mutations."""
+
+    async def ask(self, mutation: str, given: dict[str, Any]) -> Any: ...
+
+
+# The next request of a client: the caller, the mutation and its input.
+Operation = tuple[Caller, str, dict[str, Any]]
 
 
 class Database:
@@ -135,16 +141,16 @@ def watching(uri: str) -> Iterator[Database]:
         database.close()
 
 
-async def crowd(database: Database, work: list[list[Operation]]) -> Sample:
+async def crowd(database: Database, work: Sequence[Sequence[Operation]]) -> Sample:
     """Time clients that run concurrently. Each one sends its operations one after the other."""
     times: list[float] = []
     refused = 0
 
-    async def client(operations: list[Operation]) -> None:
+    async def client(operations: Sequence[Operation]) -> None:
         nonlocal refused
-        for buyer, mutation, given in operations:
+        for caller, mutation, given in operations:
             began = time.perf_counter()
-            answer = await buyer.ask(mutation, given)
+            answer = await caller.ask(mutation, given)
             times.append(time.perf_counter() - began)
             refused += answer["__typename"] not in PAYLOADS
 

@@ -306,7 +306,9 @@ class Rooms:
         update = {"$set": {**changes, "revision": new["revision"]}}
         if not (await db[LOCATIONS.name].update_one(guard, update)).matched_count:
             return False
-        room.over.clear()
+        # Turns can have ended while the update was on its way. Their `took` is still in the room.
+        taken = {entry["_id"]: entry["turn"] for entry in new["characters"] if entry["took"] or entry["gold"]}
+        room.over = {character: turn for character, turn in room.over.items() if taken.get(character) == turn}
         kept = {entry["_id"] for entry in new["characters"]}
         for entry in old["characters"]:
             if entry["_id"] not in kept:

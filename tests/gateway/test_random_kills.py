@@ -1,7 +1,8 @@
 """Gateways and nodes of a replica set are killed and stalled at random, while clients write in every domain.
 
-No acknowledged write is lost or carried out twice, and nobody who has an acknowledgement reads an older state. `make
-soak` runs this for an hour; `KILLS_SECONDS` sets another time.
+No acknowledged write is lost or carried out twice, and nobody who has an acknowledgement reads an older state. In every
+snapshot that is read meanwhile, each item of the game is in one place, and gold and stacks are conserved. `make soak`
+runs this for an hour; `KILLS_SECONDS` sets another time.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.social.settings import SocialSettings
+from portico.schema.roles import Role
 from tests.support.accounts import assert_money, balances, open_account
 from tests.support.discussions import STORAGES, everything, open_on_product
+from tests.support.game_books import auditing
+from tests.support.game_kills import Player, prepared_world
 from tests.support.harness import (
     IS_SOAK,
     MUTATIONS,
@@ -41,6 +45,7 @@ from tests.support.replica_sets import replica_set
 from tests.support.shop import assert_nothing_in_flight, stock_of, stock_up
 from tests.support.site import page_input
 from tests.support.social_kills import SocialWriter, assert_network_is_as_told, prepared_network
+from tests.support.trade_kills import Market, Trader, assert_market_is_as_told
 
 SECONDS = float(os.environ.get("KILLS_SECONDS", "3600" if IS_SOAK else "5"))
 PAUSE = 4.0 if SECONDS > 60 else 0.5
@@ -48,6 +53,8 @@ GATEWAYS = 2
 CLIENTS = 6
 # Members of the social network, and the clients that act for them.
 MEMBERS, ACTORS = (1_000, 12) if SECONDS > 60 else (24, 4)
+# Players of the game and traders, each a client.
+PLAYERS, TRADERS = (12, 12) if SECONDS > 60 else (4, 4)
 UNITS, MONEY, PRICE = 10_000_000, 1_000_000_000, 100
 _numbers = itertools.count(1)
 
@@ -202,28 +209,50 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
         async with running(own, clock=clock) as gateway:
             world, token = await prepared(gateway), gateway.token()
             network = await prepared_network(gateway.db, MEMBERS)
-            tokens = {member: gateway.token(member, []) for member in network.members}
+            game = await prepared_world(gateway.db)
+            market = Market([f"trader-{number}" for number in range(2 * TRADERS)])
+            names = [*network.members, *market.owners, *(f"player-{number}" for number in range(PLAYERS))]
+            tokens = {name: gateway.token(name, []) for name in names}
+            tokens["master"] = gateway.token("master", [Role.GAME_MASTER])
         env = environment(replace(own, jobs=True, job_seconds=1.0))
         with gateways(tmp_path / "gateways", env, GATEWAYS) as served:
             faults = Faults(three, served, rng)
-            clients = [Client(served, token, random.Random(number)) for number in range(CLIENTS + ACTORS)]
+            clients = [
+                Client(served, token, random.Random(number)) for number in range(CLIENTS + ACTORS + PLAYERS + TRADERS)
+            ]
             writers = [Writer(client, world, random.Random(number)) for number, client in enumerate(clients[:CLIENTS])]
             actors = [
                 SocialWriter(client, network, network.members[number::ACTORS], tokens, random.Random(number))
-                for number, client in enumerate(clients[CLIENTS:])
+                for number, client in enumerate(clients[CLIENTS:][:ACTORS])
             ]
-            acting = [*(writer.run(SECONDS) for writer in writers), *(actor.run(SECONDS) for actor in actors)]
-            await asyncio.gather(faults.run(SECONDS, PAUSE), *acting)
+            players = [
+                Player(client, tokens[f"player-{number}"], f"player-{number}", game.keepers, random.Random(number))
+                for number, client in enumerate(clients[CLIENTS + ACTORS :][:PLAYERS])
+            ]
+            traders = [
+                Trader(client, market, market.owners[number::TRADERS], tokens, random.Random(number))
+                for number, client in enumerate(clients[CLIENTS + ACTORS + PLAYERS :])
+            ]
+            acting = [one.run(SECONDS) for group in (writers, actors, players, traders) for one in group]
+            async with auditing(three.uri, "kills", game.items) as auditor:
+                await asyncio.gather(faults.run(SECONDS, PAUSE), *acting)
             for client in clients:
                 await client.aclose()
         async with running(own, clock=clock) as gateway:
             await assert_is_as_told(gateway, clock, world)
             await assert_network_is_as_told(gateway, network)
+            await assert_market_is_as_told(gateway.db, market)
+            await auditor.check(gateway.db)
         checked = await asyncio.to_thread(portico, "doctor", env=environment(own), timeout=600)
     assert (checked.returncode, checked.stderr) == (0, "")
-    report(faults, clients, world.operations + network.operations)
+    played = sum((player.told.operations for player in players), Counter[str]())
+    report(faults, clients, world.operations + network.operations + played + market.operations)
+    sys.stderr.write(f"snapshots: {auditor.checked:,}, with writes in flight {auditor.in_flight:,}\n")
     assert sum(world.operations.values()) > CLIENTS
     assert sum(network.operations.values()) > ACTORS
+    assert sum(played.values()) > PLAYERS
+    assert sum(market.operations.values()) > TRADERS
+    assert auditor.checked > SECONDS
 
 
 def report(faults: Faults, clients: list[Client], acknowledged: Counter[str]) -> None:

@@ -1,0 +1,220 @@
+"""Players who walk, take, give, buy, sell and trade at random while gateways are killed, and what they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bson import ObjectId
+
+from portico.resolvers.documents import Database, Document
+from portico.schema.nodes import encode_id
+
+from .game_model import Thing
+from .game_worlds import item, keeper, room
+from .kills import Client
+
+ROOMS = 3
+_KINDS = (
+    Thing(1, 7, "WEAPON", hands=1),
+    Thing(2, 20, "ARMOR", regions=("HEAD",)),
+    Thing(1, 3, "CONTAINER", capacity=10),
+    Thing(0.5, None, "OTHER"),
+)
+DONE = "CharacterPayload"
+_numbers = itertools.count(1)
+_ITEM = "id price contents { id contents { id } }"
+_CHARACTER = (
+    f"id gold inventory {{ {_ITEM} }} location {{ locationId exits {{ direction locationId }} "
+    f"characters {{ characterId }} inventory {{ {_ITEM} }} }}"
+)
+_INPUTS = {"createCharacter": "CreateCharacterInput", "move": "MoveInput", "pickUp": "ItemInput", "drop": "ItemInput"}
+MUTATIONS = {
+    name: f"mutation ($input: {kind}!) {{ {name}(input: $input) {{ __typename ... on UserError {{ message }} "
+    f"... on CharacterPayload {{ character {{ {_CHARACTER} }} }} }} }}"
+    for name, kind in {
+        "createCharacter": "CreateCharacterInput",
+        "move": "MoveInput",
+        "pickUp": "ItemInput",
+        "drop": "ItemInput",
+        "give": "GiveInput",
+        "buy": "BuyInput",
+        "sell": "SellInput",
+        "putIn": "ContainerInput",
+        "takeOut": "ContainerInput",
+    }.items()
+}
+REFUSALS = {"ItemGone", "WrongItem", "NotFound", "LimitReached", "InsufficientGold", "NoSuchExit"}
+SHELF = "query ($id: ID!) { character(id: $id) { inventory { id price } } }"
+
+
+@dataclass
+class Told:
+    """What the players were told of."""
+
+    operations: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+class Player:
+    """The only player of a character, which must be as the player's own actions and gifts have left it."""
+
+    def __init__(self, client: Client, token: str, name: str, keepers: Sequence[str], rng: random.Random) -> None:
+        self.told = Told()
+        self._client = client
+        self._token = token
+        self._name = name
+        self._keepers = keepers
+        self._rng = rng
+        self._seen: dict[str, Any] = {}
+
+    async def run(self, seconds: float) -> None:
+        given = {"name": self._name, "characterClass": "Thief", "intrinsics": {"strength": 18}}
+        self._seen = (await self.call("createCharacter", given))["character"]
+        acts: list[Callable[[], Awaitable[None]]] = [
+            self.move,
+            self.move,
+            self.pick_up,
+            self.pick_up,
+            self.pick_up,
+            self.drop,
+            self.give,
+            self.give,
+            self.buy,
+            self.sell,
+            self.put_in,
+            self.take_out,
+        ]
+        ends = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < ends:
+            await self._rng.choice(acts)()
+
+    async def call(self, mutation: str, given: dict[str, Any]) -> Any:
+        key = {"idempotencyKey": f"game-{next(_numbers)}"}
+        variables = {"input": {**given, **key}}
+        result = (await self._client.ask(MUTATIONS[mutation], variables, token=self._token))[mutation]
+        assert result["__typename"] in {DONE, *REFUSALS}, result
+        counts = self.told.operations if result["__typename"] == DONE else self.told.refused
+        counts[mutation if result["__typename"] == DONE else f"{mutation}: {result['__typename']}"] += 1
+        return result
+
+    async def act(
+        self,
+        mutation: str,
+        given: dict[str, Any],
+        *,
+        gains: Sequence[str] = (),
+        loses: Sequence[str] = (),
+        gold: int = 0,
+        room: str | None = None,
+    ) -> None:
+        """Acts, and checks the character: only its player moves it, takes from it, and spends its gold."""
+        result = await self.call(mutation, {"characterId": self._seen["id"], **given})
+        if result["__typename"] != DONE:
+            # A refusal can be an answer to what others did in the meantime.
+            self._seen = (await self._client.ask(_READ, {"id": self._seen["id"]}, token=self._token))["character"]
+            return
+        before, self._seen = self._seen, result["character"]
+        now = set(_tree(self._seen["inventory"]))
+        expected = (set(_tree(before["inventory"])) | set(gains)) - set(loses)
+        assert expected <= now, (mutation, given, expected - now)
+        assert not now & set(loses), (mutation, given)
+        assert self._seen["gold"] == before["gold"] + gold, (mutation, given, before["gold"], self._seen["gold"])
+        where = room or before["location"]["locationId"]
+        assert self._seen["location"]["locationId"] == where, (mutation, given)
+
+    async def move(self) -> None:
+        if exit_ := self._some(self._seen["location"]["exits"]):
+            await self.act("move", {"direction": exit_["direction"]}, room=exit_["locationId"])
+
+    async def pick_up(self) -> None:
+        if item := self._some(self._seen["location"]["inventory"]):
+            await self.act("pickUp", {"itemId": item["id"]}, gains=_tree([item])[:1])
+
+    async def drop(self) -> None:
+        if item := self._some(self._seen["inventory"]):
+            await self.act("drop", {"itemId": item["id"]}, loses=_tree([item]))
+
+    async def give(self) -> None:
+        others = [one["characterId"] for one in self._seen["location"]["characters"]]
+        others = [one for one in others if one not in {self._seen["id"], *self._keepers}]
+        if (item := self._some(self._seen["inventory"])) and (other := self._some(others)):
+            await self.act("give", {"itemId": item["id"], "toId": other}, loses=_tree([item]))
+
+    async def buy(self) -> None:
+        if keeper := self._keeper():
+            shelf = (await self._client.ask(SHELF, {"id": keeper}, token=self._token))["character"]["inventory"]
+            if item := self._some([one for one in shelf if one["price"] is not None]):
+                given = {"shopkeeperId": keeper, "itemId": item["id"]}
+                await self.act("buy", given, gains=[item["id"]], gold=-item["price"])
+
+    async def sell(self) -> None:
+        keeper, item = self._keeper(), self._some(self._seen["inventory"])
+        if keeper and item and item["price"] is not None and not item["contents"]:
+            given = {"shopkeeperId": keeper, "itemId": item["id"]}
+            await self.act("sell", given, loses=[item["id"]], gold=item["price"] // 2)
+
+    async def put_in(self) -> None:
+        containers = [one for one in self._seen["inventory"] if one["contents"] is not None]
+        others = [one for one in self._seen["inventory"] if one["contents"] is None]
+        if (container := self._some(containers)) and (item := self._some(others)):
+            await self.act("putIn", {"containerId": container["id"], "itemId": item["id"]})
+
+    async def take_out(self) -> None:
+        containers = [*self._seen["inventory"], *self._seen["location"]["inventory"]]
+        if (container := self._some([one for one in containers if one["contents"]])) and (
+            item := self._some(container["contents"])
+        ):
+            given = {"containerId": container["id"], "itemId": item["id"]}
+            await self.act("takeOut", given, gains=[item["id"]])
+
+    def _keeper(self) -> Any:
+        here = {one["characterId"] for one in self._seen["location"]["characters"]}
+        return self._some([keeper for keeper in self._keepers if keeper in here])
+
+    def _some(self, found: Sequence[Any]) -> Any:
+        return self._rng.choice(found) if found else None
+
+
+_READ = f"query ($id: ID!) {{ character(id: $id) {{ {_CHARACTER} }} }}"
+
+
+def _tree(items: Sequence[dict[str, Any]]) -> list[str]:
+    """The ids of items and everything in them, containers first."""
+    return [found for item in items for found in (item["id"], *_tree(item.get("contents") or []))]
+
+
+@dataclass
+class Game:
+    """What the world of the players has in the beginning: the ids of its items, and the shopkeepers."""
+
+    items: set[ObjectId]
+    keepers: list[str]
+
+
+async def prepared_world(db: Database) -> Game:
+    """Stores rooms in a circle, with things on their floors, and a shop beside the first one."""
+    rooms = [ObjectId() for _ in range(ROOMS)]
+    shop = ObjectId()
+    items: list[Document] = []
+
+    def things(count: int) -> list[Document]:
+        made = [item(ObjectId(), f"thing {number}", _KINDS[number % len(_KINDS)]) for number in range(count)]
+        items.extend(made)
+        return made
+
+    exits = [
+        [{"direction": "N", "to": rooms[(at + 1) % ROOMS]}, {"direction": "S", "to": rooms[at - 1]}]
+        for at in range(ROOMS)
+    ]
+    exits[0].append({"direction": "E", "to": shop})
+    keepers = [keeper(number, f"Keeper {number}", gold=200, items=things(30)) for number in range(2)]
+    stored = [room(key, f"Room {at}", exits=exits[at], items=things(12)) for at, key in enumerate(rooms)]
+    stored.append(room(shop, "Shop", exits=[{"direction": "W", "to": rooms[0]}], keepers=keepers, is_start=True))
+    await db["game.locations"].insert_many(stored)
+    return Game({one["_id"] for one in items}, [encode_id("Character", f"{shop}.{number}") for number in range(2)])
