@@ -51,8 +51,12 @@ async def settle_rooms(db: Database, rooms: Rooms, *, now: datetime) -> int:
         await rooms.refresh(db, room["_id"])
         return 1
 
-    done += await sweep(db, LOCATIONS, {"gifts_since": {"$lte": before}}, hand_over, fields=("characters",))
-    done += await sweep(db, LOCATIONS, {"leaving_since": {"$lte": before}}, drop_entries, fields=("characters",))
+    done += await sweep(
+        db, LOCATIONS, {"gifts_since": {"$lte": before, "$type": "date"}}, hand_over, fields=("characters",)
+    )
+    done += await sweep(
+        db, LOCATIONS, {"leaving_since": {"$lte": before, "$type": "date"}}, drop_entries, fields=("characters",)
+    )
     done += await sweep(db, LOCATIONS, {"stale_since": {"$lte": before}}, refresh, fields=())
     return done
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world_imports import room_id
+from portico.schema.nodes import encode_id
 from tests.support.game_world import add_character
 from tests.support.harness import GatewayClient, assert_invariants, stops
 from tests.support.interruptions import stopping
@@ -38,6 +40,10 @@ SMITHY = {
     "copies": 2,
 }
 WORLD = [SMITHY, CHEST, TEMPLE, SQUARE, GEM, CELLAR, SWORD]
+
+CREATE = """mutation { createCharacter(input: { name: "Ann", characterClass: "thief" }) {
+  ... on CharacterPayload { character { id } } } }"""
+PICK_UP = "mutation ($input: ItemInput!) { pickUp(input: $input) { __typename } }"
 
 
 async def run(
@@ -125,6 +131,39 @@ async def test_a_later_import_changes_texts_exits_and_prices_and_adds_wares(db: 
     (keeper,) = (await room(db, "square"))["keepers"]
     assert (keeper["name"], keeper["asks"], keeper["gold"]) == ("Tam", 200, 500)
     assert Counter(item["name"] for item in keeper["items"]) == {"short sword": 2, "shield": 2}
+
+
+async def test_an_import_beside_players_who_take_everything_loses_and_doubles_nothing(
+    gateway: GatewayClient, tmp_path: Path
+) -> None:
+    coins = [{"id": f"coin{n}", "name": "coin", "type": "TREASURE", "room": "temple"} for n in range(12)]
+    await run(gateway.db, tmp_path, *WORLD, *coins)
+    players = [gateway.as_caller(f"player{n}") for n in range(3)]
+    created = [await player.data(CREATE) for player in players]
+    mine = [one["createCharacter"]["character"]["id"] for one in created]
+    there = [encode_id("Item", item["_id"]) for item in (await room(gateway.db, "temple"))["items"]]
+
+    async def take(number: int, item: str) -> str:
+        answer = await players[number].data(PICK_UP, {"input": {"characterId": mine[number], "itemId": item}})
+        return str(answer["pickUp"]["__typename"])
+
+    async def change() -> None:
+        for n in range(6):
+            _, bad = await run(gateway.db, tmp_path, {**TEMPLE, "name": f"Temple {n}"}, *coins)
+            assert bad == {}
+
+    taken, _ = await asyncio.gather(
+        asyncio.gather(*(take(number, item) for item in there for number in range(3))), change()
+    )
+
+    assert Counter(taken) == {"CharacterPayload": 12, "ItemGone": 24}
+    assert (await things(gateway.db))["coin"] == 12
+    assert (await room(gateway.db, "temple"))["items"] == []
+    shown = "{ viewer { characters { location { name inventory { id } } } } }"
+    for player in players:
+        (seen,) = (await player.data(shown))["viewer"]["characters"]
+        assert seen["location"] == {"name": "Temple 5", "inventory": []}
+    await assert_invariants(gateway)
 
 
 async def test_shops_and_objects_do_not_move(db: Database, tmp_path: Path) -> None:

@@ -69,13 +69,15 @@ MAY_SORT = SEARCHES | KEYWORDS | RANGES
 # With two terms, e.g. a category and a type, the server uses an index for one and filters by the other. If a category
 # has few products, the server may sort them instead.
 FEW = 100
-# An invariant is checked on each category, photo, file, stack and trade, so it reads all of them.
+# An invariant is checked on each category, photo, file, room, character, stack and trade, so it reads all of them.
 MAY_SCAN = {
     "find categories {}",
     "find discussions {'closed': None}",
     "find cms.nodes {'type': 'photo', 'detail.file': {'$ne': None}}",
     "find cms.assets.files {'metadata.unsettled': None, 'metadata.removed': None}",
     "aggregate game.stacks None",
+    "aggregate game.locations None",
+    "aggregate game.characters None",
 }
 
 LIST = """
