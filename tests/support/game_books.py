@@ -28,7 +28,6 @@ class Books:
     items: Counter[Any] = field(default_factory=Counter)
     gold: int = 0
     initial_gold: int = 0
-    characters: int = 0
 
     def has(self, items: Iterable[Document]) -> None:
         self.items.update(item["_id"] for item in items)
@@ -43,7 +42,6 @@ def books_of(characters: Iterable[Document], rooms: Iterable[Document]) -> Books
     books = Books()
     actions: dict[Any, Document] = {}
     for character in characters:
-        books.characters += 1
         books.has(character["items"])
         books.gold += character["gold"]
         books.initial_gold += character["initial_gold"]

@@ -33,7 +33,6 @@ _CHARACTER = (
     f"id gold inventory {{ {_ITEM} }} location {{ locationId exits {{ direction locationId }} "
     f"characters {{ characterId }} inventory {{ {_ITEM} }} }}"
 )
-_INPUTS = {"createCharacter": "CreateCharacterInput", "move": "MoveInput", "pickUp": "ItemInput", "drop": "ItemInput"}
 MUTATIONS = {
     name: f"mutation ($input: {kind}!) {{ {name}(input: $input) {{ __typename ... on UserError {{ message }} "
     f"... on CharacterPayload {{ character {{ {_CHARACTER} }} }} }} }}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from portico.gateway.domains.game import turns
+from portico.gateway.domains.game import acting
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game import locations
 from portico.resolvers.game.characters import CHARACTERS
@@ -149,5 +149,5 @@ async def assert_settled(db: Database) -> None:
 
 async def assert_sound(db: Database) -> None:
     """The invariants hold, at any time."""
-    for invariant in turns.INVARIANTS:
+    for invariant in acting.INVARIANTS:
         assert [problem async for problem in invariant.problems(db)] == []

@@ -9,15 +9,14 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Document
-from portico.resolvers.game.combining import Rooms
 from portico.schema.nodes import key_in
 from tests.gateway.test_upgrades import album
 from tests.support.photos import use_pictures
 
 from .accounts import open_account, transfer_input
 from .discussions import open_on_product, post
-from .game_scene import action, add_temple
-from .harness import MUTATIONS, GatewayClient, create_category, create_product
+from .game_leftovers import room_with_entry, room_with_gift, stale_room, unfinished_turn
+from .harness import GatewayClient, create_category, create_product
 from .interruptions import crashing
 from .photos import PicturesHere, create_gallery, create_photo
 from .shop import checkout_input, new_cart, stock_up
@@ -349,37 +348,6 @@ async def accepted_trade(gateway: GatewayClient) -> Left:
     changed = {"state": "ACCEPTED", "open_since": LONG_AGO}
     await set_values(gateway, "game.trades", key_in("Trade", given["id"]), **changed)
     return "game.trades", {"open_since": LONG_AGO}
-
-
-async def unfinished_turn(gateway: GatewayClient) -> Left:
-    temple = await add_temple(gateway.db)
-    with crashing(gateway, 1):
-        await gateway.ask(MUTATIONS["drop"], {"input": temple.on("bag")})
-    await set_values(gateway, "game.characters", temple.me["_id"], **{"action.since": LONG_AGO})
-    return "game.characters", {"action.since": LONG_AGO}
-
-
-async def _room(gateway: GatewayClient, mutation: str, changes: int, mark: str) -> Left:
-    """Crashes an action after this number of changes, and makes the mark that it leaves in its room old."""
-    temple = await add_temple(gateway.db)
-    with crashing(gateway, changes):
-        await gateway.ask(MUTATIONS[mutation], {"input": action(temple, mutation)})
-    entries = {f"characters.{number}.since": LONG_AGO for number in range(2)}
-    await set_values(gateway, "game.locations", temple.room["_id"], **{mark: LONG_AGO}, **entries)
-    gateway.state.resources[Rooms] = Rooms()
-    return "game.locations", {mark: LONG_AGO}
-
-
-async def stale_room(gateway: GatewayClient) -> Left:
-    return await _room(gateway, "pickUp", 3, "stale_since")
-
-
-async def room_with_gift(gateway: GatewayClient) -> Left:
-    return await _room(gateway, "give", 3, "gifts_since")
-
-
-async def room_with_entry(gateway: GatewayClient) -> Left:
-    return await _room(gateway, "move", 8, "leaving_since")
 
 
 async def old_product(gateway: GatewayClient) -> Left:

@@ -19,7 +19,7 @@ from portico.resolvers.game.trade_records import TRADES
 from portico.schema.game import characters, events, inventories, locations, trading
 from portico.schema.game.acting import GameMutation
 
-from . import demo, stacks, turns
+from . import acting, demo, stacks
 from .equipment import equipment
 from .world import world
 
@@ -39,8 +39,8 @@ DOMAIN = Domain(
     name="game",
     about="A world of rooms, its characters and their items.",
     collections=(CHARACTERS, LOCATIONS, BLUEPRINTS, STACKS, TRADES),
-    jobs=(*turns.JOBS, *stacks.JOBS),
-    invariants=(*turns.INVARIANTS, *stacks.INVARIANTS),
+    jobs=(*acting.JOBS, *stacks.JOBS),
+    invariants=(*acting.INVARIANTS, *stacks.INVARIANTS),
     settings=GameSettings,
     services=(Service(Rooms, _rooms),),
     importers={"equipment": equipment(), "world": world()},

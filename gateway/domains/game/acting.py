@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from functools import partial
 
-from bson import ObjectId
-
-from portico.resolvers.documents import Database
+from portico.resolvers.documents import Database, DocumentId
 from portico.resolvers.domains import Invariant, Job, Problem, Turn
 from portico.resolvers.game import turn_checks, turn_jobs
 from portico.resolvers.game.combining import Rooms
@@ -38,7 +36,7 @@ async def _rosters(db: Database) -> AsyncIterator[Problem]:
         yield Problem(f"character {wrong['_id']}", wrong["problem"], repair)
 
 
-async def _refresh(db: Database, room_id: ObjectId) -> None:
+async def _refresh(db: Database, room_id: DocumentId) -> None:
     await Rooms().refresh(db, room_id)
 
 
