@@ -339,7 +339,7 @@ async def noted_stack(gateway: GatewayClient) -> Left:
     with crashing(gateway, 2):
         await ask(gateway, "transferStack", "mara", given)
     await gateway.db["game.stacks"].update_many({"notes.delta": {"$exists": True}}, {"$set": {"notes.0.at": LONG_AGO}})
-    return "game.stacks", {"notes.at": LONG_AGO}
+    return "game.stacks", {"inventory": "bank", "notes.at": LONG_AGO}
 
 
 async def accepted_trade(gateway: GatewayClient) -> Left:
