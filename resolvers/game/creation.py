@@ -108,19 +108,20 @@ async def _insert(db: Database, taken: set[int], new: Document, *, after: int) -
         most = characters.MAX_CHARACTERS
         raise LimitReached(f"You already have {most} characters.", most)
     # The first turn follows the clock. A room may still have an entry of an earlier character with this key that was
-    # not admitted, and a later turn replaces it.
+    # not admitted, and a later turn replaces it. The clock of its process may have been ahead.
+    key = character_id(new["owner"], number)
+    starts = await _starts(db, key)
     turn = int(new["created_at"].timestamp() * 1_000_000) + random.randrange(1_000)  # noqa: S311 - keeps attempts apart
-    turn = max(turn, after + 1)
+    turn = max(turn, after + 1, *(entry["turn"] + 1 for room in starts for entry in room.get("characters", ())))
     limit = characters.POUNDS_BY_STRENGTH * new["intrinsics"]["strength"] * items.POUND
     action = {
         "id": new["created_by"],
         "turn": turn,
         "kind": ENTER,
-        "rooms": await _starts(db),
+        "rooms": [room["_id"] for room in starts],
         "limit": limit,
         "since": new["created_at"],
     }
-    key = character_id(new["owner"], number)
     character = {"_id": key, **new, "number": number, "turn": turn, "action": action}
     try:
         await db[CHARACTERS.name].insert_one(character)
@@ -129,13 +130,14 @@ async def _insert(db: Database, taken: set[int], new: Document, *, after: int) -
     return character
 
 
-async def _starts(db: Database) -> list[ObjectId]:
-    """Returns the start rooms, in order. Raises InvalidInput if there is none."""
+async def _starts(db: Database, key: ObjectId) -> list[Document]:
+    """Returns the start rooms, in order, with the entry of this character. Raises InvalidInput if there is none."""
     query = {"start": {"$exists": True}}
-    found = await db[LOCATIONS.name].find(query, {"_id": 1}, sort=[("start", ASCENDING)]).limit(_MOST_STARTS).to_list()
+    wanted = {"_id": 1, "characters": {"$elemMatch": {"_id": key}}}
+    found = await db[LOCATIONS.name].find(query, wanted, sort=[("start", ASCENDING)]).limit(_MOST_STARTS).to_list()
     if not found:
         raise InvalidInput("There is no world yet, so a character cannot enter it. Import a world first.")
-    return [room["_id"] for room in found]
+    return found
 
 
 def character_id(owner: str, number: int) -> ObjectId:
