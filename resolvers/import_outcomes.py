@@ -12,6 +12,7 @@ from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError, Write
 from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed, describe_damage
 
 from .documents import Database
+from .elections import met_election
 from .errors import DomainError, InvalidInput, NotFound, SkuTaken, SlugTaken
 
 Outcome = Literal["created", "changed", "unchanged", "waiting"] | DomainError
@@ -50,14 +51,16 @@ def each_alone(import_one: Callable[..., Awaitable[Outcome]]) -> Callable[..., A
 def refusal_of(error: Exception) -> DomainError | None:
     """Returns why a record was rejected: by a rule, by the database, or because stored data is damaged.
 
-    Returns None for an error with another cause, e.g. a timeout. For a group it returns a retryable error if there is
-    one, and None if any of the errors has another cause.
+    Returns None for an error with another cause, e.g. a timeout or an election. For a group it returns a retryable
+    error if there is one, and None if any of the errors has another cause.
     """
     if isinstance(error, DomainError):
         return error
     if isinstance(error, SweepFailed):
         found = [refusal for one in error.exceptions if (refusal := refusal_of(one))]
         return max(found, key=lambda one: one.is_retryable) if len(found) == len(error.exceptions) else None
+    if met_election(error):
+        return None
     if isinstance(error, BulkWriteError):
         is_refusal = not error.details.get("writeConcernErrors")
     else:
@@ -67,6 +70,18 @@ def refusal_of(error: Exception) -> DomainError | None:
         return _refused(str(error))
     is_damaged = isinstance(error, DAMAGED) and not isinstance(error, PyMongoError)
     return InvalidInput(f"stored data is damaged: {describe_damage(error)[:_SHOWN]}") if is_damaged else None
+
+
+def rejected_rows(error: BulkWriteError) -> list[dict[str, Any]]:
+    """Returns the errors of the documents of a batch that the database rejected, one each.
+
+    Raises the error itself if the batch failed for another reason, e.g. an election. Then other documents of the batch
+    may be missing, too, or may be rolled back.
+    """
+    if error.details.get("writeConcernErrors") or met_election(error):
+        raise error
+    rows: list[dict[str, Any]] = error.details["writeErrors"]
+    return rows
 
 
 def refused_row(row: dict[str, Any]) -> InvalidInput | None:

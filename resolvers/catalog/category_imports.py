@@ -11,7 +11,7 @@ from pymongo.errors import BulkWriteError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import DomainError, InvalidInput, SlugTaken
-from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row
+from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
 from portico.resolvers.text import require_slug, require_text
 from portico.resolvers.writes import idempotency
 
@@ -89,7 +89,7 @@ async def _insert_level(
     except BulkWriteError as error:
         # If another writer has just taken the slug, a retry of the record finds that category.
         numbers = list(documents)
-        for row in error.details["writeErrors"]:
+        for row in rejected_rows(error):
             number = numbers[row["index"]]
             outcomes[number] = refused_row(row) or SlugTaken(documents[number]["slug"])
     parents = {document["parent"] for document in documents.values() if document["parent"] is not None}

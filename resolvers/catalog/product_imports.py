@@ -12,7 +12,7 @@ from pymongo.errors import BulkWriteError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound, SkuTaken
-from portico.resolvers.import_outcomes import Outcome, refused_row
+from portico.resolvers.import_outcomes import Outcome, refused_row, rejected_rows
 from portico.resolvers.writes import idempotency, intents
 
 from .categories import CATEGORIES
@@ -88,7 +88,7 @@ async def _insert(db: Database, new: dict[int, Document], now: datetime) -> dict
     try:
         await db[PRODUCTS.name].insert_many(documents, ordered=False)
     except BulkWriteError as error:
-        for row in error.details["writeErrors"]:
+        for row in rejected_rows(error):
             outcomes[numbers[row["index"]]] = refused_row(row) or SkuTaken(skus[row["index"]])
     undone = await confirm_created(db, operation_id, skus)
     by_sku = dict(zip(skus, numbers, strict=True))

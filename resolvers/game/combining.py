@@ -41,6 +41,7 @@ from pymongo.errors import DocumentTooLarge, WriteError
 from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.documents import Collection, Database, Document
+from portico.resolvers.elections import met_election
 from portico.resolvers.errors import Conflict
 from portico.resolvers.waiting import ASIDE
 from portico.resolvers.writes.retries import attempts
@@ -213,7 +214,7 @@ class Rooms:
         except BaseException as error:
             # The outcome of a write may be unknown.
             room.begin_chain(None, 0)
-            if isinstance(error, _OWN_ERRORS) and len(batch) > 1:
+            if isinstance(error, _OWN_ERRORS) and not met_election(error) and len(batch) > 1:
                 for waiting in batch:
                     await self._commit_all(room_id, room, [waiting])
                 return

@@ -67,19 +67,21 @@ async def create_character(
         "created_at": now,
         SCHEMA_VERSION: CHARACTERS.version,
     }
+    last_turn = 0
     async for _ in attempts(steps=2):
         checked = NO_PROOF
         mine = await db[CHARACTERS.name].find({"owner": owner}).to_list()
         character = next((one for one in mine if one.get("created_by") == operation_id), None)
         if character is None:
             checked = rooms.moment()
-            character = await _insert(db, {one["number"] for one in mine}, new)
+            character = await _insert(db, {one["number"] for one in mine}, new, after=last_turn)
         elif "action" not in character or "location" in character:
             return character
         if character is not None:
             try:
                 ended = await finish(db, rooms, character, checked=checked)
             except TurnOver:
+                last_turn = character["turn"]
                 continue
             if ended.character is not None:
                 return ended.character
@@ -100,25 +102,30 @@ def _require_intrinsics(given: Mapping[str, int]) -> Document:
     return {name: given[name] for name in characters.INTRINSICS}
 
 
-async def _insert(db: Database, taken: set[int], new: Document) -> Document | None:
-    """Inserts the character on its way into the world. Returns it; None if its number was taken in the meantime."""
+async def _insert(db: Database, taken: set[int], new: Document, *, after: int) -> Document | None:
+    """Inserts the character on its way into the world, with a first turn after this one.
+
+    Returns:  the character; None if its number was taken in the meantime.
+    """
     number = next((free for free in range(characters.MAX_CHARACTERS) if free not in taken), None)
     if number is None:
         most = characters.MAX_CHARACTERS
         raise LimitReached(f"You already have {most} characters.", most)
     # The first turn follows the clock. A room may still have an entry of an earlier character with this key that was
-    # not admitted, and a later turn replaces it.
+    # not admitted, and a later turn replaces it. The clock of its process may have been ahead.
+    key = character_id(new["owner"], number)
+    starts = await _starts(db, key)
     turn = int(new["created_at"].timestamp() * 1_000_000) + random.randrange(1_000)  # noqa: S311 - keeps attempts apart
+    turn = max(turn, after + 1, *(entry["turn"] + 1 for room in starts for entry in room.get("characters", ())))
     limit = characters.POUNDS_BY_STRENGTH * new["intrinsics"]["strength"] * items.POUND
     action = {
         "id": new["created_by"],
         "turn": turn,
         "kind": ENTER,
-        "rooms": await _starts(db),
+        "rooms": [room["_id"] for room in starts],
         "limit": limit,
         "since": new["created_at"],
     }
-    key = character_id(new["owner"], number)
     character = {"_id": key, **new, "number": number, "turn": turn, "action": action}
     try:
         await db[CHARACTERS.name].insert_one(character)
@@ -127,13 +134,14 @@ async def _insert(db: Database, taken: set[int], new: Document) -> Document | No
     return character
 
 
-async def _starts(db: Database) -> list[ObjectId]:
-    """Returns the start rooms, in order. Raises InvalidInput if there is none."""
+async def _starts(db: Database, key: ObjectId) -> list[Document]:
+    """Returns the start rooms, in order, with the entry of this character. Raises InvalidInput if there is none."""
     query = {"start": {"$exists": True}}
-    found = await db[LOCATIONS.name].find(query, {"_id": 1}, sort=[("start", ASCENDING)]).limit(_MOST_STARTS).to_list()
+    wanted = {"_id": 1, "characters": {"$elemMatch": {"_id": key}}}
+    found = await db[LOCATIONS.name].find(query, wanted, sort=[("start", ASCENDING)]).limit(_MOST_STARTS).to_list()
     if not found:
         raise InvalidInput("There is no world yet, so a character cannot enter it. Import a world first.")
-    return [room["_id"] for room in found]
+    return found
 
 
 def character_id(owner: str, number: int) -> ObjectId:

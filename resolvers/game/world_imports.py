@@ -21,7 +21,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
-from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row
+from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
 from portico.resolvers.text import require_text
 from portico.resolvers.writes.idempotency import derived_id
 
@@ -164,7 +164,7 @@ async def _insert_rooms(db: Database, records: Sequence[WorldRecord], known: _Kn
             await db[LOCATIONS.name].insert_many(new.values(), ordered=False)
         except BulkWriteError as error:
             numbers = list(new)
-            for row in error.details["writeErrors"]:
+            for row in rejected_rows(error):
                 number = numbers[row["index"]]
                 outcomes[number] = refused_row(row) or Conflict("Another import has just stored the room.")
     known.targets |= {new[number]["_id"] for number in new if outcomes[number] == "created"}

@@ -17,7 +17,7 @@ from pymongo.errors import BulkWriteError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
-from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row
+from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
 from portico.resolvers.writes import idempotency
 
 from . import circles, member_edits, members, relation_edits, relation_jobs, relations
@@ -99,7 +99,7 @@ async def _import_members(db: Database, records: Mapping[int, PersonRecord], now
             await db[MEMBERS.name].insert_many(new.values(), ordered=False)
         except BulkWriteError as error:
             numbers = list(new)
-            for row in error.details["writeErrors"]:
+            for row in rejected_rows(error):
                 refused = refused_row(row) or Conflict("The member has just joined.")
                 outcomes[numbers[row["index"]]] = refused
     return outcomes

@@ -12,7 +12,7 @@ from pymongo.errors import BulkWriteError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
-from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row
+from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
 
 from . import member_edits, members
 from .members import MEMBERS
@@ -77,7 +77,7 @@ async def _join(db: Database, names: Mapping[str, str], now: datetime) -> dict[s
         try:
             await db[MEMBERS.name].insert_many(new, ordered=False)
         except BulkWriteError as error:
-            for row in error.details["writeErrors"]:
+            for row in rejected_rows(error):
                 reason = refused_row(row)
                 if reason is not None:
                     refused[new[row["index"]]["_id"]] = reason

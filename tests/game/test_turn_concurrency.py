@@ -8,17 +8,21 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import DomainError
 from portico.resolvers.game import room_actions
+from portico.resolvers.game.characters import INTRINSICS
 from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.creation import create_character
 from portico.resolvers.game.locations import LOCATIONS, MAX_CHARACTERS
 from portico.resolvers.game.refusals import InsufficientGold, ItemGone, LimitReached
-from portico.resolvers.game.turns import Acting
+from portico.resolvers.game.turns import Acting, help_along
 from portico.resolvers.writes.idempotency import random_operation_id
 from tests.support.game_scene import add_temple, assert_settled, assert_sound
 from tests.support.game_world import add_character, add_room, item, keeper
 from tests.support.harness import IS_SOAK, Commands, GatewayClient, SettableClock
+from tests.support.interruptions import interrupted
 
 PLAYERS = 200 if IS_SOAK else 40
 
@@ -118,6 +122,77 @@ async def test_a_room_admits_no_more_than_its_bound(db: Database, players: Playe
     assert {one.limit for one in found if isinstance(one, LimitReached)} == {MAX_CHARACTERS}
     rooms = {room["name"]: room async for room in db[LOCATIONS.name].find({})}
     assert (len(rooms["Cell"]["characters"]), len(rooms["Temple"]["characters"])) == (MAX_CHARACTERS, 6)
+
+
+async def test_two_full_rooms_whose_characters_swap_block_nobody(db: Database, players: Players) -> None:
+    rooms = [await add_room(db, name) for name in ("Temple", "Market")]
+    walkers = []
+    for room, other in (rooms, reversed(rooms)):
+        walkers.append(await add_character(db, f"walker of {room['name']}", room))
+        ways = [{"direction": "N", "to": other["_id"]}]
+        await db[LOCATIONS.name].update_one({"_id": room["_id"]}, {"$set": {"exits": ways}})
+        copy = {"location._id": room["_id"]}
+        await db["game.characters"].update_many(copy, {"$set": {"location.exits": ways}})
+        others = [
+            {"_id": ObjectId(), "name": f"Monk {n}", "turn": 1, "limit": 0, "load": 0, "count": 0}
+            | {"took": [], "gold": 0, "refused": None, "gifts": []}
+            for n in range(MAX_CHARACTERS - 1)
+        ]
+        query = {"_id": room["_id"]}
+        await db[LOCATIONS.name].update_one(query, {"$push": {"characters": {"$each": others}}})
+
+    async def swap() -> list[Any]:
+        return await outcomes(
+            *(room_actions.move(players.acting(one, n), direction="N") for n, one in enumerate(walkers))
+        )
+
+    refused = await swap()
+    freed = {"$pull": {"characters": {"name": "Monk 0"}}, "$inc": {"revision": 1}}
+    await db[LOCATIONS.name].update_many({}, freed)
+    moved = await swap()
+
+    assert [type(one) for one in refused] == [LimitReached, LimitReached]
+    assert [one["location"]["_id"] for one in moved] == [rooms[1]["_id"], rooms[0]["_id"]]
+    async for room in db[LOCATIONS.name].find({}):
+        assert len(room["characters"]) == MAX_CHARACTERS - 1
+        assert not any("leaving" in entry or "absent" in entry for entry in room["characters"])
+
+
+async def test_a_creation_that_another_process_has_refused_on_its_way_blocks_no_number(
+    db: Database, players: Players, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = await add_room(db, "Cell", start=0)
+    entries = [
+        {"_id": ObjectId(), "name": f"Monk {n}", "turn": 1, "limit": 0, "load": 0, "count": 0}
+        | {"took": [], "gold": 0, "refused": None, "gifts": []}
+        for n in range(MAX_CHARACTERS)
+    ]
+    await db[LOCATIONS.name].update_one({"_id": full["_id"]}, {"$set": {"characters": entries}})
+    # The second attempt begins in the same moment.
+    drawn = iter([999])
+    monkeypatch.setattr("random.randrange", lambda _: next(drawn, 0))
+
+    async def refuse_and_crash() -> None:
+        _, faulty = FaultyDatabase.around(db, stop_after=3)
+        (character,) = await db["game.characters"].find({}).to_list()
+        with pytest.raises(Crash):
+            await help_along(faulty, Rooms(), character["_id"])
+
+    with pytest.raises(LimitReached):
+        await create_character(
+            interrupted(db, LOCATIONS.name, "update_one", refuse_and_crash),
+            players.processes[0],
+            owner="ann",
+            name="Eve",
+            character_class="Thief",
+            intrinsics=dict.fromkeys(INTRINSICS, 10),
+            gold=100,
+            now=players.clock.now(),
+            operation_id=random_operation_id(),
+        )
+
+    assert await db["game.characters"].count_documents({}) == 0
+    assert [room["characters"] async for room in db[LOCATIONS.name].find({})] == [entries]
 
 
 async def test_a_purse_pays_no_more_than_it_holds_however_many_sell_at_once(db: Database, players: Players) -> None:

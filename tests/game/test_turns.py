@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portico.resolvers.documents import Database
+from portico.resolvers.game import creation
 from tests.support.game_world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id, room_id
 from tests.support.harness import GatewayClient
 
@@ -76,6 +77,19 @@ async def test_a_partner_must_be_in_the_room(gateway: GatewayClient, db: Databas
     assert {(one["__typename"], one["message"]) for one in refused} == {
         ("NotFound", "There is no such character in the room.")
     }
+
+
+async def test_an_entry_that_a_process_with_another_clock_has_left_does_not_keep_a_new_character_out(
+    gateway: GatewayClient, db: Database
+) -> None:
+    now = gateway.state.clock.now()
+    left = {"_id": creation.character_id("ann", 0), "name": "Ann", "turn": 10**16, "limit": 0, "load": 0, "count": 0}
+    left |= {"took": [], "gold": 0, "refused": {"type": "LimitReached"}, "gifts": [], "since": now, "absent": True}
+    await add_room(db, "Temple", start=0, characters=[left], leaving_since=now)
+
+    created = await do(gateway, "createCharacter", name="Ann", characterClass="wizard")
+
+    assert [one["name"] for one in created["character"]["location"]["characters"]] == ["Ann"]
 
 
 async def test_a_character_that_moves_is_seen_in_the_new_room_and_not_in_the_old_one(

@@ -9,7 +9,14 @@ from typing import Any, cast
 
 import pytest
 from bson import ObjectId
-from pymongo.errors import ConnectionFailure, DocumentTooLarge, OperationFailure, WriteError
+from pymongo.errors import (
+    BulkWriteError,
+    ConnectionFailure,
+    DocumentTooLarge,
+    OperationFailure,
+    PyMongoError,
+    WriteError,
+)
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
@@ -116,6 +123,32 @@ async def test_a_record_that_the_database_refuses_is_reported_and_the_others_are
     assert list(reasons) == [2]
     assert reasons[2].startswith("the database rejected it: ")
     assert again == {"created": 1, "unchanged": 2}
+
+
+LOST_ROLE = {"code": 189, "errmsg": "Not primary while writing"}
+ELECTIONS: dict[str, PyMongoError] = {
+    "one": WriteError("Not primary while writing", 189, LOST_ROLE),
+    "a batch": BulkWriteError({"writeErrors": [{"index": 0, **LOST_ROLE}], "writeConcernErrors": []}),
+    "acknowledgement": BulkWriteError({"writeErrors": [], "writeConcernErrors": [{"code": 91, "errmsg": "shutdown"}]}),
+}
+
+
+@pytest.mark.parametrize("error", ELECTIONS.values(), ids=ELECTIONS)
+@pytest.mark.parametrize("subject", IMPORTERS)
+async def test_an_election_refuses_no_record_and_the_next_import_stores_them_all(
+    gateway: GatewayClient, tmp_path: Path, subject: str, error: PyMongoError
+) -> None:
+    (tmp_path / "photo.png").write_bytes(picture())
+    await add_products(gateway.db, [product(sku="p")])
+    given = [line_of(subject, key, text) for key, text in (("a", "Good"), ("b", "UNWANTED"), ("c", "Good"))]
+    refusing = cast("Database", Refusing(gateway.db, error))
+
+    with pytest.raises((PyMongoError, SweepFailed)):
+        await imported(refusing, subject, tmp_path / "rows.jsonl", given, gateway.state.resources)
+    counts, reasons = await imported(gateway.db, subject, tmp_path / "rows.jsonl", given, gateway.state.resources)
+
+    assert (sum(counts.values()), counts["failed"], reasons) == (3, 0, {})
+    await assert_invariants(gateway)
 
 
 # For each subject: the collection, the path that finds a record, and the fields that the test removes.
