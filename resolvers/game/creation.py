@@ -53,8 +53,8 @@ async def create_character(
     new = {
         "owner": owner,
         "created_by": operation_id,
-        "name": require_text(name, "name", longest=MAX_NAME),
-        "class": require_text(character_class, "character_class", longest=MAX_NAME),
+        "name": _one_line(name, "name"),
+        "class": _one_line(character_class, "character_class"),
         "intrinsics": _require_intrinsics(intrinsics),
         "health": characters.HEALTH,
         "mana": characters.MANA,
@@ -88,6 +88,10 @@ async def create_character(
             assert ended.refused is not None
             raise error_of(ended.refused)
     raise Conflict("Other calls create characters for you. Try again.")
+
+
+def _one_line(text: str, *path: str) -> str:
+    return " ".join(require_text(text, *path, longest=MAX_NAME).split())
 
 
 def _require_intrinsics(given: Mapping[str, int]) -> Document:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.resolvers.documents import Document
-from portico.resolvers.errors import DomainError, error_type
+from portico.resolvers.errors import DomainError, NotFound, error_type
 
 
 class NoSuchExit(DomainError):
@@ -46,6 +46,11 @@ class LimitReached(DomainError):
     def __init__(self, message: str, limit: int) -> None:
         super().__init__(message)
         self.limit = limit
+
+
+def not_in_room(key: str) -> NotFound:
+    """Returns the error for a character, by its key, who is not in the room of the one who acts."""
+    return NotFound("Character", key, "There is no such character in the room.")
 
 
 def refusal_of(error: DomainError) -> Document:

@@ -14,7 +14,7 @@ from portico.resolvers.documents import Document
 from portico.resolvers.errors import Conflict, DomainError, NotFound
 
 from . import equipment, items, locations, room_turns
-from .refusals import InsufficientGold, ItemGone, NoSuchExit, WrongItem
+from .refusals import InsufficientGold, ItemGone, NoSuchExit, WrongItem, not_in_room
 from .room_turns import BUY, DROP, GIVE, PICK_UP, PUT_IN, SELL, STAY, TAKE_OUT
 from .turns import MOVE, Acting, Plan, act, collect
 
@@ -182,11 +182,11 @@ async def _require_keeper(
     try:
         found, number = locations.parse_keeper_key(str(key))
     except ValueError:
-        raise NotFound("Character", str(key)) from None
+        raise NotFound("Character", str(key), "The id is not that of a shopkeeper.") from None
     if found == room_id:
         for read in dict.fromkeys((is_fresh, True)):
             room = await acting.rooms.glance(acting.db, room_id, is_fresh=read)
             keeper = None if room is None else room_turns.keeper_of(room, number)
             if keeper is not None:
                 return keeper
-    raise NotFound("Character", str(key))
+    raise not_in_room(str(key))

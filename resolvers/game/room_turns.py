@@ -22,11 +22,11 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Document
-from portico.resolvers.errors import DomainError, NotFound
+from portico.resolvers.errors import DomainError
 
 from . import items, locations
 from .characters import MAX_ITEMS
-from .refusals import InsufficientGold, ItemGone, LimitReached, WrongItem, refusal_of
+from .refusals import InsufficientGold, ItemGone, LimitReached, WrongItem, not_in_room, refusal_of
 
 STAY, PICK_UP, DROP, GIVE, BUY, SELL = "STAY", "PICK_UP", "DROP", "GIVE", "BUY", "SELL"
 TAKE_OUT, PUT_IN, LEAVE, ENTER = "TAKE_OUT", "PUT_IN", "LEAVE", "ENTER"
@@ -201,7 +201,7 @@ def require_fit(within: list[Document], container_id: ObjectId, given: list[Docu
 def _give(room: Document, entry: Document, step: Document) -> _Result:
     taker = entry_of(room, step["to"])
     if taker is None or "leaving" in taker or "absent" in taker or taker is entry:
-        raise NotFound("Character", str(step["to"]))
+        raise not_in_room(str(step["to"]))
     given = items.placed(step["items"], None)
     if sum(gift["inside"] is None for gift in taker["gifts"]) >= locations.MAX_GIFTS:
         raise LimitReached(f"{locations.MAX_GIFTS} gifts wait for the character. Try again.", locations.MAX_GIFTS)
@@ -272,7 +272,7 @@ def keeper_of(room: Document, number: int) -> Document | None:
 def _require_keeper(room: Document, step: Document) -> Document:
     keeper = keeper_of(room, step["keeper"])
     if keeper is None:
-        raise NotFound("Character", locations.keeper_key(room["_id"], step["keeper"]))
+        raise not_in_room(locations.keeper_key(room["_id"], step["keeper"]))
     return keeper
 
 

@@ -49,7 +49,8 @@ MAX_IMAGE = 2_000
 # What everybody may look into.
 OPEN_INVENTORIES = ("shop", "npc")
 _MAX_PREFIX = 200
-_IMAGE = re.compile(r"(?:https?:/)?/[^\s\\]+")
+# Two slashes at the start of a path would name another site.
+_IMAGE = re.compile(r"(?:https?:/)?/[^/\s\\][^\s\\]*")
 _ID = re.compile(r"[0-9a-f]{40}")
 _NOT_EMPTY: Document = {"quantity": {"$gt": 0}}
 # What a new stack copies from the stack of another owner.

@@ -50,8 +50,8 @@ try {
   );
   seen.result = (await page.locator(RESULT).innerText()).replaceAll('\u00a0', ' ');
 
-  // The tab of the game. A tab has the name of its first operation.
-  await page.locator('.graphiql-tab', { hasText: 'Look' }).click();
+  // The tab of the game. A tab has the name of its first operation, and `GameLive` follows.
+  await page.locator('.graphiql-tab', { hasText: 'Game' }).first().click();
   await page.waitForFunction((selector) => document.querySelector(selector)?.innerText.includes('Wren'), EDITOR);
   await page.click('.graphiql-execute-button');
   await page.getByRole('menuitem', { name: 'Walk', exact: true }).click();

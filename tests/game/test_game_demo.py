@@ -73,6 +73,38 @@ async def test_the_viewer_buys_a_sword_and_wields_it_and_loading_again_takes_not
     await assert_invariants(player)
 
 
+INVENTORIES = """{
+  bag: inventory(owner: "demo") { stacks { nodes { itemId quantity } } }
+  shop: inventory(owner: "outfitter", name: "shop") { stacks { nodes { itemId quantity } } }
+  viewer { trades { nodes { id state from to } } } }"""
+ACCEPT = "mutation ($id: ID!) { acceptTrade(input: { id: $id }) { __typename } }"
+
+
+async def test_the_viewer_has_stacks_and_two_open_trades_and_loading_again_gives_nothing_back(
+    player: GatewayClient,
+) -> None:
+    await load(player)
+    first = await player.data(INVENTORIES)
+    trade = next(one for one in first["viewer"]["trades"]["nodes"] if one["to"] == demo_token.SUBJECT)
+
+    accepted = await player.data(ACCEPT, {"id": trade["id"]})
+    held = await player.data(INVENTORIES)
+    await load(player)
+
+    assert {(one["from"], one["to"], one["state"]) for one in first["viewer"]["trades"]["nodes"]} == {
+        ("demo", "mara", "OFFERED"),
+        ("mara", "demo", "OFFERED"),
+    }
+    assert {"itemId": "mint", "quantity": 15} in first["bag"]["stacks"]["nodes"]
+    assert {"itemId": "amber", "quantity": 9} in first["bag"]["stacks"]["nodes"]
+    assert {"itemId": "lantern", "quantity": 20} in first["shop"]["stacks"]["nodes"]
+    assert accepted == {"acceptTrade": {"__typename": "TradePayload"}}
+    assert {"itemId": "mint", "quantity": 10} in held["bag"]["stacks"]["nodes"]
+    assert {"itemId": "light", "quantity": 1} in held["bag"]["stacks"]["nodes"]
+    assert await player.data(INVENTORIES) == held
+    await assert_invariants(player)
+
+
 def test_every_room_can_be_reached_and_left_and_every_way_is_wide_enough() -> None:
     records: list[dict[str, Any]] = [orjson.loads(line) for line in demo.WORLD.read_bytes().splitlines()]
     rooms = {one["id"]: one for one in records if "exits" in one}

@@ -78,6 +78,8 @@ async def test_only_a_game_master_grants_items(gateway: GatewayClient) -> None:
         ("name", "\u200b", ["name"]),
         ("description", "x" * 10_001, ["description"]),
         ("image", "javascript:alert(1)", ["image"]),
+        ("image", "//elsewhere.example/a.png", ["image"]),
+        ("image", "https:///a.png", ["image"]),
         ("to", {"owner": "mara", "name": "x" * 65}, ["to", "name"]),
         ("to", {"owner": " mara", "name": "bag"}, ["to"]),
     ],

@@ -66,6 +66,32 @@ async def test_an_entry_that_a_process_with_another_clock_has_left_does_not_keep
     assert [one["name"] for one in created["character"]["location"]["characters"]] == ["Ann"]
 
 
+async def test_the_name_of_a_character_is_one_line(gateway: GatewayClient, db: Database) -> None:
+    await add_room(db, "Temple", start=0)
+
+    created = await do(gateway, "createCharacter", name="Ann\nTamsin the  smith", characterClass="wise\twoman")
+
+    assert created["character"]["name"] == "Ann Tamsin the smith"
+
+
+async def test_a_partner_must_be_in_the_room(gateway: GatewayClient, db: Database) -> None:
+    bag = item("bag")
+    me = await add_character(db, "ann", await add_room(db, "Temple"), items=[bag])
+    forge = await add_room(db, "Forge", keepers=[keeper("Tamsin")])
+    friend = await add_character(db, "bob", forge)
+    mine = {"characterId": character_id(me), "itemId": item_ids([bag])[0]}
+
+    refused = [
+        await do(gateway, "give", **mine, toId=character_id(friend)),
+        await do(gateway, "buy", **mine, shopkeeperId=keeper_id(forge)),
+        await do(gateway, "sell", **mine, shopkeeperId=keeper_id(forge)),
+    ]
+
+    assert {(one["__typename"], one["message"]) for one in refused} == {
+        ("NotFound", "There is no such character in the room.")
+    }
+
+
 async def test_a_character_that_moves_is_seen_in_the_new_room_and_not_in_the_old_one(
     gateway: GatewayClient, db: Database
 ) -> None:

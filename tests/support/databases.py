@@ -33,6 +33,8 @@ LISTS = {
     "incoming.ids",
     "items.sku",
     "keywords",
+    "notes.at",
+    "owners",
     "refresh.at",
     "removing",
     "tags",

@@ -51,5 +51,9 @@ DOMAIN = Domain(
     events=sources.SOURCES,
     extensions={"Viewer": (characters.CharacterViewer, inventories.TradeViewer)},
     demo=demo.load,
-    examples=(("Game", _FOLDER / "examples.graphql"), ("Game, live", _FOLDER / "live.graphql")),
+    examples=(
+        ("Game", _FOLDER / "examples.graphql"),
+        ("Game, live", _FOLDER / "live.graphql"),
+        ("Inventories", _FOLDER / "inventories.graphql"),
+    ),
 )
