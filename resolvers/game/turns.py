@@ -68,7 +68,7 @@ _SLOT = ("id", "turn", "kind", "room", "since", "looks")
 
 @dataclass(frozen=True)
 class Acting:
-    """Who acts, and in which operation. `owner` is None for a caller who may act for every character."""
+    """Who acts, and in which operation. `owner` is None for what happens to any character, such as a gift."""
 
     db: Database
     rooms: Rooms

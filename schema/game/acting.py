@@ -19,7 +19,6 @@ from portico.schema.context import Info
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import encode_id, key_in, split_id
-from portico.schema.roles import Role
 
 from .characters import CHARACTER, ArmorRegion, Character, Hand
 from .items import ITEM
@@ -191,14 +190,13 @@ class GameMutation:
 
 
 def _acting(info: Info, character_id: str) -> Acting:
-    """Returns who acts: one of the viewer's characters; for a GAME_MASTER, the character of any player."""
+    """Returns who acts: one of the viewer's characters."""
     context = info.context
     subject = require_caller(context).subject
     key = key_in(CHARACTER.name, character_id)
     if not isinstance(key, DocumentId):
         raise NotFound(CHARACTER.name, key, "A shopkeeper cannot be played.")
-    owner = None if context.has_role(Role.GAME_MASTER) else subject
-    return Acting(context.db, context.resources.of(Rooms), key, owner, **context.operation)
+    return Acting(context.db, context.resources.of(Rooms), key, subject, **context.operation)
 
 
 def _item(item_id: str) -> DocumentId:

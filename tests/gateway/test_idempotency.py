@@ -13,6 +13,7 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.writes.idempotency import OPERATIONS
+from portico.schema.nodes import key_in
 from tests.support import comment_cases, content_cases, game_cases, social_cases, stack_cases
 from tests.support.accounts import deposit_input, open_account, transfer_input
 from tests.support.harness import (
@@ -286,6 +287,10 @@ async def test_the_same_key_from_another_caller_is_another_operation(gateway: Ga
             transfer_input(await open_account(gateway.db, 10, owner=owner), given["destinationId"])
             for owner in ("one", "another")
         ]
+    for played, owner in ((given, "one"), (other, "another")):
+        if "characterId" in played:
+            character = {"_id": key_in("Character", played["characterId"])}
+            await gateway.db["game.characters"].update_one(character, {"$set": {"owner": owner}})
 
     first = await gateway.result(mutation, {**given, "idempotencyKey": "key"}, token=one)
     second = await gateway.result(mutation, {**other, "idempotencyKey": "key"}, token=another)
