@@ -16,7 +16,7 @@ from portico.gateway.settings import Driver, ExecutorName, Settings
 from portico.pytest_plugin import acknowledge_early
 from portico.resolvers.documents import Database
 from portico.resolvers.payments import PaymentMethods
-from tests.support import driver_faults
+from tests.support import driver_faults, parsed_documents
 from tests.support.databases import database, disconnect, has_indexes
 from tests.support.demo import Demo, load_demo_once
 from tests.support.domains import create_indexes
@@ -29,6 +29,7 @@ for _name in [name for name in os.environ if name.startswith(("PORTICO_", "OTEL_
     del os.environ[_name]
 
 driver_faults.patch_driver()
+parsed_documents.keep_parsed_documents()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -7,6 +7,7 @@ leave out do not count.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -31,6 +32,8 @@ from .sizes import Sizes
 
 # A selection set, and the type on which it selects.
 Selected = tuple[SelectionSetNode, GraphQLNamedType]
+# Values that are computed from a schema are kept for this many schemas. A process that serves has one.
+SCHEMAS_KEPT = 4
 
 
 class _Reads(NamedTuple):
@@ -68,6 +71,12 @@ class CostlyFields:
         return cost_of(field).costly or any(
             self._inputs.get(get_named_type(field.args[given.name.value].type).name) for given in node.arguments or ()
         )
+
+
+@functools.lru_cache(SCHEMAS_KEPT)
+def costly_fields(schema: GraphQLSchema) -> CostlyFields:
+    """Returns the costly fields of the schema. They are found once for all gateways of a process."""
+    return CostlyFields(schema)
 
 
 class _Count:

@@ -30,7 +30,7 @@ from graphql import (
 
 from portico.schema.fields import MAX_COSTLY, cost_of
 
-from .costly import CostlyFields
+from .costly import SCHEMAS_KEPT, CostlyFields, costly_fields
 from .sizes import Sizes, facts_of, length_of
 
 # Introspection can return at most this many times the fields that a full introspection query returns.
@@ -46,7 +46,7 @@ class Limits:
         self._schema = schema
         self._max_depth = max_depth
         self._max_cost = max_cost
-        self._costly = CostlyFields(schema)
+        self._costly = costly_fields(schema)
         self._introspection = _introspection_sizes(schema)
 
     def check(self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]) -> float:
@@ -212,7 +212,8 @@ def _whole_introspection() -> DocumentNode:
     return parse(get_introspection_query(specified_by_url=True, input_value_deprecation=True))
 
 
-def _introspection_sizes(schema: GraphQLSchema) -> dict[str, float]:
+@functools.lru_cache(SCHEMAS_KEPT)
+def _introspection_sizes(schema: GraphQLSchema) -> Mapping[str, float]:
     """Returns the average length of each list of introspection over the schema."""
     types = schema.type_map.values()
     fields = [

@@ -21,6 +21,7 @@ from .domains import COLLECTIONS
 # The number of free databases before one is reused. A late write of a killed process then cannot reach the next test.
 _SPARE = 3
 _CATALOG: dict[str, Any] = {"$listCatalog": {}}
+_COUNTS: dict[str, Any] = {"$collStats": {"count": {}, "latencyStats": {}}}
 # Indexed paths whose values are lists. A test of the demo compares them with what the domains store.
 LISTS = {
     "ancestors._id",
@@ -46,6 +47,8 @@ _INDEXES = {spec.name: [index.document for index in spec.indexes] for spec in CO
 
 _free: dict[str, deque[str]] = {}
 _indexed: set[str] = set()
+# For each database, the commands on each collection until its indexes were checked.
+_checked: dict[str, dict[str, tuple[int, int]]] = {}
 _clients = contextlib.ExitStack()
 
 
@@ -55,7 +58,7 @@ def database(uri: str) -> Iterator[str]:
     free = _free.setdefault(uri, deque())
     name = free.popleft() if len(free) >= _SPARE else f"test_{uuid4().hex[:16]}"
     yield name
-    _empty(_client(uri)[name])
+    empty(_client(uri)[name])
     free.append(name)
 
 
@@ -75,28 +78,42 @@ def disconnect() -> None:
     _client.cache_clear()
 
 
-def _empty(db: Database[dict[str, Any]]) -> None:
+def empty(db: Database[dict[str, Any]]) -> None:
     """Removes all documents. Drops the collections whose indexes a test has changed, and creates them again.
 
     A test changes an index if it makes or drops one, or stores a list where others never do. MongoDB keeps for good
     that an index has held a list, and then sorts in memory what it would walk along the index.
     """
     names = db.list_collection_names()
+    counted = {found["of"]: found for found in _of_each(db, names, _COUNTS)}
+    checked = _checked.setdefault(db.name, {})
+    # A collection without documents and without new commands is as it was after the last test.
+    used = [name for name, found in counted.items() if found["count"] or checked.get(name) != _commands_of(found)]
     kept = set(names)
-    for catalog in _of_each(db, names, _CATALOG):
+    for catalog in _of_each(db, used, _CATALOG):
         name = catalog["name"]
         if _indexes_of(catalog["md"]) != {"_id_", *(index["name"] for index in _INDEXES.get(name, ()))}:
             db.drop_collection(name)
             kept.discard(name)
-    for counted in _of_each(db, sorted(kept), {"$collStats": {"count": {}}}):
-        if counted["count"]:
-            db[counted["of"]].delete_many({})
+    for name in kept.intersection(used):
+        writes, others = _commands_of(counted[name])
+        if counted[name]["count"]:
+            db[name].delete_many({})
+            writes += 1
+        checked[name] = writes, others
     missing = _INDEXES.keys() - kept
+    for name in checked.keys() - kept:
+        del checked[name]
     if db.name in _indexed:
         for name in missing:
             db.command("createIndexes", name, indexes=_INDEXES[name])
     elif not missing:
         _indexed.add(db.name)
+
+
+def _commands_of(stats: dict[str, Any]) -> tuple[int, int]:
+    """The number of writes and of other commands, except reads, that the server has run on the collection."""
+    return stats["latencyStats"]["writes"]["ops"], stats["latencyStats"]["commands"]["ops"]
 
 
 def lists_in_indexes(uri: str, name: str) -> set[str]:
