@@ -114,6 +114,8 @@ class Player:
         room: str | None = None,
     ) -> None:
         """Acts, and checks the character: only its player moves it, takes from it, and spends its gold."""
+        me = self._seen["id"]
+        self._gifts -= {(one, me) for one in loses}
         result = await self.call(mutation, {"characterId": self._seen["id"], **given})
         if result["__typename"] != DONE:
             # A refusal can be an answer to what others did in the meantime.
@@ -124,7 +126,7 @@ class Player:
         expected = (set(_tree(before["inventory"])) | set(gains)) - set(loses)
         assert expected <= now, (mutation, given, expected - now)
         # While the call is repeated, another player may pick the item up, and give it back.
-        given_back = {one for one, to in self._gifts if to == self._seen["id"]}
+        given_back = {one for one, to in self._gifts if to == me}
         assert now & set(loses) <= given_back, (mutation, given)
         assert self._seen["gold"] == before["gold"] + gold, (mutation, given, before["gold"], self._seen["gold"])
         where = room or before["location"]["locationId"]
@@ -196,7 +198,8 @@ def _tree(items: Sequence[dict[str, Any]]) -> list[str]:
 class Game:
     """What the world of the players has in the beginning: the ids of its items, and the shopkeepers.
 
-    `gifts` has the items that players have tried to give, with those who were to get them.
+    `gifts` has the items that players have tried to give, with those who were to get them. Whoever hands an item over
+    forgets the earlier gifts of it.
     """
 
     items: set[ObjectId]
