@@ -226,7 +226,14 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
                 for number, client in enumerate(clients[CLIENTS:][:ACTORS])
             ]
             players = [
-                Player(client, tokens[f"player-{number}"], f"player-{number}", game, random.Random(number))
+                Player(
+                    client,
+                    tokens[f"player-{number}"],
+                    f"player-{number}",
+                    game,
+                    random.Random(number),
+                    gets_gifts=number % 2 == 0,
+                )
                 for number, client in enumerate(clients[CLIENTS + ACTORS :][:PLAYERS])
             ]
             traders = [

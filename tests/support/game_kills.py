@@ -61,21 +61,30 @@ class Told:
 
 
 class Player:
-    """The only player of a character, which must be as the player's own actions and gifts have left it."""
+    """The only player of a character, which must be as the player's own actions and gifts have left it.
 
-    def __init__(self, client: Client, token: str, name: str, game: Game, rng: random.Random) -> None:
+    A player whom nobody gives anything (`gets_gifts`) knows exactly what the character has.
+    """
+
+    def __init__(
+        self, client: Client, token: str, name: str, game: Game, rng: random.Random, *, gets_gifts: bool
+    ) -> None:
         self.told = Told()
         self._client = client
         self._token = token
         self._name = name
         self._keepers = game.keepers
         self._gifts = game.gifts
+        self._takers = game.takers
+        self._gets_gifts = gets_gifts
         self._rng = rng
         self._seen: dict[str, Any] = {}
 
     async def run(self, seconds: float) -> None:
         given = {"name": self._name, "characterClass": "Thief", "intrinsics": {"strength": 18}}
         self._seen = (await self.call("createCharacter", given))["character"]
+        if self._gets_gifts:
+            self._takers.add(self._seen["id"])
         acts: list[Callable[[], Awaitable[None]]] = [
             self.move,
             self.move,
@@ -125,6 +134,10 @@ class Player:
         now = set(_tree(self._seen["inventory"]))
         expected = (set(_tree(before["inventory"])) | set(gains)) - set(loses)
         assert expected <= now, (mutation, given, expected - now)
+        if not self._gets_gifts:
+            # What a container holds can change until the player has it.
+            gained = set(_tree([one for one in self._seen["inventory"] if one["id"] in gains]))
+            assert now <= expected | gained, (mutation, given, now - expected - gained)
         # While the call is repeated, another player may pick the item up, and give it back.
         given_back = {one for one, to in self._gifts if to == me}
         assert now & set(loses) <= given_back, (mutation, given)
@@ -145,8 +158,8 @@ class Player:
             await self.act("drop", {"itemId": item["id"]}, loses=_tree([item]))
 
     async def give(self) -> None:
-        others = [one["characterId"] for one in self._seen["location"]["characters"]]
-        others = [one for one in others if one not in {self._seen["id"], *self._keepers}]
+        here = {one["characterId"] for one in self._seen["location"]["characters"]}
+        others = sorted((here & self._takers) - {self._seen["id"]})
         if (item := self._some(self._seen["inventory"])) and (other := self._some(others)):
             self._gifts |= {(one, other) for one in _tree([item])}
             await self.act("give", {"itemId": item["id"], "toId": other}, loses=_tree([item]))
@@ -199,12 +212,13 @@ class Game:
     """What the world of the players has in the beginning: the ids of its items, and the shopkeepers.
 
     `gifts` has the items that players have tried to give, with those who were to get them. Whoever hands an item over
-    forgets the earlier gifts of it.
+    forgets the earlier gifts of it. `takers` has the characters who get gifts.
     """
 
     items: set[ObjectId]
     keepers: list[str]
     gifts: set[tuple[str, str]] = field(default_factory=set)
+    takers: set[str] = field(default_factory=set)
 
 
 async def prepared_world(db: Database) -> Game:
