@@ -27,6 +27,16 @@ from .turns import NO_PROOF, finish
 MAX_NAME = 80
 # Start rooms that a new character tries.
 _MOST_STARTS = 20
+# What every new character has.
+_BARE: Document = {
+    "health": characters.HEALTH,
+    "mana": characters.MANA,
+    "items": [],
+    "armor": {},
+    "weapons": {},
+    "applied": [],
+    SCHEMA_VERSION: CHARACTERS.version,
+}
 
 
 async def create_character(
@@ -56,16 +66,9 @@ async def create_character(
         "name": _one_line(name, "name"),
         "class": _one_line(character_class, "character_class"),
         "intrinsics": _require_intrinsics(intrinsics),
-        "health": characters.HEALTH,
-        "mana": characters.MANA,
         "gold": gold,
         "initial_gold": gold,
-        "items": [],
-        "armor": {},
-        "weapons": {},
-        "applied": [],
         "created_at": now,
-        SCHEMA_VERSION: CHARACTERS.version,
     }
     last_turn = 0
     async for _ in attempts(steps=2):
@@ -126,7 +129,7 @@ async def _insert(db: Database, taken: set[int], new: Document, *, after: int) -
         "limit": limit,
         "since": new["created_at"],
     }
-    character = {"_id": key, **new, "number": number, "turn": turn, "action": action}
+    character = {"_id": key, **new, **_BARE, "number": number, "turn": turn, "action": action}
     try:
         await db[CHARACTERS.name].insert_one(character)
     except DuplicateKeyError:

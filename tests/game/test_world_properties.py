@@ -87,3 +87,4 @@ async def test_each_answer_shows_the_character_and_its_room_as_the_rules_say(
     for step in steps:
         await machine.take(step)
     await machine.settle()
+    assert len(machine.possible) == 1
