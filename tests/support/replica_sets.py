@@ -114,7 +114,7 @@ class ReplicaSet:
 def replica_set(folder: Path) -> Iterator[ReplicaSet]:
     """Starts three nodes with a primary. The end of the block kills them."""
     mongod = find_mongod(Settings())
-    ports = _free_ports(3)
+    ports = free_ports(3)
     with contextlib.ExitStack() as stack:
 
         def start(port: int) -> Process:
@@ -147,7 +147,7 @@ def _is_stopped(pid: int) -> bool:
     return set(states) == {"T"}
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:
