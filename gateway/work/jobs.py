@@ -110,8 +110,14 @@ class Worker:
             leases.acquire(self._db, job.name, owner=self._owner, now=self._clock.now(), duration=self._lease)
         )
         self._acquiring.add(acquiring)
-        acquiring.add_done_callback(self._acquiring.discard)
+        acquiring.add_done_callback(self._acquired)
         return await asyncio.shield(acquiring)
+
+    def _acquired(self, acquiring: asyncio.Task[bool]) -> None:
+        self._acquiring.discard(acquiring)
+        if not acquiring.cancelled():
+            # If the caller was cancelled, nobody else asks for the error, and asyncio would log it.
+            acquiring.exception()
 
     async def _run_job(self, job: Job) -> int:
         """Runs a leased job once. Stops if the lease is lost."""
