@@ -48,6 +48,7 @@ EXCEPTIONS = {
     "gateway/metrics.py": {"pymongo.errors"},  # leaves out what the database does not answer
     "gateway/domains/content/assets.py": {"bson"},  # a URL contains the key of a photo
     "gateway/cli/failures.py": {"pymongo.errors"},  # reports a driver error in one line
+    "gateway/mongo/conditions.py": {"pymongo"},  # how the driver waits
     "gateway/mongo/direct.py": {"pymongo", "bson"},  # reads without the driver's command path
     "gateway/mongo/driver.py": {"pymongo", "bson", "motor"},  # connects
     "gateway/mongo/embedded.py": {"pymongo", "fiftyone"},  # connects to the MongoDB that it starts
