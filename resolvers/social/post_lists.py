@@ -8,12 +8,15 @@ followers, one command walks along the index of each.
 Hidden posts are left out. If the page is not full, the next round reads four times as many posts, and so on. On one's
 own wall and in a news feed, all posts are by members whom one follows, or by oneself. If two rounds have not filled the
 page, the next one asks for the posts of these members only. So posts by others cost no further rounds.
+
+If three rounds have not filled the page, the next ones search: they read of each post only what decides who sees it,
+of up to 10,000 posts by a command, and then read the posts of the page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from typing import Any
@@ -30,9 +33,14 @@ WALL, INCOMING, NEWS_FEED = "wall", "incoming", "news feed"
 # The most posts that one command reads of a list: without, and with texts and comments. A post has up to 0.4 MB of
 # text, and as much in comments.
 _MOST, _MOST_WITH_TEXTS = 500, 100
+# The same in a search, which reads about 200 bytes of a post.
+_MOST_SEARCHED = 10_000
+_SEARCHED: Document = dict.fromkeys((*visibility.DECIDING, "posted"), 1)
 _GROWTH = 4
 # After this many rounds, lists of posts by followed members leave out the posts of others.
 _ROUNDS_OF_ALL = 2
+# After this many rounds, the next ones search.
+_ROUNDS_OF_POSTS = 3
 _NEWEST_FIRST = Sort((("posted", -1),))
 
 
@@ -111,13 +119,23 @@ class _Reader:
         known: Relations,
     ) -> None:
         """Takes the next places of the list, at most `window`. The post of a place may be gone."""
-        for _, key in places:
-            view = visibility.shown_to(posts[key], viewer, known) if key in posts else None
-            if view is not None and self.wanted.includes(view, viewer, known):
-                self.shown.append(view)
+        self.shown += self.views([key for _, key in places], posts, viewer, known)
         self.is_finished = len(places) < window
         if places:
             self.after = places[-1]
+
+    def views(
+        self, keys: Sequence[DocumentId], posts: Mapping[DocumentId, Document], viewer: str | None, known: Relations
+    ) -> list[Document]:
+        """Returns those of the posts that the list shows, as the viewer sees them."""
+        views = [visibility.shown_to(posts[key], viewer, known) for key in keys if key in posts]
+        return [view for view in views if view is not None and self.wanted.includes(view, viewer, known)]
+
+    def keep(self, most: int) -> None:
+        """Keeps the first posts to show, at most this many. The next read continues behind the last of them."""
+        if len(self.shown) > most:
+            del self.shown[most:]
+            self.after, self.is_finished = walks.place_of(self.shown[-1]), False
 
 
 @dataclass(frozen=True)
@@ -148,6 +166,21 @@ class _Round:
         known = await visibility.find_relations(self.db, self.viewer, visibility.people_in(posts.values()))
         for one, places in found.items():
             one.take(places, posts, self.window, self.viewer, known)
+
+    async def search(self, readers: Sequence[_Reader], together: int, most: int) -> None:
+        """Does the same, but reads first what decides about the posts, and then at most the missing ones of `most`.
+
+        Who sees them is decided again, because it may have changed between the two reads of a post.
+        """
+        had = {one: len(one.shown) for one in readers}
+        await replace(self, shown=_SEARCHED).read_on(readers, together)
+        for one in readers:
+            one.keep(most)
+        found = {one: [post["_id"] for post in one.shown[had[one] :]] for one in readers}
+        posts = await walks.find_by_ids(self.db, [key for keys in found.values() for key in keys], self.shown)
+        known = await visibility.find_relations(self.db, self.viewer, visibility.people_in(posts.values()))
+        for one, keys in found.items():
+            one.shown[had[one] :] = one.views(keys, posts, self.viewer, known)
 
     def _refers(self, reader: _Reader) -> bool:
         """Returns whether to read the places of a list first, and then the posts."""
@@ -180,18 +213,7 @@ async def find_pages(
     more.
     """
     readers = [_Reader(one, after) for one in lists]
-    shown, most = walks.projected(projection), _MOST_WITH_TEXTS if _has_texts(projection) else _MOST
-    window = first + 1
-    followed: list[str] | None = None
-    for number in count():
-        unfinished = [one for one in readers if len(one.shown) <= first and not one.is_finished]
-        if not unfinished:
-            break
-        if number == _ROUNDS_OF_ALL and viewer and any(one.wanted.is_of_followed(viewer) for one in unfinished):
-            followed = await relations.find_followed(db, viewer)
-        together = max(1, most // window) if _has_texts(projection) else len(unfinished)
-        await _Round(db, viewer, shown, window, followed).read_on(unfinished, together)
-        window = min(_GROWTH * window, most)
+    await _fill(db, readers, viewer, first + 1, projection)
     for one in readers:
         one.shown = one.shown[: first + 1]
     await _count_comments(db, readers, viewer)
@@ -199,6 +221,30 @@ async def find_pages(
         one.wanted: PostPage(one.wanted.listing(), db[POSTS.name], one.shown[:first], len(one.shown) > first, after)
         for one in readers
     }
+
+
+async def _fill(
+    db: Database, readers: Sequence[_Reader], viewer: str | None, wanted: int, projection: Projection | None
+) -> None:
+    """Reads on, in rounds, until each list has this many posts to show, or is finished."""
+    shown = walks.projected(projection)
+    most = _MOST_WITH_TEXTS if _has_texts(projection) else _MOST
+    followed: list[str] | None = None
+    for number in count():
+        unfinished = [one for one in readers if len(one.shown) < wanted and not one.is_finished]
+        if not unfinished:
+            return
+        if number == _ROUNDS_OF_ALL and viewer and any(one.wanted.is_of_followed(viewer) for one in unfinished):
+            followed = await relations.find_followed(db, viewer)
+        grown = wanted * _GROWTH**number
+        if number < _ROUNDS_OF_POSTS:
+            window = max(wanted, min(grown, most))
+            together = max(1, most // window) if _has_texts(projection) else len(unfinished)
+            await _Round(db, viewer, shown, window, followed).read_on(unfinished, together)
+        else:
+            window = min(grown, _MOST_SEARCHED)
+            searching = _Round(db, viewer, shown, window, followed)
+            await searching.search(unfinished, _MOST_SEARCHED // window, wanted)
 
 
 def _has_texts(projection: Projection | None) -> bool:

@@ -193,6 +193,52 @@ async def test_a_page_behind_posts_of_strangers_is_full_and_costs_the_same_howev
     assert costs[0][1] <= 1_000
 
 
+@pytest.mark.parametrize("name", ["wall of ann", "incoming", "newsFeed"])
+@pytest.mark.parametrize(("hidden", "searches"), [(100, 0), (1_000, 1), (5_000, 2), (20_000, 4)])
+async def test_a_page_behind_posts_that_the_viewer_may_not_see_is_full_and_takes_few_commands(
+    gateway: GatewayClient, commands: Commands, name: str, hidden: int, searches: int
+) -> None:
+    await _members(gateway)
+    await _add_posts(gateway, NOW, 60)
+    page = await page_of(gateway, "v", name, SELECTION)
+    await _add_forbidden(gateway, hidden)
+    commands.clear()
+    assert await page_of(gateway, "v", name, SELECTION) == page
+    # For the wall, whether v sees ann. For the news feed, whom v follows.
+    once, a_round = {"wall of ann": (2, 2), "incoming": (0, 2), "newsFeed": (1, 4)}[name]
+    # Three rounds, the searches, and the posts of the page with what decides about them.
+    assert len(commands.sent) == once + a_round * (3 + searches) + (2 if searches else 0)
+    with_texts = [one for one in commands.sent if "detail.text" in one.get("projection", {})]
+    assert sum(one.get("limit") or len(one["filter"]["_id"]["$in"]) for one in with_texts) <= 21 + 84 + 100 + 21
+
+
+async def _add_forbidden(gateway: GatewayClient, count: int) -> None:
+    """Adds posts before all others. v follows their author ann, and is in no circle of hers.
+
+    Those on the wall of v are by a member whom v has blocked.
+    """
+    posts = []
+    for number in range(count):
+        posted = NOW + timedelta(minutes=1 + number)
+        posts += [{**_post("ann", posted), "audience": "CIRCLES"}, _post("foe", posted, "v")]
+    relation = {"of": "v", "to": "foe", "blocks": True, "circles": [], "in_circles": []}
+    await gateway.db["social.relations"].insert_one({"_id": {"of": "v", "to": "foe"}, **relation})
+    await gateway.db["social.posts"].insert_many(posts)
+    await gateway.db["social.news"].insert_many(
+        [
+            {
+                "_id": {"post": one["_id"], "of": "v"},
+                "of": "v",
+                "posted": one["posted"],
+                "post": one["_id"],
+                "by": "ann",
+            }
+            for one in posts
+            if one["by"]["id"] == "ann"
+        ]
+    )
+
+
 @pytest.mark.parametrize("walks_a_command", [1, 100])
 async def test_ones_own_wall_behind_posts_of_strangers_has_every_post_of_those_whom_one_follows(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, walks_a_command: int
@@ -216,6 +262,22 @@ async def test_ones_own_wall_behind_posts_of_strangers_has_every_post_of_those_w
     )
     await _add_hidden(gateway, 500)
     assert await all_posts_in(gateway, "v", "wall of v", first=3) == [post_id(post) for post in shown]
+
+
+async def test_three_latest_comments_take_no_further_command_if_two_later_ones_are_hidden(
+    gateway: GatewayClient, commands: Commands
+) -> None:
+    await _members(gateway)
+    post = _post("ann", NOW, comments=6)
+    for comment in post["comments"][-2:]:
+        comment["by"] = who("foe")
+    await gateway.db["social.posts"].insert_one(post)
+    relation = {"of": "v", "to": "foe", "blocks": True, "circles": [], "in_circles": []}
+    await gateway.db["social.relations"].insert_one({"_id": {"of": "v", "to": "foe"}, **relation})
+    commands.clear()
+    [edge] = (await page_of(gateway, "v", "wall of ann", SELECTION))["edges"]
+    assert [comment["text"] for comment in edge["node"]["latestComments"]] == ["C1", "C2", "C3"]
+    assert sorted(commands.names()) == LISTS["wall of ann"]
 
 
 @pytest.mark.parametrize("blocks", [1, 1_000])
