@@ -252,28 +252,25 @@ async def _require_photo(context: Context, global_id: str) -> DocumentId:
 async def _require_deletable(context: Context, post_id: DocumentId) -> None:
     """Raises NotFound if the caller does not see the post, and FORBIDDEN if it is somebody else's.
 
-    The owner of the wall need not see the post, so a block does not protect what its author has written there. An
-    EDITOR must see it. A deleted post passes, because an earlier call may have deleted it.
+    Those who may delete a post need not see it, so a block does not protect what its author has written on a wall. A
+    deleted post passes, because an earlier call may have deleted it.
     """
     caller = require_caller(context)
     post = await _find(context, post_id)
     if post is None:
         raise errors.NotFound(POST.name, str(post_id))
-    if "deleted" in post or caller.subject in {post["by"]["id"], post["to"]["id"]}:
+    if "deleted" in post or caller.has(Role.EDITOR) or caller.subject in {post["by"]["id"], post["to"]["id"]}:
         return
     if await shown(context, POST, post) is None:
         raise errors.NotFound(POST.name, str(post_id))
-    if not caller.has(Role.EDITOR):
-        raise _forbidden(
-            "The post belongs to somebody else. Its author, the owner of the wall and an EDITOR delete it."
-        )
+    raise _forbidden("The post belongs to somebody else. Its author, the owner of the wall and an EDITOR delete it.")
 
 
 async def _require_deletable_comment(context: Context, post_id: DocumentId, comment_id: DocumentId) -> None:
     """Raises NotFound if the caller does not see the comment, and FORBIDDEN if it is somebody else's.
 
-    The authors of the comment and of the post need not see it. An EDITOR must. A comment that is gone passes, because
-    an earlier call may have deleted it.
+    Those who may delete a comment need not see it. A comment that is gone passes, because an earlier call may have
+    deleted it.
     """
     caller = require_caller(context)
     post = await _find(context, post_id)
@@ -281,7 +278,7 @@ async def _require_deletable_comment(context: Context, post_id: DocumentId, comm
         raise errors.NotFound(POST.name, str(post_id))
     comment = await post_comments.find_comment(context.db, post_id, comment_id)
     author = None if comment is None else comment["by"]["id"]
-    if caller.subject in {author, post["by"]["id"]}:
+    if caller.has(Role.EDITOR) or caller.subject in {author, post["by"]["id"]}:
         return
     if await shown(context, POST, post) is None:
         raise errors.NotFound(POST.name, str(post_id))
@@ -289,10 +286,9 @@ async def _require_deletable_comment(context: Context, post_id: DocumentId, comm
         return
     if visibility.is_blocked(await visibility.find_relations(context.db, caller.subject, [author]), author):
         raise errors.NotFound(post_comments.COMMENT, str(comment_id))
-    if not caller.has(Role.EDITOR):
-        raise _forbidden(
-            "The comment belongs to somebody else. Its author, the author of the post and an EDITOR delete it."
-        )
+    raise _forbidden(
+        "The comment belongs to somebody else. Its author, the author of the post and an EDITOR delete it."
+    )
 
 
 def _forbidden(message: str) -> GraphQLError:
