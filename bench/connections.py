@@ -8,6 +8,7 @@ were sent. This client takes the connection that was used last, or opens one, an
 
 import asyncio
 import http.client
+import time
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -16,6 +17,9 @@ import orjson
 
 from bench.page import HEADERS
 from bench.processes import HOST
+
+# The gateway closes a connection that has been idle for 65 seconds.
+_IDLE_SECONDS = 30
 
 
 class Connections:
@@ -36,6 +40,7 @@ class Connections:
         except BaseException:
             connection.transport.abort()
             raise
+        connection.used_at = time.monotonic()
         self._idle.append(connection)
         if status != http.client.OK:
             raise RuntimeError(f"status {status}: {body[:200].decode(errors='replace')}")
@@ -44,9 +49,9 @@ class Connections:
     def _last_used(self) -> "_Connection | None":
         while self._idle:
             connection = self._idle.pop()
-            # The server closes connections that have been idle for long.
-            if not connection.transport.is_closing():
+            if time.monotonic() < connection.used_at + _IDLE_SECONDS and not connection.transport.is_closing():
                 return connection
+            connection.transport.abort()
         return None
 
     async def _opened(self) -> "_Connection":
@@ -61,6 +66,7 @@ class _Connection(asyncio.Protocol):
     """One keep-alive connection."""
 
     transport: asyncio.Transport
+    used_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
