@@ -141,6 +141,26 @@ async def test_each_of_many_clients_is_answered(settings: Settings) -> None:
     assert [answer.json() for answer in answers] == [{"data": {"category": {"slug": "a"}}}] * 200
 
 
+async def test_writers_are_answered_in_the_order_in_which_they_came(gateway: GatewayClient) -> None:
+    mutations = gateway.state.executor.mutations
+    mutations._max_queued = 100
+    slugs = [f"writer-{number}" for number in range(20)]
+    answered: list[str] = []
+
+    async def write(slug: str) -> None:
+        await create_category(gateway, slug=slug)
+        answered.append(slug)
+
+    writers = []
+    async with mutations.slot("another"):
+        for slug in slugs:
+            writers.append(asyncio.create_task(write(slug)))
+            await until(lambda: mutations.queued == len(writers))
+    await asyncio.gather(*writers)
+
+    assert answered == slugs
+
+
 async def test_connections_take_turns(gateway: GatewayClient) -> None:
     answered: list[str] = []
     busy_operations = 8
