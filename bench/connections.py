@@ -2,8 +2,8 @@
 
 A load generator shares the machine with what it measures. The pool of httpx examines all connections for each request,
 and gives one idle connection to several requests, which then queue again (encode/httpcore#1035). With 64 concurrent
-requests it used 5 ms of CPU for each, twice as much as the gateway, and a few requests waited for seconds before they
-were sent. This client takes the connection that was used last, or opens one, and uses 0.1 ms.
+requests it uses 2 to 8 ms of CPU for each, more than the gateway, and a few requests wait for seconds before they are
+sent. This client takes the connection that was used last, or opens one, and uses less than 0.5 ms.
 """
 
 import asyncio
