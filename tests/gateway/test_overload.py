@@ -11,6 +11,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
+from portico.gateway.operations import admission
 from portico.gateway.operations.admission import Admission
 from portico.gateway.settings import Settings
 from portico.resolvers.comments.discussions import DOCUMENTS
@@ -141,7 +142,11 @@ async def test_each_of_many_clients_is_answered(settings: Settings) -> None:
     assert [answer.json() for answer in answers] == [{"data": {"category": {"slug": "a"}}}] * 200
 
 
-async def test_writers_are_answered_in_the_order_in_which_they_came(gateway: GatewayClient) -> None:
+async def test_writers_are_answered_in_the_order_in_which_they_came(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The slot is not given up while the writers arrive.
+    monkeypatch.setattr(admission, "SLOW_SECONDS", 3_600)
     mutations = gateway.state.executor.mutations
     mutations._max_queued = 100
     slugs = [f"writer-{number}" for number in range(20)]

@@ -10,10 +10,15 @@ from portico.gateway.payments.provider_connections import MOST
 from portico.resolvers.documents import Database
 from portico.resolvers.payments import TOKEN, Charge
 from portico.resolvers.shop.settings import ShopSettings
-from tests.support.payment_service import running_payment_service
+from tests.support.payment_service import PaymentService, running_payment_service
 from tests.support.sockets import until
 
 BUYERS = 4 * MOST
+
+
+def patient(service: PaymentService) -> ShopSettings:
+    """Settings with a timeout that no slow machine reaches."""
+    return ShopSettings(payment_url=service.url, payment_seconds=600.0)
 
 
 def charge_of(buyer: int) -> Charge:
@@ -24,7 +29,7 @@ def charge_of(buyer: int) -> Charge:
 async def test_buyers_who_pay_at_once_are_all_charged_on_few_connections_that_stay_open(db: Database) -> None:
     charges = [charge_of(buyer) for buyer in range(BUYERS)]
 
-    async with running_payment_service() as service, opened(ShopSettings(payment_url=service.url)) as payments:
+    async with running_payment_service() as service, opened(patient(service)) as payments:
         paid = await asyncio.gather(*(payments.charge(db, one, now=one.begun) for one in charges))
 
         assert len(set(paid)) == BUYERS
@@ -33,7 +38,7 @@ async def test_buyers_who_pay_at_once_are_all_charged_on_few_connections_that_st
 
 
 async def test_a_buyer_who_gives_up_leaves_the_connections_to_the_others(db: Database) -> None:
-    async with running_payment_service() as service, opened(ShopSettings(payment_url=service.url)) as payments:
+    async with running_payment_service() as service, opened(patient(service)) as payments:
         hanging = [charge_of(buyer) for buyer in range(MOST)]
         for one in hanging:
             one.payment["token"] = "hang"
