@@ -3,11 +3,11 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
 from bson import ObjectId
 from pymongo import MongoClient
 
 from bench.buyers import SECRET
+from bench.connections import Connections
 from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
@@ -27,11 +27,11 @@ RICH = 1_000_000
 class Player:
     """The player of a character."""
 
-    def __init__(self, http: httpx.AsyncClient, subject: str, character: ObjectId) -> None:
+    def __init__(self, http: Connections, subject: str, character: ObjectId) -> None:
         issuer = Authenticator(Settings(jwt_secret=Secret(SECRET)))
         token = issuer.issue(subject, [], now=SystemClock().now(), lasts=timedelta(hours=6))
         self._http = http
-        self._headers = {"authorization": f"Bearer {token}"}
+        self._headers = {"Authorization": f"Bearer {token}"}
         self._character = encode_id("Character", character)
 
     async def ask(self, mutation: str, given: dict[str, Any]) -> Any:
@@ -39,7 +39,7 @@ class Player:
         kind = _INPUTS.get(mutation, "ItemInput")
         text = f"mutation ($input: {kind}!) {{ {mutation}(input: $input) {{ __typename {_SHOWN} }} }}"
         body = {"query": text, "variables": {"input": {"characterId": self._character, **given}}}
-        answer = (await self._http.post("/graphql", json=body, headers=self._headers)).json()
+        answer = await self._http.post("/graphql", body, self._headers)
         if "errors" in answer:
             raise RuntimeError(str(answer["errors"]))
         return answer["data"][mutation]

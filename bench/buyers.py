@@ -10,9 +10,9 @@ from itertools import count
 from statistics import quantiles
 from typing import Any, Protocol
 
-import httpx
 from pymongo import MongoClient
 
+from bench.connections import Connections
 from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
@@ -55,11 +55,11 @@ def key() -> str:
 class Buyer:
     """A signed-in caller."""
 
-    def __init__(self, http: httpx.AsyncClient, subject: str) -> None:
+    def __init__(self, http: Connections, subject: str) -> None:
         issuer = Authenticator(Settings(jwt_secret=Secret(SECRET)))
         token = issuer.issue(subject, [Role.ADMIN], now=SystemClock().now(), lasts=timedelta(hours=6))
         self._http = http
-        self._headers = {"authorization": f"Bearer {token}"}
+        self._headers = {"Authorization": f"Bearer {token}"}
         self.account = ""
 
     async def ask(self, mutation: str, given: dict[str, Any]) -> Any:
@@ -69,7 +69,7 @@ class Buyer:
             f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename {_SELECTIONS[mutation]} }} }}"
         )
         body = {"query": text, "variables": {"input": given}}
-        answer = (await self._http.post("/graphql", json=body, headers=self._headers)).json()
+        answer = await self._http.post("/graphql", body, self._headers)
         if "errors" in answer:
             codes = {error["extensions"]["code"] for error in answer["errors"]}
             # Conflicts with other buyers took too long. A real buyer would retry.

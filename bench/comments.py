@@ -30,7 +30,7 @@ from rich.table import Table
 
 from bench import mongo, report
 from bench.buyers import SECRET
-from bench.processes import Cores, share_out
+from bench.processes import HOST, Cores, share_out
 from bench.shop import gateway, sku
 from bench.threads import put_discussion
 from portico.gateway.auth import Authenticator
@@ -181,11 +181,12 @@ def global_id(kind: str, key: object) -> str:
     return base64.urlsafe_b64encode(f"{kind}:{key}".encode()).decode().rstrip("=")
 
 
-def measure(address: str, uri: str, made: Made, times: int, say: Any) -> Any:
+def measure(port: int, uri: str, made: Made, times: int, say: Any) -> Any:
     settings = Settings(jwt_secret=Secret(SECRET))
     now = datetime.now(UTC).replace(tzinfo=None)
     token = Authenticator(settings).issue("poster", [], now=now, lasts=now - now.replace(year=now.year - 1))
     tables: list[dict[str, Any]] = []
+    address = f"http://{HOST}:{port}"
     with MongoClient[Document](uri) as mongo_client, httpx.Client(base_url=address, timeout=60) as client:
         for (size, storage), (discussion, comments) in made.items():
             rows = sorted(comments, key=lambda one: str(one["key"]))
@@ -247,10 +248,10 @@ def run(cores: Cores, times: int) -> dict[str, Any]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="portico-bench-")))
         uri = stack.enter_context(mongo.running(cores.rest))
-        address = stack.enter_context(gateway(uri, cores.server, folder))
+        port = stack.enter_context(gateway(uri, cores.server, folder))
         status = stack.enter_context(console.status("preparing"))
         made = asyncio.run(prepare(uri))
-        tables = measure(address, uri, made, times, status.update)
+        tables = measure(port, uri, made, times, status.update)
         return {
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": report.machine(),

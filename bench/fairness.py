@@ -1,11 +1,14 @@
-"""`python -m bench.fairness`: measure how one worker shares itself between many clients, and a writer among readers.
+"""`python -m bench.fairness`: measure how one worker shares itself between many readers, many writers, and a writer
+among readers.
 
-Each client keeps one connection open and asks for the page of products again as soon as it has the answer. The writer
-changes the stock of one product in the same way. A share is what a write would wait if every client got one turn in
-each round: the median of a read beside it, and the median of a write alone.
+Each client keeps one connection open and sends its next request as soon as it has the answer. A reader asks for the
+page of products. A writer changes the stock of a product of its own. A share is what a write would wait if every client
+got one turn in each round: the median of a read beside it, and the median of a write alone.
 """
 
 import asyncio
+import functools
+import itertools
 import os
 import tempfile
 import time
@@ -39,7 +42,7 @@ SECRET = "the secret of the bench, which signs the writer's token"  # noqa: S105
 RESTOCK = """
 mutation ($input: RestockInput!) { restock(input: $input) { __typename ... on StockPayload { product { sku } } } }
 """
-console = Console()
+console = Console(width=120)
 
 
 @dataclass
@@ -100,27 +103,24 @@ class Client(asyncio.Protocol):
             self.done.set_result(None)
 
 
-async def opened(port: int, requests: Iterator[bytes], seen: Seen, count: int) -> list[Client]:
-    loop = asyncio.get_running_loop()
-    return [(await loop.create_connection(lambda: Client(requests, seen), HOST, port))[1] for _ in range(count)]
+async def opened(port: int, requests: Iterator[bytes], seen: Seen) -> Client:
+    return (await asyncio.get_running_loop().create_connection(lambda: Client(requests, seen), HOST, port))[1]
 
 
-async def run(port: int, clients: int, seconds: float, writes: Iterator[bytes] | None = None) -> tuple[Seen, Seen]:
-    """Run so many readers, and a writer if `writes` is given. Return what the readers and the writer have seen."""
+async def run(port: int, seconds: float, *, readers: int = 0, writers: int = 0) -> tuple[Seen, Seen]:
+    """Run so many readers and writers. Return what the readers and the writers have seen."""
     reading, writing = Seen(), Seen()
-    readers = await opened(port, pages(port), reading, clients)
-    writers = [] if writes is None else await opened(port, writes, writing, 1)
-    everybody = [*readers, *writers]
-    for client in everybody:
+    clients = [await opened(port, pages(port), reading) for _ in range(readers)]
+    clients += [await opened(port, restocks(port, f"P-{number:05}"), writing) for number in range(1, writers + 1)]
+    for client in clients:
         client.send()
     await asyncio.sleep(seconds)
-    reading.unanswered = sum(not client.answers for client in readers)
-    writing.unanswered = sum(not client.answers for client in writers)
-    for client in everybody:
+    for client in clients:
+        client.seen.unanswered += not client.answers
         client.is_ending = True
     # Clients that have had no answer by now are counted, but a writer's first answer is worth waiting for.
-    await asyncio.wait([client.done for client in everybody], timeout=60)
-    for client in everybody:
+    await asyncio.wait([client.done for client in clients], timeout=60)
+    for client in clients:
         client.end()
         client.transport.abort()
     return reading, writing
@@ -132,19 +132,21 @@ def pages(port: int) -> Iterator[bytes]:
         yield request
 
 
-def restocks(port: int) -> Iterator[bytes]:
-    """Yield requests that each add a unit of one product, as different operations."""
+@functools.cache
+def token() -> str:
     settings = Settings(jwt_secret=Secret(SECRET))
-    token = Authenticator(settings).issue("bench", [Role.MERCHANT], now=SystemClock().now(), lasts=timedelta(hours=1))
-    number = 0
-    while True:
-        number += 1
-        given = {"sku": "P-00001", "quantity": 1, "idempotencyKey": f"{time.time_ns()}-{number}"}
+    return Authenticator(settings).issue("bench", [Role.MERCHANT], now=SystemClock().now(), lasts=timedelta(hours=1))
+
+
+def restocks(port: int, sku: str) -> Iterator[bytes]:
+    """Yield requests that each add a unit of one product, as different operations."""
+    for number in itertools.count():
+        given = {"sku": sku, "quantity": 1, "idempotencyKey": f"{time.time_ns()}-{number}"}
         content = orjson.dumps({"query": RESTOCK, "variables": {"input": given}})
         headers = {
             "Host": f"{HOST}:{port}",
             **page.HEADERS,
-            "Authorization": f"Bearer {token}",
+            "Authorization": f"Bearer {token()}",
             "Content-Length": str(len(content)),
         }
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -161,11 +163,14 @@ def numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",") if part.strip()]
 
 
-def measure_readers(server: Server, counts: list[int], seconds: float) -> Table:
-    table = Table("clients", "a second", "CPU ms", "p50 ms", "p99 ms", "p99/p50", "failures", "no answer", "peak MB")
+def measure_crowds(server: Server, kind: str, counts: list[int], seconds: float) -> Table:
+    """Measure clients of one kind, `readers` or `writers`."""
+    headings = (kind, "a second", "CPU ms", "p50 ms", "p99 ms", "p99/p50", "failures", "no answer", "peak MB")
+    table = Table(*headings)
     for count in counts:
         cpu, start = cpu_seconds(server.pid), time.perf_counter()
-        seen, _ = uvloop.run(run(server.port, count, seconds))
+        both = uvloop.run(run(server.port, seconds, **{kind: count}))
+        seen = both[("readers", "writers").index(kind)]
         took, cpu = time.perf_counter() - start, cpu_seconds(server.pid) - cpu
         p50, p99, answers = seen.ms(0.5), seen.ms(0.99), len(seen.latencies)
         figures = (answers / took, cpu * 1_000 / max(answers, 1), p50, p99, p99 / p50)
@@ -180,10 +185,9 @@ def measure_writer(server: Server, counts: list[int], seconds: float) -> Table:
     table = Table(
         "readers", "writes", "write p50 ms", "write p99 ms", "read p50 ms", "share ms", "p50/share", "failures"
     )
-    writes = restocks(server.port)
-    alone = uvloop.run(run(server.port, 0, seconds, writes))[1].ms(0.5)
+    alone = uvloop.run(run(server.port, seconds, writers=1))[1].ms(0.5)
     for count in counts:
-        reading, writing = uvloop.run(run(server.port, count, seconds, writes))
+        reading, writing = uvloop.run(run(server.port, seconds, readers=count, writers=1))
         share = alone + (reading.ms(0.5) if count else 0.0)
         figures = (writing.ms(0.5), writing.ms(0.99), reading.ms(0.5), share, writing.ms(0.5) / share)
         shown = [f"{count}", f"{len(writing.latencies)}", *(f"{figure:,.2f}" for figure in figures)]
@@ -197,6 +201,7 @@ def main(
     clients: Annotated[
         str, typer.Option(help="How many readers run at once, separated by commas.")
     ] = "1,16,64,256,1000",
+    writers: Annotated[str, typer.Option(help="How many writers run at once.")] = "1,16,64,256,1000",
     readers: Annotated[str, typer.Option(help="How many readers run beside one writer.")] = "0,48,100",
     seconds: Annotated[float, typer.Option(help="The length of each run.")] = 8.0,
 ) -> None:
@@ -211,8 +216,9 @@ def main(
         server = stack.enter_context(servers.running(peer, cores.server, env, folder))
         if cores.rest is not None:
             os.sched_setaffinity(0, {cores.rest})
-        uvloop.run(run(server.port, 16, 2.0))
-        console.print(measure_readers(server, numbers(clients), seconds))
+        uvloop.run(run(server.port, 2.0, readers=16))
+        console.print(measure_crowds(server, "readers", numbers(clients), seconds))
+        console.print(measure_crowds(server, "writers", numbers(writers), seconds))
         console.print(measure_writer(server, numbers(readers), seconds))
 
 

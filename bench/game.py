@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import httpx
 import typer
 from bson import ObjectId
 from pymongo import AsyncMongoClient
@@ -29,6 +28,7 @@ from rich.table import Table
 from bench import mongo, report
 from bench.adventurers import DATABASE, Player, World
 from bench.buyers import SECONDS_TO_ANSWER, SECRET, Database, Operation, Sample, crowd, watching
+from bench.connections import Connections
 from bench.peerlist import BIN, ROOT
 from bench.processes import HOST, Cores, cpu_seconds, free_port, share_out, spawn, stop
 from bench.shop import wait_for
@@ -71,14 +71,14 @@ def environment(uri: str, folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def gateway(core: int | None, env: dict[str, str]) -> Iterator[tuple[str, int]]:
-    """Start a gateway on that core, and yield its address and its process id."""
+def gateway(core: int | None, env: dict[str, str]) -> Iterator[tuple[int, int]]:
+    """Start a gateway on that core, and yield its port and its process id."""
     port = free_port()
     command = [str(BIN / "portico"), "serve", "--host", HOST, "--port", str(port)]
     process = spawn(command, core, env=env, cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
         wait_for(port, process)
-        yield f"http://{HOST}:{port}", process.pid
+        yield port, process.pid
     finally:
         stop(process)
 
@@ -86,7 +86,7 @@ def gateway(core: int | None, env: dict[str, str]) -> Iterator[tuple[str, int]]:
 class Bench:
     """A running gateway with a world."""
 
-    def __init__(self, http: httpx.AsyncClient, world: World, database: Database, pids: tuple[int, int]) -> None:
+    def __init__(self, http: Connections, world: World, database: Database, pids: tuple[int, int]) -> None:
         self._http = http
         self._world = world
         self._database = database
@@ -175,14 +175,13 @@ async def run(size: Size, cores: Cores) -> dict[str, Any]:
         uri = stack.enter_context(mongo.running(cores.rest))
         await create_collections(uri)
         env = environment(uri, folder)
-        address, pid = stack.enter_context(gateway(cores.server, env))
+        port, pid = stack.enter_context(gateway(cores.server, env))
         database = stack.enter_context(watching(uri))
         world = stack.enter_context(closing(World(uri)))
         status = stack.enter_context(console.status("preparing"))
-        limits = httpx.Limits(max_connections=100, max_keepalive_connections=100)
-        async with httpx.AsyncClient(base_url=address, timeout=SECONDS_TO_ANSWER, limits=limits) as http:
-            bench = Bench(http, world, database, (pid, world.server_pid()))
-            tables = await measure(bench, size, status.update)
+        http = stack.enter_context(closing(Connections(port, SECONDS_TO_ANSWER)))
+        bench = Bench(http, world, database, (pid, world.server_pid()))
+        tables = await measure(bench, size, status.update)
         await asyncio.to_thread(check, env)
         return {
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -222,7 +221,7 @@ def main(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the child processes, too
     try:
         result = asyncio.run(run(QUICK if quick else FULL, share_out()))
-    except (RuntimeError, TimeoutError, PyMongoError, subprocess.SubprocessError, httpx.HTTPError) as error:
+    except (RuntimeError, TimeoutError, PyMongoError, subprocess.SubprocessError) as error:
         console.print(f"{error!r}", style="red", markup=False, highlight=False)
         raise typer.Exit(1) from error
     if target := json or (None if quick else RESULTS):

@@ -13,14 +13,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import httpx
 import orjson
 import typer
 from rich.console import Console
@@ -39,6 +38,7 @@ from bench.buyers import (
     run_concurrently,
     watching,
 )
+from bench.connections import Connections
 from bench.peerlist import BIN, ROOT
 from bench.processes import HOST, Cores, free_port, share_out, spawn, stop
 
@@ -65,8 +65,8 @@ QUICK = Settings(operations=64, clients=(1, 16, 64), lines=(1, 5), reservations=
 
 
 @contextmanager
-def gateway(uri: str, core: int | None, folder: Path) -> Iterator[str]:
-    """Start a gateway on that core, and yield its address."""
+def gateway(uri: str, core: int | None, folder: Path) -> Iterator[int]:
+    """Start a gateway on that core, and yield its port."""
     port = free_port()
     env = {
         "PORTICO_MONGODB_URI": uri,
@@ -86,7 +86,7 @@ def gateway(uri: str, core: int | None, folder: Path) -> Iterator[str]:
     process = spawn(command, core, env=env, cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
         wait_for(port, process)
-        yield f"http://{HOST}:{port}"
+        yield port
     finally:
         stop(process)
 
@@ -120,10 +120,10 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 class Shop:
     """A running gateway with products in stock, and buyers who can pay."""
 
-    def __init__(self, client: httpx.AsyncClient, database: Database, settings: Settings) -> None:
+    def __init__(self, http: Connections, database: Database, settings: Settings) -> None:
         self.database = database
         self.settings = settings
-        self.buyers = [Buyer(client, f"buyer-{number}") for number in range(max(settings.clients))]
+        self.buyers = [Buyer(http, f"buyer-{number}") for number in range(max(settings.clients))]
 
     async def open(self) -> None:
         merchant = self.buyers[0]
@@ -170,9 +170,9 @@ class Shop:
         await run_concurrently([partial(self.buyers[n % len(self.buyers)].cart, sku(0)) for n in range(count)])
 
 
-async def measure(client: httpx.AsyncClient, database: Database, settings: Settings, say: Any) -> dict[str, Any]:
+async def measure(http: Connections, database: Database, settings: Settings, say: Any) -> dict[str, Any]:
     """Return every table, by its title."""
-    shop = Shop(client, database, settings)
+    shop = Shop(http, database, settings)
     await shop.open()
     # The first requests of a gateway fill its caches.
     await shop.selling(1, hot=False)
@@ -217,12 +217,11 @@ async def run(settings: Settings, cores: Cores) -> dict[str, Any]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="portico-bench-")))
         uri = stack.enter_context(mongo.running(cores.rest))
-        address = stack.enter_context(gateway(uri, cores.server, folder))
+        port = stack.enter_context(gateway(uri, cores.server, folder))
         database = stack.enter_context(watching(uri))
         status = stack.enter_context(console.status("preparing"))
-        limits = httpx.Limits(max_connections=100, max_keepalive_connections=100)
-        async with httpx.AsyncClient(base_url=address, timeout=SECONDS_TO_ANSWER, limits=limits) as client:
-            tables = await measure(client, database, settings, status.update)
+        http = stack.enter_context(closing(Connections(port, SECONDS_TO_ANSWER)))
+        tables = await measure(http, database, settings, status.update)
         return {
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": report.machine(),
@@ -245,7 +244,7 @@ def main(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the child processes, too
     try:
         result = asyncio.run(run(QUICK if quick else FULL, share_out()))
-    except (RuntimeError, subprocess.SubprocessError, httpx.HTTPError) as error:
+    except (RuntimeError, TimeoutError, subprocess.SubprocessError) as error:
         console.print(f"{error}", style="red", markup=False, highlight=False)
         raise typer.Exit(1) from error
     if target := json or (None if quick else RESULTS):

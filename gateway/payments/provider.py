@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -35,6 +36,8 @@ from portico.resolvers.payments import ACCOUNT, TOKEN, Charge, PaymentMethods, P
 from portico.resolvers.shop.account_payments import AccountPayments
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.waiting import waiting
+
+from .provider_connections import Connections
 
 # If a charge is older than this, send GET before POST.
 _ASK_FIRST = timedelta(minutes=1)
@@ -72,25 +75,30 @@ async def opened(settings: ShopSettings) -> AsyncIterator[PaymentMethods]:
     methods: dict[str, Payments] = {ACCOUNT: AccountPayments()}
     async with contextlib.AsyncExitStack() as stack:
         if settings.payment_url is not None:
-            client = await stack.enter_async_context(_client(settings))
-            methods[TOKEN] = TokenPayments(client, settings.payment_seconds)
+            connections = await stack.enter_async_context(_connections(settings))
+            methods[TOKEN] = TokenPayments(connections, settings.payment_seconds)
         yield PaymentMethods(methods)
 
 
-def _client(settings: ShopSettings) -> httpx.AsyncClient:
+def _connections(settings: ShopSettings) -> Connections:
     # Refuse compression, so that a short answer cannot expand.
     headers = {"accept-encoding": "identity"}
     if settings.payment_key is not None:
         headers["authorization"] = f"Bearer {settings.payment_key}"
     url = f"{settings.payment_url}".rstrip("/")
-    return httpx.AsyncClient(base_url=url, headers=headers, timeout=settings.payment_seconds)
+
+    def create(limits: httpx.Limits, tls: ssl.SSLContext) -> httpx.AsyncClient:
+        seconds = settings.payment_seconds
+        return httpx.AsyncClient(base_url=url, headers=headers, timeout=seconds, limits=limits, verify=tls)
+
+    return Connections(create)
 
 
 class TokenPayments:
     """Payments with {method: `token`, token}, a token that the provider has given to the payer."""
 
-    def __init__(self, client: httpx.AsyncClient, seconds: float) -> None:
-        self._client = client
+    def __init__(self, connections: Connections, seconds: float) -> None:
+        self._connections = connections
         self._seconds = seconds
 
     def accepts(self, payment: Document) -> bool:
@@ -133,7 +141,7 @@ class TokenPayments:
         raise PaymentUnknown
 
     async def _ask(self, method: str, path: str, **request: Any) -> _Answer:
-        async with self._client.stream(method, path, **request) as response:
+        async with self._connections.one() as client, client.stream(method, path, **request) as response:
             content = b""
             async for piece in response.aiter_raw():
                 content += piece

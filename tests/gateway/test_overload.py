@@ -11,6 +11,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
+from portico.gateway.operations import admission
 from portico.gateway.operations.admission import Admission
 from portico.gateway.settings import Settings
 from portico.resolvers.comments.discussions import DOCUMENTS
@@ -139,6 +140,30 @@ async def test_each_of_many_clients_is_answered(settings: Settings) -> None:
             answers = await asyncio.gather(*(client.post(url, json=query) for _ in range(200)))
 
     assert [answer.json() for answer in answers] == [{"data": {"category": {"slug": "a"}}}] * 200
+
+
+async def test_writers_are_answered_in_the_order_in_which_they_came(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The slot is not given up while the writers arrive.
+    monkeypatch.setattr(admission, "SLOW_SECONDS", 3_600)
+    mutations = gateway.state.executor.mutations
+    mutations._max_queued = 100
+    slugs = [f"writer-{number}" for number in range(20)]
+    answered: list[str] = []
+
+    async def write(slug: str) -> None:
+        await create_category(gateway, slug=slug)
+        answered.append(slug)
+
+    writers = []
+    async with mutations.slot("another"):
+        for slug in slugs:
+            writers.append(asyncio.create_task(write(slug)))
+            await until(lambda: mutations.queued == len(writers))
+    await asyncio.gather(*writers)
+
+    assert answered == slugs
 
 
 async def test_connections_take_turns(gateway: GatewayClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -18,12 +19,16 @@ _FOR_EVER = 3600.0
 
 @dataclass
 class PaymentService(payment_service.PaymentService):
-    """A service that fails until `is_back`. Until then, if `strange` is set, it is the answer to every request."""
+    """A service that fails until `is_back`. Until then, if `strange` is set, it is the answer to every request.
+
+    `connections` counts the connections that were opened to it.
+    """
 
     seconds: float = _FOR_EVER
     url: str = ""
     strange: bytes = b""
     asked: list[Asked] = field(default_factory=list)
+    connections: int = 0
 
     @property
     def is_back(self) -> bool:
@@ -35,6 +40,10 @@ class PaymentService(payment_service.PaymentService):
 
     def methods(self) -> list[str]:
         return [asked.method for asked in self.asked]
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        await super().answer(reader, writer)
 
     async def respond(self, asked: Asked) -> tuple[HTTPStatus, Any]:
         self.asked.append(asked)
