@@ -90,3 +90,16 @@ async def test_a_repeated_action_by_its_key_sends_no_further_update_of_the_world
 
     assert again.body == first.body
     assert sorted(gateway.commands.names()) == BUDGETS["repeat an action by its key"]
+
+
+@pytest.mark.parametrize("mutation", ["pickUp", "give", "move", "wear"])
+async def test_an_action_follows_from_reads_that_no_failover_rolls_back(gateway: GatewayClient, mutation: str) -> None:
+    temple = await add_temple(gateway.db, gateway.subject)
+    gateway.state.resources[Rooms] = Rooms()
+    gateway.commands.clear()
+
+    await gateway.result(mutation, action(temple, mutation))
+
+    reads = [command for command in gateway.commands.sent if "find" in command]
+    assert reads
+    assert [read.get("readConcern", {}).get("level") for read in reads] == ["majority"] * len(reads)
