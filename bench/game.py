@@ -11,8 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,9 +28,9 @@ from bench import mongo, report
 from bench.adventurers import DATABASE, Player, World
 from bench.buyers import SECONDS_TO_ANSWER, SECRET, Database, Operation, Sample, crowd, watching
 from bench.connections import Connections
-from bench.peerlist import BIN, ROOT
-from bench.processes import HOST, Cores, cpu_seconds, free_port, share_out, spawn, stop
-from bench.shop import wait_for
+from bench.peerlist import BIN
+from bench.processes import Cores, cpu_seconds, share_out
+from bench.shop import serving
 from portico.gateway.domains import use
 from portico.resolvers.documents import Document
 from portico.resolvers.game.locations import MAX_CHARACTERS
@@ -68,19 +67,6 @@ def environment(uri: str, folder: Path) -> dict[str, str]:
         # The jobs have nothing to do here, and their commands would be counted as the players'.
         "PORTICO_JOB_SECONDS": "86400",
     }
-
-
-@contextmanager
-def gateway(core: int | None, env: dict[str, str]) -> Iterator[tuple[int, int]]:
-    """Start a gateway on that core, and yield its port and its process id."""
-    port = free_port()
-    command = [str(BIN / "portico"), "serve", "--host", HOST, "--port", str(port)]
-    process = spawn(command, core, env=env, cwd=ROOT, stdout=subprocess.DEVNULL)
-    try:
-        wait_for(port, process)
-        yield port, process.pid
-    finally:
-        stop(process)
 
 
 class Bench:
@@ -175,7 +161,7 @@ async def run(size: Size, cores: Cores) -> dict[str, Any]:
         uri = stack.enter_context(mongo.running(cores.rest))
         await create_collections(uri)
         env = environment(uri, folder)
-        port, pid = stack.enter_context(gateway(cores.server, env))
+        port, pid = stack.enter_context(serving(cores.server, env))
         database = stack.enter_context(watching(uri))
         world = stack.enter_context(closing(World(uri)))
         status = stack.enter_context(console.status("preparing"))

@@ -67,7 +67,6 @@ QUICK = Settings(operations=64, clients=(1, 16, 64), lines=(1, 5), reservations=
 @contextmanager
 def gateway(uri: str, core: int | None, folder: Path) -> Iterator[int]:
     """Start a gateway on that core, and yield its port."""
-    port = free_port()
     env = {
         "PORTICO_MONGODB_URI": uri,
         "PORTICO_DATABASE": "bench",
@@ -82,11 +81,19 @@ def gateway(uri: str, core: int | None, folder: Path) -> Iterator[int]:
     subprocess.run(
         [BIN / "portico", "import", "products", products], env=os.environ | env, check=True, stdout=subprocess.DEVNULL
     )
+    with serving(core, env) as (port, _):
+        yield port
+
+
+@contextmanager
+def serving(core: int | None, env: dict[str, str]) -> Iterator[tuple[int, int]]:
+    """Start a gateway on that core with these settings, and yield its port and its process id."""
+    port = free_port()
     command = [str(BIN / "portico"), "serve", "--host", HOST, "--port", str(port)]
     process = spawn(command, core, env=env, cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
         wait_for(port, process)
-        yield port
+        yield port, process.pid
     finally:
         stop(process)
 

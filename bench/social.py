@@ -16,8 +16,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,9 +33,8 @@ from rich.table import Table
 from bench import mongo, report, social_fan_out, social_live
 from bench.buyers import SECRET
 from bench.network import DATABASE, Network, Reader, follower
-from bench.peerlist import BIN, ROOT
-from bench.processes import HOST, Cores, free_port, share_out, spawn, stop
-from bench.shop import wait_for
+from bench.processes import HOST, Cores, share_out
+from bench.shop import serving
 from bench.social_pages import Pages, feed_pages, wall_pages
 from portico.gateway.domains import use
 from portico.resolvers.documents import Document
@@ -111,19 +110,6 @@ def environment(uri: str, folder: Path) -> dict[str, str]:
         "PORTICO_KEEP_ALIVE_SECONDS": "600",
         "PORTICO_INIT_SECONDS": "60",
     }
-
-
-@contextmanager
-def gateway(core: int | None, env: dict[str, str]) -> Iterator[tuple[int, int]]:
-    """Start a gateway on that core, and yield its port and its process id."""
-    port = free_port()
-    command = [str(BIN / "portico"), "serve", "--host", HOST, "--port", str(port)]
-    process = spawn(command, core, env=env, cwd=ROOT, stdout=subprocess.DEVNULL)
-    try:
-        wait_for(port, process)
-        yield port, process.pid
-    finally:
-        stop(process)
 
 
 def readers(size: Size) -> list[Reader]:
@@ -219,7 +205,7 @@ def run(size: Size, cores: Cores, parts: set[str]) -> dict[str, Any]:
         if "pages" in parts:
             network.store(max(size.followed), readers(size), size.wall)
         tables: Tables = {}
-        with gateway(cores.server, env) as (port, pid):
+        with serving(cores.server, env) as (port, pid):
             pages = Pages(network, f"http://{HOST}:{port}", pid, server["pid"])
             if "pages" in parts:
                 tables |= measure_pages(network, pages, size, status.update)

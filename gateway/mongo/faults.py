@@ -79,6 +79,8 @@ class FaultyCollection:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._collection, name)
+        if name == "with_options":
+            return lambda **options: FaultyCollection(method(**options), self._reach)
         if name not in COMMANDS:
             return method
 

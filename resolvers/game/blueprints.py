@@ -14,7 +14,7 @@ A document:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bson import ObjectId
@@ -91,13 +91,34 @@ def items_of(blueprints: Mapping[str, Document], object_id: str, origin: str) ->
         if depth > MAX_DEPTH:
             raise InvalidInput(f"The object {object_id!r} is nested more than {MAX_DEPTH} deep.", "contents")
         blueprint = blueprints[one]
-        _id = derived_id(f"world.{origin}", path)
+        _id = _item_id(origin, path)
         made.append({"_id": _id, **{name: blueprint[name] for name in _ITEM_FIELDS}, "inside": inside})
         for number, content in enumerate(blueprint["contents"]):
             make(content, f"{path}/{number}.{content}", _id, depth + 1)
 
     make(object_id, object_id, None, 1)
     return made
+
+
+def made_in(room: Document) -> Iterator[tuple[str, ObjectId]]:
+    """Yields what imports have made in a room: the id of each object in the file, and the `_id` of its item.
+
+    Leaves out what was inside the objects, and all but the first copy of a ware, because the room does not list them.
+    """
+    for one in room.get("stocked", ()):
+        yield one, _item_id(str(room["_id"]), one)
+    for keeper in room["keepers"]:
+        for one in keeper.get("stocked", ()):
+            yield one, _item_id(ware_origin(keeper["key"], 0), one)
+
+
+def ware_origin(shop: str, copy: int) -> str:
+    """Returns the origin of the wares of a shop; see `items_of`. All copies of a ware have different ones."""
+    return f"{SHOP}.{shop}.{copy}"
+
+
+def _item_id(origin: str, path: str) -> ObjectId:
+    return derived_id(f"world.{origin}", path)
 
 
 def height_of(contents: Sequence[Document]) -> int:

@@ -49,7 +49,7 @@ from portico.resolvers.writes.retries import attempts
 from . import room_turns
 from .characters import CHARACTERS
 from .locations import LOCATIONS, copy_of
-from .room_turns import NotHere
+from .room_turns import NotHere, keeps_outcome
 
 # Rooms that a process remembers. A room is usually below 100 kB.
 _REMEMBERED = 200
@@ -64,6 +64,8 @@ _LOOKS = 3
 _OWN_ERRORS = (DocumentTooLarge, InvalidDocument, OverflowError, WriteError)
 # The fields that a step can change.
 _CHANGING = ("items", "characters", "keepers")
+# The fields that follow from the roster.
+_MARKS = ("gifts_since", "took_since", "leaving_since")
 
 
 class TurnOver(Exception):
@@ -299,7 +301,7 @@ class Rooms:
         new["revision"] = old["revision"] + 1
         _set_since(new)
         changes = {name: new[name] for name in _CHANGING if new[name] is not old[name]}
-        changes |= {name: new.get(name) for name in ("gifts_since", "leaving_since") if new.get(name) != old.get(name)}
+        changes |= {name: new[name] for name in _MARKS if new[name] != old.get(name)}
         if copy_of(new) != copy_of(old):
             new["version"] = changes["version"] = old["version"] + 1
             new["stale_since"] = changes["stale_since"] = at
@@ -308,7 +310,7 @@ class Rooms:
         if not (await db[LOCATIONS.name].update_one(guard, update)).matched_count:
             return False
         # Turns can have ended while the update was on its way. Their `took` is still in the room.
-        taken = {entry["_id"]: entry["turn"] for entry in new["characters"] if entry["took"] or entry["gold"]}
+        taken = {entry["_id"]: entry["turn"] for entry in new["characters"] if keeps_outcome(entry)}
         room.over = {character: turn for character, turn in room.over.items() if taken.get(character) == turn}
         kept = {entry["_id"] for entry in new["characters"]}
         for entry in old["characters"]:
@@ -368,11 +370,14 @@ def _reading(db: Database) -> Collection:
 
 
 def _set_since(room: Document) -> None:
-    """Sets since when gifts wait, and since when entries are left over."""
-    entries = room["characters"]
-    room["gifts_since"] = min((one["since"] for one in entries if one["gifts"]), default=None)
-    left_over = (one["since"] for one in entries if "leaving" in one or "absent" in one)
-    room["leaving_since"] = min(left_over, default=None)
+    """Sets the marks for the job: since when gifts wait, since when outcomes are kept, since when entries are left."""
+    marked: dict[str, Callable[[Document], bool]] = {
+        "gifts_since": lambda entry: bool(entry["gifts"]),
+        "took_since": keeps_outcome,
+        "leaving_since": lambda entry: "leaving" in entry or "absent" in entry,
+    }
+    for mark, is_marked in marked.items():
+        room[mark] = min((entry["since"] for entry in room["characters"] if is_marked(entry)), default=None)
 
 
 def _has_failed(waiting: _Waiting) -> bool:

@@ -82,15 +82,19 @@ async def create_character(
             return character
         if character is not None:
             try:
-                ended = await finish(db, rooms, character, checked=checked)
+                return await _enter(db, rooms, character, checked)
             except TurnOver:
                 last_turn = character["turn"]
-                continue
-            if ended.character is not None:
-                return ended.character
-            assert ended.refused is not None
-            raise error_of(ended.refused)
     raise Conflict("Other calls create characters for you. Try again.")
+
+
+async def _enter(db: Database, rooms: Rooms, character: Document, checked: int) -> Document:
+    """Finishes the turn by which the character enters the world. Raises TurnOver, LimitReached (all rooms are full)."""
+    ended = await finish(db, rooms, character, checked=checked)
+    if ended.character is not None:
+        return ended.character
+    assert ended.refused is not None
+    raise error_of(ended.refused)
 
 
 def _one_line(text: str, *path: str) -> str:

@@ -13,6 +13,7 @@ A document:
     revision     grows with every write of the room, except of `stale_since`. It guards optimistic updates
     stale_since  since when characters may have a copy of the room that is older than `version`; missing if none has
     gifts_since  since when a gift waits in the roster; None if none does
+    took_since   since when the roster has an entry with `took` or `gold`; None if it has none
     leaving_since  since when the roster has an entry with `leaving` or `absent`; None if it has none
     start        the place among the rooms where new characters start, from 0; missing if they cannot start here
     zone         the part of the world, in imported files; missing for none
@@ -24,11 +25,11 @@ An entry of the roster:
     turn         the number of its latest action that the room has decided
     limit        hundredths of a pound that it can carry
     load, count  hundredths of a pound and number of items that it carries; its gifts and `took` count
-    took         items that the latest action gives to the character
-    gold         gold pieces that the latest action gives to the character
+    took         items that the latest action gives to the character; some time after the character has them, empty
+    gold         gold pieces that the latest action gives to the character; like `took`, 0 some time later
     refused      why the latest action was refused, {type, facts}; None if it was not
     gifts        items that others have given, for the next action
-    since        when its latest gift came, or when it got `leaving` or `absent`
+    since        when its latest action began, or the action that gave it its latest gift; missing before the first one
     leaving      true while the character goes to another room; missing otherwise
     absent       true if the character was refused entry: the entry only records that; missing otherwise
 
@@ -37,7 +38,7 @@ it buys; `asks` and `pays` are percentages of an item's cost. As a character, it
 `<hex _id of the room>.<number>`. If it was imported, it has the id of its shop in `key`, and those of its wares in
 `stocked`.
 
-`gifts_since` and `leaving_since` are the earliest `since` of these entries.
+`gifts_since`, `took_since` and `leaving_since` are the earliest `since` of these entries.
 
 Writers of a room raise `revision`, and `version` with `stale_since` if players can see the change. Otherwise a process
 overwrites them with the state that it remembers.
@@ -59,6 +60,7 @@ LOCATIONS = CollectionSpec(
         IndexModel([("start", ASCENDING)], sparse=True),
         IndexModel([("stale_since", ASCENDING)], sparse=True),
         IndexModel([("gifts_since", ASCENDING)], partialFilterExpression={"gifts_since": {"$type": "date"}}),
+        IndexModel([("took_since", ASCENDING)], partialFilterExpression={"took_since": {"$type": "date"}}),
         IndexModel([("leaving_since", ASCENDING)], partialFilterExpression={"leaving_since": {"$type": "date"}}),
     ],
     shard_key={"_id": "hashed"},

@@ -64,6 +64,11 @@ def entry_of(room: Document, character: ObjectId) -> Document | None:
     return next((entry for entry in room["characters"] if entry["_id"] == character), None)
 
 
+def keeps_outcome(entry: Document) -> bool:
+    """Returns whether the entry has items or gold of its latest turn. The character may have got them since."""
+    return bool(entry["took"] or entry["gold"])
+
+
 def _take_turn(room: Document, entry: Document, step: Document) -> Document:
     given: list[Document] = step.get("items", [])
     refused = None
@@ -82,9 +87,10 @@ def _take_turn(room: Document, entry: Document, step: Document) -> Document:
         "gold": gold,
         "refused": refused,
         "gifts": [],
+        "since": step["at"],
     }
     if step["kind"] == LEAVE:
-        new |= {"leaving": True, "since": step["at"]}
+        new["leaving"] = True
     return _with_entry(changed, new)
 
 
@@ -119,7 +125,7 @@ def _follow_up(room: Document, entry: Document | None, step: Document) -> Docume
     if entry is None or entry["turn"] != step["turn"]:
         return room
     if step["kind"] == FORGET:
-        return _with_entry(room, {**entry, "took": [], "gold": 0}) if entry["took"] or entry["gold"] else room
+        return _with_entry(room, {**entry, "took": [], "gold": 0}) if keeps_outcome(entry) else room
     if step["kind"] == RETURN:
         kept = {name: value for name, value in entry.items() if name != "leaving"}
         return _with_entry(room, kept) if "leaving" in entry else room

@@ -59,14 +59,7 @@ async def offer_trade(
     offers, wants = _require_lines(offers, "offers"), _require_lines(wants, "wants")
     if not viewer.owns(source.owner):
         raise NotFound("Inventory")
-    stacks.require_place(source, "from")
-    stacks.require_place(to, "to")
-    if source.owner == to.owner:
-        raise InvalidInput("A trade needs two owners. Use `transferStack` between your inventories.", "to", "owner")
-    if not offers and not wants:
-        raise InvalidInput("A trade must offer or want something.", "offers")
-    if {one[:2] for one in offers} & {one[:2] for one in wants}:
-        raise InvalidInput("An item cannot be on both sides of a trade.", "wants")
+    _require_two_sides(source, to, offers, wants)
     giving, receiving = _sides(source, to, offers, wants)
     record = {
         "kind": TRADE,
@@ -81,6 +74,17 @@ async def offer_trade(
         "created_at": now,
     }
     return await insert_settled(db, record, debits(source, offers), now=now, operation_id=operation_id)
+
+
+def _require_two_sides(source: Place, to: Place, offers: Sequence[Wanted], wants: Sequence[Wanted]) -> None:
+    stacks.require_place(source, "from")
+    stacks.require_place(to, "to")
+    if source.owner == to.owner:
+        raise InvalidInput("A trade needs two owners. Use `transferStack` between your inventories.", "to", "owner")
+    if not offers and not wants:
+        raise InvalidInput("A trade must offer or want something.", "offers")
+    if {one[:2] for one in offers} & {one[:2] for one in wants}:
+        raise InvalidInput("An item cannot be on both sides of a trade.", "wants")
 
 
 def _sides(

@@ -6,7 +6,7 @@ steps of a turn, the places of items and gold follow the rule in `turns`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,11 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.snapshots import read_at_one_time
 
+from . import blueprints
 from .characters import CHARACTERS
 from .equipment import equipped
 from .items import weight_of
-from .locations import LOCATIONS, present
+from .locations import LOCATIONS, keeper_key, present
 
 _ITEM = ("_id", "weight", "inside")
 _ROOM = (
@@ -27,7 +28,7 @@ _ROOM = (
     *(f"characters.{place}.{name}" for place in ("took", "gifts") for name in _ITEM),
     *(f"keepers.{name}" for name in ("number", "gold", "initial_gold")),
     *(f"keepers.items.{name}" for name in _ITEM),
-    *("name", "version", "stale_since"),
+    *("name", "version", "stale_since", "stocked", "keepers.stocked", "keepers.key"),
 )
 _CHARACTER = (
     *(f"items.{name}" for name in _ITEM),
@@ -80,7 +81,10 @@ async def read_world(db: Database) -> World:
 
 
 async def find_wrong_items(db: Database) -> AsyncIterator[Document]:
-    """Yields items that are in several places, and references to items that are not there, as {_id, problem}."""
+    """Yields items that are in several places or in none, and references to items that are not there.
+
+    Yields {_id, problem}. That an item is nowhere is known only if an import has made it; see `blueprints.made_in`.
+    """
     world = await read_world(db)
     places: dict[ObjectId, list[str]] = {}
     for place, items in _places(world):
@@ -93,10 +97,19 @@ async def find_wrong_items(db: Database) -> AsyncIterator[Document]:
     for item_id, found in places.items():
         if len(found) > 1:
             yield {"_id": item_id, "problem": f"it is in {len(found)} places: {'; '.join(found)}"}
+    for wrong in _nowhere(world, places.keys()):
+        yield wrong
     for character in world.characters.values():
         top = {item["_id"] for item in character["items"] if item["inside"] is None}
         for missing in equipped(character) - top:
             yield {"_id": missing, "problem": f"character {character['_id']} wears or wields it, but does not have it"}
+
+
+def _nowhere(world: World, found: Collection[ObjectId]) -> Iterator[Document]:
+    for room in world.rooms.values():
+        for object_id, item_id in blueprints.made_in(room):
+            if item_id not in found:
+                yield {"_id": item_id, "problem": f"it is nowhere; room {room['_id']} had it as {object_id!r}"}
 
 
 def _places(world: World) -> Iterator[tuple[str, list[Document]]]:
@@ -116,7 +129,7 @@ def _places(world: World) -> Iterator[tuple[str, list[Document]]]:
 
 
 async def find_wrong_gold(db: Database) -> AsyncIterator[Document]:
-    """Yields that gold pieces came from nowhere or are lost, and who has less than none, as {_id, problem}."""
+    """Yields that gold pieces came from nowhere or are lost, and who has less than none, as {_id, kind, problem}."""
     world = await read_world(db)
     keepers = [keeper for room in world.rooms.values() for keeper in room["keepers"]]
     holders = [*world.characters.values(), *keepers]
@@ -129,10 +142,18 @@ async def find_wrong_gold(db: Database) -> AsyncIterator[Document]:
     )
     expected = sum(holder["initial_gold"] for holder in holders)
     if total != expected:
-        yield {"_id": "all", "problem": f"there are {total:,} gold pieces; there should be {expected:,}"}
-    for character in world.characters.values():
-        if character["gold"] < 0:
-            yield {"_id": character["_id"], "problem": f"it has {character['gold']:,} gold pieces"}
+        yield {"_id": "all", "kind": "all", "problem": f"there are {total:,} gold pieces; there should be {expected:,}"}
+    owners: list[tuple[str, ObjectId | str, Document]] = [
+        ("character", key, one) for key, one in world.characters.items()
+    ]
+    owners += [
+        ("shopkeeper", keeper_key(key, keeper["number"]), keeper)
+        for key, room in world.rooms.items()
+        for keeper in room["keepers"]
+    ]
+    for kind, key, owner in owners:
+        if owner["gold"] < 0:
+            yield {"_id": key, "kind": kind, "problem": f"it has {owner['gold']:,} gold pieces"}
 
 
 async def find_wrong_rosters(db: Database) -> AsyncIterator[Document]:

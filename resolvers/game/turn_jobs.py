@@ -1,7 +1,12 @@
-"""Finishes what a crash has left of turns: slots, gifts that wait, entries that are left over, and old copies."""
+"""Finishes what a crash has left of turns: slots, gifts that wait, entries that are left over, and old copies.
+
+It also empties the entries of turns that are over. The process that ends a turn does that with the room's next update;
+see `Rooms.forget_turn`. If it stops before, or if nothing more happens in the room, the job does it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 
 from bson import ObjectId
@@ -12,8 +17,8 @@ from portico.resolvers.writes.sweeps import sweep
 from .characters import CHARACTERS
 from .combining import Rooms, no_turn
 from .locations import LOCATIONS
-from .room_turns import RETURN, TIDY
-from .turns import STALE_AFTER, collect, help_along
+from .room_turns import FORGET, RETURN, TIDY, keeps_outcome
+from .turns import STALE_AFTER, collect, help_along, majority_reading
 
 
 async def finish_turns(db: Database, rooms: Rooms, *, now: datetime) -> int:
@@ -30,7 +35,8 @@ async def finish_turns(db: Database, rooms: Rooms, *, now: datetime) -> int:
 async def settle_rooms(db: Database, rooms: Rooms, *, now: datetime) -> int:
     """Settles the marks of rooms that are older than five seconds. Returns how many rooms it has settled.
 
-    Gifts go to their characters, entries that are left over are dropped, and characters get copies of their rooms.
+    Gifts go to their characters, entries that are left over are dropped, what turns have given is forgotten after the
+    characters have it, and characters get copies of their rooms.
     """
     done = 0
     before = now - STALE_AFTER
@@ -47,6 +53,9 @@ async def settle_rooms(db: Database, rooms: Rooms, *, now: datetime) -> int:
                 await tidy(db, rooms, room["_id"], entry, now=now)
         return 1
 
+    async def forget(room: Document) -> int:
+        return await forget_outcomes(db, rooms, room, now=now)
+
     async def refresh(room: Document) -> int:
         await rooms.refresh(db, room["_id"])
         return 1
@@ -57,8 +66,25 @@ async def settle_rooms(db: Database, rooms: Rooms, *, now: datetime) -> int:
     done += await sweep(
         db, LOCATIONS, {"leaving_since": {"$lte": before, "$type": "date"}}, drop_entries, fields=("characters",)
     )
+    done += await sweep(
+        db, LOCATIONS, {"took_since": {"$lte": before, "$type": "date"}}, forget, fields=("characters",)
+    )
     done += await sweep(db, LOCATIONS, {"stale_since": {"$lte": before}}, refresh, fields=())
     return done
+
+
+async def forget_outcomes(db: Database, rooms: Rooms, room: Document, *, now: datetime) -> int:
+    """Empties the entries of turns that are over. Returns 1 if there were any, otherwise 0.
+
+    Writes:   game.locations; one update.
+    """
+    kept = {entry["_id"]: entry["turn"] for entry in room["characters"] if keeps_outcome(entry)}
+    query = {"_id": {"$in": list(kept)}, "location": {"$exists": True}}
+    found = await majority_reading(db).find(query, {"turn": 1, "action.turn": 1}, batch_size=len(kept) + 1).to_list()
+    over = [one["_id"] for one in found if one["turn"] - ("action" in one) >= kept[one["_id"]]]
+    steps = ({"kind": FORGET, "character": one, "turn": kept[one], "at": now} for one in over)
+    await asyncio.gather(*(rooms.take_step(db, room["_id"], step, no_turn, 0) for step in steps))
+    return min(len(over), 1)
 
 
 async def tidy(db: Database, rooms: Rooms, room_id: ObjectId, entry: Document, *, now: datetime) -> None:

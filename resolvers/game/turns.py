@@ -20,7 +20,9 @@ Every interleaving is correct, even if processes stop or are suspended between a
 * Anybody can carry out steps 2 and 3 at any time. Step 2 is fenced by the turn in the entry, step 3 by the operation
   and the turn in the slot. The turn is the fence, because a refused operation can take the slot again.
 * A call that finds the slot taken finishes that turn first. So does a job, if nobody else does.
-* Step 1 is guarded by the turn that was read. So the room of the action is the room of the character.
+* Step 1 is guarded by the turn that was read. So the room of the action is the room of the character. Characters are
+  read with the read concern `majority`. Otherwise a failover could roll back a turn that was read, and another turn
+  could get its number.
 * An item is in one place at any time: on the floor, with a shopkeeper, among the gifts in a roster, with a character;
   in the slot, if the entry has an earlier turn; or in `took`, if the entry has the turn of the slot. The same holds
   for gold.
@@ -43,8 +45,9 @@ from typing import Any
 
 from bson import ObjectId
 from pymongo import ReturnDocument
+from pymongo.read_concern import ReadConcern
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Collection, Database, Document
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
@@ -128,7 +131,7 @@ async def _require(acting: Acting) -> Document:
     query: Document = {"_id": acting.character, "location": {"$exists": True}}
     if acting.owner is not None:
         query["owner"] = acting.owner
-    found = await acting.db[CHARACTERS.name].find_one(query)
+    found: Document | None = await majority_reading(acting.db).find_one(query)
     if found is None:
         raise NotFound("Character", str(acting.character))
     return found
@@ -210,6 +213,11 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
 
 
 async def _finish_move(run: _Run) -> Ended:
+    """Finishes a move. The answer waits until the entry that the move has left over is dropped.
+
+    Until then the entry takes a place in its room, because a character that is leaving may be sent back. If the answer
+    came earlier, a player who reads a room of 199 characters could be told that it is full.
+    """
     old, new = run.action["room"], run.action["to"]
     left = await run.step(old, LEAVE)
     leaving = run.entry(left)
@@ -324,6 +332,11 @@ class _Run:
         return bool(looked.matched_count)
 
 
+def majority_reading(db: Database) -> Collection:
+    """Returns the characters with majority reads: what a turn follows from is never rolled back."""
+    return db[CHARACTERS.name].with_options(read_concern=ReadConcern("majority"))
+
+
 async def _changed(db: Database, guard: Document, update: Document) -> Document | None:
     after: Document | None = await db[CHARACTERS.name].find_one_and_update(
         guard, update, return_document=ReturnDocument.AFTER
@@ -337,7 +350,7 @@ async def help_along(db: Database, rooms: Rooms, character_id: ObjectId) -> Docu
     Raises:   Conflict (it takes one turn after the other).
     """
     async for _ in attempts(steps=3):
-        found: Document | None = await db[CHARACTERS.name].find_one({"_id": character_id})
+        found: Document | None = await majority_reading(db).find_one({"_id": character_id})
         if found is None or "action" not in found:
             return found
         try:

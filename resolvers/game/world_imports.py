@@ -302,7 +302,7 @@ def _with_wares(keeper: Document, record: ShopRecord, described: Mapping[str, Do
         item
         for ware in new
         for number in range(record.copies)
-        for item in blueprints.items_of(described, ware, f"{SHOP}.{record.id}.{number}")
+        for item in blueprints.items_of(described, ware, blueprints.ware_origin(record.id, number))
     ]
     if made and len(keeper["items"]) + len(made) > locations.MAX_KEEPER_ITEMS:
         raise InvalidInput(f"A shopkeeper can have {locations.MAX_KEEPER_ITEMS} items.", "items")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import cast
+from typing import Any, cast
 
 import strawberry
 
@@ -26,6 +26,10 @@ from .locations import Direction
 from .results import BuyResult, CharacterPayload, CreateCharacterResult, ItemResult, MoveResult
 
 
+def _one_of_mine() -> Any:
+    return strawberry.field(description="One of the viewer's characters.")
+
+
 @strawberry.input(description="What a character is born with: 3 to 18 each.")
 class IntrinsicsInput:
     strength: int = strawberry.field(default=10, description="15 pounds to carry for each point.")
@@ -44,21 +48,21 @@ class CreateCharacterInput:
 
 @strawberry.input(description="A step through an exit.")
 class MoveInput:
-    character_id: strawberry.ID = strawberry.field(description="One of the viewer's characters.")
+    character_id: strawberry.ID = _one_of_mine()
     direction: Direction = strawberry.field(description="The direction of the exit.")
     idempotency_key: str | None = idempotency_key()
 
 
 @strawberry.input(description="An action with an item.")
 class ItemInput:
-    character_id: strawberry.ID = strawberry.field(description="One of the viewer's characters.")
+    character_id: strawberry.ID = _one_of_mine()
     item_id: strawberry.ID = strawberry.field(description="The item. Its contents go with it.")
     idempotency_key: str | None = idempotency_key()
 
 
 @strawberry.input(description="An item and a container. The character carries the container, or it is in the room.")
 class ContainerInput:
-    character_id: strawberry.ID = strawberry.field(description="One of the viewer's characters.")
+    character_id: strawberry.ID = _one_of_mine()
     container_id: strawberry.ID = strawberry.field(description="The container.")
     item_id: strawberry.ID = strawberry.field(description="The item. Its contents go with it.")
     idempotency_key: str | None = idempotency_key()
@@ -66,7 +70,7 @@ class ContainerInput:
 
 @strawberry.input(description="An item to wear.")
 class WearInput:
-    character_id: strawberry.ID = strawberry.field(description="One of the viewer's characters.")
+    character_id: strawberry.ID = _one_of_mine()
     item_id: strawberry.ID = strawberry.field(description="An item that it carries, in no container.")
     region: ArmorRegion = strawberry.field(description="Where to wear it.")
     idempotency_key: str | None = idempotency_key()
@@ -74,7 +78,7 @@ class WearInput:
 
 @strawberry.input(description="A weapon to wield.")
 class WieldInput:
-    character_id: strawberry.ID = strawberry.field(description="One of the viewer's characters.")
+    character_id: strawberry.ID = _one_of_mine()
     item_id: strawberry.ID = strawberry.field(description="A weapon that it carries, in no container.")
     hand: Hand = strawberry.field(description="A free hand; `BOTH` for a two-handed weapon.")
     idempotency_key: str | None = idempotency_key()
@@ -82,7 +86,7 @@ class WieldInput:
 
 @strawberry.input(description="A gift.")
 class GiveInput:
-    character_id: strawberry.ID = strawberry.field(description="One of the viewer's characters.")
+    character_id: strawberry.ID = _one_of_mine()
     item_id: strawberry.ID = strawberry.field(description="An item that it carries. Its contents go with it.")
     to_id: strawberry.ID = strawberry.field(description="Another character in the same room.")
     idempotency_key: str | None = idempotency_key()
@@ -90,7 +94,7 @@ class GiveInput:
 
 @strawberry.input(description="A purchase.")
 class BuyInput:
-    character_id: strawberry.ID = strawberry.field(description="One of the viewer's characters.")
+    character_id: strawberry.ID = _one_of_mine()
     shopkeeper_id: strawberry.ID = strawberry.field(description="A shopkeeper in the same room, whose item it is.")
     item_id: strawberry.ID = strawberry.field(description="The item.")
     idempotency_key: str | None = idempotency_key()
@@ -98,7 +102,7 @@ class BuyInput:
 
 @strawberry.input(description="A sale.")
 class SellInput:
-    character_id: strawberry.ID = strawberry.field(description="One of the viewer's characters.")
+    character_id: strawberry.ID = _one_of_mine()
     shopkeeper_id: strawberry.ID = strawberry.field(
         description="A shopkeeper in the same room that buys this kind of thing."
     )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from portico.resolvers.documents import Database
+from bson import ObjectId
+
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.game import creation
+from portico.resolvers.game.locations import MAX_CHARACTERS
 from tests.support.game_world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id, room_id
 from tests.support.harness import GatewayClient
 
@@ -132,3 +135,54 @@ async def test_an_item_goes_from_the_floor_to_a_friend_and_into_a_shop(gateway: 
     dropped = await do(gateway, "drop", characterId=character_id(ann), itemId=sword_id)
     assert [one["id"] for one in dropped["character"]["location"]["inventory"]] == [sword_id]
     assert [one["id"] for one in (await seen_by(gateway, bo, "bo"))["location"]["inventory"]] == [sword_id]
+
+
+async def test_a_new_character_starts_in_the_next_room_if_the_first_one_is_full(
+    gateway: GatewayClient, db: Database
+) -> None:
+    full = await add_room(db, "Cell", start=0, characters=monks())
+    open_to_all = await add_room(db, "Temple", start=1)
+
+    created = await do(gateway, "createCharacter", name="Ann", characterClass="wizard")
+
+    assert created["character"]["location"]["locationId"] == room_id(open_to_all)
+    await assert_no_entry_is_left(db, full)
+
+
+async def test_a_new_character_is_refused_if_all_start_rooms_are_full_and_the_player_can_try_again(
+    gateway: GatewayClient, db: Database
+) -> None:
+    cells = [await add_room(db, name, start=number, characters=monks()) for number, name in enumerate(("Cell", "Cave"))]
+    given = {"name": "Ann", "characterClass": "wizard"}
+
+    refused = await do(gateway, "createCharacter", **given, idempotencyKey="the first try")
+    again = await do(gateway, "createCharacter", **given, idempotencyKey="the first try")
+
+    assert (refused["__typename"], again["__typename"]) == ("LimitReached", "LimitReached")
+    assert refused["message"] == f"The room is full: {MAX_CHARACTERS} characters are in it."
+    text = "{ viewer { characters { id } } }"
+    assert await gateway.data(text, token=gateway.token("ann")) == {"viewer": {"characters": []}}
+    assert await db["game.characters"].count_documents({}) == 0
+    for cell in cells:
+        await assert_no_entry_is_left(db, cell)
+
+    # A monk leaves, so there is a place again.
+    leaves = {"$pull": {"characters": {"name": "Monk 7"}}, "$inc": {"revision": 1, "version": 1}}
+    await db["game.locations"].update_one({"_id": cells[1]["_id"]}, leaves)
+    created = await do(gateway, "createCharacter", **given, idempotencyKey="the second try")
+
+    assert created["character"]["location"]["name"] == "Cave"
+
+
+def monks() -> list[Document]:
+    """Returns as many entries as fit into a roster."""
+    empty: Document = {"took": [], "gold": 0, "refused": None, "gifts": [], "limit": 0, "load": 0, "count": 0}
+    return [{"_id": ObjectId(), "name": f"Monk {number}", "turn": 1, **empty} for number in range(MAX_CHARACTERS)]
+
+
+async def assert_no_entry_is_left(db: Database, room: Document) -> None:
+    """Nobody but the monks is in the roster."""
+    found = await db["game.locations"].find_one({"_id": room["_id"]})
+    assert found is not None
+    assert found["characters"] == room["characters"]
+    assert found.get("leaving_since") is None

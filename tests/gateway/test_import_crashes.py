@@ -186,6 +186,7 @@ async def test_a_killed_import_can_be_completed(importing: Importing, kind: str)
         await importing.complete(records)
 
         if not was_killed:
+            assert stop > 0, "nothing was killed"
             break
 
 
@@ -213,4 +214,5 @@ async def test_a_killed_import_of_comments_can_be_completed(
         assert rows == [("Top, corrected.", 0), ("Reply, corrected.", 1)], stop
         assert await count(gateway, discussion) == 2, stop
         if not was_killed:
+            assert stop > 0, "nothing was killed"
             break

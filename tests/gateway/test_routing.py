@@ -258,6 +258,7 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
         "find game.characters action.since",
         "find game.locations gifts_since",
         "find game.locations leaving_since",
+        "find game.locations took_since",
         "find game.locations stale_since",
         "find game.stacks notes.at",
         "find game.stacks ",

@@ -120,6 +120,8 @@ def test_a_worker_that_waits_for_its_database_stops_at_once(settings: Settings, 
         gateway.process.terminate()
         eventually(lambda: _is_refused(gateway), 5)
 
+        assert _is_refused(gateway)
+
 
 def workers_of(gateway: Served) -> list[int]:
     """The processes that serve, without the one that tracks the resources of all."""

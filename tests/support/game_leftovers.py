@@ -42,5 +42,15 @@ async def room_with_gift(gateway: GatewayClient) -> Left:
     return await _room(gateway, "give", 3, "gifts_since")
 
 
+async def room_with_outcome(gateway: GatewayClient) -> Left:
+    """Leaves what a turn has given, although the character has it: the process stopped right after the turn."""
+    temple = await add_temple(gateway.db)
+    await gateway.result("pickUp", action(temple, "pickUp"))
+    entries = {"took_since": LONG_AGO, "characters.0.since": LONG_AGO}
+    await gateway.db["game.locations"].update_one({"_id": temple.room["_id"]}, {"$set": entries})
+    gateway.state.resources[Rooms] = Rooms()
+    return "game.locations", {"took_since": LONG_AGO}
+
+
 async def room_with_entry(gateway: GatewayClient) -> Left:
     return await _room(gateway, "move", 8, "leaving_since")

@@ -154,10 +154,10 @@ class Machine:
         return targets.get(action, [""])
 
     async def ask(self, call: Call) -> Any:
-        answer = await self.gateway.data(MUTATIONS[call.action], self._given(call), token=self._token(call.actor))
+        answer = await self.gateway.data(MUTATIONS[call.action], self.given(call), token=self.token(call.actor))
         return answer[call.action]
 
-    def _given(self, call: Call) -> dict[str, Any]:
+    def given(self, call: Call) -> dict[str, Any]:
         given = {"characterId": self.ids[call.actor], "itemId": self.ids.get(call.item), "idempotencyKey": call.key}
         if call.action == "move":
             del given["itemId"]
@@ -173,7 +173,7 @@ class Machine:
         }
         return {"input": {**given, **named.get(call.action, {})}}
 
-    def _token(self, character: str) -> str:
+    def token(self, character: str) -> str:
         return self.gateway.token(owner_of(character), [])
 
     def _close(self) -> None:
@@ -200,7 +200,7 @@ class Machine:
     async def _crash(self, step: Step) -> None:
         call = self.next_call(step)
         with crashing(self.gateway, step.stop) as faulty:
-            answer = await self.gateway.ask(MUTATIONS[call.action], self._given(call), token=self._token(call.actor))
+            answer = await self.gateway.ask(MUTATIONS[call.action], self.given(call), token=self.token(call.actor))
         if faulty.has_crashed:
             self.crashed.append(call)
             self._close()

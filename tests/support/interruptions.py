@@ -91,6 +91,8 @@ class _InterruptedCollection:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._collection, name)
+        if name == "with_options":
+            return lambda **options: _InterruptedCollection(method(**options), self._method, self._interruption)
         if name not in ({self._method} if self._method else COMMANDS):
             return method
         if name == "find":

@@ -15,7 +15,7 @@ from tests.support.photos import use_pictures
 
 from .accounts import open_account, transfer_input
 from .discussions import open_on_product, post
-from .game_leftovers import room_with_entry, room_with_gift, stale_room, unfinished_turn
+from .game_leftovers import room_with_entry, room_with_gift, room_with_outcome, stale_room, unfinished_turn
 from .harness import GatewayClient, create_category, create_product
 from .interruptions import crashing
 from .photos import PicturesHere, create_gallery, create_photo
@@ -378,7 +378,7 @@ LEFTOVERS: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
     "finish-posts": (deleted_post, removed_comment_of_a_post),
     "copy-names": (renamed_member,),
     "finish-turns": (unfinished_turn,),
-    "settle-rooms": (stale_room, room_with_gift, room_with_entry),
+    "settle-rooms": (stale_room, room_with_gift, room_with_outcome, room_with_entry),
     "finish-trades": (noted_stack, accepted_trade),
     "upgrade-documents": (old_product,),
 }

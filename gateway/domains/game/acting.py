@@ -26,7 +26,7 @@ async def _items(db: Database) -> AsyncIterator[Problem]:
 
 async def _gold(db: Database) -> AsyncIterator[Problem]:
     async for wrong in turn_checks.find_wrong_gold(db):
-        subject = "the gold" if wrong["_id"] == "all" else f"character {wrong['_id']}"
+        subject = "the gold" if wrong["kind"] == "all" else f"{wrong['kind']} {wrong['_id']}"
         yield Problem(subject, wrong["problem"])
 
 
