@@ -21,6 +21,7 @@ from pymongo.write_concern import WriteConcern
 from portico.gateway.settings import Settings, SettingsError
 from portico.resolvers.documents import Database, Document
 
+from . import driver_waits
 from .direct import DirectDatabase, Reader
 
 T = TypeVar("T")
@@ -70,6 +71,7 @@ async def require_reachable(database: Database) -> None:
 
 class _PyMongoConnection:
     def __init__(self, settings: Settings, uri: str, options: dict[str, Any]) -> None:
+        driver_waits.make_safe()
         self._client: AsyncMongoClient[Document] = AsyncMongoClient(uri, **options)
         plain = self._client.get_database(settings.database, **_PRIMARY)
         preference = _preference(settings)
