@@ -1,4 +1,4 @@
-"""The driver closes its socket even if the client is closed or cancelled while it connects."""
+"""The driver survives cancelled calls: its sockets are closed, and other calls that wait for a server go on."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import contextlib
 import gc
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from pymongo import AsyncMongoClient, pool_shared
 from pymongo import uri_parser as pymongo_uri
-from pymongo.errors import PyMongoError
+from pymongo.errors import PyMongoError, ServerSelectionTimeoutError
 from pymongo.pool_options import PoolOptions
+
+from portico.gateway.mongo.driver import connect
+from portico.gateway.settings import Settings
+from portico.resolvers.configuration import Secret
 
 
 async def connect_and_close(uri: str, turns: int, *, cancelled: bool) -> None:
@@ -49,6 +54,25 @@ def test_a_loop_that_ends_while_the_driver_connects_leaves_no_socket_open(mongod
     with assert_nothing_is_left_open():
         for turns in range(40):
             asyncio.run(connect_until_the_loop_ends(mongodb_uri, turns))
+
+
+async def test_calls_that_are_cancelled_during_an_outage_neither_fail_nor_block_the_others() -> None:
+    uri = "mongodb://127.0.0.1:9"
+    connection: Any = connect(Settings(mongodb_uri=Secret(uri), database_seconds=4), uri)
+    calls = [asyncio.create_task(connection.database.command("ping")) for _ in range(20)]
+    await asyncio.sleep(0.1)
+    # The driver looks for a server every half a second. All calls then need this lock.
+    async with connection._client._topology._lock:
+        await asyncio.sleep(0.7)
+        for call in calls[::2]:
+            call.cancel()
+        await asyncio.sleep(0.1)
+    ended, waiting = await asyncio.wait(calls, timeout=10)
+    assert waiting == set()
+    failures = [call.exception() for call in ended if not call.cancelled()]
+    assert {type(failure) for failure in failures} == {ServerSelectionTimeoutError}
+    assert len(failures) == len(calls) // 2
+    await connection.close()
 
 
 @contextlib.contextmanager
