@@ -37,6 +37,8 @@ _MAX_TIME_EXPIRED = 50
 _CLOSING_CODES = {91, 189, 391, 10058, 10107, 11600, 11602, 13435, 13436}
 # A larger batch than any: the server ends a batch at 16 MiB in any case.
 _ALL = 2**31 - 1
+# An iteration reads fewer documents than this directly, and more with the driver. It is the size of the driver's batch.
+_FIRST_BATCH = 101
 _FIND_OPTIONS = {"sort", "limit", "batch_size"}
 _WRITING = {"$merge", "$out"}
 _numbers = itertools.count(1)
@@ -206,7 +208,7 @@ class DirectCollection:
 
 
 class DirectCursor:
-    """The result of a read. `to_list` reads directly; iteration uses the driver."""
+    """The result of a read. `to_list` reads directly. So does an iteration, unless the result needs several batches."""
 
     def __init__(self, reader: Reader, command: Document, ordinary: Callable[[], Any]) -> None:
         self._reader = reader
@@ -218,7 +220,15 @@ class DirectCursor:
         return await (await self._by_driver()).to_list() if found is None else found
 
     async def __aiter__(self) -> AsyncIterator[Document]:
-        async for document in await self._by_driver():
+        batch = {"batchSize": _FIRST_BATCH}
+        found = await self._reader.read(
+            {**self._command, **({"cursor": batch} if "pipeline" in self._command else batch)}
+        )
+        if found is None:
+            async for document in await self._by_driver():
+                yield document
+            return
+        for document in found:
             yield document
 
     def __getattr__(self, name: str) -> Any:

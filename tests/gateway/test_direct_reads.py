@@ -129,6 +129,23 @@ async def test_an_aggregation_can_be_read_whole_or_row_by_row(db: Database) -> N
     assert [row["_id"] async for row in db["rows"].find({}, sort=[("_id", 1)], limit=3)] == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    ("rows", "by_driver"), [(100, []), (101, ["find", "getMore"])], ids=["one batch", "more than one batch"]
+)
+async def test_an_iteration_needs_the_driver_only_for_more_than_one_batch(
+    db: Database, commands: Commands, rows: int, by_driver: list[str]
+) -> None:
+    commands.clear()
+
+    found = [row["_id"] async for row in db["rows"].find({"_id": {"$lt": rows}}, sort=[("_id", 1)])]
+
+    assert found == list(range(rows))
+    # Only the driver's commands belong to a session.
+    assert "lsid" not in commands.sent[0]
+    assert [next(iter(command)) for command in commands.sent if "lsid" in command] == by_driver
+    assert len(commands.sent) == 1 + len(by_driver)
+
+
 async def test_an_aggregation_that_writes_runs_without_being_read(db: Database) -> None:
     await db["rows"].aggregate([{"$match": {"_id": 1}}, {"$merge": {"into": "copies"}}])
 
