@@ -37,8 +37,8 @@ _MAX_TIME_EXPIRED = 50
 _CLOSING_CODES = {91, 189, 391, 10058, 10107, 11600, 11602, 13435, 13436}
 # A larger batch than any: the server ends a batch at 16 MiB in any case.
 _ALL = 2**31 - 1
-# An iteration reads fewer documents than this directly, and more with the driver. It is the size of the driver's batch.
-_FIRST_BATCH = 101
+# How many documents a server's batch has if the caller does not say. An iteration reads one batch directly.
+_BATCH = 101
 _FIND_OPTIONS = {"sort", "limit", "batch_size"}
 _WRITING = {"$merge", "$out"}
 _numbers = itertools.count(1)
@@ -189,7 +189,8 @@ class DirectCollection:
             command["sort"] = dict(options["sort"])
         if options.get("limit"):
             command["limit"] = options["limit"]
-        return DirectCursor(self._reader, command, lambda: self._collection.find(query, projection, **options))
+        batch = options.get("batch_size") or _BATCH
+        return DirectCursor(self._reader, command, batch, lambda: self._collection.find(query, projection, **options))
 
     async def find_one(
         self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
@@ -204,15 +205,17 @@ class DirectCollection:
         if options.keys() - {"batchSize"} or not _WRITING.isdisjoint(pipeline[-1] if pipeline else ()):
             return await self._collection.aggregate(pipeline, **options)
         command = {"aggregate": self.name, "pipeline": pipeline, "cursor": {"batchSize": _ALL}}
-        return DirectCursor(self._reader, command, lambda: self._collection.aggregate(pipeline, **options))
+        batch = options.get("batchSize") or _BATCH
+        return DirectCursor(self._reader, command, batch, lambda: self._collection.aggregate(pipeline, **options))
 
 
 class DirectCursor:
     """The result of a read. `to_list` reads directly. So does an iteration, unless the result needs several batches."""
 
-    def __init__(self, reader: Reader, command: Document, ordinary: Callable[[], Any]) -> None:
+    def __init__(self, reader: Reader, command: Document, batch: int, ordinary: Callable[[], Any]) -> None:
         self._reader = reader
         self._command = command
+        self._batch = {"batchSize": batch}
         self._ordinary = ordinary
 
     async def to_list(self) -> list[Document]:
@@ -220,10 +223,8 @@ class DirectCursor:
         return await (await self._by_driver()).to_list() if found is None else found
 
     async def __aiter__(self) -> AsyncIterator[Document]:
-        batch = {"batchSize": _FIRST_BATCH}
-        found = await self._reader.read(
-            {**self._command, **({"cursor": batch} if "pipeline" in self._command else batch)}
-        )
+        first = {"cursor": self._batch} if "pipeline" in self._command else self._batch
+        found = await self._reader.read({**self._command, **first})
         if found is None:
             async for document in await self._by_driver():
                 yield document

@@ -130,14 +130,20 @@ async def test_an_aggregation_can_be_read_whole_or_row_by_row(db: Database) -> N
 
 
 @pytest.mark.parametrize(
-    ("rows", "by_driver"), [(100, []), (101, ["find", "getMore"])], ids=["one batch", "more than one batch"]
+    ("options", "rows", "by_driver"),
+    [
+        ({}, 100, []),
+        ({}, 101, ["find", "getMore"]),
+        ({"batch_size": 200}, 199, []),
+        ({"batch_size": 50}, 60, ["find", "getMore"]),
+    ],
 )
 async def test_an_iteration_needs_the_driver_only_for_more_than_one_batch(
-    db: Database, commands: Commands, rows: int, by_driver: list[str]
+    db: Database, commands: Commands, options: dict[str, int], rows: int, by_driver: list[str]
 ) -> None:
     commands.clear()
 
-    found = [row["_id"] async for row in db["rows"].find({"_id": {"$lt": rows}}, sort=[("_id", 1)])]
+    found = [row["_id"] async for row in db["rows"].find({"_id": {"$lt": rows}}, sort=[("_id", 1)], **options)]
 
     assert found == list(range(rows))
     # Only the driver's commands belong to a session.
