@@ -39,7 +39,7 @@ _CLOSING_CODES = {91, 189, 391, 10058, 10107, 11600, 11602, 13435, 13436}
 _ALL = 2**31 - 1
 # How many documents a server's batch has if the caller does not say. An iteration reads one batch directly.
 _BATCH = 101
-_FIND_OPTIONS = {"sort", "limit", "batch_size"}
+_FIND_OPTIONS = {"sort", "limit", "batch_size", "hint"}
 _WRITING = {"$merge", "$out"}
 _numbers = itertools.count(1)
 
@@ -189,6 +189,8 @@ class DirectCollection:
             command["sort"] = dict(options["sort"])
         if options.get("limit"):
             command["limit"] = options["limit"]
+        if hint := options.get("hint"):
+            command["hint"] = hint if isinstance(hint, str) else dict(hint)
         batch = options.get("batch_size") or _BATCH
         return DirectCursor(self._reader, command, batch, lambda: self._collection.find(query, projection, **options))
 

@@ -100,6 +100,8 @@ async def test_every_type_of_value_equals_the_value_from_the_driver(db: Database
         {"limit": 7, "sort": [("parity", 1), ("_id", -1)]},
         {"limit": 1000, "batch_size": 2},
         {"batch_size": 10},
+        {"hint": "_id_"},
+        {"hint": [("_id", 1)]},
         {"skip": 290},
     ],
     ids=str,
@@ -112,6 +114,17 @@ async def test_a_find_returns_what_the_driver_returns(
 
     assert found == await plain(db)["rows"].find({"_id": {"$gte": 3}}, projection, **options).to_list()
     assert found
+
+
+async def test_a_find_uses_the_index_that_the_caller_names(db: Database, commands: Commands) -> None:
+    commands.clear()
+
+    assert len(await db["rows"].find({"parity": 1}, hint="_id_").to_list()) == ROWS // 2
+
+    assert [command["hint"] for command in commands.sent] == ["_id_"]
+    assert "lsid" not in commands.sent[0]
+    with pytest.raises(OperationFailure, match="hint"):
+        await db["rows"].find({"parity": 1}, hint="no_such_index").to_list()
 
 
 async def test_find_one_returns_one_document_or_none(db: Database) -> None:
