@@ -191,8 +191,8 @@ class DirectCollection:
             command["limit"] = options["limit"]
         if hint := options.get("hint"):
             command["hint"] = hint if isinstance(hint, str) else dict(hint)
-        batch = options.get("batch_size") or _BATCH
-        return DirectCursor(self._reader, command, batch, lambda: self._collection.find(query, projection, **options))
+        batch = options.get("batch_size")
+        return DirectCursor(self._reader, command, lambda: self._collection.find(query, projection, **options), batch)
 
     async def find_one(
         self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
@@ -207,17 +207,19 @@ class DirectCollection:
         if options.keys() - {"batchSize"} or not _WRITING.isdisjoint(pipeline[-1] if pipeline else ()):
             return await self._collection.aggregate(pipeline, **options)
         command = {"aggregate": self.name, "pipeline": pipeline, "cursor": {"batchSize": _ALL}}
-        batch = options.get("batchSize") or _BATCH
-        return DirectCursor(self._reader, command, batch, lambda: self._collection.aggregate(pipeline, **options))
+        batch = options.get("batchSize")
+        return DirectCursor(self._reader, command, lambda: self._collection.aggregate(pipeline, **options), batch)
 
 
 class DirectCursor:
     """The result of a read. `to_list` reads directly. So does an iteration, unless the result needs several batches."""
 
-    def __init__(self, reader: Reader, command: Document, batch: int, ordinary: Callable[[], Any]) -> None:
+    def __init__(
+        self, reader: Reader, command: Document, ordinary: Callable[[], Any], batch: int | None = None
+    ) -> None:
         self._reader = reader
         self._command = command
-        self._batch = {"batchSize": batch}
+        self._batch = {"batchSize": batch or _BATCH}
         self._ordinary = ordinary
 
     async def to_list(self) -> list[Document]:
