@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from portico.gateway.settings import Settings
 from portico.resolvers.social import votes
@@ -22,6 +23,12 @@ MEMBERS = [f"m{number:02}" for number in range(1_000 if IS_SOAK else 20)]
 POLL = {"poll": {"text": "?", "options": ["a", "b"]}}
 # A member, a mutation and its input.
 Call = tuple[str, str, dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Not uvloop: if a server is killed while a client connects, uvloop gives anyio a connection without a socket."""
+    return "asyncio"
 
 
 def calls_of_a_round(number: int, poll: str, rng: random.Random) -> list[Call]:
