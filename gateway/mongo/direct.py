@@ -37,7 +37,9 @@ _MAX_TIME_EXPIRED = 50
 _CLOSING_CODES = {91, 189, 391, 10058, 10107, 11600, 11602, 13435, 13436}
 # A larger batch than any: the server ends a batch at 16 MiB in any case.
 _ALL = 2**31 - 1
-_FIND_OPTIONS = {"sort", "limit", "batch_size"}
+# How many documents a server's batch has if the caller does not say. An iteration reads one batch directly.
+_BATCH = 101
+_FIND_OPTIONS = {"sort", "limit", "batch_size", "hint"}
 _WRITING = {"$merge", "$out"}
 _numbers = itertools.count(1)
 
@@ -187,7 +189,10 @@ class DirectCollection:
             command["sort"] = dict(options["sort"])
         if options.get("limit"):
             command["limit"] = options["limit"]
-        return DirectCursor(self._reader, command, lambda: self._collection.find(query, projection, **options))
+        if hint := options.get("hint"):
+            command["hint"] = hint if isinstance(hint, str) else dict(hint)
+        batch = options.get("batch_size")
+        return DirectCursor(self._reader, command, lambda: self._collection.find(query, projection, **options), batch)
 
     async def find_one(
         self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
@@ -202,15 +207,19 @@ class DirectCollection:
         if options.keys() - {"batchSize"} or not _WRITING.isdisjoint(pipeline[-1] if pipeline else ()):
             return await self._collection.aggregate(pipeline, **options)
         command = {"aggregate": self.name, "pipeline": pipeline, "cursor": {"batchSize": _ALL}}
-        return DirectCursor(self._reader, command, lambda: self._collection.aggregate(pipeline, **options))
+        batch = options.get("batchSize")
+        return DirectCursor(self._reader, command, lambda: self._collection.aggregate(pipeline, **options), batch)
 
 
 class DirectCursor:
-    """The result of a read. `to_list` reads directly; iteration uses the driver."""
+    """The result of a read. `to_list` reads directly. So does an iteration, unless the result needs several batches."""
 
-    def __init__(self, reader: Reader, command: Document, ordinary: Callable[[], Any]) -> None:
+    def __init__(
+        self, reader: Reader, command: Document, ordinary: Callable[[], Any], batch: int | None = None
+    ) -> None:
         self._reader = reader
         self._command = command
+        self._batch = {"batchSize": batch or _BATCH}
         self._ordinary = ordinary
 
     async def to_list(self) -> list[Document]:
@@ -218,7 +227,13 @@ class DirectCursor:
         return await (await self._by_driver()).to_list() if found is None else found
 
     async def __aiter__(self) -> AsyncIterator[Document]:
-        async for document in await self._by_driver():
+        first = {"cursor": self._batch} if "pipeline" in self._command else self._batch
+        found = await self._reader.read({**self._command, **first})
+        if found is None:
+            async for document in await self._by_driver():
+                yield document
+            return
+        for document in found:
             yield document
 
     def __getattr__(self, name: str) -> Any:

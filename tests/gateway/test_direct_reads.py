@@ -100,6 +100,8 @@ async def test_every_type_of_value_equals_the_value_from_the_driver(db: Database
         {"limit": 7, "sort": [("parity", 1), ("_id", -1)]},
         {"limit": 1000, "batch_size": 2},
         {"batch_size": 10},
+        {"hint": "_id_"},
+        {"hint": [("_id", 1)]},
         {"skip": 290},
     ],
     ids=str,
@@ -112,6 +114,17 @@ async def test_a_find_returns_what_the_driver_returns(
 
     assert found == await plain(db)["rows"].find({"_id": {"$gte": 3}}, projection, **options).to_list()
     assert found
+
+
+async def test_a_find_uses_the_index_that_the_caller_names(db: Database, commands: Commands) -> None:
+    commands.clear()
+
+    assert len(await db["rows"].find({"parity": 1}, hint="_id_").to_list()) == ROWS // 2
+
+    assert [command["hint"] for command in commands.sent] == ["_id_"]
+    assert "lsid" not in commands.sent[0]
+    with pytest.raises(OperationFailure, match="hint"):
+        await db["rows"].find({"parity": 1}, hint="no_such_index").to_list()
 
 
 async def test_find_one_returns_one_document_or_none(db: Database) -> None:
@@ -127,6 +140,29 @@ async def test_an_aggregation_can_be_read_whole_or_row_by_row(db: Database) -> N
     assert await (await db["rows"].aggregate(stages)).to_list() == wanted
     assert [row async for row in await db["rows"].aggregate(stages, batchSize=1)] == wanted
     assert [row["_id"] async for row in db["rows"].find({}, sort=[("_id", 1)], limit=3)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "by_driver"),
+    [
+        ({}, 100, []),
+        ({}, 101, ["find", "getMore"]),
+        ({"batch_size": 200}, 199, []),
+        ({"batch_size": 50}, 60, ["find", "getMore"]),
+    ],
+)
+async def test_an_iteration_needs_the_driver_only_for_more_than_one_batch(
+    db: Database, commands: Commands, options: dict[str, int], rows: int, by_driver: list[str]
+) -> None:
+    commands.clear()
+
+    found = [row["_id"] async for row in db["rows"].find({"_id": {"$lt": rows}}, sort=[("_id", 1)], **options)]
+
+    assert found == list(range(rows))
+    # Only the driver's commands belong to a session.
+    assert "lsid" not in commands.sent[0]
+    assert [next(iter(command)) for command in commands.sent if "lsid" in command] == by_driver
+    assert len(commands.sent) == 1 + len(by_driver)
 
 
 async def test_an_aggregation_that_writes_runs_without_being_read(db: Database) -> None:

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import gc
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import uvloop
 from pymongo import AsyncMongoClient, pool_shared
 from pymongo import uri_parser as pymongo_uri
 from pymongo.errors import PyMongoError, ServerSelectionTimeoutError
@@ -18,6 +19,8 @@ from pymongo.pool_options import PoolOptions
 from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
+
+NewLoop = Callable[[], asyncio.AbstractEventLoop]
 
 
 async def connect_and_close(uri: str, turns: int, *, cancelled: bool) -> None:
@@ -43,17 +46,26 @@ async def connect_until_the_loop_ends(uri: str, turns: int) -> None:
         await asyncio.sleep(0)
 
 
+LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+
+
+@LOOPS
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_a_client_that_is_closed_while_it_connects_leaves_no_socket_open(mongodb_uri: str, *, cancelled: bool) -> None:
+def test_a_client_that_is_closed_while_it_connects_leaves_no_socket_open(
+    mongodb_uri: str, new_loop: NewLoop, *, cancelled: bool
+) -> None:
     with assert_nothing_is_left_open():
         for turns in range(40):
-            asyncio.run(connect_and_close(mongodb_uri, turns, cancelled=cancelled))
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(connect_and_close(mongodb_uri, turns, cancelled=cancelled))
 
 
-def test_a_loop_that_ends_while_the_driver_connects_leaves_no_socket_open(mongodb_uri: str) -> None:
+@LOOPS
+def test_a_loop_that_ends_while_the_driver_connects_leaves_no_socket_open(mongodb_uri: str, new_loop: NewLoop) -> None:
     with assert_nothing_is_left_open():
         for turns in range(40):
-            asyncio.run(connect_until_the_loop_ends(mongodb_uri, turns))
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(connect_until_the_loop_ends(mongodb_uri, turns))
 
 
 async def test_calls_that_are_cancelled_during_an_outage_neither_fail_nor_block_the_others() -> None:

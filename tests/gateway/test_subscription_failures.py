@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import tracemalloc
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from socket import SHUT_RDWR
+from socket import socket as socket_of
 from typing import Any
 
 import pytest
@@ -288,7 +290,9 @@ async def test_a_client_that_disconnects_gets_no_more_events(
             await stream.response.aclose()
         else:
             socket.connection.transport.abort()
-            stream.response.extensions["network_stream"].get_extra_info("socket").shutdown(SHUT_RDWR)
+            connected = stream.response.extensions["network_stream"].get_extra_info("socket")
+            with socket_of(fileno=os.dup(connected.fileno())) as copy:
+                copy.shutdown(SHUT_RDWR)
 
         await until(lambda: gateway.state.live.counts.listeners == 0)
     await until(lambda: gateway.state.live.counts.sockets == 0)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from portico.gateway.settings import Settings
 from tests.support.accounts import assert_money, open_account
@@ -28,6 +29,12 @@ ROUNDS = 40 if IS_SOAK else 4
 BUYERS = 8
 DEPOSITED = 1_000_000
 Call = tuple[str, Given]
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Not uvloop: if a server is killed while a client connects, uvloop gives anyio a connection without a socket."""
+    return "asyncio"
 
 
 async def calls_of_a_round(gateway: GatewayClient, sku: str, account: str) -> list[Call]:

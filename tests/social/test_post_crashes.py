@@ -21,6 +21,7 @@ from tests.support.social import join
 from tests.support.social_posts import (
     NOW,
     POSTING,
+    CommentedPosts,
     add_followers,
     add_members,
     call,
@@ -64,11 +65,11 @@ async def test_a_post_that_crashes_anywhere_is_stored_once_and_delivered(
 async def test_a_comment_that_crashes_anywhere_is_posted_and_counted_once(
     members: GatewayClient, clock: SettableClock, before: int
 ) -> None:
+    posts = CommentedPosts(members.db, before)
+
     async def prepare(key: str) -> Mapping[str, Any]:
-        post = await write_post(members.db, "max", key, now=clock.now())
-        for number in range(before):
-            await write_comment(members.db, post, "dwight", str(number))
-        return {"input": {"postId": encode_id("Post", post["_id"]), "text": key, "idempotencyKey": key}}
+        post, _ = await posts.write(key, clock.now())
+        return {"input": {"postId": encode_id("Post", post), "text": key, "idempotencyKey": key}}
 
     async def check(variables: Mapping[str, Any]) -> None:
         (post,) = await members.db["social.posts"].find({"detail.text": variables["input"]["text"]}).to_list()
@@ -83,10 +84,11 @@ async def test_a_comment_that_crashes_anywhere_is_posted_and_counted_once(
 async def test_a_comment_whose_deletion_crashes_anywhere_is_deleted_once(
     members: GatewayClient, clock: SettableClock, number: int
 ) -> None:
+    posts = CommentedPosts(members.db, 45)
+
     async def prepare(key: str) -> Mapping[str, Any]:
-        post = await write_post(members.db, "max", key, now=clock.now())
-        ids = [await write_comment(members.db, post, "dwight", str(each)) for each in range(45)]
-        given = {"postId": encode_id("Post", post["_id"]), "commentId": encode_id("PostComment", ids[number])}
+        post, ids = await posts.write(key, clock.now())
+        given = {"postId": encode_id("Post", post), "commentId": encode_id("PostComment", ids[number])}
         return {"input": {**given, "idempotencyKey": key}}
 
     async def check(variables: Mapping[str, Any]) -> None:

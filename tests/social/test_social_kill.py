@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from portico.gateway.settings import Settings
 from portico.resolvers.social import votes
@@ -24,6 +25,12 @@ CALLS_AT_A_TIME = 100
 POLL = {"poll": {"text": "?", "options": ["a", "b"]}}
 # A member, a mutation and its input.
 Call = tuple[str, str, dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Not uvloop: if a server is killed while a client connects, uvloop gives anyio a connection without a socket."""
+    return "asyncio"
 
 
 def calls_of_a_round(number: int, poll: str, rng: random.Random) -> list[Call]:

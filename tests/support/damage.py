@@ -1,6 +1,7 @@
 """Damages copies of a document in every possible way, and sorts them before the healthy one.
 
-Outside of a soak, each value is missing once, null once, and wrong in half of the other ways.
+Outside of a soak, each value is missing once, null once, and wrong in half of the other ways. A value of a further
+entry of a list, at a path that an earlier entry has, too, is missing or null.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ async def damage_in_front(db: Database, collection: str, healthy: Document) -> i
 
     Returns:  the number of damaged copies.
     """
-    copies = [
-        damaged
-        for number, path in enumerate(_paths(healthy))
-        for kind in _kinds(number)
-        for damaged in [_damaged(_renamed(healthy, f"{number}-{kind}"), path, kind)]
-    ]
+    seen: set[Path] = set()
+    copies: list[Document] = []
+    for number, path in enumerate(_paths(healthy)):
+        shape = tuple(step if isinstance(step, str) else 0 for step in path)
+        kinds = _kinds(number, is_repeated=shape in seen)
+        copies += [_damaged(_renamed(healthy, f"{number}-{kind}"), path, kind) for kind in kinds]
+        seen.add(shape)
     await db[collection].delete_one({"_id": healthy["_id"]})
     with contextlib.suppress(BulkWriteError):
         # A unique index may accept only one copy with the same damage.
@@ -47,10 +49,10 @@ async def damage_in_front(db: Database, collection: str, healthy: Document) -> i
     return count
 
 
-def _kinds(number: int) -> Iterator[int]:
+def _kinds(number: int, *, is_repeated: bool) -> Iterator[int]:
     """Yields what is wrong with the value of this number: an index of `WRONG`, or its length for a missing value."""
     for kind in range(len(WRONG) + 1):
-        if IS_SOAK or kind in {0, len(WRONG)} or (number + kind) % 2:
+        if IS_SOAK or kind in {0, len(WRONG)} or (not is_repeated and (number + kind) % 2):
             yield kind
 
 

@@ -8,10 +8,13 @@ from asyncio.selector_events import BaseSelectorEventLoop
 from socket import socket
 from typing import Any
 
+import uvloop
+
 
 def patch_driver() -> None:
-    """Patches the event loop of this process, which only the driver asks to connect a socket."""
-    BaseSelectorEventLoop.sock_connect = _closing(BaseSelectorEventLoop.sock_connect)  # type: ignore[method-assign]
+    """Patches the event loops of this process, which only the driver asks to connect a socket."""
+    for kind in (BaseSelectorEventLoop, uvloop.Loop):
+        kind.sock_connect = _closing(kind.sock_connect)  # type: ignore[method-assign]
 
 
 def _closing(connect: Any) -> Any:
@@ -22,7 +25,7 @@ def _closing(connect: Any) -> Any:
     """
 
     @functools.wraps(connect)
-    async def connected(loop: BaseSelectorEventLoop, connecting: socket, address: Any) -> None:
+    async def connected(loop: asyncio.AbstractEventLoop, connecting: socket, address: Any) -> None:
         try:
             await connect(loop, connecting, address)
         except asyncio.CancelledError:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
+import bson
+
 from portico.resolvers.documents import Database, Document
 
 from .harness import Answer, GatewayClient, SettableClock
@@ -21,19 +23,38 @@ class Snapshot:
 
     def __init__(self, db: Database, collections: Sequence[str]) -> None:
         self._db = db
-        self._documents: dict[str, list[Document]] = {name: [] for name in collections}
+        self._collections = collections
+        self._documents: dict[str, list[Document]] = {}
 
     async def take(self) -> None:
-        for name in self._documents:
-            self._documents[name] = await self._db[name].find({}).to_list()
+        self._documents = await self._read()
 
     async def restore(self) -> None:
-        await asyncio.gather(*(self._restore(name, documents) for name, documents in self._documents.items()))
+        """Writes only what differs, because writes cost more than all other parts of a test that stops a call."""
+        found = await self._read()
+        await asyncio.gather(*(self._restore(name, found[name]) for name in self._collections))
 
-    async def _restore(self, name: str, documents: list[Document]) -> None:
-        await self._db[name].delete_many({})
-        if documents:
-            await self._db[name].insert_many(documents)
+    async def _read(self) -> dict[str, list[Document]]:
+        """Reads all collections with one command."""
+        documents: dict[str, list[Document]] = {name: [] for name in self._collections}
+        stages = [[{"$project": {"_id": 0, "of": {"$literal": name}, "whole": "$$ROOT"}}] for name in documents]
+        others = [
+            {"$unionWith": {"coll": name, "pipeline": stage}}
+            for name, stage in zip(self._collections[1:], stages[1:], strict=True)
+        ]
+        cursor = await self._db[self._collections[0]].aggregate([*stages[0], *others])
+        for row in await cursor.to_list():
+            documents[row["of"]].append(row["whole"])
+        return documents
+
+    async def _restore(self, name: str, found: list[Document]) -> None:
+        # The encoded documents, because Python does not tell 1 from 1.0 and True.
+        kept = {bson.encode(document): document for document in self._documents[name]}
+        now = {bson.encode(document): document for document in found}
+        if changed := [document["_id"] for encoded, document in now.items() if encoded not in kept]:
+            await self._db[name].delete_many({"_id": {"$in": changed}})
+        if missing := [document for encoded, document in kept.items() if encoded not in now]:
+            await self._db[name].insert_many(missing)
 
 
 class Stage(ABC):

@@ -95,6 +95,44 @@ async def write_comment(db: Database, post: Document, author: str, text: str = "
     return await post_comments.comment_on_post(db, post_id=post["_id"], author=who(author), text=text, **given)
 
 
+class CommentedPosts:
+    """Posts of max with the same comments of dwight. The first is written as the resolvers write it. The others are
+    copies of it with ids of their own, which takes two commands instead of one for each comment.
+    """
+
+    def __init__(self, db: Database, comments: int) -> None:
+        self._db = db
+        self._comments = comments
+        self._ids: list[ObjectId] = []
+        self._post: Document = {}
+        self._pages: list[Document] = []
+
+    async def write(self, text: str, now: datetime) -> tuple[ObjectId, list[ObjectId]]:
+        """Posts a status with this text. Returns the id of the post and the ids of its comments, oldest first."""
+        if not self._post:
+            await self._write_first(now)
+        new = {key: ObjectId() for key in (self._post["_id"], *self._ids)}
+        await self._db["social.posts"].insert_one({**_with_ids(self._post, new), "detail": {"text": text}})
+        if self._pages:
+            await self._db["social.comment_pages"].insert_many(_with_ids(self._pages, new))
+        return new[self._post["_id"]], [new[key] for key in self._ids]
+
+    async def _write_first(self, now: datetime) -> None:
+        post = await write_post(self._db, "max", now=now)
+        self._ids = [await write_comment(self._db, post, "dwight", str(number)) for number in range(self._comments)]
+        (self._post,) = await self._db["social.posts"].find({"_id": post["_id"]}).to_list()
+        self._pages = await self._db["social.comment_pages"].find({"post": post["_id"]}).to_list()
+
+
+def _with_ids(value: Any, ids: dict[ObjectId, ObjectId]) -> Any:
+    """Returns the value with other ids."""
+    if isinstance(value, dict):
+        return {key: _with_ids(inner, ids) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_ids(inner, ids) for inner in value]
+    return ids.get(value, value) if isinstance(value, ObjectId) else value
+
+
 async def deliver(db: Database, *, now: datetime = NOW, max_fan_out: int = NO_BOUND) -> int:
     """Delivers all posts that are due."""
     return await fan_out.deliver_posts(db, now=now, max_fan_out=max_fan_out)
