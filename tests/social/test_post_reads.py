@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,9 +11,7 @@ from bson import ObjectId
 
 from portico.gateway.http.streaming import Session
 from portico.resolvers.cursors import encode_cursor
-from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import NotFound
-from portico.resolvers.social import comment_reads, post_comments, post_edits, post_lists, votes, walks
+from portico.resolvers.social import comment_reads, post_comments, post_edits, votes
 from portico.resolvers.social.post_lists import PostList
 from portico.schema.nodes import visible_of
 from portico.schema.social.posts import POST
@@ -214,62 +210,6 @@ async def test_a_cursor_stays_valid_while_comments_move_to_pages_and_are_deleted
     texts = [comment["text"] for comment in found["comments"]["nodes"]]
     assert texts == [f"Comment {number}" for number in range(11, 50) if number != 30]
     assert found["commentCount"] == 47
-
-
-async def test_a_full_page_is_shown_whatever_is_hidden_before_it(gateway: GatewayClient, commands: Commands) -> None:
-    await join(gateway.db, "ann", "bob", "cem")
-    await circle(gateway.db, "bob", "ann")
-    await circle(gateway.db, "ann", "cem", name="others")
-    shown = [await write_post(gateway.db, "ann", now=later(number)) for number in range(3)]
-    for number in range(100):
-        await write_post(gateway.db, "ann", audience="SELECTED", circle_names=["others"], now=later(10 + number))
-    await deliver(gateway.db, now=later(999))
-    # They were sent, as if bob had been in the circle then.
-    hidden = await gateway.db["social.posts"].find({"audience": "SELECTED"}).to_list()
-    await gateway.db["social.news"].insert_many(
-        [
-            {"_id": {"post": p["_id"], "of": "bob"}, "of": "bob", "posted": p["posted"], "post": p["_id"], "by": "ann"}
-            for p in hidden
-        ]
-    )
-    for name in (NEWS, "wall of ann"):
-        commands.clear()
-        page = await page_of(gateway, "bob", name, "id", first=2)
-        assert [edge["node"]["id"] for edge in page["edges"]] == [post_id(post) for post in reversed(shown)][:2]
-        assert page["pageInfo"]["hasNextPage"]
-        assert len([sent for sent in commands.names() if sent == "find social.posts"]) <= 5
-        rest = await page_of(gateway, "bob", name, "id", first=2, after=page["pageInfo"]["endCursor"])
-        assert [edge["node"]["id"] for edge in rest["edges"]] == [post_id(shown[0])]
-        assert rest["pageInfo"] == {
-            "hasNextPage": False,
-            "hasPreviousPage": True,
-            "endCursor": rest["edges"][-1]["cursor"],
-        }
-
-
-@pytest.mark.parametrize("name", ["wall of ann", NEWS])
-async def test_a_page_behind_hidden_posts_is_full_without_a_post_that_is_deleted_meanwhile(
-    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    # Every page searches.
-    monkeypatch.setattr(post_lists, "_ROUNDS_OF_POSTS", 0)
-    await join(gateway.db, "ann", "bob")
-    await circle(gateway.db, "bob", "ann")
-    shown = [await write_post(gateway.db, "ann", now=later(number)) for number in range(4)]
-    await deliver(gateway.db, now=later(999))
-    find_by_ids = walks.find_by_ids
-
-    async def delete_first(db: Database, ids: Sequence[Any], projection: Document | None) -> dict[Any, Document]:
-        # The last read of a search asks for the whole posts.
-        if projection is not None and "detail.text" in projection and shown[2]["_id"] in ids:
-            with contextlib.suppress(NotFound):
-                await post_edits.delete_post(db, post_id=shown[2]["_id"], now=later(9), operation_id=op())
-        return await find_by_ids(db, ids, projection)
-
-    monkeypatch.setattr(walks, "find_by_ids", delete_first)
-    page = await page_of(gateway, "bob", name, "id ... on StatusPost { text }", first=2)
-    assert [edge["node"]["id"] for edge in page["edges"]] == [post_id(shown[3]), post_id(shown[1])]
-    assert page["pageInfo"]["hasNextPage"]
 
 
 async def test_a_month_starts_a_list_in_the_middle(gateway: GatewayClient) -> None:
