@@ -23,7 +23,7 @@ from portico.schema.sharing import SharedReads
 GROUP = "portico.domains"
 # What the gateway itself serves.
 OWN_PATHS = ("/", "/graphiql", "/graphql", "/livez", "/metrics", "/readyz")
-BUILT_IN = ("catalog", "accounts", "shop", "content", "comments", "social", "game")
+BUILT_IN = ("catalog", "accounts", "shop", "content", "comments", "social", "game", "ads")
 
 
 @functools.cache
