@@ -29,6 +29,7 @@ OF = {
     "comments": ("postComment", "Discussion"),
     "social": ("join", "User"),
     "game": ("createCharacter", "Character"),
+    "ads": ("adZone", "AdZone"),
 }
 # The domains without which a domain is not served.
 NEEDS = {"shop": {"catalog", "accounts"}, "social": {"content"}}
@@ -128,7 +129,10 @@ def is_incomplete(names: list[str]) -> bool:
     ("names", "line"),
     [
         ("catalog,shop", "the domain shop needs accounts, which is not served."),
-        ("sho", "there is no domain 'sho'. The domains are: catalog, accounts, shop, content, comments, social, game."),
+        (
+            "sho",
+            "there is no domain 'sho'. The domains are: catalog, accounts, shop, content, comments, social, game, ads.",
+        ),
         (" , ", "PORTICO_DOMAINS names no domain. Name one or more, separated by commas, or unset it."),
     ],
 )

@@ -63,6 +63,8 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_JOB_SECONDS": ("0.5", 0.5),
     "PORTICO_SOCIAL_RATE": ("5", 5),
     "PORTICO_STARTING_GOLD": ("50", 50),
+    "PORTICO_AD_SECRET": ("x" * 32, Secret("x" * 32)),
+    "PORTICO_AD_PROFILE_DAYS": ("7.5", 7.5),
     "PORTICO_MAX_FAN_OUT": ("100", 100),
     "PORTICO_SITE_URL": ("https://www.example.org", "https://www.example.org"),
     "PORTICO_MAX_OPERATIONS": ("5", 5),

@@ -24,6 +24,8 @@ _CATALOG: dict[str, Any] = {"$listCatalog": {}}
 _COUNTS: dict[str, Any] = {"$collStats": {"count": {}, "latencyStats": {}}}
 # Indexed paths whose values are lists. A test of the demo compares them with what the domains store.
 LISTS = {
+    "ads.campaign_id",
+    "ads.pending.at",
     "ancestors._id",
     "circles",
     "comments._id",

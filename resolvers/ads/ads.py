@@ -1,0 +1,123 @@
+"""Ads: what an advertiser places in a zone, its rules and its key."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from portico.resolvers.documents import Document
+from portico.resolvers.errors import InvalidInput
+from portico.resolvers.text import fold, require_text
+
+MAX_ID = 200
+MAX_ECPM = 2**31 - 1
+MAX_KEYWORDS = 50
+MAX_KEYWORD = 100
+# The keywords of a page, which one call may give.
+MAX_PAGE_KEYWORDS = 10_000
+# The ads that one call may choose.
+MAX_CHOSEN = 100
+# The largest integer that a JSON number represents exactly.
+MAX_CAP = 2**53 - 1
+
+
+class Ad(NamedTuple):
+    """An ad as it is placed in a zone. Prices are cents for a thousand impressions; see `zones` for the fields."""
+
+    campaign_id: str
+    ad_unit_id: str
+    ecpm: int
+    keywords: Sequence[str] = ()
+    daily_cap: int = 1
+    total_cap: int | None = None
+
+
+def ad_key(campaign_id: str, ad_unit_id: str) -> str:
+    """Returns the key of an ad: 24 hex digits, so that nothing of a caller's is part of a field path."""
+    text = json.dumps([campaign_id, ad_unit_id])
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def key_of_ad(placed: Document) -> str:
+    """Returns the key of an ad in a zone."""
+    return ad_key(placed["campaign_id"], placed["ad_unit_id"])
+
+
+def require_id(value: str, *path: str) -> str:
+    """Returns an id of the caller's: 1 to 200 characters, no control characters, no surrounding blanks.
+
+    Raises InvalidInput.
+    """
+    if require_text(value, *path, longest=MAX_ID) != value:
+        raise InvalidInput("An id has no surrounding blanks.", *path)
+    return value
+
+
+def require_campaign_id(value: str, *path: str) -> str:
+    """Returns a campaign id, `advertiser:campaign`. Raises InvalidInput."""
+    advertiser, _, campaign = require_id(value, *path).partition(":")
+    if not advertiser or not campaign:
+        raise InvalidInput("A campaign id must be `advertiser:campaign`, for example `acme:spring`.", *path)
+    return value
+
+
+def advertiser_of(campaign_id: str) -> str:
+    return campaign_id.partition(":")[0]
+
+
+def require_ad(ad: Ad, *path: str) -> Ad:
+    """Returns the ad with its keywords trimmed, each once. Raises InvalidInput, which names the field."""
+    require_campaign_id(ad.campaign_id, *path, "campaign_id")
+    require_id(ad.ad_unit_id, *path, "ad_unit_id")
+    if not 0 <= ad.ecpm <= MAX_ECPM:
+        raise InvalidInput(f"`ecpm` must be between 0 and 2^31 - 1; got {ad.ecpm}.", *path, "ecpm")
+    if ad.daily_cap < 1:
+        raise InvalidInput(f"`dailyCap` must be at least 1; got {ad.daily_cap}.", *path, "daily_cap")
+    if ad.total_cap is not None and not 0 <= ad.total_cap <= MAX_CAP:
+        raise InvalidInput(f"`totalCap` must be between 0 and 2^53 - 1; got {ad.total_cap}.", *path, "total_cap")
+    return ad._replace(keywords=_require_keywords(ad.keywords, *path, "keywords"))
+
+
+def _require_keywords(keywords: Sequence[str], *path: str) -> list[str]:
+    if len(keywords) > MAX_KEYWORDS:
+        raise InvalidInput(f"There are {len(keywords):,} keywords; {MAX_KEYWORDS} are allowed.", *path)
+    found: dict[str, str] = {}
+    for number, keyword in enumerate(keywords):
+        text = require_text(keyword, *path, str(number), longest=MAX_KEYWORD)
+        found.setdefault(fold(text), text)
+    return list(found.values())
+
+
+def require_page_keywords(keywords: Sequence[str], *path: str) -> frozenset[str]:
+    """Returns the folded keywords of a page, without blank ones. Raises InvalidInput for too many or too long ones."""
+    if len(keywords) > MAX_PAGE_KEYWORDS:
+        raise InvalidInput(f"There are {len(keywords):,} keywords; {MAX_PAGE_KEYWORDS:,} are allowed.", *path)
+    for number, keyword in enumerate(keywords):
+        if len(keyword) > MAX_KEYWORD:
+            text = f"A keyword has {len(keyword):,} characters; {MAX_KEYWORD} are allowed."
+            raise InvalidInput(text, *path, str(number))
+    return folded(keywords)
+
+
+def require_limit(limit: int, *path: str) -> None:
+    """Raises InvalidInput for a number of ads that a call may not choose."""
+    if not 1 <= limit <= MAX_CHOSEN:
+        raise InvalidInput(f"`limit` must be between 1 and {MAX_CHOSEN}; got {limit}.", *path)
+
+
+def folded(keywords: Iterable[str]) -> frozenset[str]:
+    """Returns the keywords as they are compared: without regard to case, width and blanks."""
+    return frozenset(map(fold, keywords)) - {""}
+
+
+def require_ad_in(placed: Document) -> None:
+    """Raises LookupError, TypeError or ValueError if the ad of a zone is not as `zones` describes it."""
+    fields = {name: placed[name] for name in Ad._fields}
+    try:
+        require_ad(Ad(**fields))
+    except InvalidInput as error:
+        raise ValueError(error.message) from None
+    if placed["shown"] < 0:
+        raise ValueError(f"`shown` is {placed['shown']}")

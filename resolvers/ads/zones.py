@@ -1,0 +1,101 @@
+"""Zones: places on a site, with the ads that stand there. The collection.
+
+A document:
+
+    _id          text, derived from the site and the zone
+    site_id      a name of the caller's, as `zone_id` is
+    zone_id
+    nonce        a random number that the server draws anew for every update, see `RENEW`
+    ads          dearest first: by `ecpm` down, then by campaign and ad unit
+    applied      the marks of keyed placements
+
+An ad in a zone:
+
+    campaign_id  `advertiser:campaign`
+    ad_unit_id
+    ecpm         cents for a thousand impressions, 0 to 2^31 - 1
+    keywords     as placed, up to 50
+    daily_cap    impressions that a user may have of it in a day, at least 1
+    total_cap    impressions in all; None for no limit
+    shown        a lower bound of the ad's counted impressions, which only rises. The ad is exhausted in this zone if
+                 it is at least `total_cap`
+    pending      {token, at} until the placement is confirmed. Only its placement and a job look at a pending ad
+    ended        True while a deactivation takes the ad out. Nobody else looks at it
+
+An ad is *live* if it is neither pending nor ended. A zone has each ad at most once among the live ones. A zone
+with the nonce that a process has read is what the process has read. Zones are never deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+
+from pymongo import ASCENDING, IndexModel
+
+from portico.resolvers.documents import CollectionSpec, Document
+
+from .ads import Ad
+
+# At most this many ads, pending ones included.
+MAX_ADS = 1_000
+
+ZONES = CollectionSpec(
+    "ads.zones",
+    indexes=[
+        # The zones of a campaign, which its deactivation changes.
+        IndexModel([("ads.campaign_id", ASCENDING)]),
+        # The zones with placements that may have been left behind.
+        IndexModel([("ads.pending.at", ASCENDING)], sparse=True),
+    ],
+    shard_key={"_id": "hashed"},
+)
+
+# The last stage of every update of a zone. The server draws the nonce when it applies the update: a nonce of the
+# client's would be the same if the driver sends the update again after an election, and the zone could be another.
+RENEW: Document = {"$set": {"nonce": {"$rand": {}}}}
+# The stage after every change of the ads or their prices.
+SORT: Document = {
+    "$set": {"ads": {"$sortArray": {"input": "$ads", "sortBy": {"ecpm": -1, "campaign_id": 1, "ad_unit_id": 1}}}}
+}
+
+_ID = re.compile(r"[0-9a-f]{40}")
+
+
+def zone_key(site_id: str, zone_id: str) -> str:
+    """Returns the `_id` of a zone. Different zones have different texts, and so different hashes."""
+    return hashlib.blake2b(json.dumps([site_id, zone_id]).encode(), digest_size=20).hexdigest()
+
+
+def parse_id(text: str) -> str:
+    """Parses the `_id` of a zone. Raises ValueError."""
+    if not _ID.fullmatch(text):
+        raise ValueError(text)
+    return text
+
+
+def same_ad(variable: str, ad: Ad) -> Document:
+    """Returns an expression: the ad in this variable has the campaign and the ad unit of the given one."""
+    return {
+        "$and": [
+            {"$eq": [f"{variable}.campaign_id", {"$literal": ad.campaign_id}]},
+            {"$eq": [f"{variable}.ad_unit_id", {"$literal": ad.ad_unit_id}]},
+        ]
+    }
+
+
+def live_where(variable: str) -> Document:
+    """Returns an expression: the ad in this variable is live."""
+    return {"$not": [{"$or": [f"{variable}.pending", f"{variable}.ended"]}]}
+
+
+def is_live(ad: Document) -> bool:
+    """Returns whether the ad can be chosen and shown."""
+    return ad.get("pending") is None and not ad.get("ended")
+
+
+def live_ads(zone: Document) -> Sequence[Document]:
+    """Returns the ads of a zone that can be chosen and shown, dearest first."""
+    return [ad for ad in zone.get("ads", ()) if is_live(ad)]

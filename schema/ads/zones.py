@@ -1,0 +1,56 @@
+"""Zones and the ads in them."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+import strawberry
+
+from portico.loaders.ads import zones as loaders
+from portico.resolvers.ads import zones
+from portico.schema.context import Info, core
+from portico.schema.fields import computed, stored
+from portico.schema.inputs import described
+from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
+
+# Most ads have fewer keywords than they may have.
+_KEYWORDS = 10
+
+SiteId = Annotated[str, described("The site.")]
+ZoneId = Annotated[str, described("The zone of the site.")]
+
+AD_ZONE = Kind(
+    name="AdZone",
+    path="_id",
+    parse=zones.parse_id,
+    read=loaders.by_id,
+    types=("AdZone",),
+    type_name=lambda _document: "AdZone",
+    visible_to=everybody,
+)
+
+
+@strawberry.type(description="An ad in a zone.")
+class Ad:
+    campaign_id: str = stored(description="The campaign that the ad belongs to, as `advertiser:campaign`.")
+    ad_unit_id: str = stored(description="The ad unit of the campaign, for example a banner in one size.")
+    ecpm: int = stored(description="The effective cost of a thousand impressions, in cents.")
+    keywords: list[str] = stored(length=_KEYWORDS, description="The keywords of the pages that the ad suits best.")
+
+
+@strawberry.type(description="A place on a site where ads are shown.")
+class AdZone(Node):
+    id: strawberry.ID = node_id("AdZone", "_id")
+    site_id: str = stored(description="The site.")
+    zone_id: str = stored(description="The zone of the site.")
+    ads: list[Ad] = computed(
+        zones.live_ads, "ads", length=zones.MAX_ADS, description="The ads in the zone, dearest first."
+    )
+
+
+@strawberry.type
+class ZoneQuery:
+    @strawberry.field(description="A zone with its ads; null if no ad has ever been placed in it.")
+    async def ad_zone(self, info: Info, site_id: SiteId, zone_id: ZoneId) -> AdZone | None:
+        found = await load_one(core(info), AD_ZONE, zones.zone_key(site_id, zone_id))
+        return cast("AdZone | None", found)
