@@ -17,6 +17,8 @@ MAX_KEYWORDS = 50
 MAX_KEYWORD = 100
 # The keywords of a page, which one call may give.
 MAX_PAGE_KEYWORDS = 10_000
+# The ads that one call may choose.
+MAX_CHOSEN = 100
 # The largest integer that a JSON number represents exactly.
 MAX_CAP = 2**53 - 1
 
@@ -97,6 +99,12 @@ def require_page_keywords(keywords: Sequence[str], *path: str) -> frozenset[str]
             text = f"A keyword has {len(keyword):,} characters; {MAX_KEYWORD} are allowed."
             raise InvalidInput(text, *path, str(number))
     return folded(keywords)
+
+
+def require_limit(limit: int, *path: str) -> None:
+    """Raises InvalidInput for a number of ads that a call may not choose."""
+    if not 1 <= limit <= MAX_CHOSEN:
+        raise InvalidInput(f"`limit` must be between 1 and {MAX_CHOSEN}; got {limit}.", *path)
 
 
 def folded(keywords: Iterable[str]) -> frozenset[str]:

@@ -59,6 +59,19 @@ SERVES_KEPT = 64
 IMPRESSION, CLICK = "IMPRESSION", "CLICK"
 
 
+# The most ads that a profile counts in a day. Beyond them, other ads count as capped, so that profiles stay small.
+MAX_COUNTED_ADS = 2_000
+
+
+def is_capped(counts: Mapping[str, int], key: str, daily_cap: int) -> bool:
+    """Returns whether the user has seen the ad with this key as often in the day as the cap allows.
+
+    Args:     counts: as `shown_on` returns them.
+    """
+    count = counts.get(key)
+    return len(counts) >= MAX_COUNTED_ADS if count is None else count >= daily_cap
+
+
 def day_of(now: datetime) -> datetime:
     """Returns the UTC midnight at which the day of this time has begun."""
     return now.replace(hour=0, minute=0, second=0, microsecond=0)

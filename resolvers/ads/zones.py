@@ -37,6 +37,8 @@ from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Document
 
+from .ads import Ad
+
 # At most this many ads, pending ones included.
 MAX_ADS = 1_000
 
@@ -54,6 +56,10 @@ ZONES = CollectionSpec(
 # The last stage of every update of a zone. The server draws the nonce when it applies the update: a nonce of the
 # client's would be the same if the driver sends the update again after an election, and the zone could be another.
 RENEW: Document = {"$set": {"nonce": {"$rand": {}}}}
+# The stage after every change of the ads or their prices.
+SORT: Document = {
+    "$set": {"ads": {"$sortArray": {"input": "$ads", "sortBy": {"ecpm": -1, "campaign_id": 1, "ad_unit_id": 1}}}}
+}
 
 _ID = re.compile(r"[0-9a-f]{40}")
 
@@ -68,6 +74,21 @@ def parse_id(text: str) -> str:
     if not _ID.fullmatch(text):
         raise ValueError(text)
     return text
+
+
+def same_ad(variable: str, ad: Ad) -> Document:
+    """Returns an expression: the ad in this variable has the campaign and the ad unit of the given one."""
+    return {
+        "$and": [
+            {"$eq": [f"{variable}.campaign_id", {"$literal": ad.campaign_id}]},
+            {"$eq": [f"{variable}.ad_unit_id", {"$literal": ad.ad_unit_id}]},
+        ]
+    }
+
+
+def live_where(variable: str) -> Document:
+    """Returns an expression: the ad in this variable is live."""
+    return {"$not": [{"$or": [f"{variable}.pending", f"{variable}.ended"]}]}
 
 
 def is_live(ad: Document) -> bool:

@@ -7,11 +7,14 @@ from typing import Annotated, cast
 import strawberry
 
 from portico.loaders.ads import zones as loaders
-from portico.resolvers.ads import ads, zones
+from portico.resolvers.ads import zones
 from portico.schema.context import Info, core
 from portico.schema.fields import computed, stored
 from portico.schema.inputs import described
 from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
+
+# Most ads have fewer keywords than they may have.
+_KEYWORDS = 10
 
 SiteId = Annotated[str, described("The site.")]
 ZoneId = Annotated[str, described("The zone of the site.")]
@@ -32,9 +35,7 @@ class Ad:
     campaign_id: str = stored(description="The campaign that the ad belongs to, as `advertiser:campaign`.")
     ad_unit_id: str = stored(description="The ad unit of the campaign, for example a banner in one size.")
     ecpm: int = stored(description="The effective cost of a thousand impressions, in cents.")
-    keywords: list[str] = stored(
-        length=ads.MAX_KEYWORDS, description="The keywords of the pages that the ad suits best."
-    )
+    keywords: list[str] = stored(length=_KEYWORDS, description="The keywords of the pages that the ad suits best.")
 
 
 @strawberry.type(description="A place on a site where ads are shown.")

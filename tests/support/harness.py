@@ -29,9 +29,9 @@ def with_settings(settings: Settings, kind: type, **fields: Any) -> Settings:
 
 @dataclass
 class GatewayClient(Gateway):
-    """A gateway whose caller is a merchant, an editor and a game master, and can deposit. Other roles can be chosen."""
+    """A gateway whose caller has all roles but ADMIN and ANALYST. Other roles can be chosen."""
 
-    roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR, Role.GAME_MASTER))
+    roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR, Role.GAME_MASTER, Role.ADVERTISER))
 
     async def result(self, mutation: str, given: Mapping[str, Any], **options: Any) -> Any:
         """Calls a mutation, e.g. `result("createCategory", {...})`. Returns its union member."""
@@ -106,6 +106,7 @@ _INPUTS = {
     **dict.fromkeys(("acceptTrade", "cancelTrade"), "Trade"),
     **dict.fromkeys(("pickUp", "drop", "unequip"), "Item"),
     **dict.fromkeys(("takeOut", "putIn"), "Container"),
+    "deactivateCampaign": "Campaign",
 }
 
 
@@ -163,6 +164,9 @@ MUTATIONS = {
             ("pickUp", "drop", "takeOut", "putIn", "wear", "wield", "unequip", "give"), f"{_CHARACTER} {_GONE}"
         ),
         **dict.fromkeys(("buy", "sell"), f"{_CHARACTER} {_GONE} ... on InsufficientGold {{ price gold }}"),
+        "placeAd": "... on AdZonePayload { zone { id siteId zoneId ads { campaignId adUnitId ecpm keywords } } } "
+        "... on InvalidInput { path }",
+        "deactivateCampaign": f"... on CampaignPayload {{ zones }} {_NOT_FOUND}",
         "deleteContent": f"{_DELETED} {_NOT_FOUND} {_CONTENT_CONFLICT}",
     }.items()
 }

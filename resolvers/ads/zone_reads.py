@@ -1,0 +1,105 @@
+"""Zones as choices read them: parsed once for each change, and kept in the process."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from portico.resolvers.documents import Database, Document
+
+from .ads import folded, key_of_ad
+from .zones import ZONES, live_ads, zone_key
+
+# The most zones, ads and keywords together that a process keeps: some tens of megabytes.
+MAX_KEPT = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedZone:
+    """The live ads of a zone, prepared for choices. Immutable: concurrent choices share it.
+
+    Ads are named by their places in `ads`, which are in order of price. `by_price` has the places that are not
+    exhausted, with the price of each group, dearest first. `by_keyword` has those of each folded keyword. `words` has
+    the folded keywords of every place.
+    """
+
+    nonce: Any
+    ads: Sequence[Document]
+    keys: Sequence[str]
+    words: Sequence[frozenset[str]]
+    by_price: Sequence[tuple[int, Sequence[int]]]
+    by_keyword: Mapping[str, Sequence[int]]
+
+    @classmethod
+    def of(cls, zone: Document) -> ParsedZone:
+        ads = tuple(live_ads(zone))
+        words = tuple(folded(ad["keywords"]) for ad in ads)
+        able = [(ad["ecpm"], place) for place, ad in enumerate(ads) if not is_exhausted(ad)]
+        by_keyword: dict[str, list[int]] = {}
+        for _, place in able:
+            for keyword in words[place]:
+                by_keyword.setdefault(keyword, []).append(place)
+        return cls(
+            nonce=zone.get("nonce"),
+            ads=ads,
+            keys=tuple(map(key_of_ad, ads)),
+            words=words,
+            by_price=tuple(
+                (price, tuple(place for _, place in group)) for price, group in groupby(able, key=itemgetter(0))
+            ),
+            by_keyword=by_keyword,
+        )
+
+    @property
+    def size(self) -> int:
+        """The zone itself, its ads and their keywords."""
+        return 1 + len(self.ads) + sum(map(len, self.words))
+
+
+EMPTY = ParsedZone.of({})
+
+
+def is_exhausted(ad: Document) -> bool:
+    """Returns whether the ad has had all impressions that its placement allows."""
+    return ad["total_cap"] is not None and ad["shown"] >= ad["total_cap"]
+
+
+class Zones:
+    """The zones that this process has read, the latest ones. A resource of the domain.
+
+    Every read asks the database, but an unchanged zone is neither sent nor parsed again.
+    """
+
+    def __init__(self, most: int = MAX_KEPT) -> None:
+        self._most = most
+        self._kept: OrderedDict[str, ParsedZone] = OrderedDict()
+        self._size = 0
+
+    async def read(self, db: Database, site_id: str, zone_id: str) -> ParsedZone:
+        """Returns the current zone; an empty one if there is none. One command.
+
+        `db` must read from the primary: a secondary may still have the ads of a deactivated campaign.
+        """
+        key = zone_key(site_id, zone_id)
+        known = self._kept.get(key)
+        changed = {} if known is None else {"nonce": {"$ne": known.nonce}}
+        found = await db[ZONES.name].find_one({"_id": key, **changed})
+        if found is not None:
+            return self._keep(key, ParsedZone.of(found))
+        # Zones are never deleted, so a known one is unchanged.
+        return EMPTY if known is None else self._keep(key, known)
+
+    def _keep(self, key: str, zone: ParsedZone) -> ParsedZone:
+        """Keeps the zone as the latest one, and forgets the oldest ones if the kept ones are too large."""
+        before = self._kept.pop(key, None)
+        self._kept[key] = zone
+        if before is not zone:
+            self._size += zone.size - (0 if before is None else before.size)
+            while self._size > self._most and len(self._kept) > 1:
+                _, oldest = self._kept.popitem(last=False)
+                self._size -= oldest.size
+        return zone

@@ -1,0 +1,104 @@
+"""Choices of ads, which count nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from enum import Enum
+from random import SystemRandom
+from typing import Annotated, Any, cast
+
+import strawberry
+
+from portico.resolvers.ads import choosing, profiles
+from portico.resolvers.ads.ads import MAX_CHOSEN, require_limit, require_page_keywords
+from portico.resolvers.ads.choosing import Choice
+from portico.resolvers.ads.pseudonyms import Pseudonyms
+from portico.resolvers.ads.zone_reads import Zones
+from portico.resolvers.ads.zones import MAX_ADS
+from portico.schema.context import Context, Info
+from portico.schema.fields import Source, computed, stored
+from portico.schema.inputs import described
+
+from .zones import Ad, SiteId, ZoneId
+
+RNG = SystemRandom()
+
+
+@strawberry.enum(description="Why an ad was not chosen: the first of these reasons that applies.")
+class AdRejection(Enum):
+    FREQUENCY_CAP = strawberry.enum_value(
+        "FREQUENCY_CAP", description="The user has seen it in this day (UTC) as often as its daily cap allows."
+    )
+    EXHAUSTED = strawberry.enum_value("EXHAUSTED", description="Its impressions are used up.")
+    KEYWORDS = strawberry.enum_value("KEYWORDS", description="None of the page's keywords is one of its own.")
+    OUTBID = strawberry.enum_value("OUTBID", description="Other ads pay more, or suit the page better.")
+
+
+@strawberry.type(description="An ad that was not chosen.")
+class RejectedAd:
+    ad: Ad = stored(description="The ad.")
+    reason: AdRejection = stored(description="Why it was not chosen.")
+
+
+def rejected_of(choice: Choice) -> list[dict[str, Any]]:
+    """Returns the ads that a choice did not choose, as documents of `RejectedAd`."""
+    return [one._asdict() for one in choice.rejected()]
+
+
+def _rejected(source: Source) -> list[dict[str, Any]]:
+    return rejected_of(source["choice"])
+
+
+@strawberry.type(description="The best ads of a zone for a page view.")
+class AdChoice:
+    ads: list[Ad] = stored(length=MAX_CHOSEN, description="The chosen ads, best first. Empty if none may be shown.")
+    rejected: list[RejectedAd] = computed(
+        _rejected,
+        "choice",
+        length=MAX_ADS,
+        description="Every other ad of the zone, best first, and why it was not chosen. "
+        "Worked out only if you select it, from the same state as the choice.",
+    )
+
+
+def profile_id_of(context: Context, user_id: str) -> str:
+    """Returns the `_id` of the user's profile. Raises InvalidInput."""
+    return context.resources.of(Pseudonyms).of(user_id, "user_id")
+
+
+@strawberry.type
+class ChoosingQuery:
+    @strawberry.field(
+        description="The best ads of a zone for a page view: the dearest ones; with keywords, the best by price and "
+        "relevance. Equal ones come in random order. Leaves out ads that this user has seen as often as "
+        "their daily caps allow, and ads whose impressions are used up. It is a preview, which counts nothing."
+    )
+    async def choose_ads(
+        self,
+        info: Info,
+        site_id: SiteId,
+        zone_id: ZoneId,
+        user_id: Annotated[
+            str | None, described("The browser: any text, up to 1,000 characters. Without it, no daily cap applies.")
+        ] = None,
+        keywords: Annotated[
+            list[str], described("The keywords of the page, up to 10,000 of up to 100 characters.")
+        ] = [],  # noqa: B006 - nothing changes it, and the schema shows this default
+        limit: Annotated[int, described("The most ads to choose, 1 to 100.")] = 1,
+    ) -> AdChoice:
+        context = info.context
+        words = require_page_keywords(keywords, "keywords")
+        require_limit(limit, "limit")
+        zone, counts = await asyncio.gather(
+            context.resources.of(Zones).read(context.db, site_id, zone_id), _counts_of(context, user_id)
+        )
+        choice = choosing.choose(zone, counts, keywords=words, limit=limit, rng=RNG)
+        shown: Any = {"ads": choice.ads, "choice": choice}
+        return cast("AdChoice", shown)
+
+
+async def _counts_of(context: Context, user_id: str | None) -> Mapping[str, int]:
+    if user_id is None:
+        return {}
+    return await profiles.shown_on(context.db, profile_id_of(context, user_id), now=context.now)
