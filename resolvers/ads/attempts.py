@@ -130,7 +130,7 @@ class Attempt:
             is_patient=is_patient,
         )
 
-    async def decide(self, ads: Sequence[Document], *, events: Sequence[Document], is_counted: bool = True) -> bool:
+    async def decide(self, ads: Sequence[Document], *, events: Sequence[Document]) -> bool:
         """Decides that these ads are shown. Returns False if the profile has changed; then the claims are released.
 
         Args:     ads: the placements, each with its `key`.
@@ -142,7 +142,7 @@ class Attempt:
             profile_id=call.profile_id,
             now=call.now,
             operation_id=call.operation_id,
-            ads=ads if call.user is not None and is_counted else (),
+            ads=ads if call.user is not None else (),
             events=events,
             entry=serves.entry(call.operation_id, self._token, ads, at=call.now),
             has_claims=bool(self._claimed),

@@ -199,8 +199,8 @@ class Counters:
         try:
             counter = await counters.apply(db, queue.ad, _changes(claims, ends))
             self._remember(queue.ad, counter)
-            caps = [one.cap for one in (*claims, *ends) if counter["shown"] >= one.cap]
-            if caps:
+            caps = [*(claim.cap for claim in claims), *(end.cap for end in ends)]
+            if counter["shown"] >= min(caps):
                 # The next refused claim tells the zones if this fails.
                 with contextlib.suppress(PyMongoError):
                     await mark_zones(db, [(queue.ad, counter["shown"])])

@@ -90,13 +90,14 @@ async def apply(db: Database, ad: CountedAd, changes: Changes) -> Document:
 
     Writes:   ads.counters; one upsert, computed by the server.
     """
-    found: Document = await db[COUNTERS.name].find_one_and_update(
+    found = await db[COUNTERS.name].find_one_and_update(
         {"_id": ad.key},
         _pipeline(ad, changes),
         projection=_ANSWERED,
         upsert=True,
         return_document=ReturnDocument.AFTER,
     )
+    assert found is not None, "an upsert has a document"
     return found
 
 

@@ -59,19 +59,6 @@ SERVES_KEPT = 64
 IMPRESSION, CLICK = "IMPRESSION", "CLICK"
 
 
-# The most ads that a profile counts in a day. Beyond them, other ads count as capped, so that profiles stay small.
-MAX_COUNTED_ADS = 2_000
-
-
-def is_capped(counts: Mapping[str, int], key: str, daily_cap: int) -> bool:
-    """Returns whether the user has seen the ad with this key as often in the day as the cap allows.
-
-    Args:     counts: as `shown_on` returns them.
-    """
-    count = counts.get(key)
-    return len(counts) >= MAX_COUNTED_ADS if count is None else count >= daily_cap
-
-
 def day_of(now: datetime) -> datetime:
     """Returns the UTC midnight at which the day of this time has begun."""
     return now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -137,10 +124,9 @@ def entry_of(profile: Document | None) -> Document | None:
 class Decision:
     """What a call decides.
 
-    Args:     ads: the impressions, each with `key`, and with `daily_cap` if it has one.
+    Args:     ads: the impressions to count for the user, each with `key` and `daily_cap`.
               events: what to record for the user.
               entry: the entry in `serves`; None if the call needs none.
-              is_counted: whether impressions count for the caps of the user.
               kept_until: of the profile of a call without a user.
     """
 
@@ -151,14 +137,13 @@ class Decision:
     events: Sequence[Document] = ()
     entry: Document | None = None
     has_claims: bool = False
-    is_counted: bool = True
     kept_until: datetime | None = None
 
 
 def new_profile(profile_id: str, *, now: datetime, kept_until: datetime | None = None) -> Document:
     """Returns an empty profile with a fence of its own."""
     ends = {"events_since": now} if kept_until is None else {"kept_until": kept_until}
-    empty = {"shown": {}, "events": [], "serves": []}
+    empty: Document = {"shown": {}, "events": [], "serves": []}
     return {"_id": profile_id, "day": day_of(now), **empty, **ends, "fence": random_fence()}
 
 
@@ -185,7 +170,7 @@ async def decide(db: Database, decision: Decision, profile: Document | None) -> 
     if idempotency.is_repeatable(decision.operation_id):
         guard["serves.op"] = {"$ne": decision.operation_id}
     update: Document = {}
-    if decision.is_counted and decision.ads:
+    if decision.ads:
         more_of_guard, update = _counting(decision, profile)
         guard |= more_of_guard
     pushed: Document = {}
@@ -202,10 +187,10 @@ def _counting(decision: Decision, profile: Document) -> tuple[Document, Document
     today, day = day_of(decision.now), profile.get("day")
     if day is None or day < today:
         return {"day": day}, {"$set": {"day": today, "shown": {ad["key"]: 1 for ad in decision.ads}}}
-    caps = {f"shown.{ad['key']}": {"$not": {"$gte": ad["daily_cap"]}} for ad in decision.ads if ad.get("daily_cap")}
+    caps: Document = {f"shown.{ad['key']}": {"$not": {"$gte": ad["daily_cap"]}} for ad in decision.ads}
     new = sum(ad["key"] not in profile["shown"] for ad in decision.ads)
     if new:
-        counted = {"$size": {"$objectToArray": "$shown"}}
+        counted: Document = {"$size": {"$objectToArray": "$shown"}}
         caps["$expr"] = {"$lte": [counted, MAX_COUNTED_ADS - new]}
     return {"day": day, **caps}, {"$inc": {f"shown.{ad['key']}": 1 for ad in decision.ads}}
 
@@ -213,9 +198,8 @@ def _counting(decision: Decision, profile: Document) -> tuple[Document, Document
 def _with(decision: Decision) -> Document:
     """Returns a new profile that has the decision."""
     profile = new_profile(decision.profile_id, now=decision.now, kept_until=decision.kept_until)
-    if decision.is_counted:
-        profile["shown"] = {ad["key"]: 1 for ad in decision.ads}
-    return profile | {"events": list(decision.events), "serves": [decision.entry] if decision.entry else []}
+    counted = {"shown": {ad["key"]: 1 for ad in decision.ads}}
+    return profile | counted | {"events": list(decision.events), "serves": [decision.entry] if decision.entry else []}
 
 
 def event(kind: str, ad: Mapping[str, Any], *, at: datetime, site_id: str, zone_id: str) -> Document:
@@ -229,5 +213,5 @@ async def read_events(db: Database, profile_id: str) -> Sequence[Document] | Non
     profile = await db[PROFILES.name].find_one({"_id": profile_id}, {"events": 1})
     if profile is None:
         return None
-    recorded: list[Document] = profile.get("events", [])
-    return sorted(recorded[::-1], key=lambda one: one["at"], reverse=True)
+    recorded: list[Document] = [*reversed(profile.get("events", []))]
+    return sorted(recorded, key=lambda one: one["at"], reverse=True)

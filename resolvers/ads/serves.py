@@ -17,9 +17,7 @@ from .counters import CountedAd
 from .profiles import PROFILES, SERVES_KEPT
 
 
-def entry(
-    operation_id: str, token: ObjectId, ads: Sequence[Document], *, at: datetime
-) -> Document | None:
+def entry(operation_id: str, token: ObjectId, ads: Sequence[Document], *, at: datetime) -> Document | None:
     """Returns the entry of a decided call; None if it needs none."""
     is_repeatable = idempotency.is_repeatable(operation_id)
     claimed = [{"key": ad["key"], "cap": ad.get("total_cap")} for ad in ads]

@@ -76,7 +76,12 @@ def page_of(call: Call, served: Served, keywords: frozenset[str]) -> Document:
     """Returns what `rejected_later` needs, as a document."""
     # A keyword that matches nothing stands for all others.
     matching = keywords.intersection(frozenset[str]().union(*served.zone.words)) if keywords else ()
-    return {"site_id": call.site_id, "zone_id": call.zone_id, "user": call.user, "keywords": sorted(matching or keywords and {""})}
+    return {
+        "site_id": call.site_id,
+        "zone_id": call.zone_id,
+        "user": call.user,
+        "keywords": sorted(matching or (keywords and {""})),
+    }
 
 
 async def rejected_later(

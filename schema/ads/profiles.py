@@ -53,7 +53,7 @@ class AdProfile:
         chosen = [
             event
             for event in self.recorded
-            if event["kind"] == kind.value and advertiser_of(event["campaign_id"]) == advertiser
+            if event["kind"] == kind.name and advertiser_of(event["campaign_id"]) == advertiser
         ]
         return cast("list[AdEvent]", chosen[:last])
 

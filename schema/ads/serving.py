@@ -86,7 +86,8 @@ class ServedAdsPayload:
         if others is None:
             assert self.page is not None
             context = info.context
-            choice = await serving.rejected_later(context.db, _means(context), self.page, self.ads, now=context.now)
+            ads: Any = self.ads
+            choice = await serving.rejected_later(context.db, _means(context), self.page, ads, now=context.now)
             others = rejected_of(choice)
         return cast("list[RejectedAd]", others)
 
@@ -127,7 +128,7 @@ class ServingMutation:
         recorded = await recording.record_event(
             _means(info.context),
             _call(info.context, input),
-            kind=input.kind.value,
+            kind=input.kind.name,
             campaign_id=require_campaign_id(input.campaign_id, "campaign_id"),
             ad_unit_id=require_id(input.ad_unit_id, "ad_unit_id"),
         )
