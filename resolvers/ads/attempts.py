@@ -98,7 +98,7 @@ class Attempt:
             created = self._call.new_profile()
             if not await profiles.create(self._call.db, created):
                 return False
-            self._profile = {**created, "serves": [], "entries": 0}
+            self._profile = {**created, "entries": 0, "recorded": 0}
         return True
 
     async def claim(self, ads: Sequence[Document]) -> list[bool]:
@@ -150,7 +150,7 @@ class Attempt:
         )
         is_decided = await profiles.decide(call.db, decision, self._profile)
         if not is_decided:
-            self._end(is_shown=False)
+            self._end(self._claimed, is_shown=False, is_urgent=True)
         return is_decided
 
     async def conclude(self) -> None:
@@ -158,15 +158,23 @@ class Attempt:
 
         It waits only for ads whose caps are used up, so that whoever reads after the last answer finds them exhausted.
         """
-        used_up = [self._writer.is_used_up(CountedAd.of(ad), ad["total_cap"]) for ad in self._claimed]
-        ends = self._end(is_shown=True)
-        await asyncio.gather(*(end for end, is_last in zip(ends, used_up, strict=True) if is_last))
+        used_up = [one for one in self._claimed if self._writer.is_used_up(CountedAd.of(one), one["total_cap"])]
+        others = [one for one in self._claimed if one not in used_up]
+        self._end(others, is_shown=True, is_urgent=False)
+        await asyncio.gather(*self._end(used_up, is_shown=True, is_urgent=True))
         entries = 0 if self._profile is None else self._profile.get("entries", 0)
         if self._call.user is not None and entries >= 2 * profiles.SERVES_KEPT and not entries % profiles.SERVES_KEPT:
             await serves.trim(self._call.db, self._call.user)
 
-    def _end(self, *, is_shown: bool) -> list[asyncio.Future[Outcome]]:
+    def _end(self, ads: Sequence[Document], *, is_shown: bool, is_urgent: bool) -> list[asyncio.Future[Outcome]]:
         return [
-            self._writer.end(self._call.db, CountedAd.of(ad), cap=ad["total_cap"], token=self._token, is_shown=is_shown)
-            for ad in self._claimed
+            self._writer.end(
+                self._call.db,
+                CountedAd.of(ad),
+                cap=ad["total_cap"],
+                token=self._token,
+                is_shown=is_shown,
+                is_urgent=is_urgent,
+            )
+            for ad in ads
         ]

@@ -47,6 +47,8 @@ _PATIENCE = 2.0
 # How often patient claims look whether other processes have released theirs, in seconds.
 _FIRST_LOOK, _LONGEST_LOOK, _GROWTH = 0.005, 0.05, 1.6
 
+# How long the end of a claim waits for the next claim, in seconds.
+_LINGER = 0.05
 # Counters of which a process remembers how much is used.
 _REMEMBERED = 10_000
 
@@ -112,6 +114,8 @@ class _Queue:
         taken, others = of_one_cap[:_MOST], [one for one in waiting if one.cap != waiting[0].cap]
         self.patient, self.claims = [], [*others, *of_one_cap[_MOST:]]
         self.changed.clear()
+        if self.claims or self.ends:
+            self.changed.set()
         return taken, ends
 
 
@@ -136,19 +140,25 @@ class Counters:
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         queue = self._queue_of(ad)
         queue.claims.append(_Claim(db, cap, timer, done, claim, is_patient))
+        queue.changed.set()
         self._work(queue)
         return await done
 
-    def end(self, db: Database, ad: CountedAd, *, cap: int, token: ObjectId, is_shown: bool) -> asyncio.Future[Outcome]:
+    def end(
+        self, db: Database, ad: CountedAd, *, cap: int, token: ObjectId, is_shown: bool, is_urgent: bool
+    ) -> asyncio.Future[Outcome]:
         """Ends a claim: counts its impression if `is_shown`, otherwise releases it. Idempotent.
 
-        The caller need not await the result, which never has a database error: a job ends claims that are left behind.
+        Unless it `is_urgent`, it waits for a moment to go into the same update as the next claim. The caller need not
+        await the result, which never has a database error: a job ends claims that are left behind.
 
         Writes:   as `claim`.
         """
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         queue = self._queue_of(ad)
         queue.ends.append(_End(db, cap, token, is_shown, done))
+        if is_urgent or queue.patient:
+            queue.changed.set()
         self._work(queue)
         return done
 
@@ -165,7 +175,6 @@ class Counters:
         return self._queues.setdefault(ad.key, _Queue(ad))
 
     def _work(self, queue: _Queue) -> None:
-        queue.changed.set()
         if queue.is_working:
             return
         queue.is_working = True
@@ -179,10 +188,10 @@ class Counters:
         look = _FIRST_LOOK
         try:
             while not queue.is_empty:
-                if not queue.claims and not queue.ends:
-                    # Claims of other processes can end without notice.
+                if not queue.changed.is_set():
+                    # Claims of other processes, for which patient claims wait, end without notice.
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(queue.changed.wait(), look)
+                        await asyncio.wait_for(queue.changed.wait(), look if queue.patient else _LINGER)
                     look = min(look * _GROWTH, _LONGEST_LOOK)
                 await self._update(queue)
         finally:

@@ -38,6 +38,7 @@ async def conclude(db: Database, writer: Counters, decided: Document) -> None:
             cap=ad["cap"],
             token=decided["token"],
             is_shown=True,
+            is_urgent=True,
         )
         for ad in decided["ads"]
         if ad["cap"] is not None

@@ -13,7 +13,7 @@ from portico.resolvers.writes.sweeps import require, wrong_in_batches, wrong_wit
 
 from .ads import ad_key
 from .counters import COUNTERS
-from .profiles import IMPRESSION, MAX_COUNTED_ADS, MAX_EVENTS, PROFILES, day_of
+from .profiles import IMPRESSION, MAX_COUNTED_ADS, MAX_STORED, PROFILES, day_of
 
 
 async def find_wrong_counters(db: Database) -> AsyncIterator[Document]:
@@ -85,8 +85,8 @@ def _wrong_counts(profile: Document) -> Iterator[str]:
 
 def _wrong_events(profile: Document) -> Iterator[str]:
     events = profile["events"]
-    if len(events) > MAX_EVENTS:
-        yield f"it has {len(events):,} events, more than {MAX_EVENTS}"
+    if len(events) > MAX_STORED:
+        yield f"it has {len(events):,} events, more than {MAX_STORED}"
     since = profile.get("events_since")
     if since is None and "kept_until" not in profile:
         yield "no job forgets it"

@@ -70,8 +70,8 @@ PROFILES: dict[str, tuple[Document, str]] = {
         "it counts 2,001 ads, more than 2,000",
     ),
     "too many events": (
-        {"$push": {"events": {"$each": [EVENT] * 201}}, "$set": {"events_since": LONG_AGO}},
-        "it has 203 events, more than 200",
+        {"$push": {"events": {"$each": [EVENT] * 251}}, "$set": {"events_since": LONG_AGO}},
+        "it has 253 events, more than 250",
     ),
     "an event that no job forgets": ({"$push": {"events": EVENT}}, "it has an event that no job forgets"),
     "no time": ({"$unset": {"events_since": ""}}, "no job forgets it"),
