@@ -110,3 +110,14 @@ def require_limit(limit: int, *path: str) -> None:
 def folded(keywords: Iterable[str]) -> frozenset[str]:
     """Returns the keywords as they are compared: without regard to case, width and blanks."""
     return frozenset(map(fold, keywords)) - {""}
+
+
+def require_ad_in(placed: Document) -> None:
+    """Raises LookupError, TypeError or ValueError if the ad of a zone is not as `zones` describes it."""
+    fields = {name: placed[name] for name in Ad._fields}
+    try:
+        require_ad(Ad(**fields))
+    except InvalidInput as error:
+        raise ValueError(error.message) from None
+    if placed["shown"] < 0:
+        raise ValueError(f"`shown` is {placed['shown']}")

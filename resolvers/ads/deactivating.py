@@ -68,6 +68,11 @@ async def finish(db: Database, campaign: Document) -> Document:
     return done or await look_at(db, campaign_id)
 
 
+async def finish_now(db: Database, campaign_id: str) -> None:
+    """Finishes the deactivation of a campaign that no job finds."""
+    await finish(db, await look_at(db, campaign_id))
+
+
 async def _end_ads(db: Database, campaign_id: str) -> None:
     is_own = {"$eq": ["$$ad.campaign_id", {"$literal": campaign_id}]}
     confirmed: Document = {

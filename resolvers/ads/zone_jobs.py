@@ -21,7 +21,7 @@ async def settle_ads(db: Database, *, now: datetime) -> int:
 
 async def _finish_deactivations(db: Database, now: datetime) -> int:
     async def finish(campaign: Document) -> int:
-        await deactivating.finish(db, await deactivating.look_at(db, campaign["_id"]))
+        await deactivating.finish_now(db, campaign["_id"])
         return 1
 
     return await sweep(db, CAMPAIGNS, {"ending_since": {"$lte": now - STALE_AFTER}}, finish, fields=())

@@ -86,12 +86,14 @@ class Zones:
         """
         key = zone_key(site_id, zone_id)
         known = self._kept.get(key)
-        changed = {} if known is None else {"nonce": {"$ne": known.nonce}}
-        found = await db[ZONES.name].find_one({"_id": key, **changed})
-        if found is not None:
-            return self._keep(key, ParsedZone.of(found))
-        # Zones are never deleted, so a known one is unchanged.
-        return EMPTY if known is None else self._keep(key, known)
+        fields: Document = {"nonce": 1, "ads": 1}
+        if known is not None:
+            is_known = {"$eq": ["$nonce", {"$literal": known.nonce}]}
+            fields["ads"] = {"$cond": [is_known, "$$REMOVE", "$ads"]}
+        found = await db[ZONES.name].find_one({"_id": key}, fields)
+        if found is None:
+            return EMPTY
+        return self._keep(key, ParsedZone.of(found) if known is None or "ads" in found else known)
 
     def _keep(self, key: str, zone: ParsedZone) -> ParsedZone:
         """Keeps the zone as the latest one, and forgets the oldest ones if the kept ones are too large."""

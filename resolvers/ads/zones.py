@@ -22,8 +22,8 @@ An ad in a zone:
     pending      {token, at} until the placement is confirmed. Only its placement and a job look at a pending ad
     ended        True while a deactivation takes the ad out. Nobody else looks at it
 
-An ad is *live* if it is neither pending nor ended. A zone has each ad at most once among the live ones. Zones are never
-deleted, so a zone that a process has read and that has kept its nonce is what the process has read.
+An ad is *live* if it is neither pending nor ended. A zone has each ad at most once among the live ones. A zone
+with the nonce that a process has read is what the process has read. Zones are never deleted.
 """
 
 from __future__ import annotations

@@ -120,7 +120,9 @@ async def test_a_zone_that_has_not_changed_is_not_sent_again(gateway: GatewayCli
 
     assert await choose(gateway) == first
     (command,) = commands.sent
-    assert await gateway.db["ads.zones"].find_one(command["filter"]) is None
+    sent = await gateway.db["ads.zones"].find_one(command["filter"], command["projection"])
+    assert sent is not None
+    assert set(sent) == {"_id", "nonce"}
 
     await place(gateway, ad(unit="dearer", ecpm=900))
     assert units((await choose(gateway))["ads"]) == ["dearer"]

@@ -69,6 +69,7 @@ SHARED_INPUTS = {
     "unblock": "BlockInput!",
     "acceptTrade": "TradeInput!",
     "cancelTrade": "TradeInput!",
+    "deactivateCampaign": "CampaignInput!",
     **dict.fromkeys(("pickUp", "drop", "unequip"), "ItemInput!"),
     **dict.fromkeys(("takeOut", "putIn"), "ContainerInput!"),
 }

@@ -14,7 +14,7 @@ from portico.gateway.settings import Settings
 from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.writes.idempotency import OPERATIONS
 from portico.schema.nodes import key_in
-from tests.support import comment_cases, content_cases, game_cases, social_cases, stack_cases
+from tests.support import ad_cases, comment_cases, content_cases, game_cases, social_cases, stack_cases
 from tests.support.accounts import deposit_input, open_account, transfer_input
 from tests.support.harness import (
     IS_SOAK,
@@ -141,6 +141,7 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     **social_cases.CASES,
     **stack_cases.CASES,
     **game_cases.CASES,
+    **ad_cases.CASES,
 }
 DONE = {
     "CategoryPayload",
@@ -156,6 +157,7 @@ DONE = {
     *social_cases.DONE,
     *stack_cases.DONE,
     *game_cases.DONE,
+    *ad_cases.DONE,
 }
 
 
@@ -166,7 +168,7 @@ WITH_FILES = ("uploadPhoto", "replacePhoto")
 async def stored(gateway: GatewayClient) -> list[dict[str, Any]]:
     """Every document that a mutation may write."""
     names = ("categories", "products", "intents", "stock", "carts", "orders", "accounts", "transfers")
-    cases = (comment_cases, content_cases, social_cases, stack_cases, game_cases)
+    cases = (comment_cases, content_cases, social_cases, stack_cases, game_cases, ad_cases)
     collections = [gateway.db[name] for name in (*names, *(name for one in cases for name in one.COLLECTIONS))]
     return [document for found in collections for document in await found.find({}).sort("_id", 1).to_list()]
 

@@ -10,7 +10,7 @@ from bson import ObjectId
 
 from portico.resolvers.payments import PaymentMethods
 from portico.schema.nodes import encode_id
-from tests.support import comment_cases, game_cases, stack_cases
+from tests.support import ad_cases, comment_cases, game_cases, stack_cases
 from tests.support.accounts import deposit, deposit_input, open_account, transfer_input
 from tests.support.discussions import post_input
 from tests.support.failures import Failing, Failure, fails_with, nothing
@@ -218,6 +218,7 @@ FAILURES: dict[tuple[str, str], Failing] = {
     **SOCIAL_FAILURES,
     **stack_cases.FAILURES,
     **game_cases.FAILURES,
+    **ad_cases.FAILURES,
 }
 # The input of an edit is checked only if its product exists. A conflict or a pending payment is temporary. A deposit
 # needs another role. A deletion has no input that could be invalid.

@@ -263,6 +263,10 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
         "find game.stacks ",
         "aggregate game.stacks $expr",
         "find game.trades open_since",
+        "find ads.campaigns ",
+        "find ads.campaigns ending_since",
+        "find ads.zones ",
+        "find ads.zones ads.pending.at",
     }
     assert {name for name in gateway.commands.names() if name.startswith(("update", "delete"))} == {
         "delete intents",

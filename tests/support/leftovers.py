@@ -14,6 +14,7 @@ from tests.gateway.test_upgrades import album
 from tests.support.photos import use_pictures
 
 from .accounts import open_account, transfer_input
+from .ad_leftovers import ending_campaign, pending_ad
 from .discussions import open_on_product, post
 from .game_leftovers import room_with_entry, room_with_gift, stale_room, unfinished_turn
 from .harness import GatewayClient, create_category, create_product
@@ -380,5 +381,6 @@ LEFTOVERS: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
     "finish-turns": (unfinished_turn,),
     "settle-rooms": (stale_room, room_with_gift, room_with_entry),
     "finish-trades": (noted_stack, accepted_trade),
+    "settle-ads": (pending_ad, ending_campaign),
     "upgrade-documents": (old_product,),
 }
