@@ -8,6 +8,7 @@ import pytest
 
 from portico.resolvers.ads.ads import ad_key
 from portico.testing import assert_budget
+from tests.gateway.test_routing import unroutable
 from tests.support.ad_serving import (
     RECORD,
     SERVE,
@@ -247,3 +248,14 @@ async def test_a_page_before_a_thousand_used_up_ads_takes_few_commands(gateway: 
     gateway.commands.clear()
     assert await shown(gateway) == ["last"]
     assert gateway.commands.names() == ["find ads.zones", "find ads.profiles", "update ads.profiles"]
+
+
+async def test_served_pages_are_routed_to_one_shard_but_for_the_mark_of_a_used_up_ad(gateway: GatewayClient) -> None:
+    await place(gateway, ad(totalCap=2, dailyCap=9))
+    marks = ["update ads.zones ads ads.campaign_id"]
+    for given, expected in ((view(), []), (view(None), marks), (keyed(**view("kim")), []), (view("sam"), [])):
+        gateway.commands.clear()
+        await serve(gateway, given)
+        await settled(gateway)
+
+        assert unroutable(gateway.commands.sent) == expected
