@@ -128,13 +128,14 @@ async def test_a_page_waits_for_the_outcome_of_the_page_that_has_claimed_the_las
 ) -> None:
     await place(gateway, ad(totalCap=1), ad(unit="next", ecpm=1))
     last = CountedAd.of({"campaign_id": "acme:spring", "ad_unit_id": "banner"})
-    claim = {"token": counters.random_token(), "at": clock.now(), "profile": "of another process"}
+    token = counters.random_token()
+    claim = {"token": token, "at": clock.now(), "profile": "of another process"}
     await counters.apply(gateway.db, last, Changes(cap=1, claims=[claim]))
 
     page = asyncio.create_task(serve(gateway))
     await asyncio.sleep(0.1)
     assert not page.done()
-    ended = Changes(concluded=[claim["token"]]) if is_shown else Changes(released=[claim["token"]])
+    ended = Changes(concluded=[token]) if is_shown else Changes(released=[token])
     await counters.apply(gateway.db, last, ended)
 
     assert units_of([await page]) == {"next" if is_shown else "banner": 1}
