@@ -44,6 +44,18 @@ _ANY_KIND = "Node"
 _SCALARS = {"String", "ID", "Int", "Float", "Boolean", "DateTime", "BigInt", "JSON"}
 
 
+# Marks a private field that is stored with the answer.
+_IS_KEPT = "portico.kept"
+
+
+def kept_privately() -> Any:
+    """Returns a private field of a payload that repeated calls need, too. It holds None, or documents of plain values.
+
+    No client sees it.
+    """
+    return dataclasses.field(default=None, metadata={_IS_KEPT: True})
+
+
 class NotKeepable(Exception):
     """A mutation has an answer that cannot be stored for a repeated call. The text says where and why."""
 
@@ -85,6 +97,8 @@ def _require_fields(schema: GraphQLSchema, shown_as: GraphQLObjectType, seen: se
     fields = _fields_of(shown_as)
     for given in _given_fields(shown_as.extensions[_BACKREF].origin):
         place = f"{shown_as.name}.{given.name}"
+        if given.metadata.get(_IS_KEPT):
+            continue
         if given.name not in fields:
             raise NotKeepable(f"`{place}` is private, so a repeated call cannot restore it. Make it a public field.")
         _require(schema, fields[given.name], place, seen)

@@ -6,22 +6,153 @@ A document:
     campaign_id
     ad_unit_id
     shown         counted impressions. Only impressions of placements with a total cap are counted here
-    claims        impressions in flight: [{token, at, profile}]. The token is random, a new one for each attempt
+    claims        impressions in flight: [{token, at, profile}]. The token is random, a new one for each attempt;
+                  `profile` is the `_id` of the profile that decides
+    counted       how many impressions the latest update counted without a claim
     claims_since  a lower bound of the oldest claim's time, rounded down to ten seconds so that the index of a hot
-                  counter seldom changes; missing without claims
+                  counter seldom changes. It can stay when there are no claims; then a job removes it
     highest_cap   the largest total cap that a claim has ever had
 
-Each placement's own cap is compared with the ad's one counter.
+Each placement's own cap is compared with the ad's one counter. At every moment, `shown` and the claims together are at
+most `highest_cap`, and a claim is granted only below the cap of its own placement. So no cap is ever exceeded.
+
+`apply` computes the new document on the server, so it never misses and never has to be repeated, however many processes
+write the same counter. `combining` sends the claims of all calls of a process with one update.
 """
 
 from __future__ import annotations
 
-from pymongo import ASCENDING, IndexModel
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from portico.resolvers.documents import CollectionSpec
+from bson import ObjectId
+from pymongo import ASCENDING, IndexModel, ReturnDocument
+from pymongo.read_concern import ReadConcern
+
+from portico.resolvers.documents import CollectionSpec, Database, Document
+
+from .ads import ad_key
 
 COUNTERS = CollectionSpec(
     "ads.counters",
     indexes=[IndexModel([("claims_since", ASCENDING)], sparse=True)],
     shard_key={"_id": "hashed"},
 )
+# Seconds to which `claims_since` is rounded down.
+_ROUNDED = 10
+# The answer need not have the profiles of all claims. Nothing depends on this projection.
+_ANSWERED = {"claims.profile": 0, "campaign_id": 0, "ad_unit_id": 0}
+
+
+class CountedAd(NamedTuple):
+    """An ad whose impressions are counted."""
+
+    key: str
+    campaign_id: str
+    ad_unit_id: str
+
+    @classmethod
+    def of(cls, ad: Mapping[str, Any]) -> CountedAd:
+        """Returns the ad of a placement, of a counter or of an entry, which has its `key` or its names."""
+        campaign_id, ad_unit_id = ad["campaign_id"], ad["ad_unit_id"]
+        return cls(ad.get("key") or ad_key(campaign_id, ad_unit_id), campaign_id, ad_unit_id)
+
+
+def random_token() -> ObjectId:
+    """Returns the token of an attempt: 96 random bits."""
+    return ObjectId(os.urandom(12))
+
+
+@dataclass
+class Changes:
+    """What one update changes in a counter.
+
+    Args:     cap: the total cap of the placements of `claims` and `counted`.
+              claims: new claims, {token, at, profile}; granted in this order while there is room.
+              counted: impressions to count at once, without a claim.
+              concluded, released: the tokens of claims to remove, with and without counting them.
+    """
+
+    cap: int = 0
+    claims: list[Document] = field(default_factory=list)
+    counted: int = 0
+    concluded: list[ObjectId] = field(default_factory=list)
+    released: list[ObjectId] = field(default_factory=list)
+
+
+async def apply(db: Database, ad: CountedAd, changes: Changes) -> Document:
+    """Applies the changes, first those that make room. Returns the counter afterwards.
+
+    A claim was granted if its token is in `claims`. Of the impressions without a claim, `counted` were counted.
+
+    Writes:   ads.counters; one upsert, computed by the server.
+    """
+    found = await db[COUNTERS.name].find_one_and_update(
+        {"_id": ad.key},
+        _pipeline(ad, changes),
+        projection=_ANSWERED,
+        upsert=True,
+        return_document=ReturnDocument.AFTER,
+    )
+    assert found is not None, "an upsert has a document"
+    return found
+
+
+def _pipeline(ad: CountedAd, changes: Changes) -> list[Document]:
+    claims: Any = {"$ifNull": ["$claims", []]}
+    shown: Any = {"$ifNull": ["$shown", 0]}
+    if changes.concluded:
+        shown = {"$add": [shown, {"$size": _with_token(claims, changes.concluded)}]}
+    if changes.concluded or changes.released:
+        claims = _with_token(claims, changes.concluded + changes.released, is_among=False)
+    named = {"campaign_id": {"$literal": ad.campaign_id}, "ad_unit_id": {"$literal": ad.ad_unit_id}}
+    stages: list[Document] = [{"$set": {**named, "shown": shown, "claims": claims, "counted": 0}}]
+    room = {"$max": [0, {"$subtract": [changes.cap, {"$add": ["$shown", {"$size": "$claims"}]}]}]}
+    if changes.claims or changes.counted:
+        stages.append({"$set": {"highest_cap": {"$max": ["$highest_cap", changes.cap]}}})
+    if changes.claims:
+        granted = {"$slice": [{"$literal": changes.claims}, _as_int(room)]}
+        stages.append({"$set": {"claims": {"$concatArrays": ["$claims", granted]}}})
+    if changes.counted:
+        stages.append({"$set": {"counted": _as_int({"$min": [changes.counted, room]})}})
+        stages.append({"$set": {"shown": {"$add": ["$shown", "$counted"]}}})
+    oldest = {"$dateTrunc": {"date": {"$min": "$claims.at"}, "unit": "second", "binSize": _ROUNDED}}
+    since = {"$cond": [{"$eq": ["$claims", []]}, "$claims_since", oldest]}
+    return [*stages, {"$set": {"claims_since": since}}]
+
+
+def _with_token(claims: Any, tokens: Sequence[ObjectId], *, is_among: bool = True) -> Document:
+    among = {"$in": ["$$this.token", {"$literal": list(tokens)}]}
+    return {"$filter": {"input": claims, "cond": among if is_among else {"$not": [among]}}}
+
+
+def _as_int(number: Document) -> Document:
+    """Returns a number as an array size: caps can be larger than 2^31, arrays cannot."""
+    return {"$toInt": {"$min": [number, 2**31 - 1]}}
+
+
+async def shown_of(db: Database, keys: Sequence[str]) -> dict[str, int]:
+    """Returns the counted impressions of ads, by their keys; without ads that were never counted.
+
+    The numbers are on a majority, so they only rise.
+    """
+    at_majority = db[COUNTERS.name].with_options(read_concern=ReadConcern("majority"))
+    found = await at_majority.find({"_id": {"$in": list(keys)}}, {"shown": 1}, batch_size=len(keys) + 1).to_list()
+    return {counter["_id"]: counter["shown"] for counter in found}
+
+
+async def with_claims(db: Database, keys: Sequence[str], tokens: Sequence[ObjectId]) -> set[ObjectId]:
+    """Returns which of the tokens still have a claim on one of these ads."""
+    query = {"_id": {"$in": list(keys)}}
+    found = await db[COUNTERS.name].find(query, {"claims.token": 1}, batch_size=len(keys) + 1).to_list()
+    held = {claim["token"] for counter in found for claim in counter.get("claims", ())}
+    return held.intersection(tokens)
+
+
+async def forget_when_claimed(db: Database, key: str, since: datetime) -> bool:
+    """Removes `claims_since` from a counter without claims, if it is still this time. Returns whether it was."""
+    without = {"_id": key, "claims": [], "claims_since": since}
+    return bool((await db[COUNTERS.name].update_one(without, {"$unset": {"claims_since": ""}})).modified_count)

@@ -114,10 +114,10 @@ async def forgettable(db: Database, marks: Sequence[str], *, kept: int) -> list[
     """
     if len(marks) < 2 * kept or len(marks) % kept:
         return []
-    return await _concluded(db, marks[:-kept])
+    return await concluded(db, marks[:-kept])
 
 
-async def _concluded(db: Database, operation_ids: Sequence[str]) -> list[str]:
+async def concluded(db: Database, operation_ids: Sequence[str]) -> list[str]:
     """Returns the operations that no call will repeat: their records are done or have expired."""
     records = [_record_key(operation_id)["_id"] for operation_id in operation_ids]
     query = {"_id": {"$in": records}, "state": "running"}

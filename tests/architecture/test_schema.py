@@ -34,6 +34,7 @@ CONNECTIONS = [found for found in TYPES if found.name.endswith("Connection")]
 # Mutations that do the same to several types share their results.
 _WITH_ITEM = ("pickUp", "drop", "takeOut", "putIn", "wear", "wield", "unequip", "give")
 SHARED_RESULTS = {
+    "recordAdEvent": "AdEventResult",
     **dict.fromkeys(_WITH_ITEM, "ItemResult"),
     "sell": "BuyResult",
     "createSection": "CreateContentResult",
@@ -70,6 +71,7 @@ SHARED_INPUTS = {
     "acceptTrade": "TradeInput!",
     "cancelTrade": "TradeInput!",
     "deactivateCampaign": "CampaignInput!",
+    "recordAdEvent": "AdEventInput!",
     **dict.fromkeys(("pickUp", "drop", "unequip"), "ItemInput!"),
     **dict.fromkeys(("takeOut", "putIn"), "ContainerInput!"),
 }

@@ -202,6 +202,8 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
         "settle-rooms": 0,
         "finish-trades": 0,
         "settle-ads": 0,
+        "settle-ad-claims": 0,
+        "forget-ad-events": 0,
         "upgrade-documents": 0,
     }
     assert [await left(gateway, name) for name in LEFT] == [0] * 6

@@ -268,6 +268,11 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
         "find ads.campaigns ending_since",
         "find ads.zones ",
         "find ads.zones ads.pending.at",
+        "find ads.counters ",
+        "find ads.counters claims_since",
+        "find ads.profiles ",
+        "find ads.profiles events_since",
+        "find ads.profiles kept_until",
     }
     assert {name for name in gateway.commands.names() if name.startswith(("update", "delete"))} == {
         "delete intents",

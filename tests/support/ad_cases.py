@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from portico.resolvers.ads.ads import ad_key
+
+from .ad_serving import seen, view
 from .ads import ad, place, placement
 from .failures import Failing, Failure, fails_with
 from .harness import GatewayClient
@@ -23,9 +26,28 @@ async def _deactivate(gateway: GatewayClient) -> tuple[Given, Given]:
     return {"campaignId": "acme:spring"}, {"campaignId": "other:one"}
 
 
-CASES: dict[str, Case] = {"placeAd": _place, "deactivateCampaign": _deactivate}
-DONE = ("AdZonePayload", "CampaignPayload")
-COLLECTIONS = ("ads.zones", "ads.campaigns")
+async def _serve(gateway: GatewayClient) -> tuple[Given, Given]:
+    await place(gateway, ad())
+    await place(gateway, ad("other:one"), zone="side")
+    return view(), view("kim", "side")
+
+
+async def _record(gateway: GatewayClient) -> tuple[Given, Given]:
+    """The other event is refused, and tells the zone that the ad is used up."""
+    await place(gateway, ad(), ad(unit="used-up", totalCap=1))
+    used_up = {"_id": ad_key("acme:spring", "used-up"), "shown": 1, "claims": [], "highest_cap": 1}
+    await gateway.db["ads.counters"].insert_one(used_up)
+    return seen(), seen(user="kim", adUnitId="used-up")
+
+
+CASES: dict[str, Case] = {
+    "placeAd": _place,
+    "deactivateCampaign": _deactivate,
+    "serveAds": _serve,
+    "recordAdEvent": _record,
+}
+DONE = ("AdZonePayload", "CampaignPayload", "ServedAdsPayload", "AdEventPayload")
+COLLECTIONS = ("ads.zones", "ads.campaigns", "ads.profiles")
 
 
 async def _unknown_campaign(gateway: GatewayClient) -> Failure:
@@ -35,7 +57,13 @@ async def _unknown_campaign(gateway: GatewayClient) -> Failure:
     return Failure({"campaignId": "acme:spring"}, repair)
 
 
+async def _event_of_an_unknown_campaign(gateway: GatewayClient) -> Failure:
+    return Failure(seen(), (await _unknown_campaign(gateway)).repair)
+
+
 FAILURES: dict[tuple[str, str], Failing] = {
     ("placeAd", "InvalidInput"): fails_with(lambda: placement(ad(ecpm=-1))),
     ("deactivateCampaign", "NotFound"): _unknown_campaign,
+    ("serveAds", "InvalidInput"): fails_with(lambda: view(limit=0)),
+    ("recordAdEvent", "InvalidInput"): _event_of_an_unknown_campaign,
 }

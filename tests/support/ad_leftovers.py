@@ -1,4 +1,4 @@
-"""Creates what an old crash of a placement or a deactivation leaves. See `leftovers`."""
+"""Creates what old crashes leave in zones, campaigns, counters and profiles. See `leftovers`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from datetime import datetime
 
 from portico.resolvers.documents import Document
 
-from .ads import ad, place, placement
+from .ad_serving import SERVE, serve, settled, view
+from .ads import ad, keyed, place, placement
 from .harness import MUTATIONS, GatewayClient
 from .interruptions import crashing
 
@@ -28,3 +29,37 @@ async def ending_campaign(gateway: GatewayClient) -> Left:
         await gateway.ask(MUTATIONS["deactivateCampaign"], {"input": {"campaignId": "acme:spring"}})
     await gateway.db["ads.campaigns"].update_one({"_id": "acme:spring"}, {"$set": {"ending_since": LONG_AGO}})
     return "ads.campaigns", {"ending_since": LONG_AGO}
+
+
+async def _claim(gateway: GatewayClient, stop: int) -> Left:
+    await place(gateway, ad(totalCap=9, dailyCap=9))
+    # The call creates the profile, claims, and decides.
+    with crashing(gateway, stop):
+        await gateway.ask(SERVE, {"input": view()}, token=None)
+        await settled(gateway)
+    old = {"claims.0.at": LONG_AGO, "claims_since": LONG_AGO}
+    updated = await gateway.db["ads.counters"].update_one({"claims.at": {"$exists": True}}, {"$set": old})
+    assert updated.matched_count == 1
+    return "ads.counters", {"claims.at": LONG_AGO}
+
+
+async def undecided_claim(gateway: GatewayClient) -> Left:
+    return await _claim(gateway, 2)
+
+
+async def decided_claim(gateway: GatewayClient) -> Left:
+    return await _claim(gateway, 3)
+
+
+async def old_event(gateway: GatewayClient) -> Left:
+    await place(gateway, ad())
+    await serve(gateway)
+    await gateway.db["ads.profiles"].update_one({}, {"$set": {"events.0.at": LONG_AGO, "events_since": LONG_AGO}})
+    return "ads.profiles", {"events.at": LONG_AGO}
+
+
+async def profile_of_an_old_call(gateway: GatewayClient) -> Left:
+    await place(gateway, ad())
+    await serve(gateway, keyed(**view(None)))
+    await gateway.db["ads.profiles"].update_one({}, {"$set": {"kept_until": LONG_AGO}})
+    return "ads.profiles", {"kept_until": LONG_AGO}

@@ -107,6 +107,7 @@ _INPUTS = {
     **dict.fromkeys(("pickUp", "drop", "unequip"), "Item"),
     **dict.fromkeys(("takeOut", "putIn"), "Container"),
     "deactivateCampaign": "Campaign",
+    "recordAdEvent": "AdEvent",
 }
 
 
@@ -166,6 +167,9 @@ MUTATIONS = {
         **dict.fromkeys(("buy", "sell"), f"{_CHARACTER} {_GONE} ... on InsufficientGold {{ price gold }}"),
         "placeAd": "... on AdZonePayload { zone { id siteId zoneId ads { campaignId adUnitId ecpm keywords } } } "
         "... on InvalidInput { path }",
+        "serveAds": "... on ServedAdsPayload { ads { campaignId adUnitId ecpm keywords } } "
+        "... on InvalidInput { path }",
+        "recordAdEvent": "... on AdEventPayload { recorded } ... on InvalidInput { path }",
         "deactivateCampaign": f"... on CampaignPayload {{ zones }} {_NOT_FOUND}",
         "deleteContent": f"{_DELETED} {_NOT_FOUND} {_CONTENT_CONFLICT}",
     }.items()

@@ -14,7 +14,14 @@ from tests.gateway.test_upgrades import album
 from tests.support.photos import use_pictures
 
 from .accounts import open_account, transfer_input
-from .ad_leftovers import ending_campaign, pending_ad
+from .ad_leftovers import (
+    decided_claim,
+    ending_campaign,
+    old_event,
+    pending_ad,
+    profile_of_an_old_call,
+    undecided_claim,
+)
 from .discussions import open_on_product, post
 from .game_leftovers import room_with_entry, room_with_gift, room_with_outcome, stale_room, unfinished_turn
 from .harness import GatewayClient, create_category, create_product
@@ -382,5 +389,7 @@ LEFTOVERS: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
     "settle-rooms": (stale_room, room_with_gift, room_with_outcome, room_with_entry),
     "finish-trades": (noted_stack, accepted_trade),
     "settle-ads": (pending_ad, ending_campaign),
+    "settle-ad-claims": (undecided_claim, decided_claim),
+    "forget-ad-events": (old_event, profile_of_an_old_call),
     "upgrade-documents": (old_product,),
 }

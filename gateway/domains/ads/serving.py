@@ -2,12 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from portico.resolvers.domains import Invariant, Job, Service
+from portico.resolvers.ads import serving_checks, serving_jobs
+from portico.resolvers.ads.combining import Counters
+from portico.resolvers.ads.settings import AdsSettings
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Invariant, Job, Problem, Resources, Service, Turn
+from portico.schema.ads import profiles, serving
 
-SERVICES: Sequence[Service] = ()
-QUERIES: Sequence[type] = ()
-MUTATIONS: Sequence[type] = ()
-JOBS: Sequence[Job] = ()
-INVARIANTS: Sequence[Invariant] = ()
+
+@asynccontextmanager
+async def _writer(_settings: Resources, _db: Database) -> AsyncIterator[Counters]:
+    writer = Counters()
+    try:
+        yield writer
+    finally:
+        await writer.settled()
+
+
+async def _settle_claims(turn: Turn) -> int:
+    return await serving_jobs.settle_claims(turn.db, now=turn.now)
+
+
+async def _forget_events(turn: Turn) -> int:
+    days = turn.resources.of(AdsSettings).ad_profile_days
+    return await serving_jobs.forget_events(turn.db, now=turn.now, days=days)
+
+
+async def _counters(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in serving_checks.find_wrong_counters(db):
+        yield Problem(f"ad counter {wrong['_id']}", wrong["problem"])
+
+
+async def _profiles(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in serving_checks.find_wrong_profiles(db):
+        yield Problem(f"ad profile {wrong['_id']}", wrong["problem"])
+
+
+SERVICES = (Service(Counters, _writer),)
+QUERIES = (profiles.ProfileQuery,)
+MUTATIONS = (serving.ServingMutation,)
+JOBS = (Job("settle-ad-claims", _settle_claims), Job("forget-ad-events", _forget_events))
+INVARIANTS = (
+    Invariant("No ad was shown more often than its cap in all allows.", _counters),
+    Invariant("Profiles of browsers are within their bounds, and jobs forget them.", _profiles),
+)

@@ -1,0 +1,70 @@
+"""Recording clicks, and impressions that were counted elsewhere, e.g. by a mail campaign or an app."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from portico.resolvers.documents import Document
+from portico.resolvers.errors import Conflict, InvalidInput
+from portico.resolvers.writes.retries import attempts
+
+from . import profiles, serves
+from .ads import ad_key
+from .attempts import Attempt, Call, Means
+from .campaigns import CAMPAIGNS
+from .profiles import CLICK
+from .zone_reads import EMPTY, ParsedZone, is_exhausted
+
+
+async def record_event(means: Means, call: Call, *, kind: str, campaign_id: str, ad_unit_id: str) -> bool:
+    """Records a click or an impression of an ad in the profile of a user.
+
+    An impression counts for the caps of the ad in this zone. If the ad is not placed there, it only counts for the
+    user.
+
+    Args:     kind: CLICK or IMPRESSION.
+    Returns:  False if a cap does not allow the impression. Then nothing is counted or recorded.
+    Raises:   InvalidInput (there is no such campaign), Conflict (parallel calls of the user kept changing the profile).
+    Writes:   as `serving.serve`.
+    """
+    if await call.db[CAMPAIGNS.name].find_one({"_id": campaign_id}, {"_id": 1}) is None:
+        raise InvalidInput("There is no such campaign. Place one of its ads first.", "campaign_id")
+    named = {"campaign_id": campaign_id, "ad_unit_id": ad_unit_id, "key": ad_key(campaign_id, ad_unit_id)}
+    async for _ in attempts(steps=3):
+        zone, profile = await asyncio.gather(_zone(means, call, kind), call.read_profile())
+        decided = profiles.entry_of(profile)
+        if decided is not None:
+            await serves.conclude(call.db, means.counters, decided)
+            return True
+        attempt = Attempt(call, means, profile)
+        event = profiles.event(kind, named, at=call.now, site_id=call.site_id, zone_id=call.zone_id)
+        if kind == CLICK:
+            is_decided = await attempt.decide([], events=[event])
+        else:
+            counts = profiles.counts_of(profile, now=call.now)
+            ad = _placed(zone, named)
+            if profiles.is_capped(counts, named["key"], ad["daily_cap"]) or is_exhausted(ad):
+                return False
+            if not await attempt.is_ready([ad]):
+                continue
+            if not all(await attempt.claim([ad])):
+                return False
+            is_decided = await attempt.decide([ad], events=[event])
+        if is_decided:
+            await attempt.conclude()
+            return True
+    raise Conflict("Too many parallel calls for the same user. Try again.")
+
+
+async def _zone(means: Means, call: Call, kind: str) -> ParsedZone:
+    """Returns the zone, which only impressions need."""
+    return EMPTY if kind == CLICK else await means.zones.read(call.db, call.site_id, call.zone_id)
+
+
+def _placed(zone: ParsedZone, named: Mapping[str, Any]) -> Document:
+    """Returns the ad as it is placed in the zone; without caps if it is not."""
+    if named["key"] in zone.keys:
+        return {**zone.ads[zone.keys.index(named["key"])], **named}
+    return {**named, "ecpm": 0, "keywords": [], "daily_cap": 2**63 - 1, "total_cap": None, "shown": 0}

@@ -1,0 +1,68 @@
+"""The entries of decided calls in profiles: ending their claims, and forgetting them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+from bson import ObjectId
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.writes import idempotency
+
+from . import counters
+from .combining import Counters
+from .counters import CountedAd
+from .profiles import PROFILES, SERVES_KEPT
+
+
+def entry(operation_id: str, token: ObjectId, ads: Sequence[Document], *, at: datetime) -> Document | None:
+    """Returns the entry of a decided call; None if it needs none."""
+    is_repeatable = idempotency.is_repeatable(operation_id)
+    claimed = [{"key": ad["key"], "cap": ad.get("total_cap")} for ad in ads]
+    if is_repeatable:
+        shown = ("campaign_id", "ad_unit_id", "ecpm", "keywords")
+        named = [{**one, **{name: ad.get(name) for name in shown}} for one, ad in zip(claimed, ads, strict=True)]
+        return {"op": operation_id, "token": token, "at": at, "ads": named}
+    claimed = [one for one in claimed if one["cap"] is not None]
+    return {"token": token, "at": at, "ads": claimed} if claimed else None
+
+
+async def conclude(db: Database, writer: Counters, decided: Document) -> None:
+    """Counts the impressions of a decided call whose claims are still open. Idempotent."""
+    ends = [
+        writer.end(
+            db,
+            CountedAd.of(ad),
+            cap=ad["cap"],
+            token=decided["token"],
+            is_shown=True,
+            is_urgent=True,
+        )
+        for ad in decided["ads"]
+        if ad["cap"] is not None
+    ]
+    await asyncio.gather(*ends)
+
+
+async def trim(db: Database, profile_id: str, *, kept: int = SERVES_KEPT, until: datetime | None = None) -> None:
+    """Removes the oldest entries that nobody needs any more: the call cannot be repeated, and its claims have ended.
+
+    Args:     kept: the latest entries stay, for calls that were suspended while another call finished their operation.
+              until: removes only entries of this time and older ones.
+    Writes:   ads.profiles; one update.
+    """
+    profile = await db[PROFILES.name].find_one({"_id": profile_id}, {"serves": 1})
+    entries: Sequence[Document] = () if profile is None else profile["serves"]
+    old = [one for one in entries[: max(len(entries) - kept, 0)] if until is None or one["at"] <= until]
+    if not old:
+        return
+    operations = [one["op"] for one in old if "op" in one]
+    over = set(await idempotency.concluded(db, operations)) if operations else set()
+    ended = [one for one in old if "op" not in one or one["op"] in over]
+    keys = sorted({ad["key"] for one in ended for ad in one["ads"] if ad["cap"] is not None})
+    open_ = await counters.with_claims(db, keys, [one["token"] for one in ended]) if keys else set()
+    forgotten = [one["token"] for one in ended if one["token"] not in open_]
+    if forgotten:
+        await db[PROFILES.name].update_one({"_id": profile_id}, {"$pull": {"serves": {"token": {"$in": forgotten}}}})

@@ -1,0 +1,179 @@
+"""Serving ads: choosing the best ones, and counting their impressions in the same step.
+
+1. Read the zone and the profile of the user, both at once.
+2. Choose (`choosing`). Claim an impression of each chosen ad that has a total cap (`combining`). An ad that another
+   page has used up meanwhile is passed over for the next best.
+3. Decide by one guarded update of the profile (`profiles`). If the user has reached a daily cap meanwhile, release the
+   claims, and start again.
+4. Answer. Then conclude the claims.
+
+A repeated call finds the entry of the first one in the profile, and gets the same ads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import Conflict
+from portico.resolvers.writes.retries import attempts
+
+from . import choosing, counters, profiles, serves
+from .attempts import Attempt, Call, Means
+from .choosing import Choice
+from .counters import CountedAd
+from .exhaustion import mark_zones
+from .profiles import IMPRESSION, MAX_COUNTED_ADS
+from .zone_reads import ParsedZone
+
+# How many of the next best ads are looked up together when a chosen one turns out to be used up.
+_LOOK_AHEAD = 50
+
+
+@dataclass(frozen=True)
+class Served:
+    """The ads that a call shows, best first.
+
+    `choice` has the state by which they were chosen; None if an earlier attempt of the call has chosen them.
+    """
+
+    ads: Sequence[Document]
+    zone: ParsedZone
+    choice: Choice | None
+
+
+async def serve(means: Means, call: Call, *, keywords: frozenset[str], limit: int) -> Served:
+    """Chooses up to `limit` ads for a page view, and counts an impression of each. No cap is ever exceeded.
+
+    Args:     keywords: folded.
+    Raises:   Conflict (parallel calls of the user kept changing the profile).
+    Writes:   ads.counters, ads.profiles, ads.counters; a capped counter for each ad, and one guarded update. ads.zones,
+              if a total cap is reached.
+    """
+    async for _ in attempts(steps=3):
+        zone, profile = await asyncio.gather(means.zones.read(call.db, call.site_id, call.zone_id), call.read_profile())
+        decided = profiles.entry_of(profile)
+        if decided is not None:
+            await serves.conclude(call.db, means.counters, decided)
+            return Served(decided["ads"], zone, None)
+        counts = {} if call.user is None else profiles.counts_of(profile, now=call.now)
+        attempt = Attempt(call, means, profile)
+        choice = await _Choosing(means, call, attempt, zone, counts, keywords).choose(limit)
+        if choice is None:
+            continue
+        ads = [{**zone.ads[place], "key": zone.keys[place]} for place in choice.places]
+        if not ads or await attempt.decide(ads, events=_events(call, ads)):
+            await attempt.conclude()
+            return Served(ads, zone, choice)
+    raise Conflict("Too many parallel calls for the same user. Try again.")
+
+
+def page_of(call: Call, served: Served, keywords: frozenset[str]) -> Document:
+    """Returns what `rejected_later` needs, as a document."""
+    # A keyword that matches nothing stands for all others.
+    matching = keywords.intersection(frozenset[str]().union(*served.zone.words)) if keywords else ()
+    return {
+        "site_id": call.site_id,
+        "zone_id": call.zone_id,
+        "user": call.user,
+        "keywords": sorted(matching or (keywords and {""})),
+    }
+
+
+async def rejected_later(
+    db: Database, means: Means, page: Mapping[str, Any], ads: Sequence[Document], *, now: datetime
+) -> Choice:
+    """Returns a choice of these ads for a page by the present state, to say why the others were not chosen."""
+    zone, counts = await asyncio.gather(
+        means.zones.read(db, page["site_id"], page["zone_id"]), _counts(db, page["user"], now)
+    )
+    chosen = {CountedAd.of(ad).key for ad in ads}
+    places = tuple(place for place, key in enumerate(zone.keys) if key in chosen)
+    return Choice(zone, counts, frozenset(page["keywords"]), frozenset(), places)
+
+
+async def _counts(db: Database, user: str | None, now: datetime) -> Mapping[str, int]:
+    return {} if user is None else await profiles.shown_on(db, user, now=now)
+
+
+def _events(call: Call, ads: Sequence[Document]) -> list[Document]:
+    if call.user is None:
+        return []
+    return [profiles.event(IMPRESSION, ad, at=call.now, site_id=call.site_id, zone_id=call.zone_id) for ad in ads]
+
+
+@dataclass
+class _Choosing:
+    """The choice of one attempt. `refused` are the keys of ads whose impressions are used up or claimed by others."""
+
+    means: Means
+    call: Call
+    attempt: Attempt
+    zone: ParsedZone
+    counts: Mapping[str, int]
+    keywords: frozenset[str]
+    refused: set[str] = field(default_factory=set)
+    taken: list[int] = field(default_factory=list)
+
+    async def choose(self, limit: int) -> Choice | None:
+        """Returns the choice, with the claims that it needs; None if the profile has just been created."""
+        places = self._next(limit)
+        while places:
+            ads = [self.zone.ads[place] for place in places]
+            if not await self.attempt.is_ready(ads):
+                return None
+            claimed = await self.attempt.claim(ads)
+            self.taken += [place for place, is_claimed in zip(places, claimed, strict=True) if is_claimed]
+            if all(claimed):
+                break
+            missed = [place for place, is_claimed in zip(places, claimed, strict=True) if not is_claimed]
+            self.refused.update(self.zone.keys[place] for place in missed)
+            places = await self._next_not_used_up(limit - len(self.taken))
+        return Choice(self.zone, self.counts, self.keywords, frozenset(self.refused), tuple(self.taken))
+
+    def _next(self, limit: int) -> list[int]:
+        """Returns the places of the best ads that are neither taken nor refused."""
+        passed = self.refused | {self.zone.keys[place] for place in self.taken}
+        places = choosing.choose(
+            self.zone, self.counts, keywords=self.keywords, limit=limit, rng=self.means.rng, refused=passed
+        ).places
+        return self._countable(places)
+
+    def _countable(self, places: Sequence[int]) -> list[int]:
+        """Leaves out ads that would be too many for the profile to count in a day."""
+        keys = self.zone.keys
+        room = MAX_COUNTED_ADS - len(self.counts) - sum(keys[place] not in self.counts for place in self.taken)
+        if self.call.user is None or room >= len(places):
+            return list(places)
+        new = [place for place in places if keys[place] not in self.counts]
+        left_out = set(new[max(room, 0) :])
+        return [place for place in places if place not in left_out]
+
+    async def _next_not_used_up(self, limit: int) -> list[int]:
+        """Returns the next places like `_next`, without ads whose counters have reached their caps.
+
+        Many ads of a zone can be used up without a mark in the zone. This takes one command for 50 of them, and marks
+        them together.
+        """
+        while places := self._next(max(limit, _LOOK_AHEAD)):
+            capped = {place for place in places if self.zone.ads[place]["total_cap"] is not None}
+            if not capped:
+                return places[:limit]
+            shown = await counters.shown_of(self.call.db, [self.zone.keys[place] for place in capped])
+            used_up = [place for place in capped if self._is_used_up(place, shown)]
+            self.refused.update(self.zone.keys[place] for place in used_up)
+            await mark_zones(
+                self.call.db, [(CountedAd.of(self.zone.ads[one]), shown[self.zone.keys[one]]) for one in used_up]
+            )
+            able = [place for place in places if place not in set(used_up)]
+            if able:
+                return able[:limit]
+        return []
+
+    def _is_used_up(self, place: int, shown: Mapping[str, int]) -> bool:
+        cap: int = self.zone.ads[place]["total_cap"]
+        return shown.get(self.zone.keys[place], 0) >= cap

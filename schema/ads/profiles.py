@@ -1,0 +1,71 @@
+"""Profiles of browsers, for advertisers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, cast
+
+import strawberry
+from graphql import GraphQLError
+
+from portico.resolvers.ads import profiles
+from portico.resolvers.ads.ads import advertiser_of
+from portico.schema.access import require_role
+from portico.schema.context import Info
+from portico.schema.fields import costs, stored
+from portico.schema.inputs import described
+from portico.schema.roles import Role
+
+from .choosing import profile_id_of
+from .serving import AdEventKind
+
+
+@strawberry.type(description="Something that happened with an ad.")
+class AdEvent:
+    kind: AdEventKind = stored(description="What happened.")
+    at: datetime = stored(description="When it happened.")
+    campaign_id: str = stored(description="The campaign of the ad.")
+    ad_unit_id: str = stored(description="The ad unit of the campaign.")
+    site_id: str = stored(description="The site on which it happened.")
+    zone_id: str = stored(description="The zone of the site.")
+
+
+@strawberry.type(description="What is known about a browser.")
+class AdProfile:
+    recorded: strawberry.Private[Any]
+
+    @strawberry.field(
+        metadata=costs(length=profiles.MAX_EVENTS),
+        description="The events of an advertiser's ads, latest first. The latest 200 events of the browser are kept, "
+        "for as many days as the deployment has set.",
+    )
+    def events(
+        self,
+        advertiser: Annotated[str, described("The advertiser: the part of a campaign id before the colon.")],
+        kind: Annotated[AdEventKind, described("What happened.")],
+        last: Annotated[int, described("The most events, 1 to 200.")] = 20,
+    ) -> list[AdEvent]:
+        if not 1 <= last <= profiles.MAX_EVENTS:
+            raise GraphQLError(
+                f"`last` must be between 1 and {profiles.MAX_EVENTS}; got {last}.",
+                extensions={"code": "BAD_USER_INPUT"},
+            )
+        chosen = [
+            event
+            for event in self.recorded
+            if event["kind"] == kind.name and advertiser_of(event["campaign_id"]) == advertiser
+        ]
+        return cast("list[AdEvent]", chosen[:last])
+
+
+@strawberry.type
+class ProfileQuery:
+    @strawberry.field(
+        description="What is known about a browser; null if it has not been seen, or was forgotten. For an ADVERTISER."
+    )
+    async def ad_profile(
+        self, info: Info, user_id: Annotated[str, described("The browser, as it was given to `serveAds`.")]
+    ) -> AdProfile | None:
+        require_role(info.context, Role.ADVERTISER)
+        recorded = await profiles.read_events(info.context.db, profile_id_of(info.context, user_id))
+        return None if recorded is None else AdProfile(recorded=recorded)

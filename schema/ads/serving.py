@@ -1,0 +1,169 @@
+"""Serving ads, and recording events."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Any, cast
+
+import strawberry
+
+from portico.resolvers.ads import recording, serving
+from portico.resolvers.ads.ads import (
+    MAX_CHOSEN,
+    require_campaign_id,
+    require_id,
+    require_limit,
+    require_page_keywords,
+)
+from portico.resolvers.ads.attempts import Call, Means
+from portico.resolvers.ads.combining import Counters
+from portico.resolvers.ads.serving import Served
+from portico.resolvers.ads.zone_reads import Zones
+from portico.resolvers.ads.zones import MAX_ADS
+from portico.schema.context import Context, Info, core
+from portico.schema.errors import InvalidInput
+from portico.schema.fields import costs
+from portico.schema.inputs import idempotency_key
+from portico.schema.kept import kept_privately
+from portico.schema.mutations import mutation
+from portico.schema.selections import cached, selection_of
+
+from .choosing import RNG, RejectedAd, profile_id_of, rejected_of
+from .zones import Ad
+
+
+@strawberry.enum(description="What happened with an ad.")
+class AdEventKind(Enum):
+    IMPRESSION = strawberry.enum_value("IMPRESSION", description="A user has seen it.")
+    CLICK = strawberry.enum_value("CLICK", description="A user has clicked on it.")
+
+
+@strawberry.input(description="A page view that shows ads.")
+class ServeAdsInput:
+    site_id: str = strawberry.field(description="The site.")
+    zone_id: str = strawberry.field(description="The zone of the site.")
+    user_id: str | None = strawberry.field(
+        default=None,
+        description="The browser: any text, up to 1,000 characters, which is stored only as a hash. "
+        "Without it, no daily cap applies.",
+    )
+    keywords: list[str] = strawberry.field(
+        default_factory=list, description="The keywords of the page, up to 10,000 of up to 100 characters."
+    )
+    limit: int = strawberry.field(default=1, description="The most ads to show, 1 to 100.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="A click on an ad, or an impression that was counted elsewhere.")
+class AdEventInput:
+    kind: AdEventKind = strawberry.field(description="What happened.")
+    user_id: str = strawberry.field(
+        description="The browser: any text, up to 1,000 characters, which is stored only as a hash."
+    )
+    site_id: str = strawberry.field(description="The site, up to 200 characters.")
+    zone_id: str = strawberry.field(description="The zone of the site, up to 200 characters.")
+    campaign_id: str = strawberry.field(description="The campaign of the ad, as `advertiser:campaign`.")
+    ad_unit_id: str = strawberry.field(description="The ad unit of the campaign.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.type(description="The ads to show. Their impressions are counted.")
+class ServedAdsPayload:
+    ads: list[Ad] = strawberry.field(
+        metadata=costs(length=MAX_CHOSEN), description="The ads, best first. Empty if none may be shown."
+    )
+    # The other ads, if the first call selected them; and what to work them out from otherwise.
+    others: strawberry.Private[list[dict[str, Any]] | None] = kept_privately()
+    page: strawberry.Private[dict[str, Any] | None] = kept_privately()
+
+    @strawberry.field(
+        metadata=costs(length=MAX_ADS),
+        description="Every other ad of the zone, best first, and why it was not chosen. Worked out only if you select "
+        "it. If only a repeated call selects it, it shows the zone and the caps as they are then.",
+    )
+    async def rejected(self, info: Info) -> list[RejectedAd]:
+        others = self.others
+        if others is None:
+            assert self.page is not None
+            context = info.context
+            ads: Any = self.ads
+            choice = await serving.rejected_later(context.db, _means(context), self.page, ads, now=context.now)
+            others = rejected_of(choice)
+        return cast("list[RejectedAd]", others)
+
+
+@strawberry.type(description="The result of an event.")
+class AdEventPayload:
+    recorded: bool = strawberry.field(
+        description="False if a cap of the ad did not allow the impression. Then nothing was counted or recorded."
+    )
+
+
+ServeAdsResult = Annotated[
+    ServedAdsPayload | InvalidInput, strawberry.union("ServeAdsResult", description="The result of serving ads.")
+]
+AdEventResult = Annotated[
+    AdEventPayload | InvalidInput, strawberry.union("AdEventResult", description="The result of recording an event.")
+]
+
+
+@strawberry.type
+class ServingMutation:
+    @mutation(
+        description="Chooses ads as `chooseAds` does, and counts an impression of each in the same step. So no cap is "
+        "ever exceeded, however many pages load at once. For all callers."
+    )
+    async def serve_ads(self, info: Info, input: ServeAdsInput) -> ServeAdsResult | None:
+        keywords = require_page_keywords(input.keywords, "keywords")
+        require_limit(input.limit, "limit")
+        call = _call(info.context, input)
+        served = await serving.serve(_means(info.context), call, keywords=keywords, limit=input.limit)
+        return _payload(info, served, call, keywords)
+
+    @mutation(
+        description="Records a click on an ad, or an impression that was counted elsewhere. "
+        "Such an impression counts for the caps of the ad. For all callers."
+    )
+    async def record_ad_event(self, info: Info, input: AdEventInput) -> AdEventResult | None:
+        recorded = await recording.record_event(
+            _means(info.context),
+            _call(info.context, input),
+            kind=input.kind.name,
+            campaign_id=require_campaign_id(input.campaign_id, "campaign_id"),
+            ad_unit_id=require_id(input.ad_unit_id, "ad_unit_id"),
+        )
+        return AdEventPayload(recorded=recorded)
+
+
+def _means(context: Context) -> Means:
+    return Means(context.resources.of(Zones), context.resources.of(Counters), RNG)
+
+
+def _call(context: Context, given: ServeAdsInput | AdEventInput) -> Call:
+    return Call(
+        db=context.db,
+        site_id=require_id(given.site_id, "site_id"),
+        zone_id=require_id(given.zone_id, "zone_id"),
+        user=None if given.user_id is None else profile_id_of(context, given.user_id),
+        now=context.now,
+        operation_id=context.operation_id,
+        keys_kept=context.keys_kept,
+    )
+
+
+def _payload(info: Info, served: Served, call: Call, keywords: frozenset[str]) -> ServedAdsPayload:
+    ads: Any = served.ads
+    if served.choice is not None and _selects_rejected(info):
+        return ServedAdsPayload(ads=ads, others=rejected_of(served.choice))
+    return ServedAdsPayload(ads=ads, page=serving.page_of(call, served, keywords))
+
+
+def _selects_rejected(info: Info) -> bool:
+    asked = core(info)
+
+    def selects() -> bool:
+        payload: Any = asked.schema.type_map["ServedAdsPayload"]
+        return "rejected" in selection_of(asked).fields(payload)
+
+    found: bool = cached(asked, "rejected", selects)
+    return found

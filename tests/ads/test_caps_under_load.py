@@ -1,0 +1,142 @@
+"""Caps that hold however many pages load at once, over several gateways."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from portico.gateway.settings import Settings
+from portico.resolvers.ads import counters
+from portico.resolvers.ads.ads import ad_key
+from portico.resolvers.ads.counters import Changes, CountedAd
+from tests.support.ad_serving import counted, counts, profile, record, seen, serve, settled, units_of, view
+from tests.support.ads import ad, choose, place
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running
+
+
+async def test_200_parallel_pages_of_one_user_with_a_daily_cap_of_3_show_the_ad_3_times(
+    gateway: GatewayClient, settings: Settings, clock: SettableClock
+) -> None:
+    await place(gateway, ad(unit="dear", ecpm=9, dailyCap=3), ad(unit="next", ecpm=1, dailyCap=1_000))
+
+    async with running(settings, clock=clock) as other:
+        served = await asyncio.gather(*(serve(one) for _ in range(100) for one in (gateway, other)))
+
+    assert units_of(served) == {"dear": 3, "next": 197}
+    assert await counts(gateway) == {ad_key("acme:spring", "dear"): 3, ad_key("acme:spring", "next"): 197}
+    assert len(await profile(gateway, last=200)) == 200
+    await assert_invariants(gateway)
+
+
+async def test_200_parallel_pages_of_one_user_leave_the_rest_of_a_total_cap_to_others(gateway: GatewayClient) -> None:
+    await place(gateway, ad(dailyCap=3, totalCap=10), ad(unit="next", ecpm=1, dailyCap=1_000))
+
+    served = await asyncio.gather(*(serve(gateway) for _ in range(200)))
+
+    assert units_of(served) == {"banner": 3, "next": 197}
+    assert await counted(gateway) == 3
+    served = await asyncio.gather(*(serve(gateway, view(f"user-{number}")) for number in range(20)))
+    assert units_of(served)["banner"] == 7
+    await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize(("daily_cap", "gateways"), [(1, 1), (2, 2), (4, 1)])
+async def test_2000_pages_of_500_users_use_up_a_total_cap_of_700_exactly(
+    gateway: GatewayClient, settings: Settings, clock: SettableClock, daily_cap: int, gateways: int
+) -> None:
+    await place(gateway, ad(dailyCap=daily_cap, totalCap=700), ad(unit="next", ecpm=1, dailyCap=1_000))
+    users = [f"user-{number % 500}" for number in range(2_000)]
+    random.Random(7).shuffle(users)
+    expected = min(700, 500 * daily_cap)
+
+    async with running(settings, clock=clock) as other:
+        asked = [gateway, other][:gateways]
+        # Each gateway takes up to 400 requests at once.
+        connections = asyncio.Semaphore(400)
+
+        async def load(number: int, user: str) -> Any:
+            async with connections:
+                return await serve(asked[number % gateways], view(user))
+
+        served = await asyncio.gather(*(load(number, user) for number, user in enumerate(users)))
+        await settled(other)
+
+    assert units_of(served) == {"banner": expected, "next": 2_000 - expected}
+    assert await counted(gateway) == expected
+    if expected == 700:
+        assert [one["reason"] for one in (await choose(gateway))["rejected"]] == ["EXHAUSTED"]
+    await assert_invariants(gateway)
+
+
+async def test_zones_with_the_same_ad_share_its_total_cap(gateway: GatewayClient) -> None:
+    await place(gateway, ad(totalCap=40), zone="front")
+    await place(gateway, ad(totalCap=25), ad(unit="next", ecpm=1, dailyCap=9), zone="side")
+
+    zones = ["front", "side"] * 50
+    pages = [serve(gateway, view(f"user-{number}", zone)) for number, zone in enumerate(zones)]
+    served = await asyncio.gather(*pages)
+
+    assert units_of(served)["banner"] == 40
+    assert units_of(served[1::2])["banner"] <= 25
+    assert await counted(gateway) == 40
+    for zone in ("front", "side"):
+        assert "EXHAUSTED" in [one["reason"] for one in (await choose(gateway, zone))["rejected"]]
+    await assert_invariants(gateway)
+
+
+async def test_parallel_impressions_that_were_counted_elsewhere_keep_to_the_caps(gateway: GatewayClient) -> None:
+    await place(gateway, ad(dailyCap=2, totalCap=30))
+
+    events = [seen(user=f"user-{number % 20}") for number in range(100)]
+    recorded = await asyncio.gather(*(record(gateway, event) for event in events))
+
+    assert sum(recorded) == 30
+    assert await counted(gateway) == 30
+    await assert_invariants(gateway)
+
+
+async def test_parallel_pages_without_a_user_keep_to_the_total_cap(gateway: GatewayClient) -> None:
+    await place(gateway, ad(totalCap=30), ad(unit="next", ecpm=1))
+
+    served = await asyncio.gather(*(serve(gateway, view(None)) for _ in range(100)))
+
+    assert units_of(served) == {"banner": 30, "next": 70}
+    assert await counted(gateway) == 30
+    await assert_invariants(gateway)
+
+
+async def test_parallel_pages_with_several_ads_each_keep_to_all_caps(gateway: GatewayClient) -> None:
+    caps = {f"unit-{number}": 5 * number for number in range(1, 11)}
+    await place(gateway, *(ad(unit=unit, ecpm=cap, totalCap=cap, dailyCap=9) for unit, cap in caps.items()))
+
+    pages = [serve(gateway, view(f"user-{number}", limit=3)) for number in range(120)]
+    served = await asyncio.gather(*pages)
+
+    assert units_of(served) == caps
+    assert all(len({one["adUnitId"] for one in answer["ads"]}) == len(answer["ads"]) for answer in served)
+    for unit, cap in caps.items():
+        assert await counted(gateway, unit=unit) == cap
+    await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_a_page_waits_for_the_outcome_of_the_page_that_has_claimed_the_last_impression(
+    gateway: GatewayClient, clock: SettableClock, *, is_shown: bool
+) -> None:
+    await place(gateway, ad(totalCap=1), ad(unit="next", ecpm=1))
+    last = CountedAd.of({"campaign_id": "acme:spring", "ad_unit_id": "banner"})
+    token = counters.random_token()
+    claim = {"token": token, "at": clock.now(), "profile": "of another process"}
+    await counters.apply(gateway.db, last, Changes(cap=1, claims=[claim]))
+
+    page = asyncio.create_task(serve(gateway))
+    await asyncio.sleep(0.1)
+    assert not page.done()
+    ended = Changes(concluded=[token]) if is_shown else Changes(released=[token])
+    await counters.apply(gateway.db, last, ended)
+
+    assert units_of([await page]) == {"next" if is_shown else "banner": 1}
+    assert await counted(gateway) == 1

@@ -1,0 +1,69 @@
+"""Serving ads: choosing and counting in one step."""
+
+from __future__ import annotations
+
+from portico.resolvers.ads.ads import ad_key
+from tests.support.ad_serving import counted, counts, record, seen, serve, settled, shown, view
+from tests.support.ads import ad, choose, keyed, place
+from tests.support.harness import GatewayClient, assert_invariants
+
+
+async def test_an_empty_or_unknown_zone_serves_nothing(gateway: GatewayClient) -> None:
+    assert await shown(gateway) == []
+    assert await gateway.db["ads.profiles"].find_one({}) is None
+
+
+async def test_an_ad_is_served_until_the_users_daily_cap_and_then_the_next_best(gateway: GatewayClient) -> None:
+    await place(gateway, ad(unit="dear", ecpm=9, dailyCap=2), ad(unit="cheap", ecpm=1, dailyCap=1))
+
+    assert [await shown(gateway) for _ in range(4)] == [["dear"], ["dear"], ["cheap"], []]
+    assert [await shown(gateway, view("sam"))] == [["dear"]]
+    assert await counts(gateway) == {ad_key("acme:spring", "dear"): 2, ad_key("acme:spring", "cheap"): 1}
+    await assert_invariants(gateway)
+
+
+async def test_an_ad_is_served_until_its_total_cap_over_all_users(gateway: GatewayClient) -> None:
+    await place(gateway, ad(totalCap=3), ad(unit="house", ecpm=0))
+
+    served = [await shown(gateway, view(f"user-{number}")) for number in range(5)]
+
+    assert served == [["banner"]] * 3 + [["house"]] * 2
+    assert await counted(gateway) == 3
+    await assert_invariants(gateway)
+
+
+async def test_without_a_user_only_the_total_cap_applies(gateway: GatewayClient) -> None:
+    await place(gateway, ad(totalCap=3), ad(unit="house", ecpm=0))
+
+    assert [await shown(gateway, view(None)) for _ in range(5)] == [["banner"]] * 3 + [["house"]] * 2
+    assert await counted(gateway) == 3
+    assert await gateway.db["ads.profiles"].find_one({}) is None
+    await assert_invariants(gateway)
+
+
+async def test_a_keyed_call_without_a_user_is_answered_once(gateway: GatewayClient) -> None:
+    await place(gateway, ad(totalCap=3), ad(unit="house", ecpm=0))
+    given = keyed(**view(None))
+
+    assert [await shown(gateway, given) for _ in range(5)] == [["banner"]] * 5
+    assert await counted(gateway) == 1
+    await assert_invariants(gateway)
+
+
+async def test_an_ad_that_has_just_reached_its_total_cap_is_shown_as_exhausted(gateway: GatewayClient) -> None:
+    await place(gateway, ad(totalCap=2))
+    for user in ("robin", "sam"):
+        await serve(gateway, view(user))
+
+    assert [one["reason"] for one in (await choose(gateway))["rejected"]] == ["EXHAUSTED"]
+
+
+async def test_an_impression_counted_elsewhere_counts_for_both_caps(gateway: GatewayClient) -> None:
+    await place(gateway, ad(totalCap=2))
+
+    assert [await record(gateway, seen()) for _ in range(2)] == [True, False]
+    assert await record(gateway, seen(user="sam"))
+    assert not await record(gateway, seen(user="kim"))
+    assert await counted(gateway) == 2
+    await settled(gateway)
+    await assert_invariants(gateway)
