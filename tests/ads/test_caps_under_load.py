@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from portico.gateway.settings import Settings
+from portico.resolvers.ads import counters
 from portico.resolvers.ads.ads import ad_key
+from portico.resolvers.ads.counters import Changes, CountedAd
 from tests.support.ad_serving import counted, counts, profile, record, seen, serve, settled, units_of, view
 from tests.support.ads import ad, choose, place
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running
@@ -118,3 +120,23 @@ async def test_parallel_pages_with_several_ads_each_keep_to_all_caps(gateway: Ga
     for unit, cap in caps.items():
         assert await counted(gateway, unit=unit) == cap
     await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_a_page_waits_for_the_outcome_of_the_page_that_has_claimed_the_last_impression(
+    gateway: GatewayClient, clock: SettableClock, *, is_shown: bool
+) -> None:
+    await place(gateway, ad(totalCap=1), ad(unit="next", ecpm=1))
+    last = CountedAd.of({"campaign_id": "acme:spring", "ad_unit_id": "banner"})
+    token = counters.random_token()
+    claim = {"token": token, "at": clock.now(), "profile": "of another process"}
+    await counters.apply(gateway.db, last, Changes(cap=1, claims=[claim]))
+
+    page = asyncio.create_task(serve(gateway))
+    await asyncio.sleep(0.1)
+    assert not page.done()
+    ended = Changes(concluded=[token]) if is_shown else Changes(released=[token])
+    await counters.apply(gateway.db, last, ended)
+
+    assert units_of([await page]) == {"next" if is_shown else "banner": 1}
+    assert await counted(gateway) == 1

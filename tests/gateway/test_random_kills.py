@@ -25,6 +25,7 @@ from portico.resolvers.configuration import Secret
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.roles import Role
 from tests.support.accounts import assert_money, balances, open_account
+from tests.support.ad_kills import Advertiser, Board, assert_board_is_as_told
 from tests.support.discussions import STORAGES, everything, open_on_product
 from tests.support.game_books import auditing
 from tests.support.game_kills import Player, prepared_world
@@ -53,8 +54,8 @@ GATEWAYS = 2
 CLIENTS = 6
 # Members of the social network, and the clients that act for them.
 MEMBERS, ACTORS = (1_000, 12) if SECONDS > 60 else (24, 4)
-# Players of the game and traders, each a client.
-PLAYERS, TRADERS = (12, 12) if SECONDS > 60 else (4, 4)
+# Players of the game, traders and advertisers, each a client.
+PLAYERS, TRADERS, ADVERTISERS = (12, 12, 6) if SECONDS > 60 else (4, 4, 2)
 UNITS, MONEY, PRICE = 10_000_000, 1_000_000_000, 100
 _numbers = itertools.count(1)
 
@@ -210,15 +211,18 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
             world, token = await prepared(gateway), gateway.token()
             network = await prepared_network(gateway.db, MEMBERS)
             game = await prepared_world(gateway.db)
+            board = Board()
             market = Market([f"trader-{number}" for number in range(2 * TRADERS)])
             names = [*network.members, *market.owners, *(f"player-{number}" for number in range(PLAYERS))]
             tokens = {name: gateway.token(name, []) for name in names}
             tokens["master"] = gateway.token("master", [Role.GAME_MASTER])
+            advertiser = gateway.token("advertiser", [Role.ADVERTISER])
         env = environment(replace(own, jobs=True, job_seconds=1.0))
         with gateways(tmp_path / "gateways", env, GATEWAYS) as served:
             faults = Faults(three, served, rng)
             clients = [
-                Client(served, token, random.Random(number)) for number in range(CLIENTS + ACTORS + PLAYERS + TRADERS)
+                Client(served, token, random.Random(number))
+                for number in range(CLIENTS + ACTORS + PLAYERS + TRADERS + ADVERTISERS)
             ]
             writers = [Writer(client, world, random.Random(number)) for number, client in enumerate(clients[:CLIENTS])]
             actors = [
@@ -231,9 +235,13 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
             ]
             traders = [
                 Trader(client, market, market.owners[number::TRADERS], tokens, random.Random(number))
-                for number, client in enumerate(clients[CLIENTS + ACTORS + PLAYERS :])
+                for number, client in enumerate(clients[CLIENTS + ACTORS + PLAYERS :][:TRADERS])
             ]
-            acting = [one.run(SECONDS) for group in (writers, actors, players, traders) for one in group]
+            advertisers = [
+                Advertiser(client, board, f"advertiser-{number}", advertiser, random.Random(number))
+                for number, client in enumerate(clients[CLIENTS + ACTORS + PLAYERS + TRADERS :])
+            ]
+            acting = [one.run(SECONDS) for group in (writers, actors, players, traders, advertisers) for one in group]
             async with auditing(three.uri, "kills", game.items) as auditor:
                 await asyncio.gather(faults.run(SECONDS, PAUSE), *acting)
             for client in clients:
@@ -242,16 +250,18 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
             await assert_is_as_told(gateway, clock, world)
             await assert_network_is_as_told(gateway, network)
             await assert_market_is_as_told(gateway.db, market)
+            await assert_board_is_as_told(gateway.db, board)
             await auditor.check(gateway.db)
         checked = await asyncio.to_thread(portico, "doctor", env=environment(own), timeout=600)
     assert (checked.returncode, checked.stderr) == (0, "")
     played = sum((player.told.operations for player in players), Counter[str]())
-    report(faults, clients, world.operations + network.operations + played + market.operations)
+    report(faults, clients, world.operations + network.operations + played + market.operations + board.operations)
     sys.stderr.write(f"snapshots: {auditor.checked:,}, with writes in flight {auditor.in_flight:,}\n")
     assert sum(world.operations.values()) > CLIENTS
     assert sum(network.operations.values()) > ACTORS
     assert sum(played.values()) > PLAYERS
     assert sum(market.operations.values()) > TRADERS
+    assert sum(board.operations.values()) > ADVERTISERS
     assert auditor.checked > SECONDS
 
 

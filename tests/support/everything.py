@@ -9,6 +9,7 @@ from portico.resolvers.game.stacks import Place, stack_id
 from portico.schema.nodes import encode_id
 
 from .accounts import open_account, transfer_input
+from .ads import ad, place
 from .discussions import post
 from .harness import GatewayClient, create_category, create_product
 from .shop import checkout_input, new_cart, restock
@@ -24,7 +25,7 @@ _PRODUCTS = 12
 
 
 async def create_everything(gateway: GatewayClient) -> Known:
-    """Creates a catalog, the content of a site, discussions, a purchase, members and inventories.
+    """Creates a catalog, the content of a site, discussions, a purchase, members, inventories and ads.
 
     Returns:  the values that find them.
     """
@@ -34,8 +35,9 @@ async def create_everything(gateway: GatewayClient) -> Known:
     bought = await _bought(gateway, catalog["sku"])
     people = await _people(gateway)
     inventories = await _inventories(gateway)
+    ads = await _ads(gateway)
     known: Known = {}
-    for part in (catalog, site, comments, bought, people, inventories):
+    for part in (catalog, site, comments, bought, people, inventories, ads):
         for name, values in part.items():
             known.setdefault(name, []).extend(values)
     return {**known, "ids": known["id"]}
@@ -132,3 +134,11 @@ async def _inventories(gateway: GatewayClient) -> Known:
         "category": ["thing"],
         "itemId": ["sword", "shield"],
     }
+
+
+async def _ads(gateway: GatewayClient) -> Known:
+    """Creates a zone whose ads have different prices, so that no choice is random."""
+    names = ("banner", "video", "text")
+    prices = {name: 3 * 7**number for number, name in enumerate(names)}
+    zone = await place(gateway, *(ad(unit=name, ecpm=price, keywords=[name]) for name, price in prices.items()))
+    return {"id": [zone["id"]], "siteId": [zone["siteId"]], "zoneId": [zone["zoneId"]]}

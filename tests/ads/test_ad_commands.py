@@ -1,0 +1,71 @@
+"""The commands of zones, choices and campaigns: their number, their shards and their indexes."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.gateway.test_routing import unroutable
+from tests.shop.test_shop_commands import assert_indexed, names, sent
+from tests.support.ads import CHOOSE, ZONE_OF, ad, choose, keyed, place, placement
+from tests.support.harness import MUTATIONS, GatewayClient
+
+BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
+READS: dict[str, tuple[str, dict[str, Any]]] = {
+    "an ad zone": (ZONE_OF, {"zone": "front"}),
+    "a choice of ads": (CHOOSE, {"zone": "front"}),
+    "a choice of ads for a user": (CHOOSE, {"zone": "front", "user": "robin", "keywords": ["jazz"], "why": True}),
+}
+WRITES: dict[str, tuple[str, dict[str, Any]]] = {
+    "place a new ad": ("placeAd", placement(ad(unit="second"))),
+    "place a new ad with a cap by a key": ("placeAd", keyed(**placement(ad(unit="third", totalCap=5)))),
+    "change an ad": ("placeAd", placement(ad(ecpm=7))),
+    "deactivate a campaign": ("deactivateCampaign", {"campaignId": "acme:spring"}),
+}
+# A deactivation finds the zones of its campaign on all shards.
+ASTRAY = {
+    "deactivate a campaign": [
+        "update ads.zones ads.campaign_id",
+        "aggregate ads.zones ads",
+        "update ads.zones ads.campaign_id",
+    ]
+}
+
+
+async def test_every_read_sends_the_indexed_commands_of_its_budget_each_to_one_shard(gateway: GatewayClient) -> None:
+    await place(gateway, ad(), ad(unit="other", keywords=["jazz"]))
+    for name, (text, variables) in READS.items():
+        # The first choice reads the whole zone, later ones its nonce.
+        for _ in range(2):
+            commands = await sent(gateway, partial(gateway.data, text, variables))
+
+            assert names(commands) == BUDGETS[name], name
+            assert unroutable(commands) == [], name
+            await assert_indexed(gateway, commands)
+
+
+async def test_every_write_sends_the_indexed_commands_of_its_budget(gateway: GatewayClient) -> None:
+    await place(gateway, ad())
+    for name, (mutation, given) in WRITES.items():
+        commands = await sent(gateway, partial(gateway.data, MUTATIONS[mutation], {"input": given}))
+
+        assert names(commands) == BUDGETS[name], name
+        assert unroutable(commands) == ASTRAY.get(name, []), name
+        await assert_indexed(gateway, commands)
+
+
+async def test_choices_of_a_zone_with_a_thousand_ads_send_as_many_commands(gateway: GatewayClient) -> None:
+    await place(gateway, ad(keywords=["jazz"]))
+    zone = await gateway.db["ads.zones"].find_one({})
+    assert zone is not None
+    ads = [{**zone["ads"][0], "ad_unit_id": f"unit-{number:03}", "ecpm": 1000 - number} for number in range(1000)]
+    await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": ads, "nonce": 0.5}})
+
+    commands = await sent(gateway, partial(choose, gateway, user="robin", keywords=["jazz"], limit=100))
+    chosen = await choose(gateway, keywords=["jazz"], limit=100)
+
+    assert names(commands) == BUDGETS["a choice of ads for a user"]
+    assert [one["ecpm"] for one in chosen["ads"]] == list(range(1000, 900, -1))
+    assert [one["ad"]["ecpm"] for one in chosen["rejected"]] == list(range(900, 0, -1))

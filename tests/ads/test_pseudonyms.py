@@ -1,0 +1,69 @@
+"""User ids are hashed with a secret of the deployment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from portico.gateway.domains.ads.pseudonyms import secret_of
+from portico.gateway.settings import Settings, SettingsError
+from portico.resolvers.ads.pseudonyms import Pseudonyms
+from portico.resolvers.ads.settings import AdsSettings
+from portico.resolvers.configuration import Secret
+from tests.support.harness import running, with_settings
+
+OWN = AdsSettings(ad_secret=Secret("y" * 32))
+WITH_KEYS = Settings(jwks_url="https://issuer.example/keys")
+
+
+def test_equal_secrets_give_equal_pseudonyms_and_others_do_not() -> None:
+    one, same, other = [Pseudonyms(secret * 32).of("robin") for secret in "xxy"]
+
+    assert one == same != other
+    assert len(one) == 64
+
+
+def test_any_user_id_has_a_pseudonym_of_its_own() -> None:
+    ids = ["robin", "Robin", " robin", "robin ", "é", "e\u0301", "\ud800", "$ne", "x" * 1_000]
+
+    assert len({Pseudonyms("x" * 32).of(user) for user in ids}) == len(ids)
+
+
+def test_the_setting_is_the_secret() -> None:
+    assert secret_of(Settings(), OWN) == "y" * 32
+
+
+def test_without_the_setting_the_secret_is_derived_from_that_of_tokens() -> None:
+    one, same, other = [secret_of(Settings(jwt_secret=Secret(key * 32)), AdsSettings()) for key in "xxz"]
+
+    assert one == same != other
+    assert "x" * 32 not in one
+
+
+def test_without_any_secret_one_is_generated_and_kept(tmp_path: Path) -> None:
+    settings = replace(WITH_KEYS, data_dir=tmp_path)
+
+    found = [secret_of(settings, AdsSettings()) for _ in range(2)]
+
+    assert found[0] == found[1]
+    assert len(found[0]) >= 32
+
+
+def test_in_production_no_secret_is_generated(tmp_path: Path) -> None:
+    settings = replace(WITH_KEYS, data_dir=tmp_path, production=True)
+
+    with pytest.raises(SettingsError, match=r"^PORTICO_AD_SECRET must be set, because PORTICO_PRODUCTION is true"):
+        secret_of(settings, AdsSettings())
+
+    assert list(tmp_path.iterdir()) == []
+    assert secret_of(settings, OWN) == "y" * 32
+
+
+async def test_a_gateway_does_not_start_with_a_short_secret(settings: Settings) -> None:
+    short = with_settings(settings, AdsSettings, ad_secret=Secret("too short"))
+
+    with pytest.raises(SettingsError, match=r"^PORTICO_AD_SECRET must have 32 bytes or more\.$"):
+        async with running(short):
+            pass

@@ -1,0 +1,87 @@
+"""The doctor finds damaged zones and campaigns, and mends what has one right state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.ads import ad, deactivate, place, units, zone_of
+from tests.support.harness import GatewayClient, assert_invariants
+
+
+async def problems(gateway: GatewayClient) -> list[Any]:
+    (domain,) = (one for one in gateway.domains.all if one.name == "ads")
+    return [found for invariant in domain.invariants async for found in invariant.check(gateway.db)]
+
+
+DAMAGE: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a wrong key": ("ads.zones", {"$set": {"site_id": "another"}}, "its `_id` is not that of its site and zone"),
+    "no nonce": ("ads.zones", {"$unset": {"nonce": ""}}, "a field is missing or invalid (KeyError: 'nonce')"),
+    "no ads": ("ads.zones", {"$set": {"ads": None}}, "a field is missing or invalid (TypeError: "),
+    "a price as text": ("ads.zones", {"$set": {"ads.1.ecpm": "1"}}, "a field is missing or invalid (TypeError: "),
+    "a negative price": (
+        "ads.zones",
+        {"$set": {"ads.1.ecpm": -1}},
+        "a field is missing or invalid (ValueError: `ecpm`",
+    ),
+    "a lost campaign": ("ads.zones", {"$set": {"ads.0.campaign_id": "a:b"}}, "the campaign a:b of its ads is missing"),
+    "an ad twice": (
+        "ads.zones",
+        {"$set": {"ads.1.ad_unit_id": "banner"}},
+        "it has the ad banner of acme:spring 2 times",
+    ),
+    "a wrong state": ("ads.campaigns", {"$set": {"state": "PAUSED"}}, "its state is 'PAUSED'"),
+    "a wrong advertiser": ("ads.campaigns", {"$set": {"advertiser": "x"}}, "its advertiser is not the one in its id"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+async def test_damage_is_reported(gateway: GatewayClient, what: str) -> None:
+    await place(gateway, ad(), ad(unit="second"))
+    collection, update, text = DAMAGE[what]
+    await gateway.db[collection].update_one({}, update)
+
+    found = await problems(gateway)
+
+    assert [problem.text for problem in found if problem.text.startswith(text)] != [], found
+    assert not any(problem.repair for problem in found)
+
+
+async def test_ads_in_the_wrong_order_are_sorted(gateway: GatewayClient) -> None:
+    await place(gateway, ad(ecpm=5), ad(unit="second", ecpm=4))
+    await gateway.db["ads.zones"].update_one({}, {"$set": {"ads.0.ecpm": 1}})
+    (problem,) = await problems(gateway)
+
+    assert problem.text == "its ads are not in the order of their prices"
+    assert await problem.mend()
+
+    assert units((await zone_of(gateway))["ads"]) == ["second", "banner"]
+    await assert_invariants(gateway)
+
+
+async def test_ads_of_a_deactivated_campaign_are_removed(gateway: GatewayClient) -> None:
+    await place(gateway, ad(), ad("other:one"))
+    before = await gateway.db["ads.zones"].find_one({})
+    assert before is not None
+    await deactivate(gateway)
+    await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": before["ads"]}})
+    (problem,) = await problems(gateway)
+
+    assert problem.text == "the campaign acme:spring of its ads is deactivated"
+    assert await problem.mend()
+
+    assert [one["campaignId"] for one in (await zone_of(gateway))["ads"]] == ["other:one"]
+    await assert_invariants(gateway)
+
+
+async def test_a_deactivation_that_no_job_finds_is_finished(gateway: GatewayClient) -> None:
+    await place(gateway, ad())
+    await gateway.db["ads.campaigns"].update_one({}, {"$set": {"state": "ENDING"}})
+    (problem,) = await problems(gateway)
+
+    assert problem.text == "no job finds that it is being deactivated"
+    assert await problem.mend()
+
+    assert (await deactivate(gateway))["zones"] == 1
+    await assert_invariants(gateway)
