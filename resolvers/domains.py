@@ -162,6 +162,7 @@ class Domain:
         gauges:         what `/metrics` shows of its data.
         events:         the changes that subscriptions listen to.
         settings:       a dataclass of `setting`s.
+        require:        checks its settings before the process connects. Its error ends the start with one line.
         services:       what it keeps open while the gateway runs, e.g. clients.
         kinds:          the kinds of objects that have a global id.
         types:          strawberry types that no field returns, such as implementations of an interface.
@@ -186,6 +187,7 @@ class Domain:
     gauges: Sequence[Gauge] = ()
     events: Sequence[Source] = ()
     settings: type | None = None
+    require: Callable[[Resources], object] | None = None
     services: Sequence[Service] = ()
     kinds: Sequence[Any] = ()
     types: Sequence[type] = ()

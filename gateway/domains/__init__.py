@@ -93,7 +93,11 @@ def base_resources(settings: Settings, domains: Domains) -> Resources:
     kinds = [domain.settings for domain in domains.all if domain.settings is not None]
     shared = SharedReads(settings.count_seconds)
     own = {Settings: settings, SharedReads: shared, Wakeups: Wakeups()}
-    return Resources({**own, **{kind: settings.of(kind) for kind in kinds}})
+    resources = Resources({**own, **{kind: settings.of(kind) for kind in kinds}})
+    for domain in domains.all:
+        if domain.require is not None:
+            domain.require(resources)
+    return resources
 
 
 def _built_in(name: str) -> Domain:

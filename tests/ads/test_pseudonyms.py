@@ -12,7 +12,7 @@ from portico.gateway.settings import Settings, SettingsError
 from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.ads.settings import AdsSettings
 from portico.resolvers.configuration import Secret
-from tests.support.harness import running, with_settings
+from tests.support.processes import environment, portico
 
 OWN = AdsSettings(ad_secret=Secret("y" * 32))
 WITH_KEYS = Settings(jwks_url="https://issuer.example/keys")
@@ -61,9 +61,7 @@ def test_in_production_no_secret_is_generated(tmp_path: Path) -> None:
     assert secret_of(settings, OWN) == "y" * 32
 
 
-async def test_a_gateway_does_not_start_with_a_short_secret(settings: Settings) -> None:
-    short = with_settings(settings, AdsSettings, ad_secret=Secret("too short"))
+def test_a_gateway_with_a_short_secret_ends_at_once_with_one_line(settings: Settings) -> None:
+    done = portico("serve", env=environment(settings, PORTICO_AD_SECRET="too short"))
 
-    with pytest.raises(SettingsError, match=r"^PORTICO_AD_SECRET must have 32 bytes or more\.$"):
-        async with running(short):
-            pass
+    assert (done.returncode, done.stderr) == (1, "portico: PORTICO_AD_SECRET must have 32 bytes or more.\n")

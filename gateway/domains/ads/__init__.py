@@ -20,6 +20,7 @@ DOMAIN = Domain(
     about="Ads in the zones of sites: choices by price and relevance, and caps that are never exceeded.",
     collections=(ZONES, CAMPAIGNS, COUNTERS, PROFILES),
     settings=AdsSettings,
+    require=pseudonyms.of,
     services=(pseudonyms.SERVICE, *zones.SERVICES, *serving.SERVICES),
     jobs=(*zones.JOBS, *serving.JOBS),
     invariants=(*zones.INVARIANTS, *serving.INVARIANTS),

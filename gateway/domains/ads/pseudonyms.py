@@ -37,9 +37,14 @@ def secret_of(settings: Settings, own: AdsSettings) -> str:
     return kept_secret(settings.data_dir / "ad-secret")
 
 
+def of(resources: Resources) -> Pseudonyms:
+    """Returns the pseudonyms of this deployment. Raises SettingsError."""
+    return Pseudonyms(secret_of(resources.of(Settings), resources.of(AdsSettings)))
+
+
 @asynccontextmanager
 async def _pseudonyms(settings: Resources, _db: Database) -> AsyncIterator[Pseudonyms]:
-    yield Pseudonyms(secret_of(settings.of(Settings), settings.of(AdsSettings)))
+    yield of(settings)
 
 
 SERVICE = Service(Pseudonyms, _pseudonyms)
