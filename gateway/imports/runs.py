@@ -51,10 +51,10 @@ class Importer:
 
     `key` returns the natural key of a record: a batch contains each key once. If no record needs an earlier one, set
     `is_parallel` to store several batches at the same time. If records name files, set `has_files`: `read` then gets
-    the file that contains the record, and `put` gets the resources of the domains. `awaits` names the kind of a
-    record's parent; if records refer to others in several ways, `lacks` returns what is missing, for people.
-    `configure` returns the importer for the given `options`, or raises ValueError. `finish` is called at the end of a
-    run, when all records have their outcomes.
+    the file that contains the record. With `has_files` or `has_resources`, `put` gets the resources of the domains.
+    `awaits` names the kind of a record's parent; if records refer to others in several ways, `lacks` returns what is
+    missing, for people. `configure` returns the importer for the given `options`, or raises ValueError. `finish` is
+    called at the end of a run, when all records have their outcomes.
     """
 
     read: Callable[..., Any]
@@ -62,6 +62,7 @@ class Importer:
     put: Callable[..., Awaitable[Sequence[Outcome]]]
     is_parallel: bool = False
     has_files: bool = False
+    has_resources: bool = False
     awaits: str = "category"
     lacks: Callable[[Any], str] | None = None
     finish: Callable[..., Awaitable[Any]] | None = None
@@ -94,7 +95,7 @@ class Import:
     """One run over some files.
 
     It calls `on_bad` with each invalid record, and `on_progress` with the number of bytes read since the last call.
-    Records that name files need `resources`.
+    Some importers need `resources`.
     """
 
     db: Database
@@ -199,7 +200,8 @@ class Import:
 
     async def _store(self, rows: list[Row]) -> list[Outcome]:
         """Stores the rows together. If the database refuses that, stores each one alone. Returns their outcomes."""
-        more = {"resources": self.resources} if self.importer.has_files else {}
+        has_resources = self.importer.has_files or self.importer.has_resources
+        more = {"resources": self.resources} if has_resources else {}
         records = [record for _, _, record in rows]
         try:
             return list(await self.importer.put(self.db, records, now=self.clock.now(), **more))

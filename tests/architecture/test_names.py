@@ -80,6 +80,9 @@ async def test_imports_apply_the_rule(gateway: GatewayClient, tmp_path: Path) ->
     comment = {"content": f"/{page['slug']}", "id": "1", "posted": "2020-01-01T00:00:00Z", "text": "Hello."}
     post = {"slug": "post", "title": "Post", "text": "Hello."}
     shop = {"id": 1, "keeper": "Ann", "room": 1, "items": [], "asks": 1, "pays": 1}
+    place = {"siteId": "shop.example", "zoneId": "front", "adUnitId": "banner"}
+    ad = {**place, "campaignId": "acme:x", "ecpm": 1}
+    click = {**place, "campaignId": "acme:x", "userId": "ada", "kind": "CLICK", "at": "2020-01-01"}
     given: dict[str, list[dict[str, Any]]] = {
         "categories": [{"slug": "one", "name": "\u200b"}],
         "products": [product_input(title="\u202ex")],
@@ -98,8 +101,11 @@ async def test_imports_apply_the_rule(gateway: GatewayClient, tmp_path: Path) ->
             {"id": "1", "author": "\u200b", "text": "Hello."},
             {"id": "2", "author": "ada", "text": "\u200b"},
         ],
+        "campaigns": [{"campaignId": "acme:\u202ex"}, {"campaignId": "acme:x", "ads": [{**ad, "zoneId": "\u200b"}]}],
+        "ads": [{**ad, "adUnitId": "\u202ex"}, {**ad, "siteId": "\u200b"}, {**ad, "keywords": ["\u200b"]}],
+        "ad-events": [{**click, "adUnitId": "\u202ex"}, {**click, "zoneId": "\u200b"}],
     }
     for subject, rows in given.items():
-        done = await put(gateway.db, subject, tmp_path / f"{subject}.jsonl", rows)
+        done = await put(gateway.db, subject, tmp_path / f"{subject}.jsonl", rows, gateway.state.resources)
         assert done.counts == {"failed": len(rows)}, subject
     assert set(given) | {"photos"} == set(IMPORTERS)

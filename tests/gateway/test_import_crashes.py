@@ -10,8 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
+from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import FaultyDatabase
+from portico.resolvers.ads.placement_imports import CampaignRecord, import_campaigns
 from portico.resolvers.comments.discussions import discussion_id
 from portico.resolvers.documents import Database
 from portico.schema.nodes import encode_id
@@ -124,6 +126,27 @@ def room(key: str, name: str, **exits: str) -> Line:
     return {"id": key, "name": name, "description": "A room.", "exits": exits}
 
 
+def placed(zone: str, ecpm: int, **fields: Any) -> Line:
+    return {"siteId": "shop.example", "zoneId": zone, "adUnitId": "banner", "ecpm": ecpm, **fields}
+
+
+def campaign(key: str, *ads: Line) -> Line:
+    return {"campaignId": f"acme:{key}", "ads": list(ads)}
+
+
+def event(day: int) -> Line:
+    """A click on an ad of the campaign that `rebuild` places."""
+    return {
+        "userId": "robin",
+        "kind": "CLICK",
+        "at": f"2020-01-0{day}",
+        "campaignId": "acme:there",
+        "adUnitId": "banner",
+        "siteId": "shop.example",
+        "zoneId": "front",
+    }
+
+
 THING = {"id": "lamp", "name": "lamp", "type": "LIGHT", "cost": 2, "room": "a"}
 SHOP = {"id": "shop", "keeper": "Ann", "room": "b", "items": ["lamp"], "asks": 1, "pays": 1}
 ONE, TWO = {"sku": "one", "title": "One"}, {"sku": "two", "title": "Two"}
@@ -164,15 +187,31 @@ RECORDS = {
         ([{**SHOP, "keeper": "Bea"}, room("a", "First, corrected", e="b")], [THING, room("b", "Corrected", w="b")]),
         {"game.locations": 2, "game.blueprints": 2},
     ),
+    "campaigns": Records(
+        "campaigns",
+        ([campaign("one", placed("front", 1))], [campaign("two", placed("front", 2), placed("back", 2))]),
+        ([campaign("one", placed("front", 3))], [{"campaignId": "acme:two", "isActive": False}]),
+        {"ads.campaigns": 3},
+    ),
+    "ads": Records(
+        "ads",
+        ([placed("front", 1, campaignId="acme:one")], [placed("front", 2, campaignId="acme:two")]),
+        ([placed("front", 3, campaignId="acme:one")], [placed("front", 4, campaignId="acme:two")]),
+        {"ads.campaigns": 3, "ads.zones": 1},
+    ),
+    "ad-events": Records(
+        "ad-events", ([event(2)], [event(1)]), ([event(2)], [event(1), event(3)]), {"ads.profiles": 1}
+    ),
 }
 
 
 async def rebuild(gateway: GatewayClient) -> None:
-    """Delete what an earlier import left, and create the categories that the records refer to."""
+    """Delete what an earlier import left, and create what the records refer to."""
     for name in await gateway.db.list_collection_names():
         if not name.startswith("system."):
             await gateway.db[name].delete_many({})
     await add_categories(gateway.db, [{"slug": "jazz", "name": "Jazz"}, {"slug": "blues", "name": "Blues"}])
+    await import_campaigns(gateway.db, [CampaignRecord("acme:there", True, ())], now=SystemClock().now())
 
 
 @pytest.mark.parametrize("kind", RECORDS)

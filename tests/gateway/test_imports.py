@@ -14,6 +14,7 @@ import pytest
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.documents import Database
+from portico.resolvers.domains import Resources
 from tests.support.catalog import add_categories, album, pricing, product, skus
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
@@ -43,9 +44,9 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "records.jsonl"
 
 
-async def run(db: Database, subject: str, *files: Path) -> Imported:
+async def run(db: Database, subject: str, *files: Path, resources: Resources | None = None) -> Imported:
     done = Imported({}, [])
-    work = Import(db, IMPORTERS[subject], SystemClock(), done.bad.append, done.progress.append)
+    work = Import(db, IMPORTERS[subject], SystemClock(), done.bad.append, done.progress.append, resources)
     done.counts = dict((await work.run(files)).counts)
     assert done.counts.get("failed", 0) == len(done.bad)
     return done
@@ -56,8 +57,10 @@ def write(file: Path, content: bytes) -> Path:
     return file
 
 
-async def put(db: Database, subject: str, file: Path, given: Iterable[Line]) -> Imported:
-    return await run(db, subject, write(file, lines(given)))
+async def put(
+    db: Database, subject: str, file: Path, given: Iterable[Line], resources: Resources | None = None
+) -> Imported:
+    return await run(db, subject, write(file, lines(given)), resources=resources)
 
 
 async def breadcrumbs(gateway: GatewayClient, slug: str) -> list[str]:
