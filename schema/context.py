@@ -70,7 +70,8 @@ class Context:
     `selections` is cached with the parsed operation, for all its requests. `resources` has the settings and services of
     the domains. `keys_kept` is how long an idempotency key keeps its answer. `seen` has the objects that the caller may
     see, by kind and key as text. `connection` identifies the connection that the operation came by: connections take
-    turns. `record` is what telemetry records of the operation; None if it records nothing.
+    turns. `folds` has the folded form of each keyword that a field of the operation has folded. `record` is what
+    telemetry records of the operation; None if it records nothing.
     """
 
     db: Database
@@ -85,6 +86,7 @@ class Context:
     keys_kept: timedelta
     loaders: Loaders = field(default_factory=Loaders)
     seen: set[tuple[str, str]] = field(default_factory=set)
+    folds: dict[str, str] = field(default_factory=dict)
     connection: Hashable = None
     operation_id: str = ""
     is_write: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import NamedTuple
 
 from portico.resolvers.documents import Document
@@ -14,9 +14,13 @@ from portico.resolvers.text import fold, require_text
 MAX_ID = 200
 MAX_ECPM = 2**31 - 1
 MAX_KEYWORDS = 50
+# Characters, as given and as folded. A folded keyword can be 18 times as long.
 MAX_KEYWORD = 100
-# The keywords of a page, which one call may give.
+# Bytes of UTF-8 of all keywords of an ad, as given and as folded: 1,000 such ads fill a quarter of a document.
+MAX_KEYWORD_BYTES = 2_000
+# The keywords of a page, which one call may give, and their characters together.
 MAX_PAGE_KEYWORDS = 10_000
+MAX_PAGE_CHARACTERS = 100_000
 # The ads that one call may choose.
 MAX_CHOSEN = 100
 # The largest integer that a JSON number represents exactly.
@@ -86,19 +90,57 @@ def _require_keywords(keywords: Sequence[str], *path: str) -> list[str]:
     found: dict[str, str] = {}
     for number, keyword in enumerate(keywords):
         text = require_text(keyword, *path, str(number), longest=MAX_KEYWORD)
-        found.setdefault(fold(text), text)
+        folded_text = fold(text)
+        if len(folded_text) > MAX_KEYWORD:
+            message = f"A keyword has {len(folded_text):,} characters when its letters are normalized"
+            raise InvalidInput(f"{message}; {MAX_KEYWORD} are allowed.", *path, str(number))
+        found.setdefault(folded_text, text)
+    size = sum(_size(text, folded_text) for folded_text, text in found.items())
+    if size > MAX_KEYWORD_BYTES:
+        message = f"The keywords have {size:,} bytes together (UTF-8, normalized); {MAX_KEYWORD_BYTES:,} are allowed."
+        raise InvalidInput(message, *path)
     return list(found.values())
 
 
-def require_page_keywords(keywords: Sequence[str], *path: str) -> frozenset[str]:
-    """Returns the folded keywords of a page, without blank ones. Raises InvalidInput for too many or too long ones."""
+def _size(text: str, folded_text: str) -> int:
+    return max(len(text.encode()), len(folded_text.encode()))
+
+
+def fitting(keywords: Iterable[str]) -> Iterator[str]:
+    """Yields the first of these keywords that an ad may have together, and skips those that are too long."""
+    number, size = 0, 0
+    for keyword in keywords:
+        folded_text = fold(keyword)
+        size_after = size + _size(keyword, folded_text)
+        if number < MAX_KEYWORDS and len(folded_text) <= MAX_KEYWORD and size_after <= MAX_KEYWORD_BYTES:
+            number, size = number + 1, size_after
+            yield keyword
+
+
+def require_page_keywords(
+    keywords: Sequence[str], *path: str, folds: MutableMapping[str, str] | None = None
+) -> frozenset[str]:
+    """Returns the folded keywords of a page, without those that no ad can have: blank ones, and too long ones.
+
+    Args:     folds: the keywords that were folded before, which gets the new ones.
+    Raises:   InvalidInput (too many keywords, or too many characters in one or in all).
+    """
     if len(keywords) > MAX_PAGE_KEYWORDS:
         raise InvalidInput(f"There are {len(keywords):,} keywords; {MAX_PAGE_KEYWORDS:,} are allowed.", *path)
     for number, keyword in enumerate(keywords):
         if len(keyword) > MAX_KEYWORD:
             text = f"A keyword has {len(keyword):,} characters; {MAX_KEYWORD} are allowed."
             raise InvalidInput(text, *path, str(number))
-    return folded(keywords)
+    characters = sum(map(len, keywords))
+    if characters > MAX_PAGE_CHARACTERS:
+        text = f"The keywords have {characters:,} characters together; {MAX_PAGE_CHARACTERS:,} are allowed."
+        raise InvalidInput(text, *path)
+    known = {} if folds is None else folds
+    for keyword in keywords:
+        if keyword not in known:
+            text = fold(keyword)
+            known[keyword] = text if len(text) <= MAX_KEYWORD else ""
+    return frozenset(known[keyword] for keyword in keywords) - {""}
 
 
 def require_limit(limit: int, *path: str) -> None:

@@ -90,7 +90,7 @@ def choose(
     """Returns the best ads that may be shown, at most `limit`.
 
     A choice touches the ads that share a keyword with the page, the chosen ads, and the ads before them that are capped
-    or refused. Other ads cost nothing, however many the zone has.
+    or refused. Of the other ads, only those with the same score as one of these cost anything: their places are copied.
 
     Args:     counts: how often the user has seen each ad in the day, by the keys of ads.
               keywords: folded, see `ads.require_page_keywords`.

@@ -69,7 +69,7 @@ async def finish(db: Database, campaign: Document) -> Document:
 
 
 async def finish_now(db: Database, campaign_id: str) -> None:
-    """Finishes the deactivation of a campaign that no job finds."""
+    """Finishes the deactivation of a campaign, for jobs and repairs. Raises NotFound."""
     await finish(db, await look_at(db, campaign_id))
 
 

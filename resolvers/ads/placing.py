@@ -35,7 +35,7 @@ from portico.resolvers.writes.timer import Timer
 
 from .ads import Ad, ad_key, advertiser_of, require_ad, require_id
 from .campaigns import ACTIVE, CAMPAIGNS
-from .counters import COUNTERS
+from .counters import shown_of
 from .zones import MAX_ADS, RENEW, SORT, ZONES, live_where, same_ad, zone_key
 
 # A pending ad that is older was left behind by a crash.
@@ -75,8 +75,7 @@ class _Placing:
         """Reads how many impressions the ad has had, so that an exhausted ad is exhausted in a new zone at once."""
         if self._ad.total_cap is not None:
             key = ad_key(self._ad.campaign_id, self._ad.ad_unit_id)
-            counter = await self._db[COUNTERS.name].find_one({"_id": key}, {"shown": 1})
-            self._shown = 0 if counter is None else counter.get("shown", 0)
+            self._shown = (await shown_of(self._db, [key])).get(key, 0)
 
     async def attempt(self, at: datetime) -> Document | None:
         """Returns the zone with the live ad. None if another process was faster, or if the pending ad was removed."""

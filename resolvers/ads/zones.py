@@ -14,7 +14,7 @@ An ad in a zone:
     campaign_id  `advertiser:campaign`
     ad_unit_id
     ecpm         cents for a thousand impressions, 0 to 2^31 - 1
-    keywords     as placed, up to 50
+    keywords     as placed, up to 50, 2,000 bytes of UTF-8 together
     daily_cap    impressions that a user may have of it in a day, at least 1
     total_cap    impressions in all; None for no limit
     shown        a lower bound of the ad's counted impressions, which only rises. The ad is exhausted in this zone if

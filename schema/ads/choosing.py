@@ -30,7 +30,9 @@ class AdRejection(Enum):
     FREQUENCY_CAP = strawberry.enum_value(
         "FREQUENCY_CAP", description="The user has seen it in this day (UTC) as often as its daily cap allows."
     )
-    EXHAUSTED = strawberry.enum_value("EXHAUSTED", description="Its impressions are used up.")
+    EXHAUSTED = strawberry.enum_value(
+        "EXHAUSTED", description="Its impressions are used up, or other pages are just taking the last ones."
+    )
     KEYWORDS = strawberry.enum_value("KEYWORDS", description="None of the page's keywords is one of its own.")
     OUTBID = strawberry.enum_value("OUTBID", description="Other ads pay more, or suit the page better.")
 
@@ -83,12 +85,13 @@ class ChoosingQuery:
             str | None, described("The browser: any text, up to 1,000 characters. Without it, no daily cap applies.")
         ] = None,
         keywords: Annotated[
-            list[str], described("The keywords of the page, up to 10,000 of up to 100 characters.")
+            list[str],
+            described("The keywords of the page, up to 10,000 of up to 100 characters, 100,000 characters together."),
         ] = [],  # noqa: B006 - nothing changes it, and the schema shows this default
         limit: Annotated[int, described("The most ads to choose, 1 to 100.")] = 1,
     ) -> AdChoice:
         context = info.context
-        words = require_page_keywords(keywords, "keywords")
+        words = require_page_keywords(keywords, "keywords", folds=context.folds)
         require_limit(limit, "limit")
         zone, counts = await asyncio.gather(
             context.resources.of(Zones).read(context.db, site_id, zone_id), _counts_of(context, user_id)

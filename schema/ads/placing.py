@@ -26,8 +26,8 @@ class AdInput:
     ecpm: int = strawberry.field(description="The effective cost of a thousand impressions, in cents, at least 0.")
     keywords: list[str] = strawberry.field(
         default_factory=list,
-        description="The keywords of the pages that the ad suits best, up to 50 of up to 100 characters. Case, width "
-        "and surrounding blanks do not matter.",
+        description="The keywords of the pages that the ad suits best, up to 50 of up to 100 characters, 2,000 bytes "
+        "of UTF-8 together. Case, width and surrounding blanks do not matter.",
     )
     daily_cap: int = strawberry.field(
         default=1, description="The impressions that a user may have of the ad in a day (UTC), at least 1."

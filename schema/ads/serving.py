@@ -48,7 +48,8 @@ class ServeAdsInput:
         "Without it, no daily cap applies.",
     )
     keywords: list[str] = strawberry.field(
-        default_factory=list, description="The keywords of the page, up to 10,000 of up to 100 characters."
+        default_factory=list,
+        description="The keywords of the page, up to 10,000 of up to 100 characters, 100,000 characters together.",
     )
     limit: int = strawberry.field(default=1, description="The most ads to show, 1 to 100.")
     idempotency_key: str | None = idempotency_key()
@@ -114,7 +115,7 @@ class ServingMutation:
         "ever exceeded, however many pages load at once. For all callers."
     )
     async def serve_ads(self, info: Info, input: ServeAdsInput) -> ServeAdsResult | None:
-        keywords = require_page_keywords(input.keywords, "keywords")
+        keywords = require_page_keywords(input.keywords, "keywords", folds=info.context.folds)
         require_limit(input.limit, "limit")
         call = _call(info.context, input)
         served = await serving.serve(_means(info.context), call, keywords=keywords, limit=input.limit)

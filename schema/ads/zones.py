@@ -50,7 +50,7 @@ class AdZone(Node):
 
 @strawberry.type
 class ZoneQuery:
-    @strawberry.field(description="A zone with its ads; null if no ad has ever been placed in it.")
+    @strawberry.field(description="A zone with its ads; null if nobody has ever tried to place a valid ad in it.")
     async def ad_zone(self, info: Info, site_id: SiteId, zone_id: ZoneId) -> AdZone | None:
         found = await load_one(core(info), AD_ZONE, zones.zone_key(site_id, zone_id))
         return cast("AdZone | None", found)

@@ -110,6 +110,10 @@ async def test_bad_campaigns_and_ads_are_named_by_line_and_the_others_are_stored
         ({**PLACED, "totalCap": -1}, "totalCap: "),
         ({**PLACED, "keywords": "Jazz"}, "keywords: must be a list"),
         ({**PLACED, "keywords": ["x" * 101]}, "keywords.0: "),
+        (
+            {**PLACED, "keywords": ["x" * 98 + str(one) for one in range(10, 31)]},
+            "keywords: The keywords have 2,100 bytes",
+        ),
         ({**PLACED, "zoneId": ""}, "zoneId: "),
         ({**PLACED, "price": 3}, "price: unknown field"),
         ({"coupon_upc": 1, "campaign_ids": []}, "campaign_ids: must not be empty"),
@@ -259,6 +263,21 @@ async def test_a_coupon_is_an_ad_with_the_words_of_its_products_as_keywords(
     words = ["CHEESE", "CHEDDAR", "GOUDA"]
     assert found[0] == [{"campaignId": f"grocer:{one}", "ecpm": 50, "keywords": words} for one in (1, 2)]
     assert found[1] == [{"campaignId": f"grocer:{one}", "ecpm": 50, "keywords": []} for one in (1, 2)]
+
+
+async def test_a_coupon_has_the_words_of_most_products_that_fit_in_an_ad(
+    gateway: GatewayClient, imported: Any, tmp_path: Path
+) -> None:
+    types = ["\ufdfa" * 6, *(f"{number:02}" + "x" * 98 for number in range(25))]
+    products = [{**PRODUCTS[0], "product_id": number, "product_type": word} for number, word in enumerate(types)]
+    file = real_data.write(tmp_path / "products.jsonl", products)
+
+    done = await imported("ads", {**COUPON, "products": list(range(len(types)))}, products=str(file))
+
+    assert done == ({"created": 1}, {})
+    text = '{ adZone(siteId: "grocery", zoneId: "DELI") { ads { keywords } } }'
+    found = (await gateway.data(text))["adZone"]["ads"]
+    assert found == [{"keywords": ["CHEESE", *types[1:20]]}] * 2
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from portico.resolvers.ads import ads
 from portico.resolvers.ads.ads import ad_key
 from portico.resolvers.ads.choosing import Choice, Rejected
 from portico.resolvers.ads.profiles import MAX_COUNTED_ADS, day_of
 from portico.resolvers.ads.pseudonyms import Pseudonyms
+from portico.resolvers.text import fold
 from portico.testing import Commands
 from tests.support.ads import CHOOSE, SITE, ad, choose, place, units
 from tests.support.harness import GatewayClient, SettableClock
@@ -154,6 +156,10 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
     "101 ads": ({"limit": 101}, "`limit` must be between 1 and 100; got 101."),
     "10,001 keywords": ({"keywords": ["x"] * 10_001}, "There are 10,001 keywords; 10,000 are allowed."),
     "a long keyword": ({"keywords": ["x" * 101]}, "A keyword has 101 characters; 100 are allowed."),
+    "100,001 characters": (
+        {"keywords": ["x" * 100] * 1_000 + ["y"]},
+        "The keywords have 100,001 characters together; 100,000 are allowed.",
+    ),
     "an empty user": ({"user": ""}, "`userId` must not be empty."),
     "a long user": ({"user": "x" * 1_001}, "User id has 1,001 characters; 1,000 are allowed."),
 }
@@ -177,6 +183,36 @@ async def test_ten_thousand_hostile_keywords_are_only_keywords(gateway: GatewayC
     chosen = await choose(gateway, keywords=keywords, user="$ne")
 
     assert units(chosen["ads"]) == ["match"]
+
+
+async def test_a_keyword_that_is_too_long_when_normalized_matches_nothing(gateway: GatewayClient) -> None:
+    await place(gateway, ad(unit="match", ecpm=1, keywords=["jazz"]), ad(unit="dear", ecpm=5))
+
+    alone = await choose(gateway, keywords=["\ufdfa" * 6])
+    beside = await choose(gateway, keywords=["\ufdfa" * 6, "jazz"])
+
+    assert (units(alone["ads"]), units(beside["ads"])) == (["dear"], ["match"])
+
+
+async def test_an_operation_folds_each_keyword_of_its_pages_once(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await place(gateway, ad(unit="match", ecpm=1, keywords=["jazz"]), ad(unit="dear", ecpm=5))
+    await choose(gateway)
+    folds: list[str] = []
+
+    def counted(keyword: str) -> str:
+        folds.append(keyword)
+        return fold(keyword)
+
+    monkeypatch.setattr(ads, "fold", counted)
+    choice = f'chooseAds(siteId: "{SITE}", zoneId: "front", keywords: $keywords) {{ ads {{ adUnitId }} }}'
+    text = f"query ($keywords: [String!]!) {{ {' '.join(f'a{one}: {choice}' for one in range(20))} }}"
+
+    data = await gateway.data(text, {"keywords": ["JAZZ", "blues"] * 500})
+
+    assert [units(one["ads"]) for one in data.values()] == [["match"]] * 20
+    assert sorted(folds) == ["JAZZ", "blues"]
 
 
 async def test_the_user_id_is_nowhere_in_the_database(gateway: GatewayClient) -> None:

@@ -164,6 +164,7 @@ INVALID = {
     "no ads": (view(limit=0), ["limit"]),
     "too many ads": (view(limit=101), ["limit"]),
     "too many keywords": (view(keywords=["x"] * 10_001), ["keywords"]),
+    "too many characters": (view(keywords=["x" * 100] * 1_001), ["keywords"]),
     "a long keyword": (view(keywords=["ok", "x" * 101]), ["keywords", "1"]),
     "no user": (view(""), ["userId"]),
     "an unknown campaign": (seen(campaignId="acme:none"), ["campaignId"]),

@@ -90,6 +90,12 @@ INVALID: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a negative cap": (placement(ad(totalCap=-1)), ["ad", "totalCap"]),
     "an empty keyword": (placement(ad(keywords=["a", " "])), ["ad", "keywords", "1"]),
     "a keyword of 101 characters": (placement(ad(keywords=["x" * 101])), ["ad", "keywords", "0"]),
+    "a keyword that is longer when normalized": (placement(ad(keywords=["a", "\ufdfa" * 6])), ["ad", "keywords", "1"]),
+    "keywords of 2,010 bytes": (placement(ad(keywords=[f"{one:0201}"[-67:] for one in range(30)])), ["ad", "keywords"]),
+    "keywords of 2,013 bytes when normalized": (
+        placement(ad(keywords=["\ufdfa" * 5 + str(one) for one in range(13)])),
+        ["ad", "keywords"],
+    ),
     "51 keywords": (placement(ad(keywords=[str(number) for number in range(51)])), ["ad", "keywords"]),
 }
 
@@ -108,7 +114,7 @@ async def test_the_highest_and_the_lowest_values_are_allowed(gateway: GatewayCli
     dear = ad(unit="u" * 200, ecpm=2**31 - 1, dailyCap=2**31 - 1, totalCap=2**53 - 1)
 
     zone = await place(
-        gateway, dear, ad("a:b:c", ecpm=0, totalCap=0, keywords=[f"{number:0100}" for number in range(50)])
+        gateway, dear, ad("a:b:c", ecpm=0, totalCap=0, keywords=[f"{number:040}" for number in range(50)])
     )
 
     assert [one["ecpm"] for one in zone["ads"]] == [2**31 - 1, 0]
@@ -130,6 +136,30 @@ async def test_a_zone_takes_a_thousand_ads_and_changes_of_them(gateway: GatewayC
         "message": "The zone has 1,000 ads, which is the most.",
         "path": ["zoneId"],
     }
+
+
+async def test_a_thousand_ads_at_all_bounds_can_be_placed_read_and_deactivated(gateway: GatewayClient) -> None:
+    wide = "\U00020000"
+    keywords = [f"{number:02}{wide * 9}ab" for number in range(50)]
+    dear = ad(f"a:{wide * 198}", f"000{wide * 197}", 2**31 - 1, dailyCap=2**31 - 1, totalCap=2**53 - 1)
+    await place(gateway, {**dear, "keywords": keywords})
+    zone = await gateway.db["ads.zones"].find_one({})
+    assert zone is not None
+    ads = [{**zone["ads"][0], "ad_unit_id": f"{number:03}{wide * 197}"} for number in range(999)]
+    await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": ads}})
+
+    placed = await place(gateway, {**dear, "adUnitId": f"999{wide * 197}", "keywords": keywords})
+    size: list[Any] = [{"$project": {"size": {"$bsonSize": "$$ROOT"}}}]
+    (stored,) = await (await gateway.db["ads.zones"].aggregate(size)).to_list()
+    chosen = await choose(gateway, keywords=keywords[:1])
+    ended = await deactivate(gateway, f"a:{wide * 198}")
+
+    assert sum(len(keyword.encode()) for keyword in keywords) == 2_000
+    assert (len(placed["ads"]), len(chosen["ads"]), len(chosen["rejected"])) == (1_000, 1, 999)
+    assert stored["size"] < 5_000_000
+    assert ended == {"__typename": "CampaignPayload", "zones": 1}
+    assert (await zone_of(gateway))["ads"] == []
+    await assert_invariants(gateway)
 
 
 @pytest.mark.parametrize("text", ["$ads", "$$ROOT", "a.b", "{$gt: 1}", "__proto__", "ads.0.ecpm", "é\u200dx", '"]'])
@@ -191,6 +221,16 @@ async def test_a_deactivated_campaign_takes_no_ads_any_more(gateway: GatewayClie
         "path": ["ad", "campaignId"],
     }
     assert (await zone_of(gateway))["ads"] == []
+
+
+async def test_a_refused_first_ad_leaves_an_empty_zone(gateway: GatewayClient) -> None:
+    await place(gateway, ad())
+    await deactivate(gateway)
+
+    result = await gateway.result("placeAd", placement(ad(), "new"))
+
+    assert result["__typename"] == "InvalidInput"
+    assert (await zone_of(gateway, "new"))["ads"] == []
 
 
 # -------------------------------------------------------------------- callers

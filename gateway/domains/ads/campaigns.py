@@ -11,7 +11,7 @@ import orjson
 
 from portico.gateway.imports.fields import Record, as_key, as_list, as_texts, object_of, optional, text_at
 from portico.gateway.imports.runs import Importer, Option
-from portico.resolvers.ads.ads import MAX_KEYWORD, MAX_KEYWORDS, Ad, require_ad, require_campaign_id, require_id
+from portico.resolvers.ads.ads import MAX_KEYWORD, Ad, fitting, require_ad, require_campaign_id, require_id
 from portico.resolvers.ads.placement_imports import (
     CampaignRecord,
     Placement,
@@ -173,7 +173,7 @@ def _coupon(record: Record, products: Products, advertiser: str, site: str, ecpm
     placements = []
     for department, counted in sorted(departments.items()) or [(OTHERS, Counter[str]())]:
         # The words of most products come first.
-        keywords = [word for word, _ in counted.most_common(MAX_KEYWORDS)]
+        keywords = list(fitting(word for word, _ in counted.most_common()))
         for campaign in named:
             ad = require_ad(Ad(grocers_campaign(advertiser, campaign), unit, ecpm, keywords))
             placements.append(Placement(require_id(site, "site"), require_id(department, "department"), ad))
