@@ -27,6 +27,8 @@ from .nodes import KINDS, shown
 from .roles import Role
 
 Next = Callable[..., Awaitable[Any]]
+# The name in the metadata of input fields, see `secret_by`.
+_HASHED = "portico.hashed"
 
 
 class Write(FieldExtension):
@@ -109,7 +111,7 @@ class Write(FieldExtension):
             context.db,
             record_id,
             field=self._field_name,
-            fingerprint=_fingerprint(kwargs),
+            fingerprint=_fingerprint(context, kwargs),
             now=context.now,
             owner=owner,
             kept=context.keys_kept,
@@ -159,14 +161,29 @@ def _key_of(given: Any) -> str | None:
     return key
 
 
-def _fingerprint(kwargs: Mapping[str, Any]) -> str:
-    """Returns a hash of the input, which tells a left out field from null. Raises BAD_USER_INPUT if orjson cannot
-    encode it.
+def secret_by(hashed: Callable[[Context, Any], str]) -> dict[str, Any]:
+    """Returns the metadata of an input field whose value must not be guessed from the stored hash of the input.
+
+    Args:     hashed: returns what stands for the value, e.g. a hash with a secret of the deployment.
     """
+    return {_HASHED: hashed}
+
+
+def _fingerprint(context: Context, kwargs: Mapping[str, Any]) -> str:
+    """Returns a hash of the input, which tells a left out field from null.
+
+    Raises BAD_USER_INPUT if orjson cannot encode it, and what the functions of secret fields raise.
+    """
+
+    def plain(value: Any) -> Any:
+        return _plain(context, value)
+
     options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
     try:
-        text = orjson.dumps(kwargs, default=_plain, option=options)
-    except TypeError:
+        text = orjson.dumps(kwargs, default=plain, option=options)
+    except TypeError as error:
+        if isinstance(error.__cause__, errors.DomainError):
+            raise error.__cause__ from None
         raise GraphQLError(
             "The input is nested too deeply, or has an integer of more than 64 bits.",
             extensions={"code": "BAD_USER_INPUT"},
@@ -186,16 +203,21 @@ async def _require_same_files(kwargs: Mapping[str, Any], record: Document) -> No
                 raise errors.OperationKeyReused
 
 
-def _plain(value: Any) -> Any:
+def _plain(context: Context, value: Any) -> Any:
     if isinstance(value, strawberry.Some):
         return {"some": value.value}
     if isinstance(value, Upload):
         # The content is not known before the file has arrived.
         return "upload"
     if dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value)]
-        return {name: getattr(value, name) for name in names if getattr(value, name) is not strawberry.UNSET}
+        given = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        return {field.name: _hashed(context, field, one) for field, one in given if one is not strawberry.UNSET}
     raise TypeError(type(value).__name__)
+
+
+def _hashed(context: Context, field: dataclasses.Field[Any], value: Any) -> Any:
+    hashed = field.metadata.get(_HASHED)
+    return value if hashed is None or value is None else hashed(context, value)
 
 
 def _error_record(info: Info, error: errors.DomainError) -> Document:

@@ -98,7 +98,7 @@ class Attempt:
             created = self._call.new_profile()
             if not await profiles.create(self._call.db, created):
                 return False
-            self._profile = {**created, "entries": 0, "recorded": 0}
+            self._profile = {**created, "entries": 0, "recorded": 0, "bytes": 0}
         return True
 
     async def claim(self, ads: Sequence[Document]) -> list[bool]:
@@ -135,6 +135,22 @@ class Attempt:
 
         Args:     ads: the placements, each with its `key`.
         """
+        return await self._decide(ads, events=events, entry=self._entry(ads))
+
+    async def refuse(self) -> bool:
+        """Decides that the call shows and records nothing. Returns False if the profile has changed.
+
+        Only a call that can be repeated needs it: without an entry, a parallel call with its key could still decide
+        otherwise.
+        """
+        if not idempotency.is_repeatable(self._call.operation_id):
+            return True
+        return await self._decide([], events=[], entry={**(self._entry([]) or {}), "refused": True})
+
+    def _entry(self, ads: Sequence[Document]) -> Document | None:
+        return serves.entry(self._call.operation_id, self._token, ads, at=self._call.now)
+
+    async def _decide(self, ads: Sequence[Document], *, events: Sequence[Document], entry: Document | None) -> bool:
         call = self._call
         if call.profile_id is None:
             return True
@@ -144,13 +160,15 @@ class Attempt:
             operation_id=call.operation_id,
             ads=ads if call.user is not None else (),
             events=events,
-            entry=serves.entry(call.operation_id, self._token, ads, at=call.now),
+            entry=entry,
             has_claims=bool(self._claimed),
             kept_until=None if call.user is not None else call.now + call.keys_kept,
         )
         is_decided = await profiles.decide(call.db, decision, self._profile)
         if not is_decided:
             self._end(self._claimed, is_shown=False, is_urgent=True)
+            # The entries of other calls may leave no room.
+            await self._trim()
         return is_decided
 
     async def conclude(self) -> None:
@@ -162,8 +180,15 @@ class Attempt:
         others = [one for one in self._claimed if one not in used_up]
         self._end(others, is_shown=True, is_urgent=False)
         await asyncio.gather(*self._end(used_up, is_shown=True, is_urgent=True))
-        entries = 0 if self._profile is None else self._profile.get("entries", 0)
-        if self._call.user is not None and entries >= 2 * profiles.SERVES_KEPT and not entries % profiles.SERVES_KEPT:
+        await self._trim()
+
+    async def _trim(self) -> None:
+        profile = self._profile
+        if profile is None or self._call.user is None:
+            return
+        entries = profile["entries"]
+        is_due = entries >= 2 * profiles.SERVES_KEPT and not entries % profiles.SERVES_KEPT
+        if is_due or profile["bytes"] >= profiles.TRIMMED_BYTES:
             await serves.trim(self._call.db, self._call.user)
 
     def _end(self, ads: Sequence[Document], *, is_shown: bool, is_urgent: bool) -> list[asyncio.Future[Outcome]]:

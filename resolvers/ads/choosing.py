@@ -69,9 +69,13 @@ class Choice:
         # The zone's index of keywords lacks exhausted ads.
         return [len(words & self.keywords) for words in self.zone.words]
 
+    @cached_property
+    def _more(self) -> int:
+        return sum(self.zone.keys[place] not in self.counts for place in self.places)
+
     def _reason(self, place: int) -> str:
         ad, key = self.zone.ads[place], self.zone.keys[place]
-        if is_capped(self.counts, key, ad["daily_cap"]):
+        if is_capped(self.counts, key, ad["daily_cap"], more=self._more):
             return FREQUENCY_CAP
         if key in self.refused or is_exhausted(ad):
             return EXHAUSTED
@@ -86,15 +90,17 @@ def choose(
     limit: int,
     rng: random.Random,
     refused: Collection[str] = (),
+    more: int = 0,
 ) -> Choice:
     """Returns the best ads that may be shown, at most `limit`.
 
     A choice touches the ads that share a keyword with the page, the chosen ads, and the ads before them that are capped
-    or refused. Of the other ads, only those with the same score as one of these cost anything: their places are copied.
+    or refused. Of ads with equal scores that it touches, it copies the places if some of them match and some do not.
 
     Args:     counts: how often the user has seen each ad in the day, by the keys of ads.
               keywords: folded, see `ads.require_page_keywords`.
               refused: the keys of ads whose impressions are used up, although the zone does not show it yet.
+              more: how many ads the page shows already that `counts` lacks. A profile counts 2,000 ads in a day.
     """
     places: list[int] = []
     matches = _count_matches(zone, keywords)
@@ -105,8 +111,9 @@ def choose(
             ad, key = zone.ads[place], zone.keys[place]
             # An ad that matches is also in the group of its price. Its score tells the two groups apart.
             is_own = _score(ad, matches.get(place, 0), keywords) == score
-            if is_own and key not in refused and not is_capped(counts, key, ad["daily_cap"]):
+            if is_own and key not in refused and not is_capped(counts, key, ad["daily_cap"], more=more):
                 places.append(place)
+                more += key not in counts
         if len(places) >= limit:
             break
     return Choice(zone, counts, keywords, refused, tuple(places))

@@ -22,9 +22,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 from bson import ObjectId
@@ -38,7 +39,7 @@ from . import counters
 from .counters import Changes, CountedAd
 from .exhaustion import mark_zones
 
-# Claims and ends of claims in one update.
+# New claims, patient claims, and ends of claims in one update, of each at most this many.
 _MOST = 500
 # A call decides within milliseconds. Nobody waits for the end of an older claim.
 _YOUNG = timedelta(seconds=1)
@@ -61,22 +62,24 @@ Outcome = Literal["GRANTED", "EXHAUSTED", "FILLED"]
 
 @dataclass(eq=False)
 class _Claim:
-    """A claim in the queue; without a token, an impression to count at once."""
+    """A claim in the queue; without a token, an impression to count at once.
+
+    `update` is the number of the update that tried it, or of the latest one when it came.
+    """
 
     db: Database
     cap: int
     timer: Timer
     done: asyncio.Future[Outcome]
+    update: int
     claim: Document | None = None
     is_patient: bool = False
 
     def stays(self, counter: Document) -> bool:
         """Returns whether a refused claim stays in the queue."""
-        if not self.is_patient or self.timer.seconds > _PATIENCE or self.done.done():
+        if not self.is_patient or self.done.done():
             return False
-        limit = self.timer.now() - _YOUNG
-        old = sum(claim["at"] < limit for claim in counter["claims"])
-        return bool(counter["shown"] + old < self.cap)
+        return can_be_granted(counter["shown"], [one["at"] for one in counter["claims"]], self.cap, self.timer)
 
 
 @dataclass(eq=False)
@@ -92,9 +95,10 @@ class _End:
 
 @dataclass(eq=False)
 class _Queue:
-    """What waits for the counter of an ad."""
+    """What waits for the counter of an ad: new claims, claims that were tried and stay, and ends of claims."""
 
     ad: CountedAd
+    updates: int = 0
     claims: list[_Claim] = field(default_factory=list)
     patient: list[_Claim] = field(default_factory=list)
     ends: list[_End] = field(default_factory=list)
@@ -109,14 +113,32 @@ class _Queue:
         """Takes what goes into the next update: ends of claims, and claims of one cap."""
         ends, self.ends = self.ends[:_MOST], self.ends[_MOST:]
         # The callers of the others have been cancelled.
-        waiting = [one for one in [*self.patient, *self.claims] if not one.done.done()]
-        of_one_cap = [one for one in waiting if one.cap == waiting[0].cap]
-        taken, others = of_one_cap[:_MOST], [one for one in waiting if one.cap != waiting[0].cap]
-        self.patient, self.claims = [], [*others, *of_one_cap[_MOST:]]
+        new = [one for one in self.claims if not one.done.done()]
+        patient = [one for one in self.patient if not one.done.done()]
+        # The cap that has waited longest, so that no cap keeps the claims of another one waiting.
+        cap = min((*new, *patient), key=lambda one: one.update).cap if new or patient else 0
+        # The claims that have waited go first. They never fill an update, so that it always tries new ones as well.
+        earlier, self.patient = _split(patient, cap)
+        later, self.claims = _split(new, cap)
+        self.updates += 1
+        for claim in (*earlier, *later):
+            claim.update = self.updates
         self.changed.clear()
+        # Patient claims have been tried, so they wait for a change or for the next look.
         if self.claims or self.ends:
             self.changed.set()
-        return taken, ends
+        return [*earlier, *later], ends
+
+
+def can_be_granted(shown: int, claims: Sequence[datetime], cap: int, timer: Timer) -> bool:
+    """Returns whether it makes sense to wait for an impression below the cap.
+
+    Args:     claims: the times of the claims.  timer: of the call, which waits for two seconds at most.
+    """
+    if timer.seconds > _PATIENCE:
+        return shown + len(claims) < cap
+    limit = timer.now() - _YOUNG
+    return shown + sum(at < limit for at in claims) < cap
 
 
 class Counters:
@@ -139,7 +161,7 @@ class Counters:
         """
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         queue = self._queue_of(ad)
-        queue.claims.append(_Claim(db, cap, timer, done, claim, is_patient))
+        queue.claims.append(_Claim(db, cap, timer, done, queue.updates, claim, is_patient))
         queue.changed.set()
         self._work(queue)
         return await done
@@ -243,6 +265,12 @@ class Counters:
         self._used.move_to_end(ad.key)
         if len(self._used) > _REMEMBERED:
             self._used.popitem(last=False)
+
+
+def _split(claims: list[_Claim], cap: int) -> tuple[list[_Claim], list[_Claim]]:
+    """Returns the first claims of a cap, as many as go into an update, and the others."""
+    of_cap = [one for one in claims if one.cap == cap]
+    return of_cap[:_MOST], [*(one for one in claims if one.cap != cap), *of_cap[_MOST:]]
 
 
 def _changes(claims: list[_Claim], ends: list[_End]) -> Changes:

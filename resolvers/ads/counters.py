@@ -61,6 +61,13 @@ class CountedAd(NamedTuple):
         return cls(ad.get("key") or ad_key(campaign_id, ad_unit_id), campaign_id, ad_unit_id)
 
 
+class Used(NamedTuple):
+    """The counted impressions of an ad, and the times of its claims."""
+
+    shown: int
+    claims: Sequence[datetime]
+
+
 def random_token() -> ObjectId:
     """Returns the token of an attempt: 96 random bits."""
     return ObjectId(os.urandom(12))
@@ -132,6 +139,17 @@ def _with_token(claims: Any, tokens: Sequence[ObjectId], *, is_among: bool = Tru
 def _as_int(number: Document) -> Document:
     """Returns a number as an array size: caps can be larger than 2^31, arrays cannot."""
     return {"$toInt": {"$min": [number, 2**31 - 1]}}
+
+
+async def used_of(db: Database, keys: Sequence[str]) -> dict[str, Used]:
+    """Returns the counted and claimed impressions of ads, by their keys; without ads that were never counted.
+
+    Both are on a majority.
+    """
+    at_majority = db[COUNTERS.name].with_options(read_concern=ReadConcern("majority"))
+    fields = {"shown": 1, "claims.at": 1}
+    found = await at_majority.find({"_id": {"$in": list(keys)}}, fields, batch_size=len(keys) + 1).to_list()
+    return {one["_id"]: Used(one["shown"], [claim["at"] for claim in one.get("claims", ())]) for one in found}
 
 
 async def shown_of(db: Database, keys: Sequence[str]) -> dict[str, int]:

@@ -5,13 +5,15 @@ A document:
     _id           the pseudonym of the user, see `pseudonyms`. The user id itself is nowhere
     day           UTC midnight of the day that `shown` counts; it only rises
     shown         {the key of an ad: its impressions on `day`}, at most 2,000 ads
-    events        [{kind, at, campaign_id, ad_unit_id, site_id, zone_id}], in the order in which they were recorded; the
-                  latest 200, and up to 50 older ones
+    events        [{kind, at, campaign_id, ad_unit_id, site_id, zone_id}], in the order in which they were recorded or
+                  imported; the latest 200, and up to 50 older ones
     events_since  a lower bound of the oldest event's time, or, without events, when the profile was created
-    serves        decided calls: [{op, token, at, ads}], oldest first. A call has an entry if it can be repeated, or if
-                  it has claims. `ads` are the placements as they were shown, [{key, cap, campaign_id, ad_unit_id, ecpm,
-                  keywords}]; only {key, cap} of a call that cannot be repeated. `cap` is the total cap of a claim, and
-                  None for an ad without one
+    serves        decided calls: [{op, token, at, ads, refused, is_settled}], oldest first. A call has an entry if it
+                  can be repeated, or if it has claims. `ads` are the placements as they were shown, [{key, cap,
+                  campaign_id, ad_unit_id, ecpm, keywords}]; only {key, cap} of a call that cannot be repeated. `cap` is
+                  the total cap of a claim, and None for an ad without one. `refused` is true if the call shows and
+                  records nothing. `is_settled` is true if a job has counted a claim of the call. If the entries are
+                  large, `ads` becomes empty when the call has finished
     fence         a random nonce. A call that has claims decides only while the fence is the one that it has read
 
 A call with a key and without a user has a profile of its own, which counts nothing. Its `_id` is derived from the call:
@@ -59,6 +61,11 @@ MAX_STORED = 250
 MAX_COUNTED_ADS = 2_000
 # A profile keeps at least the entries of this many latest calls, finished or not.
 SERVES_KEPT = 64
+# An entry can have 100 ads. From this size on, the ads of finished calls are removed from `serves`. It never gets
+# larger than MAX_SERVES_BYTES and one more entry, because documents have 16 MB at most.
+TRIMMED_BYTES, MAX_SERVES_BYTES = 1_000_000, 8_000_000
+# The size of `serves` in BSON.
+SERVES_BYTES = {"$bsonSize": {"serves": {"$ifNull": ["$serves", []]}}}
 IMPRESSION, CLICK = "IMPRESSION", "CLICK"
 
 
@@ -76,13 +83,14 @@ def id_of_call(operation_id: str) -> str:
     return f"call-{idempotency.derived_nonce(operation_id, 'ads')}"
 
 
-def is_capped(counts: Mapping[str, int], key: str, daily_cap: int) -> bool:
+def is_capped(counts: Mapping[str, int], key: str, daily_cap: int, *, more: int = 0) -> bool:
     """Returns whether the user has seen the ad with this key as often in the day as the cap allows.
 
     Args:     counts: as `shown_on` returns them.
+              more: how many other ads the call shows that `counts` lacks.
     """
     count = counts.get(key)
-    return len(counts) >= MAX_COUNTED_ADS if count is None else count >= daily_cap
+    return len(counts) + more >= MAX_COUNTED_ADS if count is None else count >= daily_cap
 
 
 def counts_of(profile: Document | None, *, now: datetime) -> Mapping[str, int]:
@@ -104,7 +112,8 @@ async def shown_on(db: Database, profile_id: str, *, now: datetime) -> Mapping[s
 async def read_to_decide(db: Database, profile_id: str, operation_id: str) -> Document | None:
     """Returns the day, the counts and the fence of a profile, and `serves` with the entry of this call if it has one.
 
-    `entries` and `recorded` are how many entries `serves` and `events` have in the database.
+    `entries` and `recorded` are how many entries `serves` and `events` have in the database. `bytes` is the size of
+    `serves` there.
     """
     wanted: Document = {
         "day": 1,
@@ -112,6 +121,7 @@ async def read_to_decide(db: Database, profile_id: str, operation_id: str) -> Do
         "fence": 1,
         "entries": {"$size": {"$ifNull": ["$serves", []]}},
         "recorded": {"$size": {"$ifNull": ["$events", []]}},
+        "bytes": SERVES_BYTES,
     }
     if idempotency.is_repeatable(operation_id):
         wanted["serves"] = {"$elemMatch": {"op": operation_id}}
@@ -173,6 +183,7 @@ async def decide(db: Database, decision: Decision, profile: Document | None) -> 
         guard["fence"] = profile["fence"]
     if idempotency.is_repeatable(decision.operation_id):
         guard["serves.op"] = {"$ne": decision.operation_id}
+        guard["$and"] = [{"$expr": {"$lt": [SERVES_BYTES, MAX_SERVES_BYTES]}}]
     update: Document = {}
     if decision.ads:
         more_of_guard, update = _counting(decision, profile)

@@ -37,25 +37,24 @@ async def record_event(means: Means, call: Call, *, kind: str, campaign_id: str,
         decided = profiles.entry_of(profile)
         if decided is not None:
             await serves.conclude(call.db, means.counters, decided)
-            return True
+            return not decided.get("refused", False)
         attempt = Attempt(call, means, profile)
         event = profiles.event(kind, named, at=call.now, site_id=call.site_id, zone_id=call.zone_id)
-        if kind == CLICK:
-            is_decided = await attempt.decide([], events=[event])
-        else:
-            counts = profiles.counts_of(profile, now=call.now)
-            ad = _placed(zone, named)
-            if profiles.is_capped(counts, named["key"], ad["daily_cap"]) or is_exhausted(ad):
-                return False
-            if not await attempt.is_ready([ad]):
-                continue
-            if not all(await attempt.claim([ad])):
-                return False
-            is_decided = await attempt.decide([ad], events=[event])
-        if is_decided:
+        ad = None if kind == CLICK else _placed(zone, named)
+        if ad is not None and not await attempt.is_ready([ad]):
+            continue
+        is_allowed = ad is None or (_may_show(ad, profile, call) and all(await attempt.claim([ad])))
+        shown = [] if ad is None else [ad]
+        if await (attempt.decide(shown, events=[event]) if is_allowed else attempt.refuse()):
             await attempt.conclude()
-            return True
+            return is_allowed
     raise Conflict("Too many parallel calls for the same user. Try again.")
+
+
+def _may_show(ad: Document, profile: Document | None, call: Call) -> bool:
+    """Returns whether the caps allow an impression, as far as the zone and the profile show it."""
+    counts = profiles.counts_of(profile, now=call.now)
+    return not profiles.is_capped(counts, ad["key"], ad["daily_cap"]) and not is_exhausted(ad)
 
 
 async def _zone(means: Means, call: Call, kind: str) -> ParsedZone:

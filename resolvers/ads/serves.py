@@ -14,7 +14,7 @@ from portico.resolvers.writes import idempotency
 from . import counters
 from .combining import Counters
 from .counters import CountedAd
-from .profiles import PROFILES, SERVES_KEPT
+from .profiles import PROFILES, SERVES_BYTES, SERVES_KEPT, TRIMMED_BYTES
 
 
 def entry(operation_id: str, token: ObjectId, ads: Sequence[Document], *, at: datetime) -> Document | None:
@@ -49,20 +49,37 @@ async def conclude(db: Database, writer: Counters, decided: Document) -> None:
 async def trim(db: Database, profile_id: str, *, kept: int = SERVES_KEPT, until: datetime | None = None) -> None:
     """Removes the oldest entries that nobody needs any more: the call cannot be repeated, and its claims have ended.
 
-    Args:     kept: the latest entries stay, for calls that were suspended while another call finished their operation.
+    The latest entries stay, for calls that were suspended while another call finished their operation. These calls
+    answer with the stored outcome of the operation, so the ads of their entries go if all entries are large.
+
+    Args:     kept: how many of the latest entries stay.
               until: removes only entries of this time and older ones.
-    Writes:   ads.profiles; one update.
+    Writes:   ads.profiles; up to two updates.
     """
-    profile = await db[PROFILES.name].find_one({"_id": profile_id}, {"serves": 1})
-    entries: Sequence[Document] = () if profile is None else profile["serves"]
-    old = [one for one in entries[: max(len(entries) - kept, 0)] if until is None or one["at"] <= until]
-    if not old:
+    profile = await db[PROFILES.name].find_one({"_id": profile_id}, {"serves": 1, "bytes": SERVES_BYTES})
+    if profile is None:
         return
-    operations = [one["op"] for one in old if "op" in one]
-    over = set(await idempotency.concluded(db, operations)) if operations else set()
-    ended = [one for one in old if "op" not in one or one["op"] in over]
-    keys = sorted({ad["key"] for one in ended for ad in one["ads"] if ad["cap"] is not None})
-    open_ = await counters.with_claims(db, keys, [one["token"] for one in ended]) if keys else set()
-    forgotten = [one["token"] for one in ended if one["token"] not in open_]
+    entries: Sequence[Document] = profile["serves"]
+    old = [one for one in entries[: max(len(entries) - kept, 0)] if until is None or one["at"] <= until]
+    large = [one for one in entries if one["ads"]] if profile["bytes"] >= TRIMMED_BYTES else []
+    over = await _over(db, [*old, *large])
+    forgotten = [one["token"] for one in old if one["token"] in over]
+    emptied = [one["token"] for one in large if one["token"] in over]
     if forgotten:
         await db[PROFILES.name].update_one({"_id": profile_id}, {"$pull": {"serves": {"token": {"$in": forgotten}}}})
+    if emptied:
+        await db[PROFILES.name].update_one(
+            {"_id": profile_id},
+            {"$set": {"serves.$[one].ads": []}},
+            array_filters=[{"one.token": {"$in": emptied}}],
+        )
+
+
+async def _over(db: Database, entries: Sequence[Document]) -> set[ObjectId]:
+    """Returns the tokens of the entries whose calls cannot be repeated and have no claims."""
+    operations = [one["op"] for one in entries if "op" in one]
+    concluded = set(await idempotency.concluded(db, operations)) if operations else set()
+    ended = [one for one in entries if "op" not in one or one["op"] in concluded]
+    keys = sorted({ad["key"] for one in ended for ad in one["ads"] if ad["cap"] is not None})
+    tokens = {one["token"] for one in ended}
+    return tokens - await counters.with_claims(db, keys, [*tokens]) if keys else tokens

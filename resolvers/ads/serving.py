@@ -7,7 +7,7 @@
    claims, and start again.
 4. Answer. Then conclude the claims.
 
-A repeated call finds the entry of the first one in the profile, and gets the same ads.
+A repeated call finds the entry of the first one in the profile, and gets the same ads, or none if there were none.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from portico.resolvers.writes.retries import attempts
 from . import choosing, counters, profiles, serves
 from .attempts import Attempt, Call, Means
 from .choosing import Choice
-from .counters import CountedAd
+from .combining import can_be_granted
+from .counters import CountedAd, Used
 from .exhaustion import mark_zones
-from .profiles import IMPRESSION, MAX_COUNTED_ADS
+from .profiles import IMPRESSION
 from .zone_reads import ParsedZone
 
 # How many of the next best ads are looked up together when a chosen one turns out to be used up.
@@ -66,7 +67,7 @@ async def serve(means: Means, call: Call, *, keywords: frozenset[str], limit: in
         if choice is None:
             continue
         ads = [{**zone.ads[place], "key": zone.keys[place]} for place in choice.places]
-        if not ads or await attempt.decide(ads, events=_events(call, ads)):
+        if await (attempt.decide(ads, events=_events(call, ads)) if ads else attempt.refuse()):
             await attempt.conclude()
             return Served(ads, zone, choice)
     raise Conflict("Too many parallel calls for the same user. Try again.")
@@ -135,45 +136,42 @@ class _Choosing:
             places = await self._next_not_used_up(limit - len(self.taken))
         return Choice(self.zone, self.counts, self.keywords, frozenset(self.refused), tuple(self.taken))
 
-    def _next(self, limit: int) -> list[int]:
+    def _next(self, limit: int) -> Sequence[int]:
         """Returns the places of the best ads that are neither taken nor refused."""
-        passed = self.refused | {self.zone.keys[place] for place in self.taken}
-        places = choosing.choose(
-            self.zone, self.counts, keywords=self.keywords, limit=limit, rng=self.means.rng, refused=passed
-        ).places
-        return self._countable(places)
-
-    def _countable(self, places: Sequence[int]) -> list[int]:
-        """Leaves out ads that would be too many for the profile to count in a day."""
         keys = self.zone.keys
-        room = MAX_COUNTED_ADS - len(self.counts) - sum(keys[place] not in self.counts for place in self.taken)
-        if self.call.user is None or room >= len(places):
-            return list(places)
-        new = [place for place in places if keys[place] not in self.counts]
-        left_out = set(new[max(room, 0) :])
-        return [place for place in places if place not in left_out]
+        taken = {keys[place] for place in self.taken}
+        return choosing.choose(
+            self.zone,
+            self.counts,
+            keywords=self.keywords,
+            limit=limit,
+            rng=self.means.rng,
+            refused=self.refused | taken,
+            more=0 if self.call.user is None else len(taken - self.counts.keys()),
+        ).places
 
-    async def _next_not_used_up(self, limit: int) -> list[int]:
-        """Returns the next places like `_next`, without ads whose counters have reached their caps.
+    async def _next_not_used_up(self, limit: int) -> Sequence[int]:
+        """Returns the next places like `_next`, without ads that have no impression left to claim or to wait for.
 
-        Many ads of a zone can be used up without a mark in the zone. This takes one command for 50 of them, and marks
-        them together.
+        Many ads of a zone can be used up without a mark in the zone, or be filled by the claims of crashed processes.
+        This takes one command for 50 of them, and marks those together that are used up.
         """
+        ads, keys = self.zone.ads, self.zone.keys
         while places := self._next(max(limit, _LOOK_AHEAD)):
-            capped = {place for place in places if self.zone.ads[place]["total_cap"] is not None}
+            capped = [place for place in places if ads[place]["total_cap"] is not None]
             if not capped:
                 return places[:limit]
-            shown = await counters.shown_of(self.call.db, [self.zone.keys[place] for place in capped])
-            used_up = [place for place in capped if self._is_used_up(place, shown)]
-            self.refused.update(self.zone.keys[place] for place in used_up)
-            await mark_zones(
-                self.call.db, [(CountedAd.of(self.zone.ads[one]), shown[self.zone.keys[one]]) for one in used_up]
-            )
-            able = [place for place in places if place not in set(used_up)]
+            used = await counters.used_of(self.call.db, [keys[place] for place in capped])
+            full = {place for place in capped if self._is_full(place, used)}
+            self.refused.update(keys[place] for place in full)
+            shown = {place: used[keys[place]].shown for place in full if keys[place] in used}
+            over = [place for place, number in shown.items() if number >= ads[place]["total_cap"]]
+            await mark_zones(self.call.db, [(CountedAd.of(ads[place]), shown[place]) for place in over])
+            able = [place for place in places if place not in full]
             if able:
                 return able[:limit]
         return []
 
-    def _is_used_up(self, place: int, shown: Mapping[str, int]) -> bool:
-        cap: int = self.zone.ads[place]["total_cap"]
-        return shown.get(self.zone.keys[place], 0) >= cap
+    def _is_full(self, place: int, used: Mapping[str, Used]) -> bool:
+        counted = used.get(self.zone.keys[place], Used(0, ()))
+        return not can_be_granted(*counted, self.zone.ads[place]["total_cap"], self.call.timer)

@@ -25,7 +25,7 @@ from portico.schema.errors import InvalidInput
 from portico.schema.fields import costs
 from portico.schema.inputs import idempotency_key
 from portico.schema.kept import kept_privately
-from portico.schema.mutations import mutation
+from portico.schema.mutations import mutation, secret_by
 from portico.schema.selections import cached, selection_of
 
 from .choosing import RNG, RejectedAd, profile_id_of, rejected_of
@@ -44,6 +44,7 @@ class ServeAdsInput:
     zone_id: str = strawberry.field(description="The zone of the site.")
     user_id: str | None = strawberry.field(
         default=None,
+        metadata=secret_by(profile_id_of),
         description="The browser: any text, up to 1,000 characters, which is stored only as a hash. "
         "Without it, no daily cap applies.",
     )
@@ -59,7 +60,8 @@ class ServeAdsInput:
 class AdEventInput:
     kind: AdEventKind = strawberry.field(description="What happened.")
     user_id: str = strawberry.field(
-        description="The browser: any text, up to 1,000 characters, which is stored only as a hash."
+        metadata=secret_by(profile_id_of),
+        description="The browser: any text, up to 1,000 characters, which is stored only as a hash.",
     )
     site_id: str = strawberry.field(description="The site, up to 200 characters.")
     zone_id: str = strawberry.field(description="The zone of the site, up to 200 characters.")

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
+import bson
 import orjson
 import pytest
 from bson import json_util
@@ -131,6 +132,60 @@ async def test_beyond_2000_ads_in_a_day_others_count_as_capped(gateway: GatewayC
     assert sorted(found) in (["banner", "known"], ["known", "poster"])
     assert len((await stored_profile(gateway))["shown"]) == 2_000
     assert {one["reason"] for one in (await choose(gateway, user="robin"))["rejected"]} == {"FREQUENCY_CAP"}
+
+
+async def test_beyond_2000_ads_in_a_day_a_preview_and_a_page_show_and_reject_the_same_ads(
+    gateway: GatewayClient,
+) -> None:
+    await place(gateway, ad(unit="dear", ecpm=9), ad(unit="next", ecpm=8), ad(unit="known", ecpm=1, dailyCap=9))
+    await record(gateway, seen("CLICK"))
+    others = {f"{number:024x}": 1 for number in range(1_998)}
+    known = ad_key("acme:spring", "known")
+    await gateway.db["ads.profiles"].update_one({}, {"$set": {"shown": {**others, known: 1}}})
+
+    preview = await choose(gateway, user="robin", limit=3)
+    page = await serve(gateway, view(limit=3), why=True)
+
+    for answer in (preview, page):
+        assert [one["adUnitId"] for one in answer["ads"]] == ["dear", "known"]
+        assert [(one["ad"]["adUnitId"], one["reason"]) for one in answer["rejected"]] == [("next", "FREQUENCY_CAP")]
+
+
+async def test_a_profile_stays_small_however_large_the_ads_of_its_calls_are(gateway: GatewayClient) -> None:
+    await place(gateway, ad(unit="0", dailyCap=99, keywords=["first"]))
+    zone = await gateway.db["ads.zones"].find_one({})
+    assert zone is not None
+    keywords = [f"{number:02}" + "x" * 98 for number in range(50)]
+    ads = [{**zone["ads"][0], "ad_unit_id": f"unit-{number}", "keywords": keywords} for number in range(100)]
+    await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": ads, "nonce": -1.0}})
+    given = [keyed(**view(limit=100)) for _ in range(40)]
+
+    served = [await serve(gateway, one) for one in given]
+
+    assert [len(answer["ads"]) for answer in served] == [100] * 40
+    assert len(bson.encode(await stored_profile(gateway))) < 4_000_000
+    assert len((await stored_profile(gateway))["serves"]) == 40
+    for number in (0, 20, 39):
+        assert await serve(gateway, given[number]) == served[number]
+    assert set((await counts(gateway)).values()) == {40}
+
+
+async def test_a_profile_that_is_full_of_unfinished_calls_refuses_others_until_they_have_finished(
+    gateway: GatewayClient,
+) -> None:
+    await place(gateway, ad(dailyCap=99))
+    await serve(gateway, keyed(**view()))
+    ((own,), key) = (await stored_profile(gateway))["serves"], {"_id": pseudonym(gateway)}
+    large = {**own, "ads": [{**own["ads"][0], "keywords": ["x" * 100] * 80_000}]}
+    await gateway.db["ads.profiles"].update_one(key, {"$set": {"serves": [large]}})
+    await gateway.db["operations"].update_many({}, {"$set": {"state": "running"}})
+    given = keyed(**view())
+
+    answer = await gateway.ask(SERVE, {"input": given}, token=None)
+
+    assert answer.body["errors"][0]["extensions"]["code"] == "CONFLICT"
+    await gateway.db["operations"].update_many({}, {"$set": {"state": "done"}})
+    assert len((await serve(gateway, keyed(**view("robin"))))["ads"]) == 1
 
 
 async def test_a_profile_forgets_the_calls_that_cannot_be_repeated_any_more(gateway: GatewayClient) -> None:

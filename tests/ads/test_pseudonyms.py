@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 
 from portico.gateway.domains.ads.pseudonyms import secret_of
@@ -12,6 +14,9 @@ from portico.gateway.settings import Settings, SettingsError
 from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.ads.settings import AdsSettings
 from portico.resolvers.configuration import Secret
+from tests.support.ad_serving import RECORD, SERVE, pseudonym, seen, serve, view
+from tests.support.ads import ad, keyed, place
+from tests.support.harness import GatewayClient
 from tests.support.processes import environment, portico
 
 OWN = AdsSettings(ad_secret=Secret("y" * 32))
@@ -65,3 +70,39 @@ def test_a_gateway_with_a_short_secret_ends_at_once_with_one_line(settings: Sett
     done = portico("serve", env=environment(settings, PORTICO_AD_SECRET="too short"))
 
     assert (done.returncode, done.stderr) == (1, "portico: PORTICO_AD_SECRET must have 32 bytes or more.\n")
+
+
+async def test_the_user_of_a_repeatable_call_cannot_be_guessed_from_its_record(gateway: GatewayClient) -> None:
+    await place(gateway, ad())
+    given = keyed(**view())
+    await serve(gateway, given)
+
+    record = await gateway.db["operations"].find_one({"field": "serve_ads"})
+
+    def guess(user: str) -> str:
+        fields = {"site_id": given["siteId"], "zone_id": given["zoneId"], "user_id": user, "keywords": [], "limit": 1}
+        written = {"input": {**fields, "idempotency_key": given["idempotencyKey"]}}
+        return hashlib.sha256(orjson.dumps(written, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+    assert record is not None
+    assert record["fingerprint"] != guess("robin")
+    assert record["fingerprint"] == guess(pseudonym(gateway))
+
+
+@pytest.mark.parametrize("given", [view(""), seen(user="")])
+async def test_an_invalid_user_id_is_refused_also_with_a_key(gateway: GatewayClient, given: dict[str, object]) -> None:
+    text = RECORD if "kind" in given else SERVE
+
+    (answer,) = (await gateway.data(text, {"input": keyed(**given)}, token=None)).values()
+
+    assert (answer["__typename"], answer["path"]) == ("InvalidInput", ["userId"])
+
+
+@pytest.mark.parametrize(("user", "code"), [("robin", None), ("kim", "IDEMPOTENCY_KEY_REUSED")])
+async def test_a_key_belongs_to_one_user(gateway: GatewayClient, user: str, code: str | None) -> None:
+    given = keyed(**view())
+    await serve(gateway, given)
+
+    answer = await gateway.ask(SERVE, {"input": {**given, "userId": user}}, token=None)
+
+    assert [one["extensions"]["code"] for one in answer.body.get("errors", [])] == ([code] if code else [])

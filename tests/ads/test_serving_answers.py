@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from portico.gateway.settings import Settings
 from portico.resolvers.ads.ads import ad_key
+from portico.resolvers.ads.counters import random_token
 from portico.testing import assert_budget
 from tests.gateway.test_routing import unroutable
 from tests.support.ad_serving import (
     RECORD,
     SERVE,
     counted,
+    counts,
     profile,
     record,
     seen,
@@ -22,7 +26,8 @@ from tests.support.ad_serving import (
     view,
 )
 from tests.support.ads import ad, deactivate, keyed, place, units
-from tests.support.harness import GatewayClient, assert_invariants
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running
+from tests.support.interruptions import database_of, interrupted
 
 
 def reasons(answer: Any) -> dict[str, str]:
@@ -107,6 +112,33 @@ async def test_a_key_gets_the_same_refused_event_again(gateway: GatewayClient) -
 
     assert not await record(gateway, given)
     assert await record(gateway, seen())
+
+
+@pytest.mark.parametrize("kind", ["page", "event"])
+async def test_a_parallel_call_with_the_key_of_a_refused_one_is_refused_and_counts_nothing(
+    gateway: GatewayClient, settings: Settings, clock: SettableClock, kind: str
+) -> None:
+    await place(gateway, ad(dailyCap=1))
+    await serve(gateway)
+    given, text = (keyed(**view()), SERVE) if kind == "page" else (keyed(**seen()), RECORD)
+    twins: list[Any] = []
+
+    async with running(settings, clock=clock) as other:
+
+        async def overtake() -> None:
+            # The first call has decided, but not stored its answer. Meanwhile, the cap is raised.
+            await place(other, ad(dailyCap=5))
+            clock.advance(seconds=31)
+            twins.append(await other.data(text, {"input": given}, token=None))
+            await settled(other)
+
+        database = interrupted(gateway.db, "operations", "update_one", overtake)
+        with database_of(gateway, database):
+            first = await gateway.data(text, {"input": given}, token=None)
+
+    assert twins == [first]
+    assert await counts(gateway) == {ad_key("acme:spring", "banner"): 1}
+    await assert_invariants(gateway)
 
 
 # Changed caps
@@ -249,6 +281,32 @@ async def test_a_page_before_a_thousand_used_up_ads_takes_few_commands(gateway: 
     gateway.commands.clear()
     assert await shown(gateway) == ["last"]
     assert gateway.commands.names() == ["find ads.zones", "find ads.profiles", "update ads.profiles"]
+
+
+async def test_a_page_before_300_ads_that_crashed_calls_have_claimed_takes_few_commands(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    await place(gateway, ad(unit="first", ecpm=9, totalCap=1), ad(unit="last", ecpm=0, dailyCap=9))
+    zone = await gateway.db["ads.zones"].find_one({})
+    assert zone is not None
+    claimed = [{**zone["ads"][0], "ad_unit_id": f"unit-{number}"} for number in range(300)]
+    await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": [*claimed, zone["ads"][1]], "nonce": -1.0}})
+    at = clock.now() - timedelta(seconds=5)
+    await gateway.db["ads.counters"].insert_many(
+        {
+            "_id": ad_key("acme:spring", one["ad_unit_id"]),
+            "shown": 0,
+            "claims": [{"token": random_token(), "at": at, "profile": "of a crashed process"}],
+            "highest_cap": 1,
+        }
+        for one in claimed
+    )
+    gateway.commands.clear()
+
+    assert await shown(gateway) == ["last"]
+
+    # Two claims of the first ad, and then six looks at fifty counters.
+    assert len(gateway.commands.sent) <= 14
 
 
 async def test_served_pages_are_routed_to_one_shard_but_for_the_mark_of_a_used_up_ad(gateway: GatewayClient) -> None:
