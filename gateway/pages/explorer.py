@@ -137,4 +137,4 @@ def configuration(settings: Settings, domains: Domains, *, with_token: bool = Tr
 @cache
 def _examples(domains: Domains) -> tuple[tuple[str, str], ...]:
     found = [examples for domain in domains.all for examples in domain.examples]
-    return tuple((title, path.read_text()) for title, path in sorted(found))
+    return tuple((title, path.read_text()) for title, path in found)

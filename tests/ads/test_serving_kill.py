@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from portico.gateway.settings import Settings
 from tests.support.ad_serving import SERVE, pseudonym, serve, settle_old_claims, settled, units_of, view
@@ -20,6 +21,12 @@ from tests.support.processes import Served, environment, served
 ROUNDS = 30 if IS_SOAK else 3
 USERS = [f"user-{number}" for number in range(40)]
 CAPS = {"banner": 150, "poster": 60}
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Not uvloop: if a server is killed while a client connects, uvloop gives anyio a connection without a socket."""
+    return "asyncio"
 
 
 async def load_pages(server: Served, given: list[Given], seconds: float) -> list[Any]:

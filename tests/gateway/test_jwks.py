@@ -26,8 +26,9 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from portico.gateway import auth
 from portico.gateway.auth import Authenticator, InvalidToken, KeysUnavailable
 from portico.gateway.settings import Settings
+from portico.resolvers.ads.settings import AdsSettings
 from portico.schema.roles import Role
-from tests.support.harness import SECRET, running
+from tests.support.harness import SECRET, running, with_settings
 
 URL = "https://issuer.example/keys"
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
@@ -329,7 +330,8 @@ async def test_a_gateway_accepts_the_tokens_of_an_issuer_on_the_network(
 ) -> None:
     url, answers = published
     answers.append(Issuer(first=rsa_key(1)).published())
-    chosen = replace(settings, jwks_url=url, jwt_secret=None, data_dir=tmp_path / "none")
+    own = with_settings(settings, AdsSettings, ad_secret=SECRET)
+    chosen = replace(own, jwks_url=url, jwt_secret=None, data_dir=tmp_path / "none")
     async with running(chosen) as gateway:
         good = await gateway.ask("{ viewer { subject } }", token=token(rsa_key(1), "RS256", "first"))
         bad = await gateway.ask("{ viewer { subject } }", token=token(rsa_key(2), "RS256", "first"))
