@@ -46,8 +46,9 @@ def keep(folder: Path, mongod: str, port: int) -> int:
         *("--bind_ip", "127.0.0.1"),
         *("--replSet", "portico"),
         *("--wiredTigerCacheSizeGB", _cache_gb()),
-        # Nothing reads old snapshots. Keeping five minutes of them, and of dropped files, costs time and open files.
-        *("--setParameter", "minSnapshotHistoryWindowInSeconds=0"),
+        # Checks read a snapshot for a moment, and nothing reads old ones. Keeping five minutes of them, and of dropped
+        # files, costs time and open files.
+        *("--setParameter", "minSnapshotHistoryWindowInSeconds=2"),
         *("--logpath", str(folder / "mongod.log")),
     ]
     state = folder / "mongod.json"
