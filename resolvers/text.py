@@ -130,4 +130,7 @@ def require_permalink(value: str | None, *path: str) -> str:
 
 
 def _label(path: tuple[str, ...]) -> str:
-    return " ".join(part.replace("_", " ") for part in path if not part.isdigit()).capitalize() or "The text"
+    words = " ".join(part.replace("_", " ") for part in path if not part.isdigit()).split()
+    # `ad.ad_unit_id` is the ad unit id.
+    once = [word for word, before in zip(words, ["", *words], strict=False) if word != before]
+    return " ".join(once).capitalize() or "The text"

@@ -110,6 +110,12 @@ async def test_an_invalid_ad_is_refused_with_the_field(gateway: GatewayClient, w
     assert await gateway.db["ads.zones"].count_documents({}) == 0
 
 
+async def test_a_message_names_a_field_below_another_once(gateway: GatewayClient) -> None:
+    refused = await gateway.result("placeAd", placement(ad(unit="")))
+
+    assert refused["message"] == "Ad unit id must not be empty."
+
+
 async def test_the_highest_and_the_lowest_values_are_allowed(gateway: GatewayClient) -> None:
     dear = ad(unit="u" * 200, ecpm=2**31 - 1, dailyCap=2**31 - 1, totalCap=2**53 - 1)
 
