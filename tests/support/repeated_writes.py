@@ -6,6 +6,7 @@ projection.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -54,11 +55,14 @@ class _Collection:
             "new": return_document,
             **({"fields": projection} if projection else {}),
         }
-        async with self._db.client.start_session() as session:
+        started: Any = self._db.client.start_session()
+        async with await started if inspect.isawaitable(started) else started as session:
             # The driver numbers the writes of a session, and gives it to other callers afterwards.
             await self._db.command("ping", session=session)
-            session._start_retryable_write()
-            command["txnNumber"] = Int64(session._server_session.transaction_id)
+            # Motor wraps the session of PyMongo.
+            own = getattr(session, "delegate", session)
+            own._start_retryable_write()
+            command["txnNumber"] = Int64(own._server_session.transaction_id)
             first = await self._db.command(command, session=session)
             again = await self._db.command(command, session=session)
         assert bool(first["value"]) == bool(again["value"])
