@@ -1,7 +1,7 @@
 """Damages copies of a document in every possible way, and sorts them before the healthy one.
 
 Outside of a soak, each value is missing once, null once, and wrong in half of the other ways. A value of a further
-entry of a list, at a path that an earlier entry has, too, is missing or null.
+entry of a list, at a path that an earlier entry has, too, is missing or null. Of a large document, these are a sample.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import random
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,8 @@ Path = tuple[str | int, ...]
 
 # Wrong values: one of every type, and a date that Python cannot represent.
 WRONG: tuple[Any, ...] = (None, 7, "text", [], [7], {}, {"other": 1}, ObjectId("0" * 24), DatetimeMS(-(10**15)))
+# So many copies of a document are damaged outside of a soak.
+_SAMPLE = 200
 _ID_OF_AN_OPERATION = re.compile(r"[0-9a-f]{16}")
 
 
@@ -34,12 +37,14 @@ async def damage_in_front(db: Database, collection: str, healthy: Document) -> i
     Returns:  the number of damaged copies.
     """
     seen: set[Path] = set()
-    copies: list[Document] = []
+    damages: list[tuple[int, Path, int]] = []
     for number, path in enumerate(_paths(healthy)):
         shape = tuple(step if isinstance(step, str) else 0 for step in path)
-        kinds = _kinds(number, is_repeated=shape in seen)
-        copies += [_damaged(_renamed(healthy, f"{number}-{kind}"), path, kind) for kind in kinds]
+        damages += [(number, path, kind) for kind in _kinds(number, is_repeated=shape in seen)]
         seen.add(shape)
+    if not IS_SOAK and len(damages) > _SAMPLE:
+        damages = random.Random(1).sample(damages, _SAMPLE)
+    copies = [_damaged(_renamed(healthy, f"{number}-{kind}"), path, kind) for number, path, kind in damages]
     await db[collection].delete_one({"_id": healthy["_id"]})
     with contextlib.suppress(BulkWriteError):
         # A unique index may accept only one copy with the same damage.
@@ -70,7 +75,8 @@ def _renamed(healthy: Document, suffix: str) -> Document:
     named += [entry.get("id") for entry in healthy.get("under_way", ())]
     named += healthy["_id"].values() if isinstance(healthy["_id"], dict) else ()
     own = {value for value in named if isinstance(value, str | ObjectId)}
-    return {name: _with_names(value, own, suffix) for name, value in healthy.items()}
+    renamed = {name: _with_names(value, own, suffix) for name, value in healthy.items()}
+    return {**renamed, "_id": f"!{suffix}"} if isinstance(healthy["_id"], int) else renamed
 
 
 def _with_names(value: Any, own: set[Any], suffix: str) -> Any:
