@@ -64,7 +64,8 @@ def create_app(
     production.require(settings)
     configure(settings)
     gateway = Gateway(settings, clock, listeners)
-    app = Starlette(routes=gateway.routes(), middleware=_middleware(settings), lifespan=lambda _app: gateway.running())
+    middleware = [*gateway.middleware(), *_middleware(settings)]
+    app = Starlette(routes=gateway.routes(), middleware=middleware, lifespan=lambda _app: gateway.running())
     app.state.gateway = gateway
     return app
 
@@ -98,7 +99,7 @@ class Gateway:
         self._executor = Executor(domains.schema_of(self._domains), settings)
         self._rates = Rates(settings)
         self._counts = Counts()
-        self._metrics = Metrics(self._executor, self._counts, self._domains.gauges)
+        self._metrics = Metrics(self._executor, self._counts, self._domains.gauges, self._domains.counters)
         self._exporters = exporters_of(os.environ)
         self._in_flight: set[asyncio.Task[Any]] = set()
         self._is_stopping = False
@@ -194,6 +195,10 @@ class Gateway:
             *explorer.routes(self._settings, self._domains),
         ]
 
+    def middleware(self) -> Sequence[Middleware]:
+        """Returns the middleware of the domains."""
+        return self._domains.middleware(self._base, lambda: self.state)
+
     def admin_app(self) -> Starlette:
         """Returns the application of the address for operators."""
         return Starlette(routes=[*self._health_checks(), self._metrics_route()])
@@ -219,7 +224,8 @@ class Gateway:
         return self._state
 
     async def _show_metrics(self, _request: Request) -> Response:
-        return await self._metrics.response(self.state.database, self.state.clock.now())
+        state = self.state
+        return await self._metrics.response(state.database, state.clock.now(), state.resources)
 
     async def _live(self, _request: Request) -> Response:
         return JSONResponse({"status": "ok"})

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from portico.gateway.operations.execution import Executor
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Gauge
+from portico.resolvers.domains import Counter, Gauge, Resources
 
 from .live import Counts
 
@@ -112,19 +112,36 @@ class _Measured(Collector):
             yield GaugeMetricFamily(gauge.name, gauge.about, value)
 
 
+class _Counted(Collector):
+    """The latest values of the counters of the domains."""
+
+    def __init__(self) -> None:
+        self.values: Mapping[Counter, float] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        for counter, value in self.values.items():
+            yield CounterMetricFamily(counter.name, counter.about, value)
+
+
 class Metrics:
     """The metrics of one gateway. The gauges of the domains are left out if the database does not answer in time."""
 
-    def __init__(self, executor: Executor, counts: Counts, gauges: Sequence[Gauge] = ()) -> None:
+    def __init__(
+        self, executor: Executor, counts: Counts, gauges: Sequence[Gauge] = (), counters: Sequence[Counter] = ()
+    ) -> None:
         self._gauges = gauges
+        self._counters = counters
         self._measured = _Measured()
+        self._counted = _Counted()
         self._registry = CollectorRegistry()
         self._registry.register(_Operations(executor))
         self._registry.register(_Admission(executor))
         self._registry.register(_Live(counts))
         self._registry.register(self._measured)
+        self._registry.register(self._counted)
 
-    async def response(self, db: Database, now: datetime) -> Response:
+    async def response(self, db: Database, now: datetime, resources: Resources) -> Response:
+        self._counted.values = {counter: counter.read(resources) for counter in self._counters}
         self._measured.values = await self._measure(db, now)
         return Response(generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 

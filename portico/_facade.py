@@ -39,7 +39,20 @@ from portico.resolvers.documents import (
     Projection,
     document_id,
 )
-from portico.resolvers.domains import Domain, Gauge, Invariant, Job, Problem, Resources, Service, Turn, Wakeups
+from portico.resolvers.domains import (
+    Command,
+    CommandRun,
+    Counter,
+    Domain,
+    Gauge,
+    Invariant,
+    Job,
+    Problem,
+    Resources,
+    Service,
+    Turn,
+    Wakeups,
+)
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.import_outcomes import Outcome as ImportOutcome
 from portico.resolvers.import_outcomes import each_alone as import_each
@@ -111,10 +124,13 @@ __all__ = [
     "Caller",
     "ChangeSource",
     "CollectionSpec",
+    "Command",
+    "CommandRun",
     "Conflict",
     "ConflictMember",
     "Connection",
     "Context",
+    "Counter",
     "Database",
     "DeletedPayload",
     "Demo",

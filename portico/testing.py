@@ -155,7 +155,7 @@ class Gateway:
         """Returns a bearer token. The defaults are the caller's subject and roles."""
         chosen = self.roles if roles is None else roles
         return Authenticator(self.settings).issue(
-            subject or self.subject, list(chosen), now=SystemClock().now(), lasts=timedelta(hours=1)
+            subject or self.subject, list(chosen), now=SystemClock().now(), lasts=timedelta(days=1)
         )
 
     async def ask(

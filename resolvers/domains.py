@@ -94,6 +94,45 @@ class Gauge:
     read: Callable[[Database, datetime], Awaitable[float]]
 
 
+@dataclass(frozen=True)
+class Counter:
+    """A number that this process counts, and that `/metrics` shows. It never falls.
+
+    By convention, the name starts with `portico_`; `/metrics` adds `_total`. `about` is one readable sentence. `read`
+    gets what the services have opened.
+    """
+
+    name: str
+    about: str
+    read: Callable[[Resources], float]
+
+
+@dataclass(frozen=True)
+class CommandRun:
+    """What one run of a command gets. `now` is UTC.
+
+    `print` prints a line. `progress` shows how much of how much is done, if somebody is watching.
+    """
+
+    db: Database
+    now: datetime
+    resources: Resources
+    print: Callable[[str], None]
+    progress: Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of `portico`. `about` is one readable sentence.
+
+    `run` returns whether everything went well. Otherwise the exit status is 1.
+    """
+
+    name: str
+    about: str
+    run: Callable[[CommandRun], Awaitable[bool]]
+
+
 Repair = Callable[[], Awaitable[None]]
 
 
@@ -160,6 +199,7 @@ class Domain:
         jobs:           its background work, which finishes or rolls back interrupted writes.
         invariants:     what `portico doctor` checks.
         gauges:         what `/metrics` shows of its data.
+        counters:       what `/metrics` shows of what this process has done.
         events:         the changes that subscriptions listen to.
         settings:       a dataclass of `setting`s.
         require:        checks its settings before the process connects. Its error ends the start with one line.
@@ -170,10 +210,13 @@ class Domain:
         extensions:     strawberry types whose fields a type or an interface gets, by its name; also `Viewer`.
         kind_extensions: returns such a type for a kind, or None; called for every kind that is served.
         error_codes:    the meaning of each `errors[].extensions.code`, by code.
+        commands:       what `portico` can do besides its own commands.
         importers:      how files are read and stored, by the word on the command line.
         demo:           loads its demo data.
         examples:       tabs of GraphiQL, each with a title and a file of operations.
         routes:         what it serves besides GraphQL.
+        middleware:     ASGI middleware around all that is served. Gets the settings, and a function that returns the
+                        state of the running gateway.
     """
 
     name: str
@@ -185,6 +228,7 @@ class Domain:
     jobs: Sequence[Job] = ()
     invariants: Sequence[Invariant] = ()
     gauges: Sequence[Gauge] = ()
+    counters: Sequence[Counter] = ()
     events: Sequence[Source] = ()
     settings: type | None = None
     require: Callable[[Resources], object] | None = None
@@ -197,10 +241,12 @@ class Domain:
     extensions: Mapping[str, Sequence[type]] = field(default_factory=dict)
     kind_extensions: Callable[[Any], type | None] | None = None
     error_codes: Mapping[str, str] = field(default_factory=dict)
+    commands: Sequence[Command] = ()
     importers: Mapping[str, Any] = field(default_factory=dict)
     demo: Callable[[Any], Awaitable[None]] | None = None
     examples: Sequence[tuple[str, Path]] = ()
     routes: Callable[[Any], Sequence[Any]] | None = None
+    middleware: Callable[[Resources, Callable[[], Any]], Sequence[Any]] | None = None
 
 
 class InvalidDomains(Exception):
@@ -221,7 +267,7 @@ class Domains:
         self.all: Sequence[Domain] = self._in_order({domain.name: domain for domain in given})
         self._require_unique("collection", self._each(lambda domain: [spec.name for spec in domain.collections]))
         self._require_unique("job", self._each(lambda domain: [job.name for job in domain.jobs]))
-        self._require_unique("metric", self._each(lambda domain: [gauge.name for gauge in domain.gauges]))
+        self._require_unique("metric", self._each(_names_of_metrics))
         self._require_unique("kind", self._each(lambda domain: [kind.name for kind in domain.kinds]))
         self._require_unique("importer", self._each(lambda domain: domain.importers))
         self._require_unique("GraphiQL tab", self._each(lambda domain: [title for title, _ in domain.examples]))
@@ -248,8 +294,16 @@ class Domains:
         return [gauge for domain in self.all for gauge in domain.gauges]
 
     @property
+    def counters(self) -> Sequence[Counter]:
+        return [counter for domain in self.all for counter in domain.counters]
+
+    @property
     def events(self) -> Sequence[Source]:
         return [source for domain in self.all for source in domain.events]
+
+    @property
+    def commands(self) -> Mapping[str, Command]:
+        return {command.name: command for domain in self.all for command in domain.commands}
 
     @property
     def importers(self) -> Mapping[str, Any]:
@@ -258,6 +312,12 @@ class Domains:
     def routes(self, state: Callable[[], Any]) -> Sequence[Any]:
         """Returns the routes besides GraphQL. `state` returns the state of the running gateway."""
         return [route for domain in self.all if domain.routes is not None for route in domain.routes(state)]
+
+    def middleware(self, settings: Resources, state: Callable[[], Any]) -> Sequence[Any]:
+        """Returns the ASGI middleware of the domains, the outermost first."""
+        return [
+            one for domain in self.all if domain.middleware is not None for one in domain.middleware(settings, state)
+        ]
 
     @asynccontextmanager
     async def opened(self, settings: Resources, db: Database) -> AsyncIterator[Resources]:
@@ -315,6 +375,11 @@ class Domains:
             return await in_turn(*(partial(upgrade_batch, turn.db, spec) for spec in self.collections))
 
         return Job("upgrade-documents", upgrade_documents)
+
+
+def _names_of_metrics(domain: Domain) -> Iterable[str]:
+    yield from (gauge.name for gauge in domain.gauges)
+    yield from (counter.name for counter in domain.counters)
 
 
 # The collections that the writes of all domains share.

@@ -110,6 +110,13 @@ def check_length(text: str, *path: str, longest: int) -> str:
     return text
 
 
+def require_filled(text: str, *path: str, longest: int) -> str:
+    """Returns the text unchanged. Raises InvalidInput if it is empty or too long, or contains a NUL."""
+    if not text:
+        raise InvalidInput(f"{_label(path)} must not be empty.", *path)
+    return check_length(text, *path, longest=longest)
+
+
 def require_slug(value: str | None, *path: str) -> str:
     """Returns a slug for URLs: lower-case letters, digits, and single `-`, `_` or `.` between them."""
     slug = require_text(value, *path, longest=MAX_SLUG)

@@ -86,8 +86,13 @@ def _facts(error: errors.DomainError) -> dict[str, Any]:
     if isinstance(error, errors.NotFound):
         return {"missing_id": None if error.key is None else encode_id(error.kind, error.key)}
     if isinstance(error, errors.InvalidInput):
-        return {"path": [*(camel_case(part) for part in error.path), *error.within]}
+        return {"path": path_of(error)}
     return {name: getattr(error, name) for name in error.facts}
+
+
+def path_of(error: errors.InvalidInput) -> list[str]:
+    """Returns the path of the invalid value as the schema shows it."""
+    return [*map(camel_case, error.path), *error.within]
 
 
 member(errors.NotFound)(NotFound)

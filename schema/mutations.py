@@ -45,7 +45,7 @@ class Write(FieldExtension):
     def apply(self, field: StrawberryField) -> None:
         self._field_name = str(field.python_name)
         for argument in field.arguments:
-            argument.description = "The input of the mutation."
+            argument.description = argument.description or "The input of the mutation."
 
     async def resolve_async(self, next_: Next, source: Any, info: Info, **kwargs: Any) -> Any:
         context = info.context

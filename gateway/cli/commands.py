@@ -17,6 +17,7 @@ import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
+from typer.core import TyperGroup
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.payments import service as payment_service
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
     from portico.gateway.operations import documents as operations
     from portico.gateway.operations import explain as explaining
 
-    from . import data, failures, schema_check, server
+    from . import data, domain_commands, failures, schema_check, server
 else:
     # Importing them takes most of a second. `--help` needs none of them, and each command needs only a few.
     auth, data, failures = map(import_lazily, ("auth", "cli.data", "cli.failures"))
     demo_token, explaining, logs = map(import_lazily, ("demo.demo_token", "operations.explain", "logs"))
-    production = import_lazily("production")
+    domain_commands, production = import_lazily("cli.domain_commands"), import_lazily("production")
     operations, schema_check, server = map(import_lazily, ("operations.documents", "cli.schema_check", "cli.server"))
 
 T = TypeVar("T")
@@ -57,8 +58,17 @@ RoleName = Enum(
     type=str,
 )
 
+
+class _Commands(TyperGroup):
+    """The commands of the gateway, and those of the served domains."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, cmd_name) or domain_commands.command(cmd_name)
+
+
 app = typer.Typer(
     name="portico",
+    cls=_Commands,
     help="A GraphQL API gateway over MongoDB. Settings come from the environment: see docs/configuration.md.",
     no_args_is_help=True,
     add_completion=False,
@@ -308,6 +318,13 @@ def shard() -> None:
 
 
 app.add_typer(import_group.app, name="import")
+
+
+@app.command()
+def commands() -> None:
+    """List the commands that the served domains add."""
+    for name, found in sorted(domain_commands.all_of().items()):
+        out.print(f"{name}  {found.about}", markup=False, soft_wrap=True)
 
 
 @app.command()

@@ -18,12 +18,7 @@ from portico.gateway.settings import Settings
 from . import data
 from .errors import Failure
 
-_FILES = Parameter(
-    "files",
-    Parameter.POSITIONAL_OR_KEYWORD,
-    annotation=Annotated[list[Path], typer.Argument(metavar="FILE…", help="JSON Lines, plain or gzipped.")],
-)
-_ABOUT = """Import {name} from JSON Lines. Valid records are stored, and invalid ones are listed. Safe to repeat.
+_ABOUT = """Import {name} from {formats}. Valid records are stored, and invalid ones are listed. Safe to repeat.
 
 docs/importing.md describes the format. Exit status 1 means that a record was invalid.
 """
@@ -45,7 +40,9 @@ def _importers() -> Mapping[str, Importer]:
 
 def _command(name: str, importer: Importer) -> Any:
     cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    cli.command(name=name, help=_ABOUT.format(name=name), short_help=f"Import {name}.")(_runner(name, importer))
+    cli.command(name=name, help=_ABOUT.format(name=name, formats=importer.formats), short_help=f"Import {name}.")(
+        _runner(name, importer)
+    )
     return typer.main.get_command(cli)
 
 
@@ -66,7 +63,13 @@ def _runner(name: str, importer: Importer) -> Callable[..., None]:
         if not all_valid:
             raise typer.Exit(1)
 
-    parameters = [
+    files_help = f"{importer.formats}, plain or gzipped."
+    given_files = Parameter(
+        "files",
+        Parameter.POSITIONAL_OR_KEYWORD,
+        annotation=Annotated[list[Path], typer.Argument(metavar="FILE…", help=files_help)],
+    )
+    options = [
         Parameter(
             option.name,
             Parameter.KEYWORD_ONLY,
@@ -75,6 +78,7 @@ def _runner(name: str, importer: Importer) -> Callable[..., None]:
         )
         for option in importer.options
     ]
-    run.__signature__ = Signature([_FILES, *parameters])  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (_FILES, *parameters)}
+    parameters = [given_files, *options]
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run

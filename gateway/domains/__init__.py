@@ -23,6 +23,21 @@ from portico.schema.sharing import SharedReads
 GROUP = "portico.domains"
 # What the gateway itself serves.
 OWN_PATHS = ("/", "/graphiql", "/graphql", "/livez", "/metrics", "/readyz")
+OWN_COMMANDS = (
+    "commands",
+    "demo",
+    "doctor",
+    "explain",
+    "import",
+    "indexes",
+    "migrate",
+    "payment-service",
+    "schema",
+    "serve",
+    "shard",
+    "token",
+    "worker",
+)
 BUILT_IN = ("catalog", "accounts", "shop", "content", "comments", "social", "game", "ads")
 
 
@@ -42,6 +57,7 @@ def load(names: Sequence[str] | None = None) -> Domains:
     domains = Domains(found, sources={name: _package_of(entry) for name, entry in outside.items()})
     _require_own("setting", domains, [variable for variable, _ in declared(Settings)], _settings_of)
     _require_own("error code", domains, ERROR_CODES, lambda domain: domain.error_codes)
+    _require_own("command", domains, OWN_COMMANDS, lambda domain: [command.name for command in domain.commands])
     _require_own("path", domains, OWN_PATHS, lambda domain: _paths_of(domain, domains))
     return domains
 

@@ -1,8 +1,9 @@
-"""Imports JSON Lines, plain or gzipped, in batches. Invalid records stop no others. An import is safe to repeat."""
+"""Imports files of lines, plain or gzipped, in batches. Invalid records stop no others. An import can be repeated."""
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import gzip
 import zlib
 from collections import Counter
@@ -33,6 +34,16 @@ _GZIP = b"\x1f\x8b"
 
 # The file and line of a record, and the record.
 Row = tuple[str, int, Any]
+# Parses one line, with its line end. Raises InvalidInput.
+Parse = Callable[[bytes], Any]
+
+
+def parse_json(line: bytes) -> Any:
+    """Parses a line of JSON Lines. Raises InvalidInput."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"not JSON: {error.msg}, at character {error.pos + 1}") from None
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,9 @@ class Option:
 @dataclass(frozen=True)
 class Importer:
     """How one kind of record is read and stored.
+
+    `parser` is called for each file, and returns the function that parses its lines in order; by default they are JSON.
+    `formats` names what it can parse. `read` gets what a line was parsed to.
 
     `key` returns the natural key of a record: a batch contains each key once. If no record needs an earlier one, set
     `is_parallel` to store several batches at the same time. If records name files, set `has_files`: `read` then gets
@@ -66,6 +80,8 @@ class Importer:
     awaits: str = "category"
     lacks: Callable[[Any], str] | None = None
     finish: Callable[..., Awaitable[Any]] | None = None
+    parser: Callable[[], Parse] = lambda: parse_json
+    formats: str = "JSON Lines"
     options: Sequence[Option] = ()
     configure: Callable[..., Importer] | None = None
 
@@ -152,15 +168,14 @@ class Import:
 
     def _records(self, file: Path) -> Iterator[tuple[int, Any]]:
         line = 0
+        parse = self.importer.parser()
+        beside = (file,) if self.importer.has_files else ()
         try:
             for line, text in enumerate(_lines(file, self.on_progress), start=1):
                 if not text.strip():
                     continue
                 try:
-                    beside = (file,) if self.importer.has_files else ()
-                    yield line, self.importer.read(orjson.loads(text), *beside)
-                except orjson.JSONDecodeError as error:
-                    self._reject((str(file), line, None), f"not JSON: {error.msg}, at character {error.pos + 1}")
+                    yield line, self.importer.read(parse(_require_whole(text)), *beside)
                 except InvalidInput as error:
                     self._reject((str(file), line, None), _reason(error))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -259,12 +274,17 @@ class Import:
 
 
 def _lines(file: Path, on_progress: Callable[[int], None]) -> Iterator[bytes]:
-    """Yields the lines of a file, and decompresses a gzipped file. Reports the bytes that are read from the file."""
+    """Yields the lines of a file, without a byte order mark at its beginning, and decompresses a gzipped file.
+
+    Reports the bytes that are read from the file.
+    """
     with file.open("rb") as raw:
         packed = raw.peek(2)[:2] == _GZIP
         stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if packed else raw)
         reported = 0
-        # A longer line is cut at the limit, and then it is not JSON.
+        if stream.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            stream.seek(0)
+        # A longer line is cut at the limit.
         while text := stream.readline(MAX_LINE):
             rest = text
             while len(rest) == MAX_LINE and not rest.endswith(b"\n"):
@@ -274,6 +294,13 @@ def _lines(file: Path, on_progress: Callable[[int], None]) -> Iterator[bytes]:
             on_progress(position - reported)
             reported = position
         on_progress(raw.tell() - reported)
+
+
+def _require_whole(line: bytes) -> bytes:
+    """Returns the line unchanged. Raises InvalidInput if it was cut at the limit."""
+    if len(line) == MAX_LINE and not line.endswith(b"\n"):
+        raise InvalidInput(f"the line is longer than {MAX_LINE >> 20} MiB")
+    return line
 
 
 def _reason(error: DomainError) -> str:

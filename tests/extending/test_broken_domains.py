@@ -80,6 +80,11 @@ CASES = {
         "DOMAIN = Domain(name='extra', about='Extra.', error_codes={'CONFLICT': 'Extra.'})",
         "declares the error code CONFLICT, which the gateway already declares.",
     ),
+    "a command that is taken": Broken(
+        "from portico import Command\n"
+        "DOMAIN = Domain(name='extra', about='Extra.', commands=(Command('serve', 'Extra.', print),))",
+        "declares the command serve, which the gateway already declares.",
+    ),
     "a path that is taken": Broken(
         """
         from starlette.responses import Response
