@@ -17,4 +17,4 @@ class Role(Enum):
     GAME_MASTER = strawberry.enum_value("GAME_MASTER", description="The world of the game.")
     ADVERTISER = strawberry.enum_value("ADVERTISER", description="Ads and campaigns.")
     ANALYST = strawberry.enum_value("ANALYST", description="Logs and their statistics.")
-    SERVICE = strawberry.enum_value("SERVICE", description="Deposits.")
+    SERVICE = strawberry.enum_value("SERVICE", description="Deposits, and what other services record.")

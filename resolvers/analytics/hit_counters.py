@@ -1,0 +1,113 @@
+"""Counters of hits: one document for each page, day and slot, and one for each page, month and slot.
+
+A counter of a day:
+
+    _id      from series, day and slot
+    series   from site and page
+    site, page
+    slot     the number of the writer that counts in it, see `hit_slots`
+    start    midnight UTC of the day
+    seq      Int64, the latest flush of the writer that is counted
+    hours    24 counts, Int64
+    minutes  for each hour 60 counts
+
+A counter of a month has `start`, the first of the month, and `days`, 31 counts. A counter is inserted with all its
+zeros before the first hit is counted, so counting changes numbers in place, and the document does not grow.
+
+A process counts in the documents of its own slot, so a hot page is spread over as many documents as processes count it,
+and the processes do not wait for each other. Readers add them up.
+
+Source: pre-allocated documents with nested minutes are a pattern of the book. `seq` is added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from bson import Int64, ObjectId
+from pymongo import ASCENDING, IndexModel, UpdateOne
+
+from portico.resolvers.documents import CollectionSpec, Document
+
+from .batches import hashed_id
+from .periods import start_of
+
+HOURS, MINUTES, DAYS = 24, 60, 31
+_BY_SERIES = [IndexModel([("series", ASCENDING), ("start", ASCENDING)])]
+_SHARDED_BY = {"series": 1}
+
+HIT_DAYS = CollectionSpec("analytics.hit_days", indexes=_BY_SERIES, shard_key=_SHARDED_BY)
+HIT_MONTHS = CollectionSpec("analytics.hit_months", indexes=_BY_SERIES, shard_key=_SHARDED_BY)
+
+# Counts to add, by path.
+Increments = dict[str, int]
+
+
+class Series(NamedTuple):
+    """A page of a site."""
+
+    site: str
+    page: str
+
+    @property
+    def key(self) -> ObjectId:
+        """What counters of the page have in common. Different pages have different texts, and so different hashes."""
+        return hashed_id(json.dumps([self.site, self.page]))
+
+
+class Counter(NamedTuple):
+    """A counter of a slot: of a page, and of the day or month that begins at `start`."""
+
+    series: ObjectId
+    start: datetime
+    slot: int
+
+    @property
+    def key(self) -> ObjectId:
+        return hashed_id(f"{self.series} {self.start:%Y-%m-%d} {self.slot}")
+
+    def guard(self) -> Document:
+        """Returns a filter for its document, with the shard key."""
+        return {"_id": self.key, "series": self.series}
+
+
+def empty_day(counter: Counter, series: Series) -> Document:
+    """Returns the document of a day without hits."""
+    zeros = {"hours": [Int64(0)] * HOURS, "minutes": [[0] * MINUTES] * HOURS}
+    return {**_described(counter, series), **zeros}
+
+
+def empty_month(counter: Counter, series: Series) -> Document:
+    """Returns the document of a month without hits."""
+    return {**_described(counter, series), "days": [Int64(0)] * DAYS}
+
+
+def _described(counter: Counter, series: Series) -> Document:
+    named = {"site": series.site, "page": series.page, "slot": counter.slot, "start": counter.start}
+    return {"_id": counter.key, "series": counter.series, **named, "seq": Int64(0)}
+
+
+def increments_of(
+    hits: Iterable[tuple[ObjectId, datetime, int]], slot: int
+) -> tuple[Mapping[Counter, Increments], Mapping[Counter, Increments]]:
+    """Returns what hits, as (series, minute, count), add to the counters of days and to those of months."""
+    days: defaultdict[Counter, Increments] = defaultdict(lambda: defaultdict(int))
+    months: defaultdict[Counter, Increments] = defaultdict(lambda: defaultdict(int))
+    for series, minute, count in hits:
+        day = days[Counter(series, start_of("DAY", minute), slot)]
+        day[f"hours.{minute.hour}"] += count
+        day[f"minutes.{minute.hour}.{minute.minute}"] += count
+        months[Counter(series, start_of("MONTH", minute), slot)][f"days.{minute.day - 1}"] += count
+    return days, months
+
+
+def updates_of(counters: Mapping[Counter, Increments], seq: Int64) -> Sequence[UpdateOne]:
+    """Returns the updates that count a flush. Each matches only while its counter lacks the flush."""
+    return [
+        UpdateOne({**counter.guard(), "seq": {"$lt": seq}}, {"$inc": added, "$set": {"seq": seq}})
+        for counter, added in counters.items()
+    ]

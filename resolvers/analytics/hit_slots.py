@@ -1,0 +1,202 @@
+"""Slots of writers of hits. Each has a write-ahead log of one entry, the flush. So every hit is counted exactly once.
+
+The document of a slot:
+
+    _id     its number, from 0
+    owner   the random token of the process that writes; None if it was released
+    until   until when another process leaves the slot to its owner
+    seq     Int64, the number of the latest flush
+    flush   the latest flush; None if it is known to be counted
+
+A flush: {counts: [{series, minute, hits}], events: [{_id, series, minute}]}. `events` are hits with an `eventId`.
+
+1. **Seal**: one update of the slot, guarded by owner and `seq`, stores the flush and increments `seq`. It is the
+   decision: its hits will be counted, whatever crashes.
+2. **Apply** (`apply`): inserts the ids of the events, each with the number of this flush. An id that is there already
+   with another flush was sent before, and is not counted. Then every counter of the slot is incremented, guarded by
+   `seq` below that of the flush.
+3. The next flush is sealed only after all of that has succeeded. So a counter whose `seq` is at least that of a flush
+   has it, and one with a lower `seq` lacks it.
+
+Applying a flush again changes nothing, whoever does it and however late. If the owner is gone, a job takes the slot
+over, applies the flush and releases the slot. A process that was suspended can no longer seal, because the owner has
+changed; what it still applies has been applied.
+
+Source: the write-ahead log of databases, and sequence numbers as of the retryable writes of MongoDB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from bson import Int64, ObjectId
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
+from pymongo.errors import BulkWriteError, DuplicateKeyError
+
+from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.errors import Conflict
+from portico.resolvers.import_outcomes import rejected_rows
+from portico.resolvers.writes.retries import attempts
+
+from .batches import FIRST, insert_new
+from .hit_counters import HIT_DAYS, HIT_MONTHS, increments_of, updates_of
+
+HIT_SLOTS = CollectionSpec(
+    "analytics.hit_slots",
+    # Slots of processes that are gone.
+    indexes=[IndexModel([("until", ASCENDING)])],
+)
+# The ids of hits that were recorded: {_id, slot, seq, at}.
+HIT_IDS = CollectionSpec("analytics.hit_ids", indexes=[IndexModel([("at", ASCENDING)])], shard_key={"_id": "hashed"})
+# Each flush extends the lease of its slot to this time.
+LEASE = timedelta(seconds=30)
+# Flushes of a slot with another `seq` cannot be numbered, so no process writes in it.
+_NUMBERED: Document = {"seq": {"$type": "long"}}
+
+
+@dataclass
+class Slot:
+    """A slot that this process owns, as it knows it. All flushes up to `seq` are counted unless `flush` is set."""
+
+    number: int
+    owner: str
+    seq: int
+    flush: Document | None
+
+    def guard(self) -> Document:
+        return {"_id": self.number, "owner": self.owner}
+
+
+async def take(db: Database, *, now: datetime) -> Slot:
+    """Takes a slot that nobody uses, whose flushes are all counted, or creates one.
+
+    Raises Conflict if others keep creating it.
+
+    Writes:   one update, or one insert.
+    """
+    slots, owner = db[HIT_SLOTS.name], uuid4().hex
+    lease = {"owner": owner, "until": now + LEASE}
+    async for _ in attempts():
+        unused = {"until": {"$lte": now}, "flush": None, **_NUMBERED}
+        found = await slots.find_one_and_update(unused, {"$set": lease}, return_document=ReturnDocument.AFTER)
+        if found is not None:
+            return _slot_of(found)
+        last = await slots.find_one({"_id": {"$gte": 0}}, {"_id": 1}, sort=[("_id", DESCENDING)])
+        fresh = {"_id": 0 if last is None else last["_id"] + 1, **lease, "seq": Int64(0), "flush": None}
+        try:
+            await slots.insert_one(fresh)
+        except DuplicateKeyError:
+            continue
+        return _slot_of(fresh)
+    raise Conflict("Too many gateways begin to count hits. Try again.")
+
+
+async def take_over(db: Database, ended: Document, *, now: datetime) -> Slot | None:
+    """Takes a slot whose lease has ended, as it was read. Returns None if another process was faster."""
+    guard = {"_id": ended["_id"], "owner": ended["owner"], "until": ended["until"]}
+    lease = {"owner": uuid4().hex, "until": now + LEASE}
+    update = {"$set": lease}
+    found = await db[HIT_SLOTS.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
+    return None if found is None else _slot_of(found)
+
+
+async def look(db: Database, slot: Slot, *, now: datetime) -> Slot | None:
+    """Returns the slot as it is, after a write whose outcome is unknown.
+
+    Returns None if another process has taken it, or if it is damaged. It looks by a write, because a server that has
+    lost its primary role can answer reads.
+    """
+    own, lease = {**slot.guard(), **_NUMBERED}, {"$set": {"until": now + LEASE}}
+    found = await db[HIT_SLOTS.name].find_one_and_update(own, lease, return_document=ReturnDocument.AFTER)
+    return None if found is None else _slot_of(found)
+
+
+async def seal(db: Database, slot: Slot, flush: Document, *, now: datetime) -> bool:
+    """Stores the next flush of the slot. Returns False if the slot has changed: nothing was stored.
+
+    Args:     slot: all its flushes are counted.
+    Writes:   one update.
+    """
+    seq = Int64(slot.seq + 1)
+    changes = {"seq": seq, "flush": flush, "until": now + LEASE}
+    done = await db[HIT_SLOTS.name].update_one({**slot.guard(), "seq": Int64(slot.seq)}, {"$set": changes})
+    if not done.matched_count:
+        return False
+    slot.seq, slot.flush = seq, flush
+    return True
+
+
+async def release(db: Database, slot: Slot) -> None:
+    """Gives up a slot. If its flush is counted, forgets the flush; otherwise a job counts it."""
+    counted = {} if slot.flush else {"flush": None}
+    guard = {**slot.guard(), "seq": Int64(slot.seq)}
+    await db[HIT_SLOTS.name].update_one(guard, {"$set": {"owner": None, "until": FIRST, **counted}})
+
+
+async def apply(db: Database, slot: Slot, *, now: datetime) -> None:
+    """Counts the flush of the slot, unless it is counted already. Idempotent, also long after other flushes.
+
+    Writes:   analytics.hit_ids; one insert. analytics.hit_days and analytics.hit_months; one update for each page and
+              day, and for each page and month, in one command each.
+    """
+    if slot.flush is None:
+        return
+    seq = Int64(slot.seq)
+    ids = [event["_id"] for event in slot.flush["events"]]
+    hits = hits_of(slot.flush, await _claim(db, slot, ids, now=now) if ids else ())
+    failure: BulkWriteError | None = None
+    for spec, counters in zip((HIT_DAYS, HIT_MONTHS), increments_of(hits, slot.number), strict=True):
+        try:
+            if counters:
+                await db[spec.name].bulk_write(updates_of(counters, seq), ordered=False)
+        except BulkWriteError as error:
+            # A damaged counter does not keep the others from being incremented.
+            rejected_rows(error)
+            failure = error
+    if failure is not None:
+        raise failure
+    slot.flush = None
+
+
+def hits_of(flush: Document, own: Iterable[ObjectId]) -> list[tuple[ObjectId, datetime, int]]:
+    """Returns the hits of a flush, as (series, minute, count): all without an id, and those with these ids.
+
+    Raises an error of DAMAGED.
+    """
+    events = {event["_id"]: (event["series"], event["minute"], 1) for event in flush["events"]}
+    counts = [(count["series"], count["minute"], count["hits"]) for count in flush["counts"]]
+    return [*counts, *(events[key] for key in own)]
+
+
+async def _claim(db: Database, slot: Slot, ids: Sequence[ObjectId], *, now: datetime) -> list[ObjectId]:
+    """Records the ids of events. Returns those that belong to this flush: no earlier flush has recorded them."""
+    own: list[ObjectId] = []
+    remaining = list(ids)
+    async for _ in attempts():
+        claims = [{"_id": key, "slot": slot.number, "seq": Int64(slot.seq), "at": now} for key in remaining]
+        new = await insert_new(db, HIT_IDS, claims)
+        own += new
+        remaining = [key for key in remaining if key not in new]
+        if not remaining:
+            return own
+        known = await _flushes_of(db, remaining)
+        own += [key for key in remaining if known.get(key) == (slot.number, slot.seq)]
+        # Only a server that has lost its primary role does not know an id that was refused as a duplicate.
+        remaining = [key for key in remaining if key not in known]
+        if not remaining:
+            return own
+    raise Conflict("The ids of hits keep changing. Try again.")
+
+
+async def _flushes_of(db: Database, ids: Sequence[ObjectId]) -> Mapping[ObjectId, tuple[int, int]]:
+    """Returns the slot and the number of the flush that has recorded each id."""
+    chosen, shown = {"_id": {"$in": list(ids)}}, {"slot": 1, "seq": 1}
+    found = await db[HIT_IDS.name].find(chosen, shown, batch_size=len(ids) + 1).to_list()
+    return {one["_id"]: (one["slot"], one["seq"]) for one in found}
+
+
+def _slot_of(document: Document) -> Slot:
+    return Slot(document["_id"], document["owner"], document["seq"], document["flush"])

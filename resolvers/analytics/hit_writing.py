@@ -1,0 +1,224 @@
+"""The writer of hits of a process: it owns a slot, and counts what all calls record in common flushes.
+
+Calls hand over their hits and wait. One flush at a time takes everything that waits, so the number of commands does not
+grow with the number of calls. `hit_slots` describes what a flush does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter as Tally
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from bson import ObjectId
+from pymongo.errors import BulkWriteError, PyMongoError
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import Conflict, DomainError
+from portico.resolvers.import_outcomes import rejected_rows
+from portico.resolvers.text import require_filled
+from portico.resolvers.waiting import ASIDE
+from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.sweeps import DAMAGED
+from portico.resolvers.writes.timer import Timer
+
+from . import hit_slots
+from .batches import id_of_event, insert_new, require_time
+from .hit_counters import HIT_DAYS, HIT_MONTHS, Counter, Series, empty_day, empty_month
+from .hit_slots import Slot
+from .periods import start_of
+
+MAX_SITE, MAX_PAGE = 200, 8_192
+# The most hits in one flush, and the most counters of which a process remembers that they exist.
+MAX_FLUSH, _REMEMBERED = 2_000, 50_000
+# Counters that one command inserts. Encoding one of a day takes as long as answering a small query.
+_INSERTED = 100
+
+
+class Hit(NamedTuple):
+    """A view of a page. `event` is the `_id` for its `eventId`, None without one. `minute` is UTC."""
+
+    series: Series
+    minute: datetime
+    event: ObjectId | None
+
+
+def checked_hit(*, event_id: str | None, site: str, page: str, at: datetime) -> Hit:
+    """Returns a hit. Raises InvalidInput."""
+    series = Series(
+        require_filled(site, "site", longest=MAX_SITE),
+        require_filled(page, "page", longest=MAX_PAGE),
+    )
+    event = None if event_id is None else id_of_event("hit", event_id)
+    return Hit(series, start_of("MINUTE", require_time(at, "at")), event)
+
+
+@dataclass(eq=False)
+class _Part:
+    """The hits of a call, and who waits for them."""
+
+    db: Database
+    hits: Sequence[Hit]
+    timer: Timer
+    done: asyncio.Future[None]
+
+
+@dataclass
+class HitWriter:
+    """Counts the hits of this process. One for each process."""
+
+    _parts: deque[_Part] = field(default_factory=deque)
+    _task: asyncio.Task[None] | None = None
+    _slot: Slot | None = None
+    # Whether the outcome of the last write of the slot is unknown.
+    _is_unsure: bool = False
+    _known: OrderedDict[ObjectId, None] = field(default_factory=OrderedDict)
+
+    async def record(self, db: Database, hits: Sequence[Hit], *, now: datetime) -> None:
+        """Counts hits, except those whose `eventId` was recorded before. Safe to repeat for hits with an `eventId`.
+
+        Returns when they are counted; or, if the database fails at that moment, when they are certain to be counted.
+
+        Raises:   errors of the database: it is unknown whether the hits will be counted. Conflict.
+        Writes:   what `hit_slots` describes, together with other calls. For the first hit of a page on a day or in a
+                  month, an insert of its counters.
+        """
+        if not hits:
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._parts.append(_Part(db, hits, Timer(now), done))
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+        await done
+
+    async def close(self, db: Database) -> None:
+        """Waits until everything is counted, and gives up the slot."""
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._slot is not None and not self._is_unsure:
+            slot, self._slot = self._slot, None
+            # If that fails, the lease of the slot ends by itself.
+            with contextlib.suppress(PyMongoError):
+                await hit_slots.release(db, slot)
+
+    async def _work(self) -> None:
+        # The work belongs to all callers, so it waits on behalf of none of them.
+        ASIDE.set(nullcontext)
+        try:
+            while self._parts:
+                await self._flush(self._take())
+        finally:
+            self._task = None
+            for part in self._parts:
+                # Only a cancellation of the process's own tasks leaves parts.
+                part.done.cancel()
+            self._parts.clear()
+
+    def _take(self) -> list[_Part]:
+        """Takes the parts of the next flush: as many as fit, at least one."""
+        taken = [self._parts.popleft()]
+        size = len(taken[0].hits)
+        while self._parts and self._parts[0].db is taken[0].db and size + len(self._parts[0].hits) <= MAX_FLUSH:
+            size += len(self._parts[0].hits)
+            taken.append(self._parts.popleft())
+        return taken
+
+    async def _flush(self, parts: Sequence[_Part]) -> None:
+        db, timer = parts[0].db, parts[-1].timer
+        try:
+            await self._count(db, [hit for part in parts for hit in part.hits], timer)
+        except BaseException as error:
+            for part in parts:
+                if not part.done.done():
+                    part.done.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            for part in parts:
+                if not part.done.done():
+                    part.done.set_result(None)
+
+    async def _count(self, db: Database, hits: Sequence[Hit], timer: Timer) -> None:
+        keys = {series: series.key for series in {hit.series for hit in hits}}
+        flush = _flush_of(hits, keys)
+        async for _ in attempts():
+            slot = await self._own(db, timer)
+            await self._create_counters(db, slot, hits, keys)
+            self._is_unsure = True
+            is_sealed = await hit_slots.seal(db, slot, flush, now=timer.now())
+            if is_sealed:
+                break
+        else:
+            raise Conflict("Other gateways keep taking the slot of this one. Try again.")
+        self._is_unsure = False
+        try:
+            await hit_slots.apply(db, slot, now=timer.now())
+        except (PyMongoError, DomainError):
+            # The hits are certain to be counted, before the next flush or by a job.
+            return
+
+    async def _own(self, db: Database, timer: Timer) -> Slot:
+        """Returns the slot of this process, with all its flushes counted."""
+        if self._slot is not None and self._is_unsure:
+            self._slot = await hit_slots.look(db, self._slot, now=timer.now())
+            self._is_unsure = False
+        if self._slot is not None and not await self._is_counted(db, self._slot, timer):
+            self._slot = None
+        if self._slot is None:
+            self._known.clear()
+            self._slot = await hit_slots.take(db, now=timer.now())
+        return self._slot
+
+    async def _is_counted(self, db: Database, slot: Slot, timer: Timer) -> bool:
+        """Counts the flush of the slot, if it is not counted. Returns False if a damaged counter prevents it.
+
+        Such a slot is left to the job, which tries until the counter is repaired. Another slot has other counters.
+        """
+        try:
+            await hit_slots.apply(db, slot, now=timer.now())
+        except DAMAGED as error:
+            if isinstance(error, BulkWriteError):
+                # Raises an error of the whole command, e.g. of an outage.
+                rejected_rows(error)
+            return False
+        return True
+
+    async def _create_counters(
+        self, db: Database, slot: Slot, hits: Iterable[Hit], keys: Mapping[Series, ObjectId]
+    ) -> None:
+        """Inserts the counters of the hits that do not exist, so that a flush never meets a missing one."""
+        days: dict[ObjectId, Document] = {}
+        months: dict[ObjectId, Document] = {}
+        for series, minute in {(hit.series, start_of("DAY", hit.minute)) for hit in hits}:
+            day = Counter(keys[series], minute, slot.number)
+            month = Counter(keys[series], start_of("MONTH", minute), slot.number)
+            if (key := day.key) not in self._known:
+                days[key] = empty_day(day, series)
+            if (key := month.key) not in self._known:
+                months[key] = empty_month(month, series)
+        for spec, counters in ((HIT_DAYS, days), (HIT_MONTHS, months)):
+            missing = list(counters.items())
+            for start in range(0, len(missing), _INSERTED):
+                await insert_new(db, spec, [document for _, document in missing[start : start + _INSERTED]])
+            self._known.update(dict.fromkeys(counters))
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+
+
+def _flush_of(hits: Iterable[Hit], keys: Mapping[Series, ObjectId]) -> Document:
+    counts: Tally[tuple[ObjectId, datetime]] = Tally()
+    events: dict[ObjectId, Document] = {}
+    for hit in hits:
+        series = keys[hit.series]
+        if hit.event is None:
+            counts[series, hit.minute] += 1
+        else:
+            events.setdefault(hit.event, {"_id": hit.event, "series": series, "minute": hit.minute})
+    summed = [{"series": series, "minute": minute, "hits": count} for (series, minute), count in counts.items()]
+    return {"counts": summed, "events": list(events.values())}

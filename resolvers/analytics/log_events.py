@@ -1,0 +1,66 @@
+"""Log events: one document for each request that a web server logged. The collection and its pages.
+
+A document:
+
+    _id            an ObjectId: of an event with an `eventId`, derived from it
+    host           where the request came from: an address or a name
+    user           None if it is not known
+    visitor        who is counted as one visitor: `u:` and the user, or `h:` and the host
+    time           when the request came
+    method         up to 32 characters; `-` if it is not known
+    path           as the client sent it, up to 8,192 characters
+    status         100 to 999
+    response_size  bytes
+    referrer       the address of the page that led to the request, or None
+    user_agent     the name of the client's program, or None
+
+Events are never changed. An `eventId` is unique over all callers, and MongoDB keeps that only for the shard key, so the
+collection is sharded by `_id`, and its lists are read from all shards.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pymongo import ASCENDING, IndexModel
+
+from portico.resolvers.documents import CollectionSpec, Document
+from portico.resolvers.paging import Listing, Sort
+
+from .periods import require_range
+
+# What pageCounts reads, which needs nothing else of an event. On shards, it also needs the shard key.
+_COUNTED = [("time", ASCENDING), ("path", ASCENDING), ("visitor", ASCENDING), ("_id", ASCENDING)]
+
+
+def _in_order(*paths: str) -> IndexModel:
+    """Returns an index of the events with these values, by time."""
+    return IndexModel([(path, ASCENDING) for path in (*paths, "time", "_id")])
+
+
+LOG_EVENTS = CollectionSpec(
+    "analytics.log_events",
+    indexes=[
+        _in_order(),
+        _in_order("path"),
+        _in_order("host"),
+        _in_order("host", "path"),
+        IndexModel(_COUNTED, name="counted"),
+    ],
+    shard_key={"_id": "hashed"},
+)
+COUNTED = "counted"
+_LATEST_FIRST = Sort((("time", -1),))
+
+
+def listing(*, path: str | None, host: str | None, begin: datetime | None, end: datetime | None) -> Listing:
+    """Returns the events of this path and host, and from `begin` until before `end`, latest first.
+
+    Raises InvalidInput for an empty range, or for a time outside the years 1970 to 2199.
+    """
+    if begin is not None and end is not None:
+        require_range(begin, end)
+    wanted: Document = {name: value for name, value in (("host", host), ("path", path)) if value is not None}
+    bounds = {"$gte": begin, "$lt": end}
+    given = {operator: time for operator, time in bounds.items() if time is not None}
+    return Listing({**wanted, **({"time": given} if given else {})}, _LATEST_FIRST)

@@ -1,0 +1,100 @@
+"""Recording log events: one insert for a whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from bson import ObjectId
+from pymongo import WriteConcern
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import InvalidInput
+from portico.resolvers.text import check_length, require_filled
+
+from .batches import id_of_event, insert_new, require_time
+from .log_events import LOG_EVENTS
+
+Durability = Literal["NONE", "ACKNOWLEDGED", "MAJORITY"]
+# MongoDB's write concerns. Source: https://www.mongodb.com/docs/manual/reference/write-concern/
+WRITE_CONCERNS: Mapping[Durability, WriteConcern] = {
+    "NONE": WriteConcern(w=0),
+    "ACKNOWLEDGED": WriteConcern(w=1),
+    "MAJORITY": WriteConcern(w="majority", j=True),
+}
+
+MAX_NAME = 255
+MAX_METHOD = 32
+# Web servers refuse longer lines of a request. Source: `LimitRequestLine` and `LimitRequestFieldSize` of Apache, 8,190.
+MAX_TEXT = 8_192
+_STATUSES = range(100, 1_000)
+_MAX_SIZE = 2**53 - 1
+
+
+@dataclass(frozen=True)
+class LogEvent:
+    """A request, as a caller describes it. `time` is UTC, `response_size` is in bytes."""
+
+    host: str
+    time: datetime
+    path: str
+    user: str | None = None
+    method: str = "GET"
+    status: int = 200
+    response_size: int = 0
+    referrer: str | None = None
+    user_agent: str | None = None
+    event_id: str | None = None
+
+
+def checked_event(event: LogEvent, *, not_before: datetime | None) -> Document:
+    """Returns the document of an event. Raises InvalidInput.
+
+    Args:     not_before: older events are refused, because they would be deleted at once; None for no such limit.
+    """
+    require_kept(require_time(event.time, "time"), not_before)
+    if event.status not in _STATUSES:
+        raise InvalidInput("Status must be between 100 and 999.", "status")
+    if not 0 <= event.response_size <= _MAX_SIZE:
+        raise InvalidInput("Response size must be between 0 and 2^53 - 1.", "response_size")
+    host, user = require_filled(event.host, "host", longest=MAX_NAME), _optional(event.user, "user", longest=MAX_NAME)
+    return {
+        "_id": id_of_event("log event", event.event_id),
+        "host": host,
+        "user": user,
+        "visitor": f"h:{host}" if user is None else f"u:{user}",
+        "time": event.time,
+        "method": require_filled(event.method, "method", longest=MAX_METHOD),
+        "path": require_filled(event.path, "path", longest=MAX_TEXT),
+        "status": event.status,
+        "response_size": event.response_size,
+        "referrer": _optional(event.referrer, "referrer", longest=MAX_TEXT),
+        "user_agent": _optional(event.user_agent, "user_agent", longest=MAX_TEXT),
+    }
+
+
+def require_kept(time: datetime, not_before: datetime | None) -> None:
+    """Raises InvalidInput for a time so long ago that its event would be deleted at once."""
+    if not_before is not None and time < not_before:
+        raise InvalidInput("The time is too long ago: such events are deleted.", "time")
+
+
+def limit_of(now: datetime, days: float | None) -> datetime | None:
+    """Returns the time of the oldest events that are kept; None if all are."""
+    return None if days is None else now - timedelta(days=days)
+
+
+async def record(db: Database, events: Sequence[Document], *, durability: Durability) -> set[ObjectId]:
+    """Inserts events as `checked_event` returns them, except those that are recorded already.
+
+    Returns:  the `_id`s of the events that are new. With NONE, nobody knows, and all count as new.
+    Writes:   one insert, which can be repeated.
+    """
+    return await insert_new(db, LOG_EVENTS, events, write_concern=WRITE_CONCERNS[durability])
+
+
+def _optional(text: str | None, name: str, *, longest: int) -> str | None:
+    """Returns the text, or None for an empty one."""
+    return check_length(text, name, longest=longest) if text else None

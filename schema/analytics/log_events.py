@@ -1,0 +1,103 @@
+"""Log events, and requests by page and day."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, cast
+
+import strawberry
+
+from portico.loaders.analytics import log_events as loaders
+from portico.resolvers.analytics import log_events, page_counts
+from portico.resolvers.analytics.settings import AnalyticsSettings
+from portico.resolvers.documents import document_id
+from portico.schema.access import require_role
+from portico.schema.connections import Connection, Paged
+from portico.schema.context import Context, Info
+from portico.schema.fields import Source, costs, stored
+from portico.schema.inputs import After, First, described
+from portico.schema.nodes import Kind, Node, node_id
+from portico.schema.roles import Role
+from portico.schema.scalars import BigInt
+
+DEFAULT_EVENTS = 50
+DEFAULT_PAGES = 100
+
+
+def _is_analyst(_event: Source, context: Context) -> bool:
+    return context.has_role(Role.ANALYST)
+
+
+LOG_EVENT = Kind(
+    name="LogEvent",
+    path="_id",
+    parse=document_id,
+    read=loaders.by_id,
+    types=("LogEvent",),
+    type_name=lambda _document: "LogEvent",
+    visible_to=_is_analyst,
+)
+_EVENTS = Paged(LOG_EVENT.name, loaders.pages)
+
+
+@strawberry.type(description="One request, as a web server logged it.")
+class LogEvent(Node):
+    id: strawberry.ID = node_id("LogEvent", "_id")
+    host: str = stored(description="Where the request came from: an address or a name.")
+    user: str | None = stored(description="The user; null if the server knew none.")
+    time: datetime = stored(description="When the request came.")
+    method: str = stored(description="The method, for example `GET`; `-` if it is not known.")
+    path: str = stored(description="The path, as the client sent it.")
+    status: int = stored(description="The status of the response.")
+    response_size: BigInt = stored(description="Bytes.")
+    referrer: str | None = stored(description="The address of the page that led to the request.")
+    user_agent: str | None = stored(description="The name of the client's program.")
+
+
+@strawberry.type(description="The requests of a page on one day.")
+class PageCount:
+    path: str = stored(description="The path of the page.")
+    day: datetime = stored(description="Midnight UTC of the day.")
+    hits: BigInt = stored(description="The number of requests.")
+    visitors: BigInt = stored(description="Distinct users, or hosts where no user is known; exact.")
+
+
+@strawberry.input(description="Conditions that must all hold.")
+class LogFilter:
+    path: str | None = strawberry.field(default=None, description="This path exactly.")
+    host: str | None = strawberry.field(default=None, description="This host exactly.")
+    from_: datetime | None = strawberry.field(default=None, name="from", description="Not before this time.")
+    to: datetime | None = strawberry.field(default=None, description="Before this time.")
+
+
+@strawberry.type
+class LogQuery:
+    @strawberry.field(description="Log events, latest first. For an ANALYST.")
+    async def log_events(
+        self,
+        info: Info,
+        filter: Annotated[LogFilter, described("The conditions; `{}` for all events.")],
+        first: First = DEFAULT_EVENTS,
+        after: After = None,
+    ) -> Connection[LogEvent]:
+        require_role(info.context, Role.ANALYST)
+        listing = log_events.listing(path=filter.path, host=filter.host, begin=filter.from_, end=filter.to)
+        return Connection(page=await _EVENTS.page(info, listing, first=first, default=DEFAULT_EVENTS, after=after))
+
+    @strawberry.field(
+        metadata=costs(length=page_counts.MAX_PAGES, extra=500, costly=True),
+        description="Requests by page and day, most first, counted from the log events in the range. "
+        "The range can have a limited number of log events, by default 1,000,000. For an ANALYST.",
+    )
+    async def page_counts(
+        self,
+        info: Info,
+        from_: Annotated[datetime, strawberry.argument(name="from", description="Not before this time.")],
+        to: Annotated[datetime, described("Before this time.")],
+        limit: Annotated[int, described("The most pages and days, 1 to 1,000.")] = DEFAULT_PAGES,
+    ) -> list[PageCount]:
+        context = info.context
+        require_role(context, Role.ANALYST)
+        most = context.resources.of(AnalyticsSettings).max_page_count_events
+        found: Any = await page_counts.count_pages(context.reading, from_, to, limit=limit, max_events=most)
+        return cast("list[PageCount]", found)
