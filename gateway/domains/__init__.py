@@ -38,7 +38,7 @@ OWN_COMMANDS = (
     "token",
     "worker",
 )
-BUILT_IN = ("catalog", "accounts", "shop", "content", "comments", "social", "game", "ads")
+BUILT_IN = ("catalog", "accounts", "shop", "content", "comments", "social", "game", "ads", "analytics")
 
 
 @functools.cache

@@ -6,9 +6,8 @@ How the tests read a page:
   page in order, on a separate database for each page. They run a subscription until it listens.
 * They run a `graphql as NAME` block as the caller with this subject, who has no role.
 * `json variables` after a block has its variables, with `placeholders` for values that differ between databases.
-* `json` after a block is its answer. A second `json` is the answer to a second run. `"…"` stands for a text that
-  differs between databases.
-* They import `jsonl categories` and `jsonl products`. `text` after them is the output of the command.
+* `json` after a block is its answer, a second one that to a second run. `"…"` is a text that differs between databases.
+* They import `jsonl categories` and so on, with `text` for the output, and run `portico rollup` blocks.
 """
 
 from __future__ import annotations
@@ -46,6 +45,7 @@ from tests.support.domains import DOMAINS, INVARIANTS, SCHEMA
 from tests.support.harness import GatewayClient, with_settings
 from tests.support.payment_service import running_payment_service
 from tests.support.placeholders import resolve_placeholders
+from tests.support.processes import environment, portico
 from tests.support.sockets import assert_listens
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +97,7 @@ def examples_in(page: Path) -> list[Example]:
     examples: list[Example] = []
     present: Example | None = None
     for block in blocks_of(page):
-        if (asked := _ASKED.fullmatch(block.info)) or block.info.startswith("jsonl "):
+        if (asked := _ASKED.fullmatch(block.info)) or block.info.startswith("jsonl ") or is_rollup(block):
             present = Example(block, asked["caller"] if asked else None)
             examples.append(present)
         elif block.info == "heading":
@@ -107,6 +107,10 @@ def examples_in(page: Path) -> list[Example]:
         elif present is not None and block.info == ("json" if is_query(present.block) else "text"):
             present.shown.append(block.text)
     return examples
+
+
+def is_rollup(block: Block) -> bool:
+    return (block.info, block.text) == ("sh", "portico rollup\n")
 
 
 def is_query(block: Block) -> bool:
@@ -162,6 +166,8 @@ async def test_examples_answer_what_the_page_shows(
     for example in examples_in(page):
         if is_query(example.block):
             await assert_answers(shop, example)
+        elif is_rollup(example.block):
+            assert portico("rollup", env=environment(settings)).returncode == 0, example.block.where
         else:
             await assert_imports(settings, example)
 
@@ -245,10 +251,15 @@ async def test_examples_of_graphiql_answer(shop: GatewayClient, path: Path) -> N
             continue
         answer = await shop.data(operation.tab, variables, operation=operation.name)
 
-        assert all(value is not None and value.get("nodes") != [] for value in answer.values()), operation.name
+        assert not any(is_empty(value) for value in answer.values()), operation.name
         if is_mutation(operation.tab, operation.name):
             members = {result["__typename"] for result in answer.values()}
             assert members <= set(re.findall(r"`(\w+)`", operation.comment)), operation.name
+
+
+def is_empty(value: Any) -> bool:
+    """Whether it is null, an empty list, or a page without objects."""
+    return value in (None, []) or (isinstance(value, dict) and value.get("nodes") == [])
 
 
 def test_the_shop_tab_holds_the_operations_of_the_walkthrough_on_the_page() -> None:
@@ -342,8 +353,8 @@ def test_commands_exist(page: Path) -> None:
     assert isinstance(group, typer.core.TyperGroup)
     for code in code_in(page):
         for name, rest in re.findall(r"(?:^|[\s/])portico ([a-z][a-z-]*)\b([^|;&>#]*)", code):
-            assert name in group.commands, code
-            command = group.commands[name]
+            command = group.get_command(typer.Context(group), name)
+            assert command is not None, code
             if name == "import" and rest.split():
                 command = importing.command(rest.split()[0])
                 assert command is not None, code

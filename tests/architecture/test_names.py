@@ -104,6 +104,8 @@ async def test_imports_apply_the_rule(gateway: GatewayClient, tmp_path: Path) ->
         "campaigns": [{"campaignId": "acme:\u202ex"}, {"campaignId": "acme:x", "ads": [{**ad, "zoneId": "\u200b"}]}],
         "ads": [{**ad, "adUnitId": "\u202ex"}, {**ad, "siteId": "\u200b"}, {**ad, "keywords": ["\u200b"]}],
         "ad-events": [{**click, "adUnitId": "\u202ex"}, {**click, "zoneId": "\u200b"}],
+        # A log says what a client has sent, and keeps all other characters.
+        "logs": [{"host": "x", "time": "2026-03-09T12:00:00Z", "path": "/\0"}],
     }
     for subject, rows in given.items():
         done = await put(gateway.db, subject, tmp_path / f"{subject}.jsonl", rows, gateway.state.resources)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +17,13 @@ from graphql import (
     GraphQLUnionType,
     build_schema,
     get_named_type,
+    get_nullable_type,
+    is_leaf_type,
     is_non_null_type,
+    is_required_input_field,
     is_specified_scalar_type,
 )
+from strawberry.schema.schema_converter import GraphQLCoreConverter
 
 from portico.gateway.cli.schema_check import Severity, check, print_sdl
 from tests.support import domains
@@ -31,9 +36,13 @@ TYPES = [
     if not found.name.startswith("__") and not is_specified_scalar_type(found)
 ]
 CONNECTIONS = [found for found in TYPES if found.name.endswith("Connection")]
+BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
+# Mutations that record batches, and what an entry is.
+BATCHES = {"logEvents": "LogEvent", "recordHits": "Hit", "recordSessions": "Session"}
 # Mutations that do the same to several types share their results.
 _WITH_ITEM = ("pickUp", "drop", "takeOut", "putIn", "wear", "wield", "unequip", "give")
 SHARED_RESULTS = {
+    **dict.fromkeys(BATCHES, "RecordResult"),
     "recordAdEvent": "AdEventResult",
     **dict.fromkeys(_WITH_ITEM, "ItemResult"),
     "sell": "BuyResult",
@@ -72,6 +81,7 @@ SHARED_INPUTS = {
     "cancelTrade": "TradeInput!",
     "deactivateCampaign": "CampaignInput!",
     "recordAdEvent": "AdEventInput!",
+    **{name: f"[{entry}Input!]!" for name, entry in BATCHES.items()},
     **dict.fromkeys(("pickUp", "drop", "unequip"), "ItemInput!"),
     **dict.fromkeys(("takeOut", "putIn"), "ContainerInput!"),
 }
@@ -108,7 +118,7 @@ def test_a_mutation_takes_one_input_and_returns_a_union_of_its_payload_and_its_e
     field = MUTATIONS[name]
     title = name[0].upper() + name[1:]
 
-    assert {argument: str(given.type) for argument, given in field.args.items()} == {
+    assert {argument: str(given.type) for argument, given in field.args.items() if argument != "durability"} == {
         # `createCart` has no required input.
         "input": "CreateCartInput" if name == "createCart" else SHARED_INPUTS.get(name, f"{title}Input!")
     }
@@ -126,6 +136,10 @@ def test_a_mutation_can_be_repeated_with_a_key(name: str) -> None:
     given = get_named_type(MUTATIONS[name].args["input"].type)
 
     assert isinstance(given, GraphQLInputObjectType)
+    if name in BATCHES:
+        # Each entry of a batch has an id of its own.
+        assert str(given.fields["eventId"].type) == "ID"
+        return
     # The key is required if an interrupted call must not run a second time under another key.
     money = {"restock", "checkout", "deposit", "transfer"}
     is_required = name in {*money, "grant", "consume", "transferStack", "offerTrade"}
@@ -181,3 +195,17 @@ def test_the_schema_has_no_breaking_change_since_the_committed_one() -> None:
     assert [
         change.description for change in check(committed, domains.SCHEMA) if change.severity is Severity.BREAKING
     ] == []
+
+
+def test_input_types_that_are_built_flat_have_only_scalars_and_enums_with_defaults() -> None:
+    served = domains.SCHEMA._schema.type_map.values()
+    inputs = {found.name: found for found in served if isinstance(found, GraphQLInputObjectType)}
+    definitions = {name: found.extensions[BACKREF] for name, found in inputs.items() if BACKREF in found.extensions}
+    flat = {name: definition for name, definition in definitions.items() if definition.from_input is not None}
+
+    assert flat.keys() == {f"{entry}Input" for entry in BATCHES.values()}
+    for name, definition in flat.items():
+        fields = inputs[name].fields.values()
+        assert all(is_leaf_type(get_nullable_type(field.type)) for field in fields), name
+        required = [field for field in definition.fields if field.default is dataclasses.MISSING]
+        assert len(required) == sum(map(is_required_input_field, fields)), name

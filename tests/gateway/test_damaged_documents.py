@@ -65,7 +65,7 @@ async def test_a_job_settles_healthy_documents_behind_damaged_ones(
 ) -> None:
     collection, query = await leave(gateway)
     (healthy,) = await gateway.db[collection].find(query).to_list()
-    assert await damage_in_front(gateway.db, collection, healthy) > 20
+    assert await damage_in_front(gateway.db, collection, healthy) > 15
 
     # One run of these jobs handles a limited number of documents.
     for _ in range(10 if job in {"finish-checkouts", "upgrade-documents"} else 1):

@@ -30,6 +30,7 @@ OF = {
     "social": ("join", "User"),
     "game": ("createCharacter", "Character"),
     "ads": ("adZone", "AdZone"),
+    "analytics": ("pageCounts", "LogEvent"),
 }
 # The domains without which a domain is not served.
 NEEDS = {"shop": {"catalog", "accounts"}, "social": {"content"}}
@@ -131,7 +132,10 @@ def is_incomplete(names: list[str]) -> bool:
         ("catalog,shop", "the domain shop needs accounts, which is not served."),
         (
             "sho",
-            "there is no domain 'sho'. The domains are: catalog, accounts, shop, content, comments, social, game, ads.",
+            (
+                "there is no domain 'sho'. "
+                "The domains are: catalog, accounts, shop, content, comments, social, game, ads, analytics."
+            ),
         ),
         (" , ", "PORTICO_DOMAINS names no domain. Name one or more, separated by commas, or unset it."),
     ],

@@ -173,18 +173,24 @@ async def stored(gateway: GatewayClient) -> list[dict[str, Any]]:
     return [document for found in collections for document in await found.find({}).sort("_id", 1).to_list()]
 
 
+# Mutations that record batches. Each entry has an id of its own, so that it can be sent again in any batch.
+BATCHES = ["logEvents", "recordHits", "recordSessions"]
+
+
 async def test_every_mutation_takes_a_key_and_has_a_case_here(gateway: GatewayClient) -> None:
-    query = """{ __schema { mutationType { fields { name args { type {
-      inputFields { name } ofType { inputFields { name } }
-    } } } } } }"""
+    kind = "inputFields { name } ofType { inputFields { name } ofType { ofType { inputFields { name } } } }"
+    query = f"{{ __schema {{ mutationType {{ fields {{ name args {{ name type {{ {kind} }} }} }} }} }} }}"
 
     fields = (await gateway.data(query))["__schema"]["mutationType"]["fields"]
 
-    assert sorted(field["name"] for field in fields) == sorted([*CASES, *WITH_FILES, "createCart", "join"])
+    cases = [*CASES, *WITH_FILES, *BATCHES, "createCart", "join"]
+    assert sorted(field["name"] for field in fields) == sorted(cases)
     for field in fields:
-        given = field["args"][0]["type"]
-        names = [one["name"] for one in (given["ofType"] or given)["inputFields"]]
-        assert "idempotencyKey" in names, field["name"]
+        given = next(argument["type"] for argument in field["args"] if argument["name"] == "input")
+        while given["inputFields"] is None and given.get("ofType"):
+            given = {"inputFields": None, **given["ofType"]}
+        names = [one["name"] for one in given["inputFields"]]
+        assert ("eventId" if field["name"] in BATCHES else "idempotencyKey") in names, field["name"]
 
 
 @pytest.mark.parametrize("mutation", CASES)

@@ -134,6 +134,10 @@ def campaign(key: str, *ads: Line) -> Line:
     return {"campaignId": f"acme:{key}", "ads": list(ads)}
 
 
+def logged(*seconds: int) -> list[Line]:
+    return [{"host": "192.0.2.1", "time": f"2026-03-09T12:00:0{one}Z", "path": "/"} for one in seconds]
+
+
 def event(day: int) -> Line:
     """A click on an ad of the campaign that `rebuild` places."""
     return {
@@ -202,6 +206,7 @@ RECORDS = {
     "ad-events": Records(
         "ad-events", ([event(2)], [event(1)]), ([event(2)], [event(1), event(3)]), {"ads.profiles": 1}
     ),
+    "logs": Records("logs", (logged(1, 2), logged(3)), (logged(1, 2, 4), logged(3, 5)), {"analytics.log_events": 5}),
 }
 
 

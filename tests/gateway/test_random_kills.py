@@ -13,7 +13,7 @@ import os
 import random
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ from tests.support.shop import assert_nothing_in_flight, stock_of, stock_up
 from tests.support.site import page_input
 from tests.support.social_kills import SocialWriter, assert_network_is_as_told, prepared_network
 from tests.support.trade_kills import Market, Trader, assert_market_is_as_told
+from tests.support.traffic_kills import Recorder, Traffic, assert_traffic_is_as_told
 
 SECONDS = float(os.environ.get("KILLS_SECONDS", "3600" if IS_SOAK else "5"))
 PAUSE = 4.0 if SECONDS > 60 else 0.5
@@ -54,8 +55,8 @@ GATEWAYS = 2
 CLIENTS = 6
 # Members of the social network, and the clients that act for them.
 MEMBERS, ACTORS = (1_000, 12) if SECONDS > 60 else (24, 4)
-# Players of the game, traders and advertisers, each a client.
-PLAYERS, TRADERS, ADVERTISERS = (12, 12, 6) if SECONDS > 60 else (4, 4, 2)
+# Players of the game, traders, advertisers and recorders of traffic, each a client.
+PLAYERS, TRADERS, ADVERTISERS, RECORDERS = (12, 12, 6, 6) if SECONDS > 60 else (4, 4, 2, 2)
 UNITS, MONEY, PRICE = 10_000_000, 1_000_000_000, 100
 _numbers = itertools.count(1)
 
@@ -217,7 +218,7 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
             world, token = await prepared(gateway), gateway.token()
             network = await prepared_network(gateway.db, MEMBERS)
             game = await prepared_world(gateway.db)
-            board = Board()
+            board, traffic = Board(), Traffic()
             market = Market([f"trader-{number}" for number in range(2 * TRADERS)])
             names = [*network.members, *market.owners, *(f"player-{number}" for number in range(PLAYERS))]
             tokens = {name: gateway.token(name, []) for name in names}
@@ -228,7 +229,7 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
             faults = Faults(three, served, rng)
             clients = [
                 Client(served, token, random.Random(number))
-                for number in range(CLIENTS + ACTORS + PLAYERS + TRADERS + ADVERTISERS)
+                for number in range(CLIENTS + ACTORS + PLAYERS + TRADERS + ADVERTISERS + RECORDERS)
             ]
             writers = [Writer(client, world, random.Random(number)) for number, client in enumerate(clients[:CLIENTS])]
             actors = [
@@ -252,9 +253,13 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
             ]
             advertisers = [
                 Advertiser(client, board, f"advertiser-{number}", advertiser, random.Random(number))
-                for number, client in enumerate(clients[CLIENTS + ACTORS + PLAYERS + TRADERS :])
+                for number, client in enumerate(clients[CLIENTS + ACTORS + PLAYERS + TRADERS :][:ADVERTISERS])
             ]
-            acting = [one.run(SECONDS) for group in (writers, actors, players, traders, advertisers) for one in group]
+            recorders = [
+                Recorder(client, traffic, random.Random(number)) for number, client in enumerate(clients[-RECORDERS:])
+            ]
+            groups: tuple[Sequence[Any], ...] = (writers, actors, players, traders, advertisers, recorders)
+            acting = [one.run(SECONDS) for group in groups for one in group]
             async with auditing(three.uri, "kills", game.items) as auditor:
                 await asyncio.gather(faults.run(SECONDS, PAUSE), *acting)
             for client in clients:
@@ -264,18 +269,21 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
             await assert_network_is_as_told(gateway, network)
             await assert_market_is_as_told(gateway.db, market)
             await assert_board_is_as_told(gateway.db, board)
+            await assert_traffic_is_as_told(gateway.db, traffic)
             await auditor.check(gateway.db)
         checked = await asyncio.to_thread(portico, "doctor", env=environment(own), timeout=600)
     assert (checked.returncode, checked.stderr) == (0, "")
     played = sum((player.told.operations for player in players), Counter[str]())
-    report(faults, clients, world.operations + network.operations + played + market.operations + board.operations)
+    written = (world, network, market, board, traffic)
+    report(faults, clients, sum((one.operations for one in written), played))
     sys.stderr.write(f"snapshots: {auditor.checked:,}, with writes in flight {auditor.in_flight:,}\n")
     assert sum(world.operations.values()) > CLIENTS
     assert sum(network.operations.values()) > ACTORS
     assert sum(played.values()) > PLAYERS
     assert sum(market.operations.values()) > TRADERS
     assert sum(board.operations.values()) > ADVERTISERS
-    assert auditor.checked > SECONDS
+    assert sum(traffic.operations.values()) > RECORDERS
+    assert auditor.checked > SECONDS / 10
 
 
 def report(faults: Faults, clients: list[Client], acknowledged: Counter[str]) -> None:

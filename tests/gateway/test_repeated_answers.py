@@ -239,6 +239,8 @@ ELSEWHERE = {
     *SOCIAL_ELSEWHERE,
     *stack_cases.ELSEWHERE,
     *game_cases.ELSEWHERE,
+    # Batches have no key.
+    *((name, "InvalidInput") for name in ("logEvents", "recordHits", "recordSessions")),
 }
 
 

@@ -273,6 +273,13 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
         "find ads.profiles ",
         "find ads.profiles events_since",
         "find ads.profiles kept_until",
+        "aggregate analytics.session_roll_ups level parents",
+        "aggregate analytics.sessions ",
+        "find analytics.hit_days ",
+        "find analytics.hit_months ",
+        "find analytics.session_roll_ups level",
+        "find analytics.sessions ",
+        "find analytics.sessions pending_since",
     }
     assert {name for name in gateway.commands.names() if name.startswith(("update", "delete"))} == {
         "delete intents",

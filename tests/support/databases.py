@@ -38,6 +38,7 @@ LISTS = {
     "keywords",
     "notes.at",
     "owners",
+    "parents",
     "refresh.at",
     "removing",
     "tags",

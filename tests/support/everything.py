@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
 from portico.resolvers.game.stacks import Place, stack_id
 from portico.schema.nodes import encode_id
+from portico.schema.scalars import format_instant
 
 from .accounts import open_account, transfer_input
 from .ads import ad, place
 from .discussions import post
 from .harness import GatewayClient, create_category, create_product
+from .log_events import NOON, event, log, logged
 from .shop import checkout_input, new_cart, restock
 from .site import create_entry, create_page, create_section
 from .social import block, circle, join
@@ -25,7 +28,7 @@ _PRODUCTS = 12
 
 
 async def create_everything(gateway: GatewayClient) -> Known:
-    """Creates a catalog, the content of a site, discussions, a purchase, members, inventories and ads.
+    """Creates a catalog, the content of a site, discussions, a purchase, members, inventories, ads and traffic.
 
     Returns:  the values that find them.
     """
@@ -36,8 +39,9 @@ async def create_everything(gateway: GatewayClient) -> Known:
     people = await _people(gateway)
     inventories = await _inventories(gateway)
     ads = await _ads(gateway)
+    traffic = await _traffic(gateway)
     known: Known = {}
-    for part in (catalog, site, comments, bought, people, inventories, ads):
+    for part in (catalog, site, comments, bought, people, inventories, ads, traffic):
         for name, values in part.items():
             known.setdefault(name, []).extend(values)
     return {**known, "ids": known["id"]}
@@ -142,3 +146,11 @@ async def _ads(gateway: GatewayClient) -> Known:
     prices = {name: 3 * 7**number for number, name in enumerate(names)}
     zone = await place(gateway, *(ad(unit=name, ecpm=price, keywords=[name]) for name, price in prices.items()))
     return {"id": [zone["id"]], "siteId": [zone["siteId"]], "zoneId": [zone["zoneId"]]}
+
+
+async def _traffic(gateway: GatewayClient) -> Known:
+    """Records requests of two pages."""
+    await log(gateway, *(event(f"/page-{number % 2}", number, user=f"user-{number}") for number in range(6)))
+    (first, *_) = (await logged(gateway))["nodes"]
+    times = [format_instant(NOON + timedelta(days=day)) for day in (-1, 0, 1)]
+    return {"id": [first["id"]], "from": times[:2], "to": times[1:]}

@@ -13,20 +13,15 @@ from portico.schema.nodes import key_in
 from tests.gateway.test_upgrades import album
 from tests.support.photos import use_pictures
 
+from . import ad_leftovers
 from .accounts import open_account, transfer_input
-from .ad_leftovers import (
-    decided_claim,
-    ending_campaign,
-    old_event,
-    pending_ad,
-    profile_of_an_old_call,
-    undecided_claim,
-)
 from .discussions import open_on_product, post
 from .game_leftovers import room_with_entry, room_with_gift, room_with_outcome, stale_room, unfinished_turn
 from .harness import GatewayClient, create_category, create_product
+from .hit_leftovers import old_hit_id, old_log_event, sealed_flush
 from .interruptions import crashing
 from .photos import PicturesHere, create_gallery, create_photo
+from .session_leftovers import pending_session
 from .shop import checkout_input, new_cart, stock_up
 from .site import create_page, create_section
 from .social import circle, join
@@ -388,8 +383,12 @@ LEFTOVERS: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
     "finish-turns": (unfinished_turn,),
     "settle-rooms": (stale_room, room_with_gift, room_with_outcome, room_with_entry),
     "finish-trades": (noted_stack, accepted_trade),
-    "settle-ads": (pending_ad, ending_campaign),
-    "settle-ad-claims": (undecided_claim, decided_claim),
-    "forget-ad-events": (old_event, profile_of_an_old_call),
+    "settle-ads": (ad_leftovers.pending_ad, ad_leftovers.ending_campaign),
+    "settle-ad-claims": (ad_leftovers.undecided_claim, ad_leftovers.decided_claim),
+    "forget-ad-events": (ad_leftovers.old_event, ad_leftovers.profile_of_an_old_call),
+    "forget-log-events": (old_log_event,),
+    "settle-hits": (sealed_flush,),
+    "forget-hit-ids": (old_hit_id,),
+    "roll-up-sessions": (pending_session,),
     "upgrade-documents": (old_product,),
 }

@@ -1,0 +1,48 @@
+"""What the domain declares about hits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from portico.resolvers.analytics import hit_checks, hit_jobs
+from portico.resolvers.analytics.hit_counters import HIT_DAYS, HIT_MONTHS
+from portico.resolvers.analytics.hit_slots import HIT_IDS, HIT_SLOTS
+from portico.resolvers.analytics.hit_writing import HitWriter
+from portico.resolvers.analytics.settings import AnalyticsSettings
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Invariant, Job, Problem, Resources, Service, Turn
+from portico.schema.analytics import hits
+
+
+@asynccontextmanager
+async def _writer(_settings: Resources, db: Database) -> AsyncIterator[HitWriter]:
+    writer = HitWriter()
+    try:
+        yield writer
+    finally:
+        await writer.close(db)
+
+
+async def _settle_hits(turn: Turn) -> int:
+    return await hit_jobs.settle_hits(turn.db, now=turn.now)
+
+
+async def _forget_hit_ids(turn: Turn) -> int:
+    days = turn.resources.of(AnalyticsSettings).hit_id_days
+    return await hit_jobs.forget_hit_ids(turn.db, now=turn.now, days=days)
+
+
+async def _counters(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in hit_checks.find_wrong_counters(db):
+        yield Problem(f"hit counter {wrong['_id']}", wrong["problem"], is_open=wrong.get("is_open", False))
+    async for wrong in hit_checks.find_wrong_slots(db):
+        yield Problem(f"hit slot {wrong['_id']}", wrong["problem"])
+
+
+COLLECTIONS = (HIT_DAYS, HIT_MONTHS, HIT_SLOTS, HIT_IDS)
+SERVICES = (Service(HitWriter, _writer),)
+JOBS = (Job("settle-hits", _settle_hits), Job("forget-hit-ids", _forget_hit_ids))
+INVARIANTS = (Invariant("Counters of hits add up, from minutes to months.", _counters),)
+QUERIES = (hits.HitQuery,)
+MUTATIONS = (hits.HitMutation,)

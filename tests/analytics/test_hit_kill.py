@@ -1,0 +1,115 @@
+"""Gateways that are killed while clients record hits: afterwards each event is counted exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from portico.gateway.settings import Settings
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from tests.support.hits import RECORD, expected, hit, points, record_hits
+from tests.support.log_events import NOON, Given, service
+from tests.support.processes import Served, environment, served
+
+ROUNDS = 30 if IS_SOAK else 2
+BATCHES, SIZE = 60, 20
+PAGES = ("/", "/other", "/third")
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Not uvloop: if a server is killed while a client connects, uvloop gives anyio a connection without a socket."""
+    return "asyncio"
+
+
+def batches_of(rng: random.Random, number: int) -> list[list[Given]]:
+    """Batches of hits around midnight. Some events are in several of them, also in those of earlier rounds."""
+
+    def event() -> Given:
+        # An event is the same wherever it occurs.
+        key = rng.randrange(max(number - 1, 0) * 1_000, (number + 1) * 1_000)
+        return hit(PAGES[key % 3], NOON + timedelta(minutes=key % 1_441), eventId=f"event {key}")
+
+    return [[event() for _ in range(SIZE)] for _ in range(BATCHES)]
+
+
+async def send_until_killed(server: Served, token: str, batches: list[list[Given]], seconds: float) -> list[Any]:
+    """Sends all batches, and kills the gateway this time after its first answer.
+
+    Returns an answer, or None, for each batch.
+    """
+    async with httpx.AsyncClient(timeout=20, headers={"authorization": f"Bearer {token}"}) as client:
+        line = asyncio.Semaphore(8)
+
+        async def send(batch: list[Given]) -> Any:
+            async with line:
+                try:
+                    answer = await client.post(server.graphql, json={"query": RECORD, "variables": {"input": batch}})
+                except httpx.TransportError:
+                    return None
+                return answer.json()["data"]["recordHits"]
+
+        # The first request to a process takes longer than later ones.
+        await client.post(server.graphql, json={"query": "{ __typename }"})
+        sent = [asyncio.create_task(send(batch)) for batch in batches]
+        await asyncio.wait(sent, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(server.process.kill)
+        return [await one for one in sent]
+
+
+async def test_each_event_is_counted_once_when_gateways_are_killed_and_clients_repeat(
+    settings: Settings, clock: SettableClock, tmp_path: Path
+) -> None:
+    rng = random.Random(12)
+    batches: list[list[Given]] = []
+    answers: list[Any] = []
+    async with running(settings, clock=clock) as gateway:
+        token = service(gateway).token()
+        for number in range(ROUNDS):
+            new = batches_of(rng, number)
+            with served(tmp_path / str(number), environment(replace(settings, jobs=True, job_seconds=0.05))) as server:
+                answers += await send_until_killed(server, token, new, rng.uniform(0, 0.1))
+            batches += new
+        assert None in answers
+        assert any(answers)
+
+        # Another gateway settles what the killed ones have decided.
+        await settle(gateway, clock)
+        await assert_counted(
+            gateway, [one for batch, told in zip(batches, answers, strict=True) if told for one in batch]
+        )
+        for batch in rng.sample(batches, len(batches)):
+            assert (await record_hits(gateway, *batch))["recorded"] == SIZE
+
+        await assert_equal(gateway, [one for batch in batches for one in batch])
+        await assert_invariants(gateway)
+
+
+async def settle(gateway: GatewayClient, clock: SettableClock) -> None:
+    # The leases of the killed gateways end.
+    clock.advance(seconds=31)
+    await run_jobs(gateway, clock, "settle-hits")
+
+
+async def assert_counted(gateway: GatewayClient, told: list[Given]) -> None:
+    """Asserts that every hit of which a client was told is counted."""
+    for page in PAGES:
+        wanted = expected(told, "MINUTE", NOON, NOON + DAY, page)
+        found = dict(await points(gateway, "MINUTE", NOON, NOON + DAY, page))
+        assert all(found[at] >= hits for at, hits in wanted)
+
+
+async def assert_equal(gateway: GatewayClient, sent: list[Given]) -> None:
+    for page in PAGES:
+        for granularity in ("MINUTE", "HOUR", "DAY", "MONTH"):
+            wanted = expected(sent, granularity, NOON, NOON + 2 * DAY, page)
+            assert await points(gateway, granularity, NOON, NOON + 2 * DAY, page) == wanted

@@ -1,0 +1,64 @@
+"""The commands of recording, rolling up and reading sessions: their number, their shards and their indexes."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from portico.schema.roles import Role
+from tests.gateway.test_routing import unroutable
+from tests.shop.test_shop_commands import assert_indexed, names, sent
+from tests.support.harness import GatewayClient, SettableClock
+from tests.support.session_cases import recorded, report, roll_up, session
+
+BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
+
+
+@pytest.fixture
+async def busy(gateway: GatewayClient, clock: SettableClock) -> GatewayClient:
+    """Many sessions of several users that are rolled up, and some that are pending."""
+    for user in ("ann", "bob", "carl"):
+        await recorded(gateway, *(session(f"2026-01-{day:02}T{day:02}:00:00Z", user=user) for day in range(1, 24)))
+    await roll_up(gateway, clock)
+    await recorded(gateway, *(session(user=user) for user in ("ann", "bob")))
+    return gateway
+
+
+async def test_sessions_are_recorded_by_one_insert(busy: GatewayClient) -> None:
+    commands = await sent(busy, partial(recorded, busy, *(session() for _ in range(50))))
+
+    assert names(commands) == BUDGETS["record 50 sessions"]
+
+
+async def test_statistics_are_read_with_two_indexed_commands(busy: GatewayClient) -> None:
+    commands = await sent(busy, partial(report, busy, "DAY"))
+
+    assert names(commands) == BUDGETS["statistics of sessions by day"]
+    # An `eventId` is unique over all shards, so the sessions of a user are on all of them.
+    assert unroutable(commands) == ["find analytics.sessions pending_since user_id"]
+    await assert_indexed(busy, commands)
+
+
+async def test_a_caller_without_the_role_sends_no_command(busy: GatewayClient) -> None:
+    query = '{ sessionStats(userId: "ann", granularity: DAY, from: "2026-01-01", to: "2026-02-01") { asOf } }'
+    commands = await sent(busy, partial(busy.as_caller("somebody", Role.SERVICE).ask, query))
+
+    assert names(commands) == []
+
+
+async def test_roll_ups_and_gauges_use_indexes(busy: GatewayClient, clock: SettableClock) -> None:
+    gauges = [gauge for gauge in busy.domains.gauges if gauge.name.startswith("portico_roll_up")]
+    commands = [command for gauge in gauges for command in await sent(busy, partial(gauge.read, busy.db, clock.now()))]
+    commands += await sent(busy, partial(roll_up, busy, clock))
+
+    assert len(gauges) == 2
+    # A run looks on all shards for what is pending, and for the sessions of its hours.
+    assert sorted(set(unroutable(commands))) == [
+        "aggregate analytics.sessions hour length",
+        "aggregate analytics.sessions pending_since",
+        "find analytics.sessions pending_since",
+    ]
+    await assert_indexed(busy, commands)
