@@ -16,6 +16,7 @@ from portico.resolvers.writes.idempotency import OPERATIONS
 from portico.schema.nodes import key_in
 from tests.support import ad_cases, comment_cases, content_cases, game_cases, social_cases, stack_cases
 from tests.support.accounts import deposit_input, open_account, transfer_input
+from tests.support.databases import documents_in
 from tests.support.harness import (
     IS_SOAK,
     MUTATIONS,
@@ -169,8 +170,7 @@ async def stored(gateway: GatewayClient) -> list[dict[str, Any]]:
     """Every document that a mutation may write."""
     names = ("categories", "products", "intents", "stock", "carts", "orders", "accounts", "transfers")
     cases = (comment_cases, content_cases, social_cases, stack_cases, game_cases, ad_cases)
-    collections = [gateway.db[name] for name in (*names, *(name for one in cases for name in one.COLLECTIONS))]
-    return [document for found in collections for document in await found.find({}).sort("_id", 1).to_list()]
+    return await documents_in(gateway.db, [*names, *(name for one in cases for name in one.COLLECTIONS)])
 
 
 # Mutations that record batches. Each entry has an id of its own, so that it can be sent again in any batch.

@@ -18,6 +18,7 @@ from portico.resolvers.comments.discussions import discussion_id
 from portico.resolvers.documents import Database
 from portico.schema.nodes import encode_id
 from tests.support.catalog import add_categories, add_products, product
+from tests.support.databases import delete_documents
 from tests.support.discussions import ON_EACH, count, everything
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, stops
@@ -212,9 +213,7 @@ RECORDS = {
 
 async def rebuild(gateway: GatewayClient) -> None:
     """Delete what an earlier import left, and create what the records refer to."""
-    for name in await gateway.db.list_collection_names():
-        if not name.startswith("system."):
-            await gateway.db[name].delete_many({})
+    await delete_documents(gateway.db)
     await add_categories(gateway.db, [{"slug": "jazz", "name": "Jazz"}, {"slug": "blues", "name": "Blues"}])
     await import_campaigns(gateway.db, [CampaignRecord("acme:there", True, ())], now=SystemClock().now())
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
 from pymongo import MongoClient
 from pymongo.database import Database
+
+from portico.resolvers.documents import Database as DocumentDatabase
+from portico.resolvers.documents import Document
 
 from .domains import COLLECTIONS
 
@@ -114,6 +117,23 @@ def empty(db: Database[dict[str, Any]]) -> None:
         _indexed.add(db.name)
 
 
+async def documents_in(db: DocumentDatabase, names: Sequence[str]) -> list[Document]:
+    """Returns all documents of these collections, by collection and `_id`, in one command."""
+    stages: list[dict[str, Any]] = [{"$sort": {"_id": 1}}, {"$project": {"_id": 0, "document": "$$ROOT"}}]
+    found = await db[names[0]].aggregate(_on_each(names, *stages))
+    return await found.to_list()
+
+
+async def delete_documents(db: DocumentDatabase) -> None:
+    """Removes all documents. Sends no command to a collection that has none."""
+    names = [name for name in await db.list_collection_names() if not name.startswith("system.")]
+    if not names:
+        return
+    async for found in await db[names[0]].aggregate(_on_each(names, {"$collStats": {"count": {}}})):
+        if found["count"]:
+            await db[found["of"]].delete_many({})
+
+
 def _commands_of(stats: dict[str, Any]) -> tuple[int, int]:
     """The number of writes and of other commands, except reads, that the server has run on the collection."""
     return stats["latencyStats"]["writes"]["ops"], stats["latencyStats"]["commands"]["ops"]
@@ -141,7 +161,11 @@ def _lists_of(index: dict[str, Any]) -> set[str]:
 
 def _of_each(db: Database[dict[str, Any]], names: list[str], stage: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Runs the stage on each collection, in one command. `of` in each result is the collection."""
-    parts = [(name, [stage, {"$addFields": {"of": name}}]) for name in names]
-    if parts:
-        others = [{"$unionWith": {"coll": name, "pipeline": part}} for name, part in parts[1:]]
-        yield from db[parts[0][0]].aggregate([*parts[0][1], *others])
+    if names:
+        yield from db[names[0]].aggregate(_on_each(names, stage))
+
+
+def _on_each(names: Sequence[str], *stages: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns a pipeline on the first of these collections that runs the stages on each. `of` is the collection."""
+    parts = [(name, [*stages, {"$addFields": {"of": name}}]) for name in names]
+    return [*parts[0][1], *({"$unionWith": {"coll": name, "pipeline": part}} for name, part in parts[1:])]
