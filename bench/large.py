@@ -29,9 +29,11 @@ from portico.gateway.domains.catalog.records import category_record, product_rec
 from portico.gateway.settings import Settings
 from portico.resolvers.catalog.category_imports import import_categories
 from portico.resolvers.catalog.product_imports import import_products
+from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
+from portico.resolvers.indexes import create_indexes
 from portico.schema.roles import Role
 from portico.testing import SECRET, Gateway, running
 
@@ -90,15 +92,23 @@ def product_lines(count: int) -> Iterator[dict[str, Any]]:
 
 
 async def load(db: Database, count: int) -> None:
-    """Import the products, unless the database has some."""
-    if await db["products"].find_one({}) is not None:
+    """Import the products, unless the database has some.
+
+    The indexes that the import does not need are created afterwards, which takes a fraction of the time.
+    """
+    if await db[PRODUCTS.name].find_one({}) is not None:
         return
     now = datetime.now(UTC)
     categories = generated.category_lines(random.Random(20_260_101))
     await import_categories(db, [category_record(line) for line in categories], now=now)
+    for name in await db[PRODUCTS.name].index_information():
+        if name not in {"_id_", "sku_1"}:
+            await db[PRODUCTS.name].drop_index(name)
     lines = product_lines(count)
     while batch := [product_record(line) for line in itertools.islice(lines, BATCH)]:
         await import_products(db, batch, now=now)
+    async for _ in create_indexes(db, [PRODUCTS]):
+        pass
 
 
 async def measure(gateway: Gateway, text: str, times: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from portico.gateway.http.connections import HttpConnection
+from portico.gateway.http.sockets import SocketConnection
 from portico.gateway.settings import Settings
 
 _BACKLOG = 2048
@@ -79,7 +80,7 @@ def protocols(settings: Settings) -> dict[str, Any]:
     """Returns uvicorn's options for HTTP and WebSocket."""
     return {
         "http": functools.partial(HttpConnection, header_seconds=settings.header_seconds),
-        "ws": "websockets-sansio",
+        "ws": SocketConnection,
         "ws_max_size": settings.max_body_bytes,
         "ws_ping_interval": settings.keep_alive_seconds,
         "ws_ping_timeout": settings.keep_alive_seconds,

@@ -31,6 +31,7 @@ ALLOWED = {
         "feedgenerator",
         "PIL",
         "uvicorn",
+        "websockets",
         "httpx",
         "jwt",
         "orjson",

@@ -11,7 +11,7 @@ import pytest
 
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
-from tests.support.harness import MUTATIONS, GatewayClient, category_input, running
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, category_input, running
 from tests.support.small_disks import SmallDisk, can_mount, small_disk
 
 pytestmark = pytest.mark.skipif(not can_mount(), reason="a full disk: this machine allows no mounts")
@@ -24,32 +24,38 @@ RETRYABLE = {"UNAVAILABLE", "TIMEOUT", "OVERLOADED", "OPERATION_UNDER_WAY"}
 class Writers:
     """Clients that create categories until they are stopped, and repeat what they have no answer for."""
 
-    def __init__(self, gateway: GatewayClient) -> None:
+    def __init__(self, gateway: GatewayClient, clock: SettableClock) -> None:
         self.gateway = gateway
+        self.clock = clock
         self.acknowledged: set[str] = set()
         self.codes: set[str] = set()
         self.is_over = False
 
     async def run(self, writer: int) -> None:
-        number = 0
-        while not self.is_over or number < 1:
+        number, is_open = 0, True
+        while not self.is_over or is_open:
             slug = f"w{writer}-{number}"
             given = category_input(slug=slug, idempotencyKey=slug, name="x" * 200)
             answer = await self.gateway.ask(MUTATIONS["createCategory"], {"input": given})
-            if answer.codes:
+            is_open = bool(answer.codes)
+            if is_open:
                 self.codes |= set(answer.codes)
                 await asyncio.sleep(0.05)
+                # A call that was cut off keeps its key for half a minute of this clock.
+                self.clock.advance(seconds=1)
                 continue
             assert answer.data["createCategory"]["__typename"] == "CategoryPayload"
             self.acknowledged.add(slug)
             number += 1
 
 
-async def test_no_acknowledged_write_is_lost_when_the_disk_is_full(settings: Settings, tmp_path: Path) -> None:
+async def test_no_acknowledged_write_is_lost_when_the_disk_is_full(
+    settings: Settings, clock: SettableClock, tmp_path: Path
+) -> None:
     with small_disk(tmp_path / "small") as disk:
         own = replace(settings, mongodb_uri=Secret(disk.uri), database_seconds=2)
-        async with running(own) as gateway:
-            writers = Writers(gateway)
+        async with running(own, clock=clock) as gateway:
+            writers = Writers(gateway, clock)
             async with asyncio.TaskGroup() as group:
                 for number in range(WRITERS):
                     group.create_task(writers.run(number))
