@@ -28,7 +28,7 @@ from portico.schema.watching import Fact, Facts, WatchedCaller, agrees, fact_of
 
 from .http.encoding import EncodedResponse
 from .live import Counts
-from .turns import Turns
+from .turns import Turns, complete
 
 # The answers that are kept for subscribers who come later, in bytes, with the memory of an entry itself.
 _KEPT_BYTES = 4_000_000
@@ -170,11 +170,11 @@ class _Flight:
 
     def release(self) -> None:
         """Lets those continue who differ from the caller of the run in what it has read."""
-        for waiter, caller in self._waiters.items():
-            if caller is not None and not agrees(caller, self._facts):
-                self._turns.add(waiter)
+        waiters = [
+            waiter for waiter, caller in self._waiters.items() if caller is not None and not agrees(caller, self._facts)
+        ]
+        self._turns.each(complete, waiters)
 
     def _land(self, _task: asyncio.Future[Answer]) -> None:
         self._forget(self)
-        for waiter in self._waiters:
-            self._turns.add(waiter)
+        self._turns.each(complete, tuple(self._waiters))

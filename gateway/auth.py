@@ -7,6 +7,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -42,6 +43,21 @@ class KeysUnavailable(Exception):
     """The public keys cannot be read, so the gateway cannot check a token at the moment."""
 
 
+@dataclass(frozen=True)
+class Identity:
+    """Whose a token is, and until when. Times are in seconds since 1970.
+
+    The token need not be checked again before `good_until`. Without a token, the caller is None.
+    """
+
+    caller: Caller | None
+    expires: float
+    good_until: float
+
+
+_NOBODY = Identity(None, math.inf, math.inf)
+
+
 class Authenticator:
     """Checks the signature, expiry, audience and issuer of tokens. Caches valid tokens for a while."""
 
@@ -49,34 +65,32 @@ class Authenticator:
         self._settings = settings
         self._secret: Secret | None = settings.signing_secret()
         self._jwks = None if settings.jwks_url is None else _Jwks(settings.jwks_url, transport)
-        self._good: OrderedDict[str, tuple[float, Caller, float]] = OrderedDict()
+        self._good: OrderedDict[str, Identity] = OrderedDict()
 
     async def authenticate(self, authorization: str | None) -> Caller | None:
         """Returns the caller of a request with this `Authorization` header; None without a header.
 
         Raises:   InvalidToken, KeysUnavailable.
         """
-        return (await self.identify(authorization))[0]
+        return (await self.identify(authorization)).caller
 
-    async def identify(self, authorization: str | None) -> tuple[Caller | None, float]:
-        """Returns the caller and when the token expires, in seconds since 1970; without a header, None and infinity.
-
-        Raises:   InvalidToken, KeysUnavailable.
-        """
+    async def identify(self, authorization: str | None) -> Identity:
+        """Returns whose token is in an `Authorization` header. Raises InvalidToken, KeysUnavailable."""
         if authorization is None:
-            return None, math.inf
+            return _NOBODY
         scheme, _, token = authorization.strip().partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             raise InvalidToken("The Authorization header must be `Bearer`, then a space and a token.")
         known = self._good.get(token)
-        if known is not None and known[0] > time.time():
-            return known[1], known[2]
+        if known is not None and known.good_until > time.time():
+            return known
         caller, expires = await self._check(token)
-        self._good[token] = (min(expires, time.time() + _KEPT_SECONDS), caller, expires + _LEEWAY_SECONDS)
+        found = Identity(caller, expires + _LEEWAY_SECONDS, min(expires, time.time() + _KEPT_SECONDS))
+        self._good[token] = found
         if len(self._good) > _KEPT_TOKENS:
             self._good.popitem(last=False)
-        return caller, expires + _LEEWAY_SECONDS
+        return found
 
     def known(self, authorization: str) -> Caller | None:
         """Returns the caller of a request that was answered just now, by its `Authorization` header.
@@ -84,7 +98,7 @@ class Authenticator:
         Checks nothing: it only finds callers whose tokens were valid lately. Returns None for all others.
         """
         found = self._good.get(authorization.strip().partition(" ")[2].strip())
-        return None if found is None else found[1]
+        return None if found is None else found.caller
 
     def check_own(self, token: str) -> Caller:
         """Returns the caller of a token signed with the secret. Raises InvalidToken."""

@@ -18,7 +18,7 @@ from portico.resolvers.changes import ChangesLost, Event, Source, follow
 from portico.resolvers.documents import Database
 
 from .logs import logger
-from .turns import Turns
+from .turns import Turns, complete
 
 # How many of the latest events keep the reads that their listeners share.
 _SHARED = 100
@@ -129,11 +129,14 @@ class Hub:
 
     def publish(self, event: Event) -> None:
         self.counts.events += 1
-        for listener in tuple(self._topics.get(event.topic, ())):
-            listener.put(event)
+        listeners = self._topics.get(event.topic)
+        if listeners:
+            self.turns.each(lambda listener: listener.put(event), tuple(listeners))
 
     def end_all(self, error: Callable[[], Ended]) -> None:
         """Ends every listener with a new error: a shared one would collect the frames of every task that raises it."""
+        # They get all earlier events first.
+        self.turns.finish()
         for listener in {listener for listeners in self._topics.values() for listener in listeners}:
             listener.end(error())
 
@@ -157,6 +160,9 @@ class Listener:
     it. TooSlow discards those events and is raised at once.
     """
 
+    # An event reaches thousands of listeners, whose attributes are in no cache any more. Slots keep them together.
+    __slots__ = ("_error", "_hub", "_is_closed", "_is_state", "_loop", "_max_waiting", "_turn", "_waiting", "topics")
+
     def __init__(self, hub: Hub, topics: Sequence[Hashable], max_waiting: int, *, is_state: bool = False) -> None:
         self.topics = tuple(dict.fromkeys(topics))
         # Kept, because asking for the running loop takes a system call in CPython 3.11.
@@ -171,6 +177,9 @@ class Listener:
         self._is_closed = False
 
     def put(self, event: Event) -> None:
+        """Adds an event to those that wait. It is this listener's turn: its iteration continues at once."""
+        if self._is_closed or self._error is not None:
+            return
         if self._is_state and self._waiting:
             self._waiting[0] = event
             return
@@ -179,8 +188,8 @@ class Listener:
             self.end(TooSlow())
             return
         self._waiting.append(event)
-        if len(self._waiting) == 1:
-            self._continue()
+        if self._turn is not None:
+            complete(self._turn)
 
     def end(self, error: Ended) -> None:
         """Ends the iteration with this error, after the events that wait."""
@@ -190,8 +199,9 @@ class Listener:
         self._hub.remove(self)
 
     def _continue(self) -> None:
+        """Lets the iteration continue in its turn."""
         if self._turn is not None:
-            self._hub.turns.add(self._turn)
+            self._hub.turns.each(complete, (self._turn,))
 
     def __aiter__(self) -> Listener:
         return self

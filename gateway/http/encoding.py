@@ -42,11 +42,6 @@ class EncodedResponse:
         return self.order is None or order is None or self.order > order
 
     @cached_property
-    def text(self) -> str:
-        """The response as text."""
-        return self.json.decode()
-
-    @cached_property
     def event(self) -> bytes:
         """The response as a server-sent event."""
         return b"event: next\ndata: " + self.json + b"\n\n"

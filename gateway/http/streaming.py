@@ -16,7 +16,7 @@ import orjson
 from graphql import ExecutionResult, GraphQLError
 from starlette.types import Scope
 
-from portico.gateway.auth import KeysUnavailable
+from portico.gateway.auth import Identity, KeysUnavailable
 from portico.gateway.live import Stopping, TooSlow
 from portico.gateway.operations.admission import Slot
 from portico.gateway.operations.execution import (
@@ -72,18 +72,27 @@ class Session:
         self.connection = connection
         self._address = address
         self._authorization = authorization
-        # The caller at the last check of the token.
-        self.caller: Caller | None = None
-        self._expires = math.inf
+        # The result of the last check of the token.
+        self._identity: Identity | None = None
+
+    @property
+    def caller(self) -> Caller | None:
+        """The caller at the last check of the token."""
+        return None if self._identity is None else self._identity.caller
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the token need not be checked again at the moment."""
+        return self._identity is not None and self._identity.good_until > time.time()
 
     async def check(self) -> None:
         """Checks the token and updates `caller`. Raises InvalidToken, also for an expired one, and KeysUnavailable."""
-        self.caller, self._expires = await self.state.authenticator.identify(self._authorization)
+        self._identity = await self.state.authenticator.identify(self._authorization)
 
     @property
     def seconds_left(self) -> float:
         """The seconds until the token expires."""
-        return self._expires - time.time()
+        return math.inf if self._identity is None else self._identity.expires - time.time()
 
     def meter(self) -> Meter | None:
         """Returns what counts the cost of the caller's next operation; None if no limit applies."""
@@ -138,7 +147,8 @@ async def responses(
             compute = partial(running.answer, source, event)
             response = await answers.get(event, selection, session.caller, compute)
             # The answer may have taken long, and others may have asked for it.
-            await session.renew()
+            if not session.is_checked:
+                await session.renew()
             if response is not None and response.is_newer_than(delivered):
                 delivered = delivered if response.order is None else response.order
                 yield response

@@ -31,6 +31,7 @@ from portico.schema.context import Context
 from .encoding import encode
 from .requests import Refused, Request, parse_request
 from .sending import within
+from .sockets import send_now_of
 from .sse import LAST_SECONDS
 from .streaming import Session, address_of, responses
 
@@ -120,6 +121,7 @@ class Connection:
         self._address = address_of(scope)
         self._receive = receive
         self._send = send
+        self._send_now = send_now_of(scope)
         # None until the connection is acknowledged.
         self._session: Session | None = None
         self._has_begun = False
@@ -150,13 +152,16 @@ class Connection:
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """Sends one message. Closes the connection if the client does not receive it in time. Raises Unsent."""
-        await self.send_text(encode(message).decode())
+        await self.send_text(encode(message))
 
-    async def send_text(self, text: str) -> None:
+    async def send_text(self, text: bytes) -> None:
         """Sends one encoded message, as `send` does. Raises Unsent."""
+        if self._send_now(text):
+            return
         try:
             # The server writes a message in one step, so several operations may wait here until the client reads.
-            await within(self.state.settings.send_seconds, self._send({"type": "websocket.send", "text": text}))
+            message = {"type": "websocket.send", "text": text.decode()}
+            await within(self.state.settings.send_seconds, self._send(message))
         except TimeoutError:
             if not self._closing.done():
                 self.state.live.counts.unread += 1
@@ -300,7 +305,7 @@ class Operation:
     async def _run(self) -> None:
         last: dict[str, Any] = {"id": self._key, "type": "complete"}
         # Many operations send the same response. Their messages differ in the id only.
-        head = f'{{"id":{encode(self._key).decode()},"type":"next","payload":'
+        head = b'{"id":%b,"type":"next","payload":' % encode(self._key)
         try:
             self._context = await self._session.context()
             executor = self._session.state.executor
@@ -311,7 +316,7 @@ class Operation:
                         last = _error(self._key, orjson.loads(response.json)["errors"])
                         break
                     if self._is_wanted:
-                        await self._connection.send_text(f"{head}{response.text}}}")
+                        await self._connection.send_text(b"%b%b}" % (head, response.json))
         except (Unsent, TooSlow, Stopping, InvalidToken):
             raise
         except Overloaded as overloaded:

@@ -211,8 +211,9 @@ async def test_the_gateway_remembers_a_limited_number_of_tokens_for_a_limited_ti
     remembered = list(authenticator._good.values())
 
     assert len(remembered) == 1_000
-    assert remembered[0][1].subject == "caller 100"
-    assert max(until for until, *_ in remembered) <= time.time() + 300
+    assert remembered[0].caller is not None
+    assert remembered[0].caller.subject == "caller 100"
+    assert max(identity.good_until for identity in remembered) <= time.time() + 300
 
 
 # Secrets

@@ -121,7 +121,7 @@ async def test_events_that_come_faster_than_they_are_sent_close_a_socket_and_end
         for number in range(12):
             gateway.state.live.publish(Event(comments_of(key), number))
 
-        assert gateway.state.live.counts.ended["TOO_SLOW"] == 2
+        await until(lambda: gateway.state.live.counts.ended["TOO_SLOW"] == 2)
         assert gateway.state.live.counts.listeners == 0
         found.set()
         monkeypatch.undo()

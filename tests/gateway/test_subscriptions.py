@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from portico.gateway import auth
 from portico.gateway.auth import Authenticator, InvalidToken
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
@@ -273,6 +274,8 @@ async def test_the_token_is_checked_for_each_event(
     discussion = await open_on_product(gateway, DOCUMENTS)
     identify = gateway.state.authenticator.identify
     withdrawn = gateway.token("ann")
+    # Valid tokens are remembered for no time.
+    monkeypatch.setattr(auth, "_KEPT_SECONDS", 0)
 
     async def without(authorization: str | None) -> Any:
         if authorization is not None and withdrawn in authorization:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from portico.gateway.turns import Turns
+from portico.gateway.turns import Turns, complete
 from portico.schema.comments.discussions import COMMENT, DISCUSSION
 from portico.schema.context import Caller
 from portico.schema.roles import Role
@@ -61,8 +61,7 @@ async def test_many_deliveries_leave_turns_of_the_event_loop_to_others() -> None
     turns, loop = Turns(), asyncio.get_running_loop()
     waiters = [loop.create_future() for _ in range(1_000)]
     waiters[1].cancel()
-    for waiter in waiters:
-        turns.add(waiter)
+    turns.each(complete, waiters)
     done = []
     while not all(waiter.done() for waiter in waiters):
         await asyncio.sleep(0)

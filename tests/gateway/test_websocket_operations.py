@@ -69,6 +69,19 @@ async def test_a_query_answers_once_and_completes(socket: Socket) -> None:
     assert await socket.receive() == {"id": "a", "type": "complete"}
 
 
+@pytest.mark.parametrize("length", [124, 125, 126, 127, 65_534, 65_535, 65_536, 65_537])
+async def test_messages_of_all_lengths_arrive(socket: Socket, length: int) -> None:
+    """A frame has other bytes for the length from 126 bytes on, and from 65,536 bytes on."""
+    answer = {"id": "1", "type": "next", "payload": {"data": {"": "Query"}}}
+    alias = "a" * (length - len(json.dumps(answer, separators=(",", ":"))))
+
+    await socket.init()
+    await socket.send(subscribe(query=f"{{ {alias}: __typename }}"))
+
+    assert await socket.receive() == {**answer, "payload": {"data": {alias: "Query"}}}
+    assert await socket.receive() == {"id": "1", "type": "complete"}
+
+
 async def test_a_mutation_takes_variables_and_the_caller_of_the_connection(
     gateway: GatewayClient, socket: Socket
 ) -> None:
