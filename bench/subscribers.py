@@ -5,6 +5,7 @@ of one discussion, anonymously or each with a token of its own, and with the sam
 """
 
 import asyncio
+import math
 import os
 import resource
 import signal
@@ -45,6 +46,8 @@ FILES = 16_000
 # How many clients connect at the same time.
 _CONNECTING = 200
 _WARMUP = 3
+# The CPU seconds that an idle gateway uses at most in a second.
+_RESTING = 0.03
 _POST = """mutation ($input: PostCommentInput!) {
   postComment(input: $input) { ... on CommentPayload { comment { id } } } }"""
 _OPEN = """mutation ($input: OpenDiscussionInput!) {
@@ -194,7 +197,7 @@ class Bench:
         other = [await self.other(deliveries, case.clients) for _ in range(3)]
         for client in clients:
             client.transport.abort()
-        await asyncio.sleep(2)
+        await self.rest()
         return Sample(
             case.clients,
             1e6 * cpu / (self._events * case.clients),
@@ -204,6 +207,14 @@ class Bench:
             max(other),
             used / case.clients / 1e3,
         )
+
+    async def rest(self) -> None:
+        """Wait until the gateway has closed what belongs to the clients that have left."""
+        used = math.inf
+        while used > _RESTING:
+            begun = cpu_seconds(self._pid)
+            await asyncio.sleep(1)
+            used = cpu_seconds(self._pid) - begun
 
     async def other(self, deliveries: Deliveries, clients: int) -> float:
         """Return the longest time of another request while an event is delivered, in milliseconds."""
