@@ -27,9 +27,9 @@ from tests.support.accounts import (
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, run_jobs
 
 ACCOUNTS = 50
-TRANSFERS = 2_000 if IS_SOAK else 400
+TRANSFERS = 2_000 if IS_SOAK else 250
 AT_ONCE = 64
-REPEATS_AT_ONCE = 1_000 if IS_SOAK else 200
+REPEATS_AT_ONCE = 1_000 if IS_SOAK else 100
 
 
 def kinds(results: list[Any]) -> Counter[str]:

@@ -33,7 +33,7 @@ from tests.support.shop import Provider, add_input, cart_of_nobody, checkout_inp
 Given = dict[str, Any]
 # How many calls with one key run at once: of every mutation, and of one of them.
 CALLS = 12 if IS_SOAK else 5
-REPEATS = 1_000 if IS_SOAK else 200
+REPEATS = 1_000 if IS_SOAK else 100
 
 
 def id_and_nonce(product: dict[str, Any]) -> Given:
