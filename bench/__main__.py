@@ -1,11 +1,10 @@
 """`python -m bench`: measure one page of products on the gateway and on its peers, on this machine."""
 
 import os
-import signal
 import subprocess
-import sys
 import tempfile
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,6 +66,15 @@ def run(peers: list[Peer], settings: Settings) -> tuple[Samples, dict[str, Any]]
             return measure.rounds(started, settings, cores.rest, status.update), page
 
 
+def compare(names: str, settings: Settings) -> dict[str, Any]:
+    """Return the figures of these peers. Skip those that this machine cannot run."""
+    chosen = choose(names)
+    skipped = {peer.name: reason for peer in chosen if (reason := peer.missing())}
+    present = [peer for peer in chosen if peer.name not in skipped]
+    samples, page = run(present, settings)
+    return report.figures(present, samples, settings, page, skipped)
+
+
 def main(
     rounds: Annotated[int, typer.Option(min=1, help="The number of measurements of each peer.")] = 3,
     requests: Annotated[
@@ -82,20 +90,9 @@ def main(
     ] = False,
 ) -> None:
     """Measure one page of products on the gateway and on its peers."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the child processes, too
     settings = Settings(1, 200, 50, 100) if quick else Settings(rounds, requests, 300, 1_000)
-    try:
-        chosen = choose(peers)
-        skipped = {peer.name: reason for peer in chosen if (reason := peer.missing())}
-        present = [peer for peer in chosen if peer.name not in skipped]
-        samples, page = run(present, settings)
-    except (RuntimeError, ValueError, subprocess.SubprocessError) as error:
-        console.print(f"{error}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from error
-    result = report.figures(present, samples, settings, page, skipped)
-    if target := json or (None if quick else RESULTS):
-        report.write(target, result)
-    report.show(console, result)
+    target = json or (None if quick else RESULTS)
+    report.publish(lambda: compare(peers, settings), target, partial(report.show, console))
 
 
 if __name__ == "__main__":

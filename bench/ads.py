@@ -14,37 +14,24 @@ MongoDB has a core of its own. The ratios say more than the rates, which depend 
 
 import asyncio
 import itertools
-import os
-import signal
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import uvloop
-from pymongo import AsyncMongoClient
 from rich.console import Console
 from rich.table import Table
 
-from bench import mongo, report
+from bench import in_process, report
 from bench.ad_ways import ByHand, Portico, Way
 from bench.buyers import Database as Watched
 from bench.buyers import watching
 from bench.load import percentile
-from bench.processes import Cores, share_out
-from portico.gateway.domains import base_resources, schema_of, use
-from portico.gateway.mongo.driver import connect
-from portico.gateway.operations.execution import Executor
-from portico.gateway.settings import Settings
-from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Document
-from portico.resolvers.indexes import create_indexes
 
 RESULTS = Path(__file__).parent / "results" / "ads.json"
 DATABASE = "bench"
@@ -200,52 +187,29 @@ async def measure(bench: Bench, size: Size, say: Callable[[str], None]) -> list[
 
 
 async def run(size: Size, uri: str, folder: Path) -> dict[str, Any]:
-    settings = Settings(mongodb_uri=Secret(uri), database=DATABASE, data_dir=folder)
-    domains = use(["ads"])
-    connection = connect(settings, uri)
-    db = connection.database
-    try:
-        async for _ in create_indexes(db, domains.collections):
-            pass
-        async with (
-            AsyncMongoClient[Document](uri, w="majority", maxPoolSize=100) as client,
-            domains.opened(base_resources(settings, domains), db) as resources,
-        ):
-            ways: list[Way] = [
-                Portico(db, Executor(schema_of(domains), settings), resources),
-                ByHand(client[DATABASE]),
-            ]
-            with watching(uri) as database, console.status("measuring") as status:
-                bench = Bench(ways, database, size)
-                rows = await measure(bench, size, status.update)
-                reached = await bench.reach_a_cap()
-                await bench.verify()
-                version = database.version()
-    finally:
-        await connection.close()
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": report.machine(),
-        "mongodb": version,
-        "settings": asdict(size),
-        "tables": {"ads": rows},
-        "served_of_a_cap": {"cap": CAP, "calls": CALLS, **reached},
-    }
+    async with in_process.opened("ads", uri, folder, DATABASE) as opened:
+        ways: list[Way] = [Portico(opened.db, opened.executor, opened.resources), ByHand(opened.by_hand)]
+        with watching(uri) as database, console.status("measuring") as status:
+            bench = Bench(ways, database, size)
+            rows = await measure(bench, size, status.update)
+            reached = await bench.reach_a_cap()
+            await bench.verify()
+            version = database.version()
+    return report.measured(
+        mongodb=version,
+        settings=asdict(size),
+        tables={"ads": rows},
+        served_of_a_cap={"cap": CAP, "calls": CALLS, **reached},
+    )
 
 
 def show(result: dict[str, Any]) -> None:
-    host = result["machine"]
-    console.print(f"{host['cpu']}, {host['cores']} cores, Python {host['python']}, MongoDB {result['mongodb']}")
-    console.print(f"load average {host['load_average'][0]}, {result['date']}")
+    report.show_place(console, result)
     table = Table("case", "ads", "clients", title="Portico | by hand | ratio", title_justify="left")
     for name in ("a second", "p99 ms", "CPU ms", "commands"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in result["tables"]["ads"]:
-        cells = []
-        for name in ("rate", "p99_ms", "cpu_ms", "commands"):
-            own, other = row["portico"][name], row["by hand"][name]
-            ratio = f" | {row['ratio'][name]:.2f}" if name in row["ratio"] else ""
-            cells.append(f"{own:,.2f} | {other:,.2f}{ratio}" if name != "rate" else f"{own:,.0f} | {other:,.0f}{ratio}")
+        cells = report.beside(row, ("rate", "p99_ms", "cpu_ms", "commands"))
         table.add_row(row["case"], f"{row['ads']:,}", f"{row['clients']}", *cells)
     console.print(table)
     console.print(f"A cap of {CAP} after {CALLS} calls: {result['served_of_a_cap']}", highlight=False)
@@ -259,23 +223,8 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="Run a short check, and do not store it.")] = False,
 ) -> None:
     """Measure choices and served ads."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops mongod, too
-    cores: Cores = share_out()
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="portico-bench-") as folder,
-            mongo.running(cores.rest) as uri,
-            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        ):
-            if cores.server is not None:
-                os.sched_setaffinity(0, {cores.server})
-            result = runner.run(run(QUICK if quick else Size(), uri, Path(folder)))
-    except RuntimeError as error:
-        console.print(f"{error}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from error
-    if target := json or (None if quick else RESULTS):
-        report.write(target, result)
-    show(result)
+    size = QUICK if quick else Size()
+    report.publish(lambda: in_process.run(partial(run, size)), json or (None if quick else RESULTS), show)
 
 
 if __name__ == "__main__":

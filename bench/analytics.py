@@ -13,43 +13,31 @@ depend on the machine.
 """
 
 import asyncio
-import os
 import random
-import signal
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import uvloop
-from pymongo import AsyncMongoClient
 from rich.console import Console
 from rich.table import Table
 
-from bench import mongo, report
+from bench import in_process, report
 from bench.analytics_ways import SITE, ByHand, Portico, Way, entry_of
 from bench.buyers import Database as Watched
 from bench.buyers import watching
 from bench.load import percentile
-from bench.processes import Cores, share_out
 from portico.gateway.clock import SystemClock
-from portico.gateway.domains import base_resources, schema_of, use
-from portico.gateway.mongo.driver import connect
-from portico.gateway.operations.execution import Executor
-from portico.gateway.settings import Settings
 from portico.resolvers.analytics.log_recording import Durability
 from portico.resolvers.analytics.periods import Granularity, start_of
 from portico.resolvers.analytics.session_recording import session_of
-from portico.resolvers.configuration import Secret
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domains, Resources, Turn
-from portico.resolvers.indexes import create_indexes
 from portico.schema.scalars import format_instant
 
 RESULTS = Path(__file__).parent / "results" / "analytics.json"
@@ -310,49 +298,24 @@ async def measure(
 
 
 async def run(size: Size, uri: str, folder: Path) -> dict[str, Any]:
-    settings = Settings(mongodb_uri=Secret(uri), database=DATABASE, data_dir=folder)
-    domains = use(["analytics"])
-    connection = connect(settings, uri)
-    db = connection.database
-    try:
-        async for _ in create_indexes(db, domains.collections):
-            pass
-        async with (
-            AsyncMongoClient[Document](uri, w="majority", maxPoolSize=100) as client,
-            domains.opened(base_resources(settings, domains), db) as resources,
-        ):
-            specs = next(domain for domain in domains.all if domain.name == "analytics").collections
-            own = Portico(db, Executor(schema_of(domains), settings), resources, specs)
-            hand = ByHand(client[DATABASE], specs)
-            await hand.prepare()
-            with watching(uri) as database, console.status("measuring") as status:
-                roll_ups = RollUps(own, db, domains, resources, database)
-                tables = await measure(Recording([own, hand], database, size), roll_ups, size, status.update)
-                version = database.version()
-    finally:
-        await connection.close()
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": report.machine(),
-        "mongodb": version,
-        "settings": asdict(size),
-        "tables": tables,
-    }
+    async with in_process.opened("analytics", uri, folder, DATABASE) as opened:
+        own = Portico(opened.db, opened.executor, opened.resources, opened.specs)
+        hand = ByHand(opened.by_hand, opened.specs)
+        await hand.prepare()
+        with watching(uri) as database, console.status("measuring") as status:
+            roll_ups = RollUps(own, opened.db, opened.domains, opened.resources, database)
+            tables = await measure(Recording([own, hand], database, size), roll_ups, size, status.update)
+            version = database.version()
+    return report.measured(mongodb=version, settings=asdict(size), tables=tables)
 
 
 def show(result: dict[str, Any]) -> None:
-    host = result["machine"]
-    console.print(f"{host['cpu']}, {host['cores']} cores, Python {host['python']}, MongoDB {result['mongodb']}")
-    console.print(f"load average {host['load_average'][0]}, {result['date']}")
+    report.show_place(console, result)
     table = Table("recorded", "durability", "in a call", "clients", title="Portico | by hand | ratio")
     for name in ("entries a second", "p99 ms of a call", "CPU µs of an entry", "commands of a call"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in result["tables"]["recorded"]:
-        cells = []
-        for name in ("rate", "p99_ms", "cpu_us", "commands"):
-            own, other = row["portico"][name], row["by hand"][name]
-            ratio = f" | {row['ratio'][name]:.2f}" if name in row["ratio"] else ""
-            cells.append(f"{own:,.2f} | {other:,.2f}{ratio}" if name != "rate" else f"{own:,.0f} | {other:,.0f}{ratio}")
+        cells = report.beside(row, ("rate", "p99_ms", "cpu_us", "commands"))
         table.add_row(row["kind"], row["durability"], f"{row['batch']:,}", f"{row['clients']}", *cells)
     console.print(table)
     for name in ("rolled up", "read"):
@@ -371,23 +334,8 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="Run a short check, and do not store it.")] = False,
 ) -> None:
     """Measure recording, roll-ups and reads."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops mongod, too
-    cores: Cores = share_out()
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="portico-bench-") as folder,
-            mongo.running(cores.rest) as uri,
-            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        ):
-            if cores.server is not None:
-                os.sched_setaffinity(0, {cores.server})
-            result = runner.run(run(QUICK if quick else Size(), uri, Path(folder)))
-    except RuntimeError as error:
-        console.print(f"{error}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from error
-    if target := json or (None if quick else RESULTS):
-        report.write(target, result)
-    show(result)
+    size = QUICK if quick else Size()
+    report.publish(lambda: in_process.run(partial(run, size)), json or (None if quick else RESULTS), show)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,6 @@ checks and no GraphQL.
 
 import asyncio
 import base64
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -231,8 +228,7 @@ def sizes(uri: str) -> dict[str, int]:
 
 
 def show(result: dict[str, Any]) -> None:
-    host = result["machine"]
-    console.print(f"{host['cpu']}, {host['cores']} cores, Python {host['python']}, load {host['load_average'][0]}")
+    report.show_place(console, result)
     table = Table(title="ms (p50 / p99)", title_justify="left")
     for heading in ("comments", "storage", "", "gateway", "plain PyMongo"):
         table.add_column(heading)
@@ -252,12 +248,7 @@ def run(cores: Cores, times: int) -> dict[str, Any]:
         status = stack.enter_context(console.status("preparing"))
         made = asyncio.run(prepare(uri))
         tables = measure(port, uri, made, times, status.update)
-        return {
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": report.machine(),
-            "tables": tables,
-            "bytes": sizes(uri),
-        }
+        return report.measured(tables=tables, bytes=sizes(uri))
 
 
 def main(
@@ -269,15 +260,7 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="Run few requests as a check, and do not store them.")] = False,
 ) -> None:
     """Measure pages, links and posts of a large discussion in each storage."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the child processes, too
-    try:
-        result = run(share_out(), 20 if quick else times)
-    except (RuntimeError, subprocess.SubprocessError, httpx.HTTPError) as error:
-        console.print(f"{error}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from error
-    if target := json or (None if quick else RESULTS):
-        report.write(target, result)
-    show(result)
+    report.publish(lambda: run(share_out(), 20 if quick else times), json or (None if quick else RESULTS), show)
 
 
 if __name__ == "__main__":

@@ -7,22 +7,17 @@ what a move costs as the room fills up to its bound. The invariants of `portico 
 
 import asyncio
 import os
-import signal
 import subprocess
-import sys
 import tempfile
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from bson import ObjectId
 from pymongo import AsyncMongoClient
-from pymongo.errors import PyMongoError
 from rich.console import Console
-from rich.table import Table
 
 from bench import mongo, report
 from bench.adventurers import DATABASE, Player, World
@@ -169,13 +164,7 @@ async def run(size: Size, cores: Cores) -> dict[str, Any]:
         bench = Bench(http, world, database, (pid, world.server_pid()))
         tables = await measure(bench, size, status.update)
         await asyncio.to_thread(check, env)
-        return {
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": report.machine(),
-            "mongodb": database.version(),
-            "settings": asdict(size),
-            "tables": tables,
-        }
+        return report.measured(mongodb=database.version(), settings=asdict(size), tables=tables)
 
 
 def check(env: dict[str, str]) -> None:
@@ -184,16 +173,8 @@ def check(env: dict[str, str]) -> None:
 
 
 def show(result: dict[str, Any]) -> None:
-    host = result["machine"]
-    console.print(f"{host['cpu']}, {host['cores']} cores, Python {host['python']}, MongoDB {result['mongodb']}")
-    console.print(f"load average {host['load_average'][0]}, {result['date']}")
-    for title, rows in result["tables"].items():
-        table = Table(title=title, title_justify="left")
-        for name in rows[0]:
-            table.add_column(name, no_wrap=True, justify="left" if name == "case" else "right")
-        for row in rows:
-            table.add_row(*(f"{value:,}" if isinstance(value, int | float) else str(value) for value in row.values()))
-        console.print(table)
+    report.show_place(console, result)
+    report.show_tables(console, result["tables"])
 
 
 def main(
@@ -204,15 +185,8 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="Run a short check, and do not store it.")] = False,
 ) -> None:
     """Measure moves, pick-ups and purchases."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the child processes, too
-    try:
-        result = asyncio.run(run(QUICK if quick else FULL, share_out()))
-    except (RuntimeError, TimeoutError, PyMongoError, subprocess.SubprocessError) as error:
-        console.print(f"{error!r}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from error
-    if target := json or (None if quick else RESULTS):
-        report.write(target, result)
-    show(result)
+    size = QUICK if quick else FULL
+    report.publish(lambda: asyncio.run(run(size, share_out())), json or (None if quick else RESULTS), show)
 
 
 if __name__ == "__main__":

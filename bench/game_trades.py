@@ -12,9 +12,7 @@ import asyncio
 import itertools
 import os
 import random
-import signal
 import statistics
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
@@ -206,12 +204,7 @@ async def run(size: Size, cores: Cores) -> dict[str, Any]:
         if cores.server is not None:
             os.sched_setaffinity(0, {cores.server})
         rows = await measure(uri, size)
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": report.machine(),
-        "settings": asdict(size),
-        "tables": {"trades": rows},
-    }
+    return report.measured(settings=asdict(size), tables={"trades": rows})
 
 
 def main(
@@ -222,15 +215,8 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="Trade little as a check, and do not store it.")] = False,
 ) -> None:
     """Measure trades between owners who are drawn evenly and by Zipf."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops mongod, too
-    try:
-        result = asyncio.run(run(QUICK if quick else Size(), share_out()))
-    except RuntimeError as error:
-        console.print(f"{error}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from error
-    if target := json or (None if quick else RESULTS):
-        report.write(target, result)
-    show(result)
+    size = QUICK if quick else Size()
+    report.publish(lambda: asyncio.run(run(size, share_out())), json or (None if quick else RESULTS), show)
 
 
 if __name__ == "__main__":

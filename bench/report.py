@@ -2,12 +2,19 @@
 
 import os
 import platform
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
+import typer
+from pymongo.errors import PyMongoError
 from rich.console import Console
 from rich.table import Table
 
@@ -15,6 +22,9 @@ from bench import node
 from bench.load import Sample
 from bench.measure import Samples, Settings, median_of
 from bench.peerlist import FLOOR, Peer
+
+# What ends a measurement with one line.
+ERRORS = (RuntimeError, ValueError, TimeoutError, PyMongoError, subprocess.SubprocessError, httpx.HTTPError)
 
 
 def cpu_model() -> str:
@@ -32,6 +42,11 @@ def machine() -> dict[str, Any]:
         # If it is far above the number of busy cores, other work disturbed the figures.
         "load_average": [round(value, 2) for value in os.getloadavg()],
     }
+
+
+def measured(**figures: Any) -> dict[str, Any]:
+    """Return the figures with the time and the machine."""
+    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(), **figures}
 
 
 def ratio(sample: Sample, floor: Sample, name: str) -> float:
@@ -60,19 +75,59 @@ def figures(
     peers: list[Peer], samples: Samples, settings: Settings, page: dict[str, Any], skipped: dict[str, str]
 ) -> dict[str, Any]:
     """Return all figures, with the machine and the settings."""
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
-        "page": page,
-        "settings": asdict(settings),
-        "peers": [peer_figures(peer, samples) for peer in peers],
-        "skipped": skipped,
-    }
+    return measured(
+        page=page,
+        settings=asdict(settings),
+        peers=[peer_figures(peer, samples) for peer in peers],
+        skipped=skipped,
+    )
 
 
 def write(path: Path, report: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def publish(measure: Callable[[], dict[str, Any]], target: Path | None, show: Callable[[dict[str, Any]], None]) -> None:
+    """Measure, store the figures in the file, if any, and show them. End the process if they cannot be measured."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the child processes, too
+    try:
+        result = measure()
+    except ERRORS as error:
+        Console().print(str(error) or repr(error), style="red", markup=False, highlight=False)
+        raise typer.Exit(1) from error
+    if target is not None:
+        write(target, result)
+    show(result)
+
+
+def show_place(console: Console, report: dict[str, Any]) -> None:
+    """Print where and when the figures were measured."""
+    host = report["machine"]
+    mongodb = f", MongoDB {report['mongodb']}" if "mongodb" in report else ""
+    console.print(f"{host['cpu']}, {host['cores']} cores, Python {host['python']}{mongodb}")
+    console.print(f"load average {host['load_average'][0]}, {report['date']}")
+
+
+def show_tables(console: Console, tables: dict[str, list[dict[str, Any]]]) -> None:
+    """Print rows as they are stored, by the title of their table."""
+    for title, rows in tables.items():
+        result = Table(title=title, title_justify="left")
+        for name in rows[0]:
+            result.add_column(name, no_wrap=True, justify="left" if name == "case" else "right")
+        for row in rows:
+            result.add_row(*(f"{value:,}" if isinstance(value, int | float) else str(value) for value in row.values()))
+        console.print(result)
+
+
+def beside(row: dict[str, Any], names: Iterable[str]) -> list[str]:
+    """Return these figures of the gateway, of the same by hand, and their ratio: a cell each."""
+    cells = []
+    for name in names:
+        digits = 0 if name == "rate" else 2
+        own, other = (f"{row[who][name]:,.{digits}f}" for who in ("portico", "by hand"))
+        cells.append(" | ".join([own, other, *([f"{row['ratio'][name]:.2f}"] if name in row["ratio"] else [])]))
+    return cells
 
 
 def table(report: dict[str, Any], count: int) -> Table:

@@ -7,15 +7,12 @@ to the shop's single account.
 import asyncio
 import http.client
 import os
-import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -206,9 +203,7 @@ async def measure(http: Connections, database: Database, settings: Settings, say
 
 
 def show(result: dict[str, Any]) -> None:
-    host = result["machine"]
-    console.print(f"{host['cpu']}, {host['cores']} cores, Python {host['python']}, MongoDB {result['mongodb']}")
-    console.print(f"load average {host['load_average'][0]}, {result['date']}")
+    report.show_place(console, result)
     for title, rows in result["tables"].items():
         table = Table(title=title, title_justify="left")
         table.add_column("", no_wrap=True)
@@ -229,13 +224,7 @@ async def run(settings: Settings, cores: Cores) -> dict[str, Any]:
         status = stack.enter_context(console.status("preparing"))
         http = stack.enter_context(closing(Connections(port, SECONDS_TO_ANSWER)))
         tables = await measure(http, database, settings, status.update)
-        return {
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": report.machine(),
-            "mongodb": database.version(),
-            "settings": asdict(settings),
-            "tables": tables,
-        }
+        return report.measured(mongodb=database.version(), settings=asdict(settings), tables=tables)
 
 
 def main(
@@ -248,15 +237,8 @@ def main(
     ] = False,
 ) -> None:
     """Measure how fast carts are filled and sold."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the child processes, too
-    try:
-        result = asyncio.run(run(QUICK if quick else FULL, share_out()))
-    except (RuntimeError, TimeoutError, subprocess.SubprocessError) as error:
-        console.print(f"{error}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from error
-    if target := json or (None if quick else RESULTS):
-        report.write(target, result)
-    show(result)
+    size = QUICK if quick else FULL
+    report.publish(lambda: asyncio.run(run(size, share_out())), json or (None if quick else RESULTS), show)
 
 
 if __name__ == "__main__":

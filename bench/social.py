@@ -12,23 +12,16 @@ numbers of commands and of examined documents come from MongoDB's profiler.
 
 import asyncio
 import resource
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import httpx
 import typer
 from pymongo import AsyncMongoClient, MongoClient
-from pymongo.errors import PyMongoError
 from rich.console import Console
-from rich.table import Table
 
 from bench import mongo, report, social_fan_out, social_live
 from bench.buyers import SECRET
@@ -215,26 +208,12 @@ def run(size: Size, cores: Cores, parts: set[str]) -> dict[str, Any]:
                 tables |= measure_live(network, size, port, pages)
         if "fan-out" in parts:
             tables |= measure_fan_out(network, size, env, server["pid"], status.update)
-        return {
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": report.machine(),
-            "mongodb": server["version"],
-            "settings": asdict(size),
-            "tables": tables,
-        }
+        return report.measured(mongodb=server["version"], settings=asdict(size), tables=tables)
 
 
 def show(result: dict[str, Any]) -> None:
-    host = result["machine"]
-    console.print(f"{host['cpu']}, {host['cores']} cores, Python {host['python']}, MongoDB {result['mongodb']}")
-    console.print(f"load average {host['load_average'][0]}, {result['date']}")
-    for title, rows in result["tables"].items():
-        table = Table(title=title, title_justify="left")
-        for name in rows[0]:
-            table.add_column(name, no_wrap=True, justify="left" if name == "case" else "right")
-        for row in rows:
-            table.add_row(*(f"{value:,}" if isinstance(value, int | float) else str(value) for value in row.values()))
-        console.print(table)
+    report.show_place(console, result)
+    report.show_tables(console, result["tables"])
 
 
 def main(
@@ -246,17 +225,10 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="Run a short check, and do not store it.")] = False,
 ) -> None:
     """Measure feeds, walls, fan-out and live feeds."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the child processes, too
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES if hard == resource.RLIM_INFINITY else min(FILES, hard), hard))
-    try:
-        result = run(QUICK if quick else FULL, share_out(), set(parts.split(",")))
-    except (RuntimeError, TimeoutError, PyMongoError, subprocess.SubprocessError, httpx.HTTPError) as error:
-        console.print(f"{error!r}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from error
-    if target := json or (None if quick else RESULTS):
-        report.write(target, result)
-    show(result)
+    size = QUICK if quick else FULL
+    report.publish(lambda: run(size, share_out(), set(parts.split(","))), json or (None if quick else RESULTS), show)
 
 
 if __name__ == "__main__":

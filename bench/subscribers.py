@@ -8,16 +8,14 @@ import asyncio
 import math
 import os
 import resource
-import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -233,9 +231,7 @@ def factory(client: Client) -> Callable[[], Client]:
 
 
 def show(result: dict[str, Any]) -> None:
-    host = result["machine"]
-    console.print(f"{host['cpu']}, {host['cores']} cores, Python {host['python']}")
-    console.print(f"load average {host['load_average'][0]}, {result['date']}")
+    report.show_place(console, result)
     table = Table(title="one event", title_justify="left")
     table.add_column("", no_wrap=True)
     for heading in ("clients", "CPU µs a delivery", "post ms", "last ms", "slowest ms", "other ms", "kB a client"):
@@ -262,13 +258,7 @@ async def run(cases: tuple[Case, ...], events: int, cores: Cores) -> dict[str, A
                 with console.status(f"{case.name}, {case.clients:,} clients"):
                     sample = await bench.measure(case, post_cpu)
                 rows.append({"case": case.name, **{name: round(value, 2) for name, value in asdict(sample).items()}})
-        return {
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": report.machine(),
-            "events": events,
-            "post_cpu_ms": round(1e3 * post_cpu, 2),
-            "rows": rows,
-        }
+        return report.measured(events=events, post_cpu_ms=round(1e3 * post_cpu, 2), rows=rows)
 
 
 def main(
@@ -281,18 +271,11 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="Run a short check, and do not store it.")] = False,
 ) -> None:
     """Measure what one event costs with many subscribers."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the child processes, too
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES if hard == resource.RLIM_INFINITY else min(FILES, hard), hard))
     cases = QUICK if quick else tuple(case for case in FULL if clients in {0, case.clients})
-    try:
-        result = uvloop.run(run(cases, events, share_out()))
-    except (RuntimeError, TimeoutError, subprocess.SubprocessError, httpx.HTTPError) as error:
-        console.print(f"{error!r}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from error
-    if target := json or (None if quick or clients else RESULTS):
-        report.write(target, result)
-    show(result)
+    target = json or (None if quick or clients else RESULTS)
+    report.publish(lambda: uvloop.run(run(cases, events, share_out())), target, show)
 
 
 if __name__ == "__main__":
