@@ -9,14 +9,6 @@ GRAPHIQL := gateway/pages/static/graphiql/index.html
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # All tests, or those of one domain.
 TESTS := tests/$(if $(DOMAIN),$(DOMAIN)/)
-# Tests that together send every kind of command and run every kind of field. They also run on the other driver and
-# executor. `make soak` runs all tests on both.
-OTHERS := $(filter $(TESTS)%,$(addprefix tests/,accounts/test_accounts.py catalog/test_catalog_facets.py \
-	catalog/test_catalog_search.py catalog/test_categories.py catalog/test_products.py content/test_content.py \
-	content/test_photos.py gateway/test_budgets.py gateway/test_faults.py gateway/test_imports.py \
-	gateway/test_index_creation.py gateway/test_leases_and_jobs.py gateway/test_live.py gateway/test_nodes.py \
-	gateway/test_paging.py gateway/test_upgrades.py shop/test_carts.py))
-
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format schema bench graphiql lock soak clean
 
@@ -31,7 +23,6 @@ test soak: export PYTHONDONTWRITEBYTECODE =
 
 test: $(INSTALLED) graphiql ## Run the tests, on both drivers and both executors. DOMAIN=shop selects a domain.
 	@$(BIN)/pytest -q -n $(WORKERS) $(TESTS) $(TEST)
-	@$(if $(OTHERS),$(BIN)/pytest -q -n $(WORKERS) --driver motor --executor reference $(OTHERS))
 
 lint: $(INSTALLED) ## Check the format, the style and the types.
 	$(BIN)/ruff format --check .

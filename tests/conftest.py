@@ -28,6 +28,11 @@ from tests.support.sockets import Socket, listening, opened
 for _name in [name for name in os.environ if name.startswith(("PORTICO_", "OTEL_")) and name != "PORTICO_SHARED_DATA"]:
     del os.environ[_name]
 
+# A driver and an executor. Every test runs on the first. The tests with the mark `both_drivers`, which together send
+# every kind of command and run every kind of field, run on both. `make soak` runs all tests on both.
+Variant = tuple[Driver, ExecutorName]
+VARIANTS: list[Variant] = [("pymongo", "compiled"), ("motor", "reference")]
+
 driver_faults.patch_driver()
 parsed_documents.keep_parsed_documents()
 
@@ -39,9 +44,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test with this mark on the other driver and executor, too, unless the options choose one for all tests."""
+    is_marked = metafunc.definition.get_closest_marker("both_drivers") is not None
+    if is_marked and "variant" in metafunc.fixturenames and _chosen(metafunc.config) == VARIANTS[0]:
+        metafunc.parametrize("variant", VARIANTS, indirect=True, ids="-".join)
+
+
+def _chosen(config: pytest.Config) -> Variant:
+    return config.getoption("driver"), config.getoption("executor")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep only the tests that use a driver or an executor, if the run is for another driver or executor."""
-    if config.getoption("driver") == "pymongo" and config.getoption("executor") == "compiled":
+    if _chosen(config) == VARIANTS[0]:
         return
     kept = [item for item in items if "settings" in getattr(item, "fixturenames", ())]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
@@ -49,8 +65,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from visiting the tests and their modules again and again."""
+    """Keep the garbage collector from visiting the tests and their modules again and again, and from running often."""
     gc.freeze()
+    gc.set_threshold(20_000, 50, 50)
 
 
 @pytest.fixture(scope="session")
@@ -76,15 +93,22 @@ def _folder_of_session(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def settings(mongodb_uri: str, tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Settings]:
+def variant(request: pytest.FixtureRequest) -> Variant:
+    """The driver and the executor of the test."""
+    return cast("Variant", getattr(request, "param", _chosen(request.config)))
+
+
+@pytest.fixture
+def settings(mongodb_uri: str, tmp_path: Path, variant: Variant) -> Iterator[Settings]:
     """Settings with a separate database for the test."""
+    driver, executor = variant
     with database(mongodb_uri) as name:
         yield Settings(
             mongodb_uri=mongodb_uri,  # type: ignore[arg-type]
             database=name,
             data_dir=tmp_path,
-            driver=cast("Driver", pytestconfig.getoption("driver")),
-            executor=cast("ExecutorName", pytestconfig.getoption("executor")),
+            driver=driver,
+            executor=executor,
             jwt_secret=SECRET,
             # Tests run the jobs themselves.
             jobs=False,
@@ -108,8 +132,9 @@ async def db(settings: Settings) -> AsyncIterator[Database]:
     """The database of the test, with all indexes, on a connection separate from any gateway."""
     assert settings.mongodb_uri is not None
     connection = connect(settings, settings.mongodb_uri)
-    async for _ in create_indexes(connection.database):
-        pass
+    if not has_indexes(settings.database):
+        async for _ in create_indexes(connection.database):
+            pass
     yield connection.database
     await connection.close()
 

@@ -11,6 +11,8 @@ from portico.schema.roles import Role
 from tests.support.accounts import OWNER, assert_money, balances, deposit, deposit_input, open_account, transfer_input
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, create_product
 
+pytestmark = pytest.mark.both_drivers
+
 MOST = 2**53 - 1
 NOWHERE = encode_id("Account", "0" * 24)
 ACCOUNTS = "{ viewer { accounts { id name balance { amount currency } pendingTransfers { id } } } }"

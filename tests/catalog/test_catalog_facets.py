@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from tests.support.catalog import add_categories, add_products, album, film, pricing, product, skus
 from tests.support.harness import GatewayClient
+
+pytestmark = pytest.mark.both_drivers
 
 FACETS = """
 query ($filter: ProductFilter) {

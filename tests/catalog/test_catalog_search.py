@@ -11,6 +11,8 @@ from tests.support.catalog import SKUS, add_categories, add_products, mark_in_st
 from tests.support.harness import GatewayClient
 from tests.support.record_shop import ALL, CATEGORIES, DATED, IN_STOCK, PRODUCTS
 
+pytestmark = pytest.mark.both_drivers
+
 
 @pytest.fixture(scope="module")
 async def shop(

@@ -18,6 +18,8 @@ from tests.support.harness import (
     product_input,
 )
 
+pytestmark = pytest.mark.both_drivers
+
 PRODUCT = """query ($sku: String!) { product(sku: $sku) {
   __typename id sku title description asin issueDate
   pricing { list { amount currency } retail { amount currency } savings { amount currency } pctSavings }

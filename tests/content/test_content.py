@@ -26,6 +26,8 @@ from tests.support.site import (
     section_input,
 )
 
+pytestmark = pytest.mark.both_drivers
+
 CHILDREN = """
 query ($path: String!, $first: Int = 20, $after: String) {
   content(path: $path) {

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from gridfs import GridFSBucket
 from PIL import Image
 from pymongo import MongoClient
@@ -35,6 +36,8 @@ from tests.support.photos import (
     upload_body,
 )
 from tests.support.site import create_section
+
+pytestmark = pytest.mark.both_drivers
 
 SEEN = """
 query ($path: String!) {

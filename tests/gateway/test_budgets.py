@@ -21,6 +21,8 @@ from tests.support.harness import (
     product_input,
 )
 
+pytestmark = pytest.mark.both_drivers
+
 BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
 TREE = [
     {"slug": "music", "name": "Music"},

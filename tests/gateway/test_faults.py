@@ -20,6 +20,8 @@ from tests.support.harness import Answer, GatewayClient, category_input, create_
 from tests.support.sockets import until
 from tests.support.wire import through_wire
 
+pytestmark = pytest.mark.both_drivers
+
 INTERNAL = "Internal error in the gateway. To find it in the log, search for the request id."
 TITLES = (
     '{ bad: product(sku: "bad") { title pricing { retail { amount } } issueDate } '

@@ -19,6 +19,8 @@ from tests.support.catalog import add_categories, album, pricing, product, skus
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
 
+pytestmark = pytest.mark.both_drivers
+
 Line = dict[str, Any] | bytes
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from pymongo import IndexModel
 
 from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.documents import Database
 from tests.support.domains import create_indexes
+
+pytestmark = pytest.mark.both_drivers
 
 
 async def test_rebuild_replaces_an_index_that_another_version_defined_differently(db: Database) -> None:

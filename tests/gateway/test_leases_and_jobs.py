@@ -34,6 +34,8 @@ from tests.support.harness import (
 )
 from tests.support.interruptions import crashing, interrupted
 
+pytestmark = pytest.mark.both_drivers
+
 NOON = datetime(2026, 11, 21, 12)  # noqa: DTZ001 - as the driver returns it, UTC without a zone
 MINUTE = timedelta(minutes=1)
 

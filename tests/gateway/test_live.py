@@ -26,6 +26,8 @@ from tests.support.domains import SOURCES
 from tests.support.harness import Commands
 from tests.support.sockets import SECONDS, until
 
+pytestmark = pytest.mark.both_drivers
+
 ONE, OTHER = ObjectId(), ObjectId()
 
 

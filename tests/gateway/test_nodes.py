@@ -13,6 +13,8 @@ from portico.schema.nodes import encode_id
 from tests.support.catalog import add_categories, add_products, album, film, product, shared_gateway
 from tests.support.harness import GatewayClient, create_category, create_product
 
+pytestmark = pytest.mark.both_drivers
+
 NODE = "query ($id: ID!) { node(id: $id) { __typename id ... on Category { slug } ... on Product { sku } } }"
 NODES = "query ($ids: [ID!]!) { nodes(ids: $ids) { __typename id ... on Category { slug } ... on Product { sku } } }"
 

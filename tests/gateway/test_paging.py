@@ -20,6 +20,8 @@ from tests.support.catalog import add_categories, add_products, album, document,
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient
 
+pytestmark = pytest.mark.both_drivers
+
 PAGE = """
 query ($filter: ProductFilter, $sort: ProductSort, $first: Int, $after: String) {
   products(filter: $filter, sort: $sort, first: $first, after: $after) {

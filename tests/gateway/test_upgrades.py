@@ -22,6 +22,8 @@ from tests.support.harness import GatewayClient, assert_invariants, run_jobs
 from tests.support.harness import SettableClock as Clock
 from tests.support.interruptions import database_of, interrupted
 
+pytestmark = pytest.mark.both_drivers
+
 WHOLE = """
 query ($sku: String!) {
   product(sku: $sku) {

@@ -22,6 +22,8 @@ from tests.support.shop import (
     update_input,
 )
 
+pytestmark = pytest.mark.both_drivers
+
 
 async def test_adding_an_item_reserves_units_for_the_cart(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, units=10, price=1500)
