@@ -41,8 +41,8 @@ class Writers:
             if is_open:
                 self.codes |= set(answer.codes)
                 await asyncio.sleep(0.05)
-                # A call that was cut off keeps its key for half a minute of this clock.
-                self.clock.advance(seconds=1)
+                # A call that was cut off keeps its key for half a minute.
+                self.clock.advance(seconds=30)
                 continue
             assert answer.data["createCategory"]["__typename"] == "CategoryPayload"
             self.acknowledged.add(slug)
