@@ -251,8 +251,8 @@ async def test_without_mongodb_only_the_fields_that_need_it_are_unavailable_unti
 async def test_an_outage_is_one_line_in_the_log_for_each_cause_and_interval(
     settings: Settings, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outages, "INTERVAL_SECONDS", 2.0)
-    with through_wire(replace(settings, database_seconds=2, max_running_queries=40)) as (wire, over_wire):
+    monkeypatch.setattr(outages, "INTERVAL_SECONDS", 1.0)
+    with through_wire(replace(settings, database_seconds=1, max_running_queries=40)) as (wire, over_wire):
         async with running(replace(over_wire, log_format="json")) as gateway:
             wire.cut()
             begun = time.monotonic()
@@ -275,7 +275,7 @@ async def test_an_outage_is_one_line_in_the_log_for_each_cause_and_interval(
 
 async def test_a_mongodb_that_does_not_answer_in_time_is_a_timeout(settings: Settings, log: Log) -> None:
     assert log.text == ""
-    with through_wire(replace(settings, database_seconds=3)) as (wire, over_wire):
+    with through_wire(replace(settings, database_seconds=1)) as (wire, over_wire):
         async with running(over_wire) as gateway:
             wire.block()
 
