@@ -107,9 +107,10 @@ class Auditor:
     checked: int = 0
     unanswered: int = 0
     in_flight: int = 0
+    is_over: bool = False
 
     async def run(self, db: Database) -> None:
-        while True:
+        while not self.is_over:
             await self.check(db)
             await asyncio.sleep(PAUSE)
 
@@ -138,7 +139,6 @@ async def auditing(uri: str, database: str, items: set[Any]) -> AsyncIterator[Au
         try:
             yield auditor
         finally:
-            if not running.done():
-                running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
+            # Not cancelled: the driver may report that as a failed command, after which the auditor goes on.
+            auditor.is_over = True
+            await running
