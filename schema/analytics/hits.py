@@ -19,7 +19,7 @@ from portico.schema.mutations import mutation
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
-from .granularity import Granularity
+from .periods import Granularity, RangeBegin, RangeEnd
 from .recording import RecordResult, event_id, recorded_payload
 
 # Points of a usual read: a year of days. There can be 10,000.
@@ -62,11 +62,8 @@ class HitQuery:
         site: Annotated[str, described("The site.")],
         page: Annotated[str, described("The page of the site.")],
         granularity: Annotated[Granularity, described("The length of the periods: MINUTE, HOUR, DAY or MONTH.")],
-        begin: Annotated[datetime, strawberry.argument(name="from", description="A time in the first period.")],
-        end: Annotated[
-            datetime,
-            strawberry.argument(name="to", description="The end, not included. At most 10,000 periods after `from`."),
-        ],
+        begin: RangeBegin,
+        end: RangeEnd,
     ) -> HitSeries:
         context = info.context
         require_role(context, Role.ANALYST)

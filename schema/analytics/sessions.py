@@ -23,7 +23,7 @@ from portico.schema.mutations import mutation
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
-from .granularity import Granularity
+from .periods import Granularity, RangeBegin, RangeEnd
 from .recording import RecordResult, event_id, recorded_payload
 
 # Periods of one read: a year of days has as many at most. Only analysts can read up to 10,000.
@@ -71,11 +71,8 @@ class SessionQuery:
         info: Info,
         user_id: Annotated[str, described("The user.")],
         granularity: Annotated[Granularity, described("The length of the periods: HOUR, DAY, WEEK, MONTH or YEAR.")],
-        begin: Annotated[datetime, strawberry.argument(name="from", description="A time in the first period.")],
-        end: Annotated[
-            datetime,
-            strawberry.argument(name="to", description="The end, not included. At most 10,000 periods after `from`."),
-        ],
+        begin: RangeBegin,
+        end: RangeEnd,
     ) -> SessionReport:
         context = info.context
         require_role(context, Role.ANALYST)

@@ -1,10 +1,17 @@
-"""The lengths of periods."""
+"""Periods: their lengths, and the arguments of a range of them."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import Enum
+from typing import Annotated
 
 import strawberry
+
+RangeBegin = Annotated[datetime, strawberry.argument(name="from", description="A time in the first period.")]
+RangeEnd = Annotated[
+    datetime, strawberry.argument(name="to", description="The end, not included. At most 10,000 periods after `from`.")
+]
 
 
 @strawberry.enum(description="The length of periods. They are in UTC.")
