@@ -79,7 +79,7 @@ def test_requests_to_a_stopping_gateway_are_answered_or_their_connections_are_re
 
         # A connection that opens in the very moment in which the socket closes is reset.
         assert set(crowd.outcomes) - {"reset"} == {"answered", "refused"}
-        assert crowd.outcomes["reset"] <= CLIENTS / 2
+        assert crowd.outcomes["reset"] <= 2
         assert crowd.outcomes["refused"] == CLIENTS
 
 
@@ -153,11 +153,12 @@ def test_a_stopping_gateway_is_not_ready_before_it_refuses_connections(
 
         gateway.process.terminate()
         answer = eventually(lambda: _not_ready(gateway))
-        # A worker can get the signal a moment later than another one.
-        served_still = eventually(lambda: _last_answer(gateway))
+        # One of several workers can get the signal a moment later than another one.
+        served_still = gateway.ask("{ __typename }") if workers == "1" else eventually(lambda: _last_answer(gateway))
 
     assert answer.json() == {"status": "stopping"}
     assert served_still.json() == {"data": {"__typename": "Query"}}
+    assert served_still.headers["connection"] == "close"
 
 
 def _last_answer(gateway: Served) -> httpx.Response | None:
