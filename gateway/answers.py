@@ -177,4 +177,6 @@ class _Flight:
 
     def _land(self, _task: asyncio.Future[Answer]) -> None:
         self._forget(self)
+        # The facts would hold the run, and its answer, until the next collection of garbage.
+        self._facts.on_read = None
         self._turns.each(complete, tuple(self._waiters))

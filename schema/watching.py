@@ -28,12 +28,13 @@ class Facts(dict[Fact, Any]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.on_read: Callable[[Fact], None] = lambda _fact: None
+        self.on_read: Callable[[Fact], None] | None = None
 
     def __setitem__(self, fact: Fact, value: Any) -> None:
         if fact not in self:
             super().__setitem__(fact, value)
-            self.on_read(fact)
+            if self.on_read is not None:
+                self.on_read(fact)
 
 
 class WatchedCaller(Caller):

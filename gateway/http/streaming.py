@@ -35,7 +35,7 @@ from portico.resolvers.writes.retries import pause
 from portico.schema.context import Caller, Context
 from portico.schema.subscriptions import Occurrences
 
-from .encoding import EncodedResponse
+from .encoding import EncodedResponse, compact
 from .requests import Request
 
 # How long an event is read again after it could not be read the first time. A failover takes seconds.
@@ -268,4 +268,4 @@ def _last(context: Context, *errors: Exception) -> Response:
 
 def _hashable(variables: Mapping[str, Any]) -> Hashable:
     """Returns a value that is equal for equal variables. Distinguishes all JSON values, also 1, 1.0 and true."""
-    return orjson.dumps(variables, option=orjson.OPT_SORT_KEYS)
+    return compact(orjson.dumps(variables, option=orjson.OPT_SORT_KEYS))
