@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
+
+import pytest
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.payments.provider import opened
@@ -50,3 +54,28 @@ async def test_a_buyer_who_gives_up_leaves_the_connections_to_the_others(db: Dat
 
         assert await next_call == "ch-1"
         assert len(service.asked) == MOST + 1
+
+
+@pytest.mark.parametrize("is_connected", [False, True], ids=["first request", "later request"])
+async def test_a_buyer_who_gives_up_at_any_moment_leaves_a_connection_that_works(
+    db: Database, *, is_connected: bool
+) -> None:
+    """A cancelled request must not keep its place in a pool of connections, whatever it waited for."""
+    async with running_payment_service() as service:
+        for steps in itertools.count():
+            async with opened(patient(service)) as payments:
+                if is_connected:
+                    await payments.charge(db, charge_of(2 * steps), now=SystemClock().now())
+                leaving = charge_of(2 * steps + 1)
+                call = asyncio.create_task(payments.charge(db, leaving, now=leaving.begun))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                call.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await call
+
+                async with asyncio.timeout(10):
+                    assert await payments.charge(db, leaving, now=leaving.begun)
+            if not call.cancelled():
+                break
+    assert steps > 5
