@@ -46,15 +46,21 @@ async def service() -> AsyncIterator[PaymentService]:
 
 
 @pytest.fixture
+def patience() -> float:
+    """Return the seconds that the gateway waits for an answer: few, because many tests wait in vain."""
+    return 1.0
+
+
+@pytest.fixture
 async def shop(
-    settings: Settings, clock: SettableClock, commands: Commands, service: PaymentService
+    settings: Settings, clock: SettableClock, commands: Commands, service: PaymentService, patience: float
 ) -> AsyncIterator[GatewayClient]:
-    """Yield a gateway whose provider is the service. The gateway waits one second for an answer."""
+    """Yield a gateway whose provider is the service."""
     key = Secret("the gateway's key")
     own = replace(
         settings,
         log_level="warning",
-        slices={ShopSettings: ShopSettings(payment_url=service.url, payment_key=key, payment_seconds=1.0)},
+        slices={ShopSettings: ShopSettings(payment_url=service.url, payment_key=key, payment_seconds=patience)},
     )
     async with running(own, clock=clock, commands=commands) as gateway:
         yield gateway
@@ -116,6 +122,7 @@ async def test_a_declined_payment_unlocks_the_cart_and_another_card_can_pay(
     await assert_sold_once(shop, service, cart, sku)
 
 
+@pytest.mark.parametrize("patience", [60.0])
 @pytest.mark.parametrize("token", ["busy", "throttled"])
 async def test_a_busy_provider_is_retried_within_the_call(
     shop: GatewayClient, service: PaymentService, token: str
