@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portico.resolvers.documents import Database
+from portico.schema.roles import Role
 
 from .ads import ad, placement
-from .harness import MUTATIONS
-from .kills import Client
+from .harness import MUTATIONS, GatewayClient
+from .kills import Client, Clients
 
 ZONES = [f"zone-{number}" for number in range(6)]
 UNITS = ("banner", "video")
@@ -76,3 +77,28 @@ async def assert_board_is_as_told(db: Database, board: Board) -> None:
         if "pending" not in one
     }
     assert found == board.prices
+
+
+class Ads:
+    """Advertisers, each with campaigns of its own."""
+
+    def __init__(self, advertisers: int) -> None:
+        self._board = Board()
+        self._advertisers = advertisers
+        self._token = ""
+
+    @property
+    def operations(self) -> Counter[str]:
+        return self._board.operations
+
+    async def prepare(self, gateway: GatewayClient) -> None:
+        self._token = gateway.token("advertiser", [Role.ADVERTISER])
+
+    def actors(self, clients: Clients) -> list[Advertiser]:
+        return [
+            Advertiser(clients.connect(), self._board, f"advertiser-{number}", self._token, random.Random(number))
+            for number in range(self._advertisers)
+        ]
+
+    async def check(self, gateway: GatewayClient) -> None:
+        await assert_board_is_as_told(gateway.db, self._board)

@@ -17,7 +17,8 @@ from portico.schema.nodes import encode_id
 
 from .game_model import Thing
 from .game_worlds import item, keeper, room
-from .kills import Client
+from .harness import GatewayClient
+from .kills import Client, Clients
 
 ROOMS = 3
 _KINDS = (
@@ -52,14 +53,6 @@ REFUSALS = {"ItemGone", "WrongItem", "NotFound", "LimitReached", "InsufficientGo
 SHELF = "query ($id: ID!) { character(id: $id) { inventory { id price } } }"
 
 
-@dataclass
-class Told:
-    """What the players were told of."""
-
-    operations: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-
-
 class Player:
     """The only player of a character, which must be as the player's own actions and gifts have left it.
 
@@ -69,13 +62,13 @@ class Player:
     def __init__(
         self, client: Client, token: str, name: str, game: Game, rng: random.Random, *, gets_gifts: bool
     ) -> None:
-        self.told = Told()
         self._client = client
         self._token = token
         self._name = name
         self._keepers = game.keepers
         self._gifts = game.gifts
         self._takers = game.takers
+        self._operations = game.operations
         self._gets_gifts = gets_gifts
         self._rng = rng
         self._seen: dict[str, Any] = {}
@@ -108,8 +101,8 @@ class Player:
         variables = {"input": {**given, **key}}
         result = (await self._client.ask(MUTATIONS[mutation], variables, token=self._token))[mutation]
         assert result["__typename"] in {DONE, *REFUSALS}, result
-        counts = self.told.operations if result["__typename"] == DONE else self.told.refused
-        counts[mutation if result["__typename"] == DONE else f"{mutation}: {result['__typename']}"] += 1
+        if result["__typename"] == DONE:
+            self._operations[mutation] += 1
         return result
 
     async def act(
@@ -212,13 +205,14 @@ class Game:
     """What the world of the players has in the beginning: the ids of its items, and the shopkeepers.
 
     `gifts` has the items that players have tried to give, with those who were to get them. Whoever hands an item over
-    forgets the earlier gifts of it. `takers` has the characters who get gifts.
+    forgets the earlier gifts of it. `takers` has the characters who get gifts. `operations` counts what was done.
     """
 
     items: set[ObjectId]
     keepers: list[str]
     gifts: set[tuple[str, str]] = field(default_factory=set)
     takers: set[str] = field(default_factory=set)
+    operations: Counter[str] = field(default_factory=Counter)
 
 
 async def prepared_world(db: Database) -> Game:
@@ -242,3 +236,41 @@ async def prepared_world(db: Database) -> Game:
     stored.append(room(shop, "Shop", exits=[{"direction": "W", "to": rooms[0]}], keepers=keepers, is_start=True))
     await db["game.locations"].insert_many(stored)
     return Game({one["_id"] for one in items}, [encode_id("Character", f"{shop}.{number}") for number in range(2)])
+
+
+class World:
+    """Players, half of whom get no gifts. An auditor of the world compares its items with `items`."""
+
+    _game: Game
+
+    def __init__(self, players: int) -> None:
+        self._names = [f"player-{number}" for number in range(players)]
+        self._tokens: dict[str, str] = {}
+
+    @property
+    def operations(self) -> Counter[str]:
+        return self._game.operations
+
+    @property
+    def items(self) -> set[ObjectId]:
+        return self._game.items
+
+    async def prepare(self, gateway: GatewayClient) -> None:
+        self._game = await prepared_world(gateway.db)
+        self._tokens = {name: gateway.token(name, []) for name in self._names}
+
+    def actors(self, clients: Clients) -> list[Player]:
+        return [
+            Player(
+                clients.connect(),
+                self._tokens[name],
+                name,
+                self._game,
+                random.Random(number),
+                gets_gifts=number % 2 == 0,
+            )
+            for number, name in enumerate(self._names)
+        ]
+
+    async def check(self, gateway: GatewayClient) -> None:
+        """Checks nothing: each player checks every answer, and the auditor the world."""

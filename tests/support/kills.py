@@ -9,12 +9,13 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 
+from .harness import GatewayClient
 from .processes import Served, served
 from .replica_sets import ReplicaSet
 
@@ -163,3 +164,46 @@ class Client:
 
     async def aclose(self) -> None:
         await self._http.aclose()
+
+
+class Clients:
+    """Clients with the token of one caller. `all` has those that were connected."""
+
+    def __init__(self, served_: Gateways, token: str) -> None:
+        self.all: list[Client] = []
+        self._gateways = served_
+        self._token = token
+
+    def connect(self) -> Client:
+        """Returns another client."""
+        client = Client(self._gateways, self._token, random.Random(len(self.all)))
+        self.all.append(client)
+        return client
+
+    async def aclose(self) -> None:
+        for client in self.all:
+            await client.aclose()
+
+
+class Actor(Protocol):
+    """One client that acts at random."""
+
+    async def run(self, seconds: float) -> None:
+        """Acts for this time. Fails if an answer contradicts an earlier one."""
+
+
+class Part(Protocol):
+    """What the clients of some domains do while gateways are killed, and a ledger of what they are told."""
+
+    @property
+    def operations(self) -> Counter[str]:
+        """The acknowledged operations by name."""
+
+    async def prepare(self, gateway: GatewayClient) -> None:
+        """Stores what the clients start with."""
+
+    def actors(self, clients: Clients) -> Sequence[Actor]:
+        """Returns the actors, each with a client of its own."""
+
+    async def check(self, gateway: GatewayClient) -> None:
+        """Asserts that the database has what the ledger has. All jobs have run."""

@@ -14,7 +14,7 @@ from portico.resolvers.documents import Database, Document
 from portico.schema.nodes import decode_id, encode_id
 
 from .harness import GatewayClient
-from .kills import Client
+from .kills import Client, Clients
 from .social import FRIENDS, circle, join
 
 EXTRA = "ex.$tra \u2615"
@@ -239,3 +239,32 @@ async def _assert_relations(db: Database, network: Network) -> None:
         assert is_in is None or (EXTRA in relations.get(pair, {}).get("circles", ())) == is_in, pair
     for pair, is_blocked in network.blocks.items():
         assert bool(relations.get(pair, {}).get("blocks")) == is_blocked, pair
+
+
+class Social:
+    """Writers, each of whom acts for some of the members."""
+
+    _network: Network
+
+    def __init__(self, members: int, writers: int) -> None:
+        self._members = members
+        self._writers = writers
+        self._tokens: dict[str, str] = {}
+
+    @property
+    def operations(self) -> Counter[str]:
+        return self._network.operations
+
+    async def prepare(self, gateway: GatewayClient) -> None:
+        self._network = await prepared_network(gateway.db, self._members)
+        self._tokens = {member: gateway.token(member, []) for member in self._network.members}
+
+    def actors(self, clients: Clients) -> list[SocialWriter]:
+        owns = [self._network.members[number :: self._writers] for number in range(self._writers)]
+        return [
+            SocialWriter(clients.connect(), self._network, own, self._tokens, random.Random(number))
+            for number, own in enumerate(owns)
+        ]
+
+    async def check(self, gateway: GatewayClient) -> None:
+        await assert_network_is_as_told(gateway, self._network)

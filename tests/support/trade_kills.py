@@ -12,8 +12,10 @@ from typing import Any
 
 from portico.resolvers.documents import Database
 from portico.schema.nodes import encode_id
+from portico.schema.roles import Role
 
-from .kills import Client
+from .harness import GatewayClient
+from .kills import Client, Clients
 
 GOODS = ("gem", "ore", "herb")
 CATEGORY = "goods"
@@ -145,3 +147,35 @@ async def assert_market_is_as_told(db: Database, market: Market) -> None:
     assert found == market.granted - market.consumed
     assert {trade: states[trade] for trade in market.ended} == market.ended
     assert {state for trade, state in states.items() if trade not in market.ended} <= {"OFFERED"}
+
+
+class Trades:
+    """Traders, each of whom acts for two owners of inventories."""
+
+    def __init__(self, traders: int) -> None:
+        self._market = Market([f"trader-{number}" for number in range(2 * traders)])
+        self._traders = traders
+        self._tokens: dict[str, str] = {}
+
+    @property
+    def operations(self) -> Counter[str]:
+        return self._market.operations
+
+    async def prepare(self, gateway: GatewayClient) -> None:
+        self._tokens = {owner: gateway.token(owner, []) for owner in self._market.owners}
+        self._tokens["master"] = gateway.token("master", [Role.GAME_MASTER])
+
+    def actors(self, clients: Clients) -> list[Trader]:
+        return [
+            Trader(
+                clients.connect(),
+                self._market,
+                self._market.owners[number :: self._traders],
+                self._tokens,
+                random.Random(number),
+            )
+            for number in range(self._traders)
+        ]
+
+    async def check(self, gateway: GatewayClient) -> None:
+        await assert_market_is_as_told(gateway.db, self._market)

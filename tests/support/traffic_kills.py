@@ -18,8 +18,9 @@ from portico.resolvers.documents import Database
 from portico.schema.scalars import format_instant, parse_instant
 
 from . import hits, session_cases
+from .harness import GatewayClient
 from .hits import hit
-from .kills import Client
+from .kills import Client, Clients
 from .log_events import LOG, NOON, event
 from .session_cases import session
 
@@ -93,3 +94,24 @@ async def assert_traffic_is_as_told(db: Database, traffic: Traffic) -> None:
     assert await db["analytics.sessions"].count_documents({"pending_since": {"$exists": True}}) == 0
     hours = db["analytics.session_roll_ups"].find({"level": "HOUR"})
     assert {(one["user_id"], one["start"]): one["sessions"] async for one in hours} == traffic.sessions
+
+
+class Analytics:
+    """Services that record traffic."""
+
+    def __init__(self, recorders: int) -> None:
+        self._traffic = Traffic()
+        self._recorders = recorders
+
+    @property
+    def operations(self) -> Counter[str]:
+        return self._traffic.operations
+
+    async def prepare(self, gateway: GatewayClient) -> None:
+        """Needs nothing."""
+
+    def actors(self, clients: Clients) -> list[Recorder]:
+        return [Recorder(clients.connect(), self._traffic, random.Random(number)) for number in range(self._recorders)]
+
+    async def check(self, gateway: GatewayClient) -> None:
+        await assert_traffic_is_as_told(gateway.db, self._traffic)
