@@ -269,50 +269,53 @@ async def test_a_lost_connection_ends_an_import(gateway: GatewayClient, tmp_path
         await put(gone, "categories", tmp_path / "rows.jsonl", [line_of("categories", "a", "UNWANTED")])
 
 
+# Fields of a record, and the path of the one with too long a text.
+TOO_LONG: dict[str, list[tuple[Line, str]]] = {
+    "categories": [({"slug": HUGE}, "slug"), ({"parent": HUGE}, "parent"), ({"name": HUGE}, "name")],
+    "products": [({"sku": HUGE}, "sku"), ({"categories": [HUGE]}, "categories.0"), ({"title": HUGE}, "title")],
+    "posts": [({"slug": HUGE}, "slug"), ({"authors": [HUGE]}, "author"), ({"tags": [HUGE]}, "tags.0")],
+    "comments": [
+        ({"id": HUGE}, "id"),
+        ({"parent": HUGE}, "parent"),
+        ({"author": HUGE}, "author"),
+        ({"product": HUGE}, "product"),
+    ],
+    "people": [({"subject": HUGE}, "subject"), ({"name": HUGE}, "name")],
+    "wall-posts": [
+        ({"id": HUGE}, "id"),
+        ({"author": HUGE}, "author"),
+        ({"to": HUGE}, "to"),
+        ({"text": HUGE}, "detail.status.text"),
+    ],
+    "world": [
+        ({"id": HUGE}, "id"),
+        ({"name": HUGE}, "name"),
+        ({"description": HUGE}, "description"),
+        ({"exits": {"n": HUGE}}, "exits.n"),
+        ({"zone": HUGE}, "zone"),
+    ],
+    "equipment": [({"category": HUGE}, "category"), ({"itemId": HUGE}, "itemId"), ({"name": HUGE}, "name")],
+    "campaigns": [({"campaignId": HUGE}, "campaignId"), ({"ads": [{**AD, "zoneId": HUGE}]}, "ads.0.zoneId")],
+    "ads": [
+        ({"campaignId": HUGE}, "campaignId"),
+        ({"adUnitId": HUGE}, "adUnitId"),
+        ({"siteId": HUGE}, "siteId"),
+        ({"zoneId": HUGE}, "zoneId"),
+        ({"keywords": [HUGE]}, "keywords.0"),
+    ],
+    "ad-events": [
+        ({"userId": HUGE}, "userId"),
+        ({"campaignId": HUGE}, "campaignId"),
+        ({"adUnitId": HUGE}, "adUnitId"),
+        ({"siteId": HUGE}, "siteId"),
+        ({"zoneId": HUGE}, "zoneId"),
+    ],
+}
+
+
 async def test_every_text_has_a_limit_and_the_other_records_are_stored(gateway: GatewayClient, tmp_path: Path) -> None:
     await add_parents(gateway.db)
-    given: dict[str, list[tuple[Line, str]]] = {
-        "categories": [({"slug": HUGE}, "slug"), ({"parent": HUGE}, "parent"), ({"name": HUGE}, "name")],
-        "products": [({"sku": HUGE}, "sku"), ({"categories": [HUGE]}, "categories.0"), ({"title": HUGE}, "title")],
-        "posts": [({"slug": HUGE}, "slug"), ({"authors": [HUGE]}, "author"), ({"tags": [HUGE]}, "tags.0")],
-        "comments": [
-            ({"id": HUGE}, "id"),
-            ({"parent": HUGE}, "parent"),
-            ({"author": HUGE}, "author"),
-            ({"product": HUGE}, "product"),
-        ],
-        "people": [({"subject": HUGE}, "subject"), ({"name": HUGE}, "name")],
-        "wall-posts": [
-            ({"id": HUGE}, "id"),
-            ({"author": HUGE}, "author"),
-            ({"to": HUGE}, "to"),
-            ({"text": HUGE}, "detail.status.text"),
-        ],
-        "world": [
-            ({"id": HUGE}, "id"),
-            ({"name": HUGE}, "name"),
-            ({"description": HUGE}, "description"),
-            ({"exits": {"n": HUGE}}, "exits.n"),
-            ({"zone": HUGE}, "zone"),
-        ],
-        "equipment": [({"category": HUGE}, "category"), ({"itemId": HUGE}, "itemId"), ({"name": HUGE}, "name")],
-        "campaigns": [({"campaignId": HUGE}, "campaignId"), ({"ads": [{**AD, "zoneId": HUGE}]}, "ads.0.zoneId")],
-        "ads": [
-            ({"campaignId": HUGE}, "campaignId"),
-            ({"adUnitId": HUGE}, "adUnitId"),
-            ({"siteId": HUGE}, "siteId"),
-            ({"zoneId": HUGE}, "zoneId"),
-            ({"keywords": [HUGE]}, "keywords.0"),
-        ],
-        "ad-events": [
-            ({"userId": HUGE}, "userId"),
-            ({"campaignId": HUGE}, "campaignId"),
-            ({"adUnitId": HUGE}, "adUnitId"),
-            ({"siteId": HUGE}, "siteId"),
-            ({"zoneId": HUGE}, "zoneId"),
-        ],
-    }
-    for subject, rows in given.items():
+    for subject, rows in TOO_LONG.items():
         file = tmp_path / "rows.jsonl"
         many = [line_of(subject, f"k{number}", "Good") | fields for number, (fields, _) in enumerate(rows)]
         rows_of_all = [*many, line_of(subject, "good", "Good")]

@@ -216,6 +216,29 @@ async def test_in_a_busy_shop_every_unit_ends_in_one_place(gateway: GatewayClien
     await assert_invariants(gateway)
 
 
+async def shop_at_random(
+    gateway: GatewayClient, rng: random.Random, skus: list[str], carts: list[str], outcome: Counter[str]
+) -> None:
+    """Change carts and stock, and check out. A cart that is paid is replaced by a new one in `carts`."""
+    for _ in range(60 if IS_SOAK else 8):
+        place, sku = rng.randrange(len(carts)), rng.choice(skus)
+        cart = carts[place]
+        match rng.randrange(6):
+            case 0 | 1:
+                answer = await gateway.result("addItemToCart", add_input(cart, sku, idempotencyKey=key()))
+            case 2 | 3:
+                present = quantities(await cart_of(gateway, cart)).get(sku, 0)
+                given = update_input(cart, sku, present, rng.randrange(4), idempotencyKey=key())
+                answer = await gateway.result("updateCartItem", given)
+            case 4:
+                answer = await restock(gateway, sku, rng.choice([-2, -1, 1, 2]))
+            case _:
+                answer = await gateway.result("checkout", checkout_input(cart, rng.choice(["accept", "decline"])))
+                if answer["__typename"] == "CheckoutPayload":
+                    carts[place] = await new_cart(gateway)
+        outcome[answer["__typename"]] += 1
+
+
 async def test_jobs_that_take_live_calls_for_crashed_ones_do_no_harm(
     gateway: GatewayClient, clock: SettableClock, provider: Provider
 ) -> None:
@@ -225,25 +248,6 @@ async def test_jobs_that_take_live_calls_for_crashed_ones_do_no_harm(
     carts = [await new_cart(gateway) for _ in range(4)]
     is_over = False
     outcome: Counter[str] = Counter()
-
-    async def shopper() -> None:
-        for _ in range(60 if IS_SOAK else 8):
-            place, sku = rng.randrange(len(carts)), rng.choice(skus)
-            cart = carts[place]
-            match rng.randrange(6):
-                case 0 | 1:
-                    answer = await gateway.result("addItemToCart", add_input(cart, sku, idempotencyKey=key()))
-                case 2 | 3:
-                    present = quantities(await cart_of(gateway, cart)).get(sku, 0)
-                    given = update_input(cart, sku, present, rng.randrange(4), idempotencyKey=key())
-                    answer = await gateway.result("updateCartItem", given)
-                case 4:
-                    answer = await restock(gateway, sku, rng.choice([-2, -1, 1, 2]))
-                case _:
-                    answer = await gateway.result("checkout", checkout_input(cart, rng.choice(["accept", "decline"])))
-                    if answer["__typename"] == "CheckoutPayload":
-                        carts[place] = await new_cart(gateway)
-            outcome[answer["__typename"]] += 1
 
     async def eager_jobs(late: Database) -> None:
         while not is_over:
@@ -256,7 +260,7 @@ async def test_jobs_that_take_live_calls_for_crashed_ones_do_no_harm(
     late = delayed(gateway.db, rng, 0.02)
     with database_of(gateway, late):
         jobs = [asyncio.create_task(eager_jobs(late)) for _ in range(2)]
-        await asyncio.gather(*(shopper() for _ in range(10)))
+        await asyncio.gather(*(shop_at_random(gateway, rng, skus, carts, outcome) for _ in range(10)))
         is_over = True
         await asyncio.gather(*jobs)
     clock.advance(seconds=31)
