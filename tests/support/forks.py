@@ -16,7 +16,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
+from multiprocessing import connection
 from multiprocessing.context import ForkProcess, ForkServerContext
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,9 @@ from portico.gateway.cli.commands import main
 
 PORTICO = str(Path(sys.executable).with_name("portico"))
 
+# The status of a process can be read once. A process that starts also reads those of all others that have ended.
+_reading = threading.Lock()
+
 
 class ForkedCommand:
     """A running command, with the methods of `subprocess.Popen` that tests use."""
@@ -40,16 +45,18 @@ class ForkedCommand:
         for file in (out, err):
             file.write_bytes(b"")
         self._process = _server().Process(target=_run, args=([*arguments], dict(env), folder, str(out), str(err)))
-        self._process.start()
+        with _reading:
+            self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
 
     def poll(self) -> int | None:
-        return self._process.exitcode
+        with _reading:
+            return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
-        self._process.join(timeout)
-        status = self._process.exitcode
+        connection.wait([self._process.sentinel], timeout)
+        status = self.poll()
         if status is None:
             raise subprocess.TimeoutExpired(PORTICO, timeout or 0)
         return status
