@@ -16,9 +16,9 @@ from pymongo.errors import PyMongoError
 from portico.gateway import clock
 from portico.gateway.clock import Clock, to_the_millisecond
 from portico.gateway.logs import logger
-from portico.gateway.tasks import end, end_if_cancelled
 from portico.resolvers.documents import Database
 from portico.resolvers.server_time import server_time
+from portico.resolvers.tasks import end, end_if_cancelled
 from portico.resolvers.writes.retries import pause
 from portico.resolvers.writes.timer import seconds_since_boot
 

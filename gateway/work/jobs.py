@@ -17,9 +17,9 @@ from pymongo.errors import PyMongoError
 from portico.gateway.clock import Clock
 from portico.gateway.logs import logger
 from portico.gateway.outages import log_fault
-from portico.gateway.tasks import end, end_if_cancelled
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Job, Resources, Turn, Wakeups
+from portico.resolvers.tasks import end, end_if_cancelled
 from portico.resolvers.writes import leases
 from portico.resolvers.writes.sweeps import SweepFailed
 

@@ -21,12 +21,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from portico.gateway.http.streaming import address_of
 from portico.gateway.logs import logger
 from portico.gateway.state import State
-from portico.gateway.tasks import end
 from portico.resolvers.analytics.log_recording import MAX_NAME, MAX_TEXT, LogEvent, checked_event, record
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.domains import Counter, Resources, Service
 from portico.resolvers.errors import InvalidInput
+from portico.resolvers.tasks import end
 
 # They come from the machines that watch the gateway, and not from its users.
 UNLOGGED = frozenset({"/livez", "/readyz", "/metrics"})

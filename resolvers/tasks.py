@@ -1,4 +1,8 @@
-"""Ends tasks reliably: the driver may report a cancellation as a failed command, or retry the command."""
+"""Ends tasks reliably: a cancellation can get lost in the driver, and the task would go on.
+
+The driver may report it as a failed command, or retry the command. It also sends each command by `asyncio.wait_for`,
+which Python 3.11 does not always end when it is cancelled (https://github.com/python/cpython/issues/86296).
+"""
 
 from __future__ import annotations
 
