@@ -21,6 +21,7 @@ from portico.gateway.live import Ended, Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.execution import FAULTS, Response
+from portico.resolvers.tasks import end
 from portico.schema.context import Context
 
 from .encoding import EncodedResponse
@@ -117,7 +118,7 @@ class EventStream:
             await self._watch(sending, gone)
         finally:
             if not self._context.is_write:
-                sending.cancel()
+                await end(sending)
             await asyncio.wait({sending})
             if not sending.cancelled():
                 # Retrieves an error that nobody waits for, so that asyncio does not log it.

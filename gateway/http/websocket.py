@@ -26,6 +26,7 @@ from portico.gateway.operations.execution import FAULTS
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
 from portico.gateway.telemetry.recording import CLIENT_NAME_HEADERS
+from portico.resolvers.tasks import end
 from portico.schema.context import Context
 
 from .encoding import encode
@@ -282,13 +283,14 @@ class Operation:
         self._key = key
         self._request = request
         self._context: Context | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._is_wanted = True
 
     def end(self) -> None:
         """Ends the operation for its client. A mutation still runs to its end, and its response is dropped."""
         self._is_wanted = False
         if self.task is not None and not (self._context is not None and self._context.is_write):
-            self.task.cancel()
+            self._ending = asyncio.create_task(end(self.task))
 
     async def run(self) -> None:
         try:

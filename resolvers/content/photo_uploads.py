@@ -22,6 +22,7 @@ from pymongo.errors import PyMongoError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, EditConflict, NotFound, OperationKeyReused, PhotoLocked, UnacceptableFile
+from portico.resolvers.tasks import end
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
@@ -212,9 +213,7 @@ async def _renewing_lock(upload: _Upload) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        renewing.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await renewing
+        await end(renewing)
 
 
 async def _receive(upload: _Upload, file: AsyncIterator[bytes]) -> assets.Writer:

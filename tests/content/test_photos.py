@@ -19,9 +19,10 @@ from portico.schema.nodes import key_in
 from portico.schema.roles import Role
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
 from tests.support.interruptions import database_of, interrupted
-from tests.support.multipart import body_of, part, pieces_of
+from tests.support.multipart import body_of, part
 from tests.support.photos import (
     CHUNK,
+    Slow,
     answer,
     bytes_of,
     create_gallery,
@@ -33,7 +34,6 @@ from tests.support.photos import (
     send,
     sha256,
     stored,
-    upload_body,
 )
 from tests.support.site import create_section
 
@@ -245,25 +245,6 @@ async def test_a_multipart_query_has_the_usual_time_limit(settings: Settings) ->
 # During an upload
 
 
-class Slow:
-    """The body of an upload whose second half waits for the test."""
-
-    def __init__(self, mutation: str, given: dict[str, Any], data: bytes) -> None:
-        self.may_go_on = asyncio.Event()
-        self.is_waiting = asyncio.Event()
-        self._body = upload_body(mutation, given, data)
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces = pieces_of(self._body, 50_000)
-        half = len(pieces) // 2
-        for piece in pieces[:half]:
-            yield piece
-        self.is_waiting.set()
-        await self.may_go_on.wait()
-        for piece in pieces[half:]:
-            yield piece
-
-
 async def test_only_editors_see_a_photo_until_its_bytes_are_complete(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway, slug="gallery")
     given = photo_input(gallery)
@@ -349,34 +330,3 @@ async def test_exactly_one_of_many_uploads_to_one_path_succeeds(gateway: Gateway
     await run_jobs(gateway, clock)
     assert await stored(gateway.db) == (1, 2)
     await assert_invariants(gateway)
-
-
-async def test_an_upload_that_makes_progress_keeps_its_lock(settings: Settings, clock: SettableClock) -> None:
-    async with running(replace(settings, upload_stall_seconds=1), clock=clock) as gateway:
-        given = photo_input(await create_gallery(gateway))
-        upload = asyncio.create_task(send(gateway, "uploadPhoto", given, b"", content=_dripping(given, noise(1))))
-        await asyncio.sleep(1.5)
-        await run_jobs(gateway, clock)
-        uploaded = (await upload).json()["data"]["uploadPhoto"]
-
-        assert uploaded["__typename"] == "PhotoPayload"
-        await assert_invariants(gateway)
-
-
-async def _dripping(given: dict[str, Any], data: bytes) -> AsyncIterator[bytes]:
-    body = upload_body("uploadPhoto", given, data)
-    for piece in pieces_of(body, len(body) // 6):
-        yield piece
-        await asyncio.sleep(0.4)
-
-
-async def test_a_stalled_upload_is_given_up(settings: Settings, clock: SettableClock) -> None:
-    async with running(replace(settings, upload_stall_seconds=1), clock=clock) as gateway:
-        given = photo_input(await create_gallery(gateway))
-        slow = Slow("uploadPhoto", given, noise(2))
-
-        response = await send(gateway, "uploadPhoto", given, b"", content=aiter(slow))
-
-        assert response.json()["errors"][0]["extensions"] == {"code": "UPLOAD_INCOMPLETE"}
-        assert await stored(gateway.db) == (0, 0)
-        await assert_invariants(gateway)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -26,6 +27,7 @@ from portico.resolvers.comments.events import comments_of
 from portico.schema.nodes import decode_id
 from tests.support.discussions import open_on_product, post
 from tests.support.harness import GatewayClient, running
+from tests.support.interruptions import database_of, interrupted
 from tests.support.sockets import POSTED, Socket, opened, streamed, subscribe, texts, until, wait_until_live
 
 
@@ -302,3 +304,37 @@ async def test_a_client_that_disconnects_gets_no_more_events(
         await until(lambda: gateway.state.live.counts.listeners == 0)
     await until(lambda: gateway.state.live.counts.sockets == 0)
     assert gateway.state.live.counts.deliveries == 0
+
+
+@pytest.mark.parametrize("transport", ["socket", "stream"])
+async def test_a_client_that_disconnects_is_forgotten_even_if_the_driver_loses_the_cancellation(
+    gateway: GatewayClient, port: int, discussion: str, transport: str
+) -> None:
+    """A command that is cancelled as it is sent can go on as if nothing had happened."""
+    reached, lost = asyncio.Event(), asyncio.Event()
+
+    async def lose() -> None:
+        reached.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        lost.set()
+
+    async def listen() -> None:
+        if transport == "stream":
+            async with streamed(port, POSTED, {"id": discussion}) as stream:
+                await stream.receive()
+        else:
+            async with opened(port) as socket:
+                await socket.init()
+                await socket.subscribe("1", POSTED, {"id": discussion})
+                await socket.receive()
+
+    with database_of(gateway, interrupted(gateway.db, None, None, lose)):
+        client = asyncio.create_task(listen())
+        await reached.wait()
+        client.cancel()
+        await asyncio.wait({client})
+
+        await until(lost.is_set)
+        counts = gateway.state.live.counts
+        await until(lambda: (counts.listeners, counts.sockets) == (0, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import io
 import random
@@ -17,7 +18,7 @@ from portico.resolvers.content.pictures import Picture, Pictures
 from portico.resolvers.documents import Database
 
 from .harness import Answer, GatewayClient
-from .multipart import CONTENT_TYPE, PREFLIGHT, body_of, streamed, upload_parts
+from .multipart import CONTENT_TYPE, PREFLIGHT, body_of, pieces_of, streamed, upload_parts
 from .site import create_section
 
 Given = dict[str, Any]
@@ -158,3 +159,22 @@ def use_pictures(gateway: GatewayClient, pictures: Pictures) -> None:
     """Sets the gateway's decoder of pictures."""
     rules = gateway.state.resources.of(UploadRules)
     gateway.state.resources[UploadRules] = replace(rules, pictures=pictures)
+
+
+class Slow:
+    """The body of an upload whose second half waits for the test."""
+
+    def __init__(self, mutation: str, given: dict[str, Any], data: bytes) -> None:
+        self.may_go_on = asyncio.Event()
+        self.is_waiting = asyncio.Event()
+        self._body = upload_body(mutation, given, data)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = pieces_of(self._body, 50_000)
+        half = len(pieces) // 2
+        for piece in pieces[:half]:
+            yield piece
+        self.is_waiting.set()
+        await self.may_go_on.wait()
+        for piece in pieces[half:]:
+            yield piece

@@ -1,0 +1,79 @@
+"""The lock of an upload: it is renewed while bytes arrive, and expires if none do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from portico.gateway.settings import Settings
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from tests.support.interruptions import database_of, interrupted
+from tests.support.multipart import pieces_of
+from tests.support.photos import Slow, create_gallery, noise, photo_input, send, stored, upload_body
+
+pytestmark = pytest.mark.both_drivers
+
+
+@pytest.fixture
+async def gateway(settings: Settings, clock: SettableClock) -> AsyncIterator[GatewayClient]:
+    """Yield a gateway that renews the lock of an upload within a second."""
+    async with running(replace(settings, upload_stall_seconds=1), clock=clock) as client:
+        yield client
+
+
+async def _dripping(given: dict[str, Any], data: bytes) -> AsyncIterator[bytes]:
+    body = upload_body("uploadPhoto", given, data)
+    for piece in pieces_of(body, len(body) // 6):
+        yield piece
+        await asyncio.sleep(0.4)
+
+
+async def test_an_upload_that_makes_progress_keeps_its_lock(gateway: GatewayClient, clock: SettableClock) -> None:
+    given = photo_input(await create_gallery(gateway))
+    upload = asyncio.create_task(send(gateway, "uploadPhoto", given, b"", content=_dripping(given, noise(1))))
+    await asyncio.sleep(1.5)
+    await run_jobs(gateway, clock)
+    uploaded = (await upload).json()["data"]["uploadPhoto"]
+
+    assert uploaded["__typename"] == "PhotoPayload"
+    await assert_invariants(gateway)
+
+
+async def test_a_stalled_upload_is_given_up(gateway: GatewayClient) -> None:
+    given = photo_input(await create_gallery(gateway))
+    slow = Slow("uploadPhoto", given, noise(2))
+
+    response = await send(gateway, "uploadPhoto", given, b"", content=aiter(slow))
+
+    assert response.json()["errors"][0]["extensions"] == {"code": "UPLOAD_INCOMPLETE"}
+    assert await stored(gateway.db) == (0, 0)
+    await assert_invariants(gateway)
+
+
+async def test_an_upload_ends_even_if_the_driver_loses_the_cancellation_of_a_renewal(gateway: GatewayClient) -> None:
+    """A command that is cancelled as it is sent can go on as if nothing had happened."""
+    lost = asyncio.Event()
+
+    async def lose() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        lost.set()
+
+    given = photo_input(await create_gallery(gateway))
+    stalled = Slow("uploadPhoto", given, noise(2))
+    # The first update is of the node's creation.
+    with database_of(gateway, interrupted(gateway.db, "cms.nodes", "update_one", lose, skip=1)):
+        upload = asyncio.create_task(send(gateway, "uploadPhoto", given, b"", content=aiter(stalled)))
+        # Not by asyncio.timeout, whose cancellation could end what hangs.
+        ended, _ = await asyncio.wait({upload}, timeout=20)
+
+    assert lost.is_set()
+    assert ended
+    assert upload.result().json()["errors"][0]["extensions"] == {"code": "UPLOAD_INCOMPLETE"}
+    assert await stored(gateway.db) == (0, 0)
+    await assert_invariants(gateway)
