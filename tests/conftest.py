@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -16,8 +17,8 @@ from portico.gateway.settings import Driver, ExecutorName, Settings
 from portico.pytest_plugin import acknowledge_early
 from portico.resolvers.documents import Database
 from portico.resolvers.payments import PaymentMethods
-from tests.support import driver_faults, parsed_documents
-from tests.support.databases import database, disconnect, has_indexes
+from tests.support import driver_faults, http_clients, parsed_documents
+from tests.support.databases import database, disconnect, has_indexes, skip_known_indexes
 from tests.support.demo import Demo, load_demo_once
 from tests.support.domains import create_indexes
 from tests.support.harness import SECRET, Commands, GatewayClient, SettableClock, running
@@ -32,8 +33,11 @@ for _name in [name for name in os.environ if name.startswith(("PORTICO_", "OTEL_
 # every kind of command and run every kind of field, run on both. `make soak` runs all tests on both.
 Variant = tuple[Driver, ExecutorName]
 VARIANTS: list[Variant] = [("pymongo", "compiled"), ("motor", "reference")]
+_folders = itertools.count(1)
 
 driver_faults.patch_driver()
+http_clients.patch_clients()
+skip_known_indexes()
 parsed_documents.keep_parsed_documents()
 
 
@@ -99,14 +103,15 @@ def variant(request: pytest.FixtureRequest) -> Variant:
 
 
 @pytest.fixture
-def settings(mongodb_uri: str, tmp_path: Path, variant: Variant) -> Iterator[Settings]:
-    """Settings with a separate database for the test."""
+def settings(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, variant: Variant) -> Iterator[Settings]:
+    """Settings with a separate database for the test, and a folder that does not exist yet."""
     driver, executor = variant
+    folder = tmp_path_factory.getbasetemp() / f"data-{next(_folders)}"
     with database(mongodb_uri) as name:
         yield Settings(
             mongodb_uri=mongodb_uri,  # type: ignore[arg-type]
             database=name,
-            data_dir=tmp_path,
+            data_dir=folder,
             driver=driver,
             executor=executor,
             jwt_secret=SECRET,
@@ -140,22 +145,10 @@ async def db(settings: Settings) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-async def gateway(
-    settings: Settings, clock: SettableClock, commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[GatewayClient]:
+async def gateway(settings: Settings, clock: SettableClock, commands: Commands) -> AsyncIterator[GatewayClient]:
     """A running gateway. The client sends requests over HTTP without a network."""
-    if has_indexes(settings.database):
-        # Asking for indexes that exist takes most of the time of a start.
-        monkeypatch.setattr("portico.gateway.app.create_indexes", no_indexes)
     async with running(settings, clock=clock, commands=commands) as client:
         yield client
-
-
-async def no_indexes(_db: Database, _collections: object) -> AsyncIterator[str]:
-    """Stands in for the creation of indexes that exist."""
-    names: tuple[str, ...] = ()
-    for name in names:
-        yield name
 
 
 @pytest.fixture(scope="session")

@@ -9,15 +9,17 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
 from pymongo import MongoClient
 from pymongo.database import Database
 
+from portico.gateway import app
+from portico.resolvers.documents import CollectionSpec, Document
 from portico.resolvers.documents import Database as DocumentDatabase
-from portico.resolvers.documents import Document
+from portico.resolvers.indexes import create_indexes
 
 from .domains import COLLECTIONS
 
@@ -71,6 +73,20 @@ def database(uri: str) -> Iterator[str]:
 def has_indexes(name: str) -> bool:
     """Returns whether the database has all collections of the project, with their indexes."""
     return name in _indexed
+
+
+def skip_known_indexes() -> None:
+    """Makes gateways of this process start without the creation of indexes that the database of the test has.
+
+    Asking for indexes that exist takes most of the time of a start.
+    """
+
+    async def missing(db: DocumentDatabase, collections: Iterable[CollectionSpec]) -> AsyncIterator[object]:
+        if not has_indexes(db.name):
+            async for made in create_indexes(db, collections):
+                yield made
+
+    app.create_indexes = missing  # type: ignore[assignment,attr-defined]
 
 
 @functools.cache
