@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
 import bson
+from pymongo import DeleteMany, InsertOne, ReplaceOne
 
 from portico.resolvers.documents import Database, Document
 
@@ -16,6 +17,7 @@ from .harness import Answer, GatewayClient, SettableClock
 from .interruptions import crashing
 
 Given = dict[str, Any]
+Write = DeleteMany | InsertOne[Document] | ReplaceOne[Document]
 
 
 class Snapshot:
@@ -48,13 +50,19 @@ class Snapshot:
         return documents
 
     async def _restore(self, name: str, found: list[Document]) -> None:
+        kept, now = _by_id(self._documents[name]), _by_id(found)
         # The encoded documents, because Python does not tell 1 from 1.0 and True.
-        kept = {bson.encode(document): document for document in self._documents[name]}
-        now = {bson.encode(document): document for document in found}
-        if changed := [document["_id"] for encoded, document in now.items() if encoded not in kept]:
-            await self._db[name].delete_many({"_id": {"$in": changed}})
-        if missing := [document for encoded, document in kept.items() if encoded not in now]:
-            await self._db[name].insert_many(missing)
+        changed = [one for key, one in kept.items() if key in now and bson.encode(one) != bson.encode(now[key])]
+        writes: list[Write] = [ReplaceOne({"_id": document["_id"]}, document) for document in changed]
+        writes += [InsertOne(document) for key, document in kept.items() if key not in now]
+        if new := [document["_id"] for key, document in now.items() if key not in kept]:
+            writes.insert(0, DeleteMany({"_id": {"$in": new}}))
+        if writes:
+            await self._db[name].bulk_write(writes)
+
+
+def _by_id(documents: Iterable[Document]) -> dict[bytes, Document]:
+    return {bson.encode({"_id": document["_id"]}): document for document in documents}
 
 
 class Stage(ABC):
