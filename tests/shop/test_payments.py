@@ -332,6 +332,7 @@ async def test_each_token_has_the_effect_that_the_shop_page_documents(shop: Gate
 # ------------------------------------------------------------------- crashes
 
 
+@pytest.mark.parametrize("patience", [60.0])
 @pytest.mark.parametrize("token", ["accept", "decline", "drop"])
 async def test_a_checkout_that_crashes_anywhere_charges_once_or_not_at_all(
     shop: GatewayClient, clock: SettableClock, service: PaymentService, token: str
@@ -367,6 +368,7 @@ async def test_a_checkout_that_crashes_anywhere_charges_once_or_not_at_all(
     assert stop > 2
 
 
+@pytest.mark.parametrize("patience", [60.0])
 async def test_concurrent_retries_of_a_checkout_charge_once(
     shop: GatewayClient, clock: SettableClock, service: PaymentService
 ) -> None:
