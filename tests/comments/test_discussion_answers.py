@@ -13,8 +13,8 @@ from portico.resolvers.comments import jobs as comment_jobs
 from portico.resolvers.comments.discussion_removal import remove_comments
 from portico.resolvers.comments.discussions import settle_closed
 from portico.schema.nodes import key_in
-from tests.support.discussions import ON_EACH, count, delete, everything, open_on_product, post, post_input
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, half_of_stops
+from tests.support.discussions import ON_EACH, count, delete, everything, open_on_product, post, post_input, stops_on
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants
 from tests.support.interruptions import database_of, interrupted
 from tests.support.scenes import Snapshot
 
@@ -92,7 +92,7 @@ async def typename_of(gateway: GatewayClient, mutation: str, given: Given) -> st
 async def test_a_deletion_succeeds_even_if_a_deletion_of_the_last_reply_removes_the_comment(
     thread: Thread, storage: str, key: Given
 ) -> None:
-    for skip in half_of_stops(odd=bool(key)):
+    for skip in stops_on(storage, bool(key)):
         await thread.build(storage)
         replies: list[str] = []
 
@@ -117,7 +117,7 @@ async def test_a_deletion_succeeds_even_if_a_deletion_of_the_last_reply_removes_
 @ON_EACH
 @pytest.mark.parametrize("text", ["Top.", "Reply."])
 async def test_exactly_one_of_two_deletions_of_a_comment_finds_it(thread: Thread, storage: str, text: str) -> None:
-    for skip in half_of_stops(odd=text == "Reply."):
+    for skip in stops_on(storage, text == "Reply."):
         await thread.build(storage)
         others: list[str] = []
 
@@ -174,7 +174,7 @@ async def meanwhile_or_not(
 async def test_a_discussion_that_is_removed_during_a_call_is_not_found(
     thread: Thread, storage: str, name: str, key: Given
 ) -> None:
-    for skip in half_of_stops(odd=bool(key)):
+    for skip in stops_on(storage, bool(key)):
         await thread.build(storage)
         mutation, given = CALLS[name](thread)
         given |= {field: f"{value} {skip}" for field, value in key.items()}
@@ -200,7 +200,7 @@ async def test_the_answer_is_right_if_the_discussion_is_hidden_for_a_moment(
 ) -> None:
     """The deletion of the subject begins and is undone."""
     await thread.build(storage)
-    for skip in half_of_stops(odd=storage == "PAGES"):
+    for skip in stops_on(storage):
         await thread.build(storage)
         before, mutation, given = await thread.texts(), *CALLS[name](thread)
         subject = await thread.subject()
@@ -226,7 +226,7 @@ async def test_the_answer_is_right_if_the_discussion_is_hidden_for_a_moment(
 
 @ON_EACH
 async def test_a_read_during_which_the_discussion_is_removed_has_no_error(thread: Thread, storage: str) -> None:
-    for skip in half_of_stops(odd=storage == "PAGES"):
+    for skip in stops_on(storage):
         await thread.build(storage)
         reply = thread.comments["Reply."]
         given = {"discussion": thread.id, "slug": thread.comments["Top."]["slug"], "comment": reply["id"]}

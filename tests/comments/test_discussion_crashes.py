@@ -25,8 +25,8 @@ from portico.resolvers.comments.storages import STORAGES, count_comments, find_c
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import idempotency
-from tests.support.discussions import ON_EACH
-from tests.support.harness import IS_SOAK, half_of_stops, stops
+from tests.support.discussions import ON_EACH, stops_on
+from tests.support.harness import IS_SOAK, stops
 from tests.support.interruptions import interrupted
 from tests.support.scenes import Snapshot
 
@@ -234,7 +234,7 @@ async def test_a_paused_write_that_was_retried_and_finished_meanwhile_changes_no
         await call(scene, scene.db)
         await scene.jobs()
 
-    for skip in half_of_stops(odd=storage == "PAGES"):
+    for skip in stops_on(storage):
         for is_late in (False, True) if IS_SOAK else (skip % 2 == 1,):
             await scene.snapshot.restore()
             slept = False
@@ -273,7 +273,7 @@ async def test_no_reply_stays_without_its_parent_if_the_parent_is_deleted_at_any
 
     outcomes = set()
     for first, second in ((reply, delete), (delete, reply)):
-        for skip in half_of_stops(odd=storage == "PAGES"):
+        for skip in stops_on(storage):
             await scene.snapshot.restore()
             result.clear()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,12 +14,18 @@ from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
 
 from .catalog import add_products, product
-from .harness import GatewayClient
+from .harness import GatewayClient, part_of_stops
 
 Given = dict[str, Any]
 STORAGES = (DOCUMENTS, EMBEDDED, PAGES)
 ON_EACH = pytest.mark.parametrize("storage", STORAGES)
 _numbers = itertools.count(1)
+
+
+def stops_on(storage: str, variant: int = 0) -> Iterator[int]:
+    """Yields every third stop: the tests of the three storages together take each stop of a variant once."""
+    return part_of_stops(STORAGES.index(storage) + variant, of=len(STORAGES))
+
 
 ROWS = "nodes { id slug depth text deleted replyCount posted author { userId } parent { slug } }"
 PAGE = f"""

@@ -214,9 +214,17 @@ def stops() -> Iterator[int]:
     return itertools.count(0)
 
 
+def part_of_stops(part: int, *, of: int) -> Iterator[int]:
+    """Yields one of so many equal parts of the stops, so that a test's cases together take each stop once.
+
+    Any number selects a part. In a soak, yields all stops.
+    """
+    return stops() if IS_SOAK else itertools.islice(stops(), part % of, None, of)
+
+
 def half_of_stops(*, odd: bool) -> Iterator[int]:
     """Yields every second stop, so that two tests take one half each. In a soak, yields all of them."""
-    return stops() if IS_SOAK else itertools.islice(stops(), int(odd), None, 2)
+    return part_of_stops(int(odd), of=2)
 
 
 def stops_of(*, jobs_first: bool) -> Iterator[int]:
