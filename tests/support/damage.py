@@ -27,7 +27,7 @@ Path = tuple[str | int, ...]
 # Wrong values: one of every type, and a date that Python cannot represent.
 WRONG: tuple[Any, ...] = (None, 7, "text", [], [7], {}, {"other": 1}, ObjectId("0" * 24), DatetimeMS(-(10**15)))
 # So many copies of a document are damaged outside of a soak.
-_SAMPLE = 80
+_SAMPLE = 40
 _ID_OF_AN_OPERATION = re.compile(r"[0-9a-f]{16}")
 
 

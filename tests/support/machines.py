@@ -12,7 +12,7 @@ from .harness import IS_SOAK
 T = TypeVar("T")
 
 
-def examples(short: int = 15, long: int = 1_000) -> settings:
+def examples(short: int = 10, long: int = 1_000) -> settings:
     """Returns settings for this many examples. They are the same in each run, except in a soak.
 
     Each example must create its own data.
