@@ -11,8 +11,6 @@ from portico.schema.roles import Role
 from tests.support.accounts import OWNER, assert_money, balances, deposit, deposit_input, open_account, transfer_input
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, create_product
 
-pytestmark = pytest.mark.both_drivers
-
 MOST = 2**53 - 1
 NOWHERE = encode_id("Account", "0" * 24)
 ACCOUNTS = "{ viewer { accounts { id name balance { amount currency } pendingTransfers { id } } } }"
@@ -71,6 +69,7 @@ async def test_an_account_needs_a_name_and_a_known_currency(
     assert await gateway.db["accounts"].count_documents({}) == 0
 
 
+@pytest.mark.both_drivers
 async def test_an_owner_has_at_most_a_hundred_accounts(gateway: GatewayClient, clock: SettableClock) -> None:
     for _ in range(99):
         await open_account(gateway.db)
@@ -86,6 +85,7 @@ async def test_an_owner_has_at_most_a_hundred_accounts(gateway: GatewayClient, c
     assert await gateway.db["accounts"].count_documents({}) == 100
 
 
+@pytest.mark.both_drivers
 @pytest.mark.parametrize("mutation", ["openAccount", "transfer"])
 async def test_opening_an_account_and_transferring_need_a_token(gateway: GatewayClient, mutation: str) -> None:
     given = {"name": "N"} if mutation == "openAccount" else transfer_input(NOWHERE, NOWHERE)
@@ -201,6 +201,7 @@ async def test_a_whole_balance_can_be_transferred(gateway: GatewayClient) -> Non
     assert await balances(gateway.db, mine, theirs) == [0, 100]
 
 
+@pytest.mark.both_drivers
 async def test_a_transfer_that_overflows_the_destination_is_rolled_back(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 2), await open_account(gateway.db, MOST - 1)
     given = transfer_input(mine, theirs, 2)
@@ -211,6 +212,7 @@ async def test_a_transfer_that_overflows_the_destination_is_rolled_back(gateway:
     await assert_money(gateway, MOST + 1)
 
 
+@pytest.mark.both_drivers
 async def test_a_transfer_needs_two_accounts_in_one_currency_and_a_source_of_the_caller(
     gateway: GatewayClient,
 ) -> None:

@@ -18,8 +18,6 @@ from tests.support.harness import (
     create_product,
 )
 
-pytestmark = pytest.mark.both_drivers
-
 CATEGORY = """query ($slug: String!) {
   category(slug: $slug) { id slug name parent { slug } breadcrumbs { categoryId slug name } }
 }"""
@@ -88,6 +86,7 @@ async def test_a_new_category_is_inserted_with_its_ancestors(gateway: GatewayCli
     assert [ancestor["slug"] for ancestor in inserted["ancestors"]] == ["music", "jazz"]
 
 
+@pytest.mark.both_drivers
 async def test_a_slug_is_unique_in_the_whole_hierarchy(gateway: GatewayClient) -> None:
     _, jazz = await create_line(gateway, "music", "jazz")
 
@@ -293,6 +292,7 @@ async def test_a_deleted_category_is_not_found_and_its_slug_is_free(gateway: Gat
     assert successor["id"] != jazz["id"]
 
 
+@pytest.mark.both_drivers
 async def test_a_category_with_children_or_products_is_not_deleted(gateway: GatewayClient) -> None:
     parent, child = await create_line(gateway, "music", "jazz")
     await create_product(gateway, categoryIds=[child["id"]])
@@ -344,6 +344,7 @@ def given_with(mutation: str, field: str, global_id: str, known: str) -> dict[st
     return {**OTHERS[mutation], **own, field: global_id}
 
 
+@pytest.mark.both_drivers
 @pytest.mark.parametrize(("mutation", "field"), IDS_IN)
 async def test_an_unknown_id_is_not_found(gateway: GatewayClient, mutation: str, field: str) -> None:
     known = await create_category(gateway)
@@ -354,6 +355,7 @@ async def test_an_unknown_id_is_not_found(gateway: GatewayClient, mutation: str,
     assert result == {"__typename": "NotFound", "message": "There is no such category.", "missingId": unknown}
 
 
+@pytest.mark.both_drivers
 @pytest.mark.parametrize(("mutation", "field"), IDS_IN)
 async def test_a_malformed_id_is_not_found(gateway: GatewayClient, mutation: str, field: str) -> None:
     known = await create_category(gateway)

@@ -26,8 +26,6 @@ from tests.support.site import (
     section_input,
 )
 
-pytestmark = pytest.mark.both_drivers
-
 CHILDREN = """
 query ($path: String!, $first: Int = 20, $after: String) {
   content(path: $path) {
@@ -114,6 +112,7 @@ async def test_a_path_leads_to_one_node_of_any_type(gateway: GatewayClient) -> N
     assert (await at(gateway, "/docs/about"))["id"] != (await at(gateway, "/about"))["id"]
 
 
+@pytest.mark.both_drivers
 @pytest.mark.parametrize(
     "path",
     [
@@ -274,6 +273,7 @@ async def test_children_are_sorted_by_title_and_paged(gateway: GatewayClient) ->
     assert found == [f"/docs/{slug}" for slug in whole]
 
 
+@pytest.mark.both_drivers
 async def test_readers_see_only_published_nodes_and_editors_see_all(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:

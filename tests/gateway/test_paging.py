@@ -20,8 +20,6 @@ from tests.support.catalog import add_categories, add_products, album, document,
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient
 
-pytestmark = pytest.mark.both_drivers
-
 PAGE = """
 query ($filter: ProductFilter, $sort: ProductSort, $first: Int, $after: String) {
   products(filter: $filter, sort: $sort, first: $first, after: $after) {
@@ -253,6 +251,7 @@ async def test_a_new_subcategory_does_not_invalidate_cursors(gateway: GatewayCli
     assert len(second["category"]["products"]["nodes"]) == 1
 
 
+@pytest.mark.both_drivers
 async def test_an_altered_cursor_is_refused(gateway: GatewayClient) -> None:
     await add_products(gateway.db, [album() for _ in range(2)])
     cursor = (await page(gateway, first=1))["pageInfo"]["endCursor"]
@@ -275,6 +274,7 @@ async def test_a_forged_cursor_is_refused(gateway: GatewayClient, key: tuple[Any
     assert await refused(gateway, after=forged) == ("BAD_USER_INPUT", ["after"])
 
 
+@pytest.mark.both_drivers
 @pytest.mark.parametrize(
     ("first", "argument"),
     [(0, ["first"]), (-1, ["first"]), (101, ["first"]), (2**31 - 1, ["first"]), (2**31, []), ("3", []), (1.5, [])],
@@ -320,6 +320,7 @@ async def test_categories_with_the_same_name_come_once_each(gateway: GatewayClie
         assert len({one["slug"] for one in found}) == 9
 
 
+@pytest.mark.both_drivers
 @pytest.mark.parametrize("sort", ["NEWEST", "DISCOUNT_DESC", "PRICE_ASC", "PRICE_DESC", "TITLE_ASC"])
 async def test_the_last_page_costs_as_much_as_the_first(gateway: GatewayClient, sort: str) -> None:
     """This holds even if hundreds of rows have the same sort value."""
