@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 GRAPHIQL := gateway/pages/static/graphiql/index.html
-# Many tests wait for a process or a timer, so one worker more than there are processors is faster.
-WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Many tests wait for a process or a timer, so two workers more than there are processors are faster.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # All tests, or those of one domain.
 TESTS := tests/$(if $(DOMAIN),$(DOMAIN)/)
 .DEFAULT_GOAL := help
