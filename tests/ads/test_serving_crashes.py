@@ -24,7 +24,16 @@ from tests.support.ad_serving import (
     view,
 )
 from tests.support.ads import Given, ad, choose, keyed, place
-from tests.support.harness import Answer, GatewayClient, SettableClock, assert_invariants, running, stops
+from tests.support.harness import (
+    Answer,
+    GatewayClient,
+    SettableClock,
+    assert_invariants,
+    part_of_stops,
+    running,
+    stops,
+    stops_of,
+)
 from tests.support.interruptions import crashing, database_of, interrupted, stopping
 from tests.support.repeated_writes import RepeatedWrites
 from tests.support.scenes import Stage
@@ -99,7 +108,7 @@ def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
 async def test_a_call_that_crashes_anywhere_and_is_repeated_with_its_key_counts_once(
     scene: Scene, name: str, *, jobs_first: bool
 ) -> None:
-    for stop in stops():
+    for stop in stops_of(jobs_first=jobs_first):
         given = await scene.set(name)
         first = await scene.crash_call(given, stop)
         if first is None:
@@ -142,13 +151,16 @@ async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene) -
         await scene.assert_counted(given, (0, 1))
 
 
+MEANWHILE = ("the jobs run", "the call is repeated", "both")
+
+
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("meanwhile", ["the jobs run", "the call is repeated", "both"])
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
 async def test_a_process_that_is_suspended_anywhere_and_resumes_after_the_jobs_counts_once(
     scene: Scene, settings: Settings, clock: SettableClock, name: str, meanwhile: str
 ) -> None:
     async with running(settings, clock=clock) as other:
-        for stop in stops():
+        for stop in part_of_stops(MEANWHILE.index(meanwhile), of=len(MEANWHILE)):
             given = await scene.set(name)
             overtaken: list[Any] = []
 
