@@ -14,9 +14,9 @@ from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.idempotency import OPERATIONS
 from tests.support.discussions import open_on_product, post
-from tests.support.harness import GatewayClient, SettableClock, create_category, stops
+from tests.support.harness import GatewayClient, SettableClock, create_category, new_key, stops
 from tests.support.interruptions import crashing
-from tests.support.shop import add_input, cart_of, key, new_cart, quantities, stock_of, stock_up
+from tests.support.shop import add_input, cart_of, new_cart, quantities, stock_of, stock_up
 from tests.support.site import create_page
 
 KEPT = 4
@@ -139,7 +139,7 @@ async def test_an_interrupted_call_has_one_effect_even_after_many_later_calls(
     await forget_the_answer(gateway)
     for number in range(LATER):
         other, later = case.later(number)
-        await gateway.result(other, {**later, "idempotencyKey": key()})
+        await gateway.result(other, {**later, "idempotencyKey": new_key()})
     clock.advance(seconds=31)
 
     again = await gateway.result(mutation, given)
@@ -155,10 +155,10 @@ async def test_concurrent_restocks_count_once_while_marks_are_deleted(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     sku = await stock_up(gateway, units=1)
-    first = [{"sku": sku, "quantity": 100, "idempotencyKey": key()} for _ in range(KEPT)]
+    first = [{"sku": sku, "quantity": 100, "idempotencyKey": new_key()} for _ in range(KEPT)]
     await asyncio.gather(*(gateway.result("restock", given) for given in first))
     await forget_the_answer(gateway)
-    others = [{"sku": sku, "quantity": 1, "idempotencyKey": key()} for _ in range(8 * KEPT)]
+    others = [{"sku": sku, "quantity": 1, "idempotencyKey": new_key()} for _ in range(8 * KEPT)]
 
     await asyncio.gather(*(gateway.result("restock", given) for given in others))
     clock.advance(seconds=31)
@@ -175,7 +175,7 @@ async def test_a_restock_that_crashes_while_it_deletes_marks_counts_once(
         for collection in ("stock", "products", "operations"):
             await gateway.db[collection].delete_many({})
         sku = await stock_up(gateway, units=1)
-        given = [{"sku": sku, "quantity": 1, "idempotencyKey": key()} for _ in range(2 * KEPT)]
+        given = [{"sku": sku, "quantity": 1, "idempotencyKey": new_key()} for _ in range(2 * KEPT)]
         for one in given[:-1]:
             await gateway.result("restock", one)
         with crashing(gateway, stop) as faulty:

@@ -14,7 +14,15 @@ import pytest
 from portico.resolvers.documents import Database
 from portico.resolvers.shop import cart_jobs, stock_jobs
 from portico.schema.nodes import encode_id
-from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, create_product, run_jobs
+from tests.support.harness import (
+    IS_SOAK,
+    GatewayClient,
+    SettableClock,
+    assert_invariants,
+    create_product,
+    new_key,
+    run_jobs,
+)
 from tests.support.interruptions import database_of, delayed
 from tests.support.shop import (
     Provider,
@@ -24,7 +32,6 @@ from tests.support.shop import (
     cart_of,
     cart_of_nobody,
     checkout_input,
-    key,
     new_cart,
     quantities,
     restock,
@@ -225,10 +232,10 @@ async def shop_at_random(
         cart = carts[place]
         match rng.randrange(6):
             case 0 | 1:
-                answer = await gateway.result("addItemToCart", add_input(cart, sku, idempotencyKey=key()))
+                answer = await gateway.result("addItemToCart", add_input(cart, sku, idempotencyKey=new_key()))
             case 2 | 3:
                 present = quantities(await cart_of(gateway, cart)).get(sku, 0)
-                given = update_input(cart, sku, present, rng.randrange(4), idempotencyKey=key())
+                given = update_input(cart, sku, present, rng.randrange(4), idempotencyKey=new_key())
                 answer = await gateway.result("updateCartItem", given)
             case 4:
                 answer = await restock(gateway, sku, rng.choice([-2, -1, 1, 2]))

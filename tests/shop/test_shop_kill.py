@@ -12,13 +12,21 @@ import pytest
 
 from portico.gateway.settings import Settings
 from tests.support.accounts import assert_money, open_account
-from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from tests.support.harness import (
+    IS_SOAK,
+    MUTATIONS,
+    GatewayClient,
+    SettableClock,
+    assert_invariants,
+    new_key,
+    run_jobs,
+    running,
+)
 from tests.support.processes import Served, environment, portico, served
 from tests.support.shop import (
     Given,
     add_input,
     assert_nothing_in_flight,
-    key,
     new_cart,
     stock_of,
     stock_up,
@@ -44,9 +52,9 @@ async def calls_of_a_round(gateway: GatewayClient, sku: str, account: str) -> li
         paid, filled, changed = [await new_cart(gateway, **{sku: 2}) for _ in range(3)]
         payment = {"payment": {"accountId": account}, "cartId": paid}
         calls += [
-            ("checkout", {**payment, "idempotencyKey": key()}),
-            ("addItemToCart", add_input(filled, sku, 3, idempotencyKey=key())),
-            ("updateCartItem", update_input(changed, sku, 2, 1, idempotencyKey=key())),
+            ("checkout", {**payment, "idempotencyKey": new_key()}),
+            ("addItemToCart", add_input(filled, sku, 3, idempotencyKey=new_key())),
+            ("updateCartItem", update_input(changed, sku, 2, 1, idempotencyKey=new_key())),
         ]
     return calls
 

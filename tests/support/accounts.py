@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 from portico.gateway.clock import SystemClock
@@ -12,11 +11,10 @@ from portico.resolvers.writes import idempotency
 from portico.schema.nodes import encode_id, key_in
 from portico.schema.roles import Role
 
-from .harness import GatewayClient, assert_invariants
+from .harness import GatewayClient, assert_invariants, new_key
 
 Given = dict[str, Any]
 OWNER = "tester"
-_numbers = itertools.count(1)
 
 
 async def open_account(
@@ -41,7 +39,7 @@ async def open_account(
 
 def deposit_input(account: str, amount: int = 100, **money: Any) -> Given:
     """A valid `DepositInput`."""
-    return {"accountId": account, "amount": {"amount": amount, **money}, "idempotencyKey": f"key-{next(_numbers)}"}
+    return {"accountId": account, "amount": {"amount": amount, **money}, "idempotencyKey": new_key()}
 
 
 def transfer_input(source: str, destination: str, amount: int = 10, **money: Any) -> Given:
@@ -50,7 +48,7 @@ def transfer_input(source: str, destination: str, amount: int = 10, **money: Any
         "sourceId": source,
         "destinationId": destination,
         "amount": {"amount": amount, **money},
-        "idempotencyKey": f"key-{next(_numbers)}",
+        "idempotencyKey": new_key(),
     }
 
 

@@ -13,7 +13,7 @@ from portico.resolvers.documents import Database
 from portico.schema.roles import Role
 
 from .ads import ad, placement
-from .harness import MUTATIONS, GatewayClient
+from .harness import MUTATIONS, GatewayClient, new_key
 from .kills import Client, Clients
 
 ZONES = [f"zone-{number}" for number in range(6)]
@@ -62,7 +62,7 @@ class Advertiser:
         self._campaign = f"{self._name}:{next(_numbers)}"
 
     async def _call(self, mutation: str, given: dict[str, Any]) -> Any:
-        variables = {"input": {**given, "idempotencyKey": f"ads-{next(_numbers)}"}}
+        variables = {"input": {**given, "idempotencyKey": new_key()}}
         answered = await self._client.ask(MUTATIONS[mutation], variables, token=self._token)
         self._board.operations[mutation] += 1
         return answered[mutation]

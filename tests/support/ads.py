@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from .harness import GatewayClient
+from .harness import GatewayClient, new_key
 
 Given = dict[str, Any]
 SITE, ZONE = "shop.example", "front"
-_numbers = itertools.count(1)
 _PRICE = "campaignId adUnitId ecpm"
 _AD = "campaignId adUnitId ecpm keywords"
 CHOOSE = f"""
@@ -35,7 +33,7 @@ def placement(placed: Given, zone: str = ZONE, site: str = SITE, **fields: Any) 
 
 def keyed(**given: Any) -> Given:
     """The input with an idempotency key of its own."""
-    return {**given, "idempotencyKey": f"ads-{next(_numbers)}"}
+    return {**given, "idempotencyKey": new_key()}
 
 
 async def place(gateway: GatewayClient, *ads: Given, zone: str = ZONE) -> Given:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +16,7 @@ from portico.schema.nodes import encode_id
 
 from .game_model import Thing
 from .game_worlds import item, keeper, room
-from .harness import GatewayClient
+from .harness import GatewayClient, new_key
 from .kills import Client, Clients
 
 ROOMS = 3
@@ -28,7 +27,6 @@ _KINDS = (
     Thing(0.5, None, "OTHER"),
 )
 DONE = "CharacterPayload"
-_numbers = itertools.count(1)
 _ITEM = "id price contents { id contents { id } }"
 _CHARACTER = (
     f"id gold inventory {{ {_ITEM} }} location {{ locationId exits {{ direction locationId }} "
@@ -97,7 +95,7 @@ class Player:
             await self._rng.choice(acts)()
 
     async def call(self, mutation: str, given: dict[str, Any]) -> Any:
-        key = {"idempotencyKey": f"game-{next(_numbers)}"}
+        key = {"idempotencyKey": new_key()}
         variables = {"input": {**given, **key}}
         result = (await self._client.ask(MUTATIONS[mutation], variables, token=self._token))[mutation]
         assert result["__typename"] in {DONE, *REFUSALS}, result

@@ -176,6 +176,11 @@ MUTATIONS = {
 }
 
 
+def new_key() -> str:
+    """Returns an idempotency key that no other test has, so that the order of the tests changes nothing."""
+    return f"key-{next(_numbers)}"
+
+
 def category_input(**fields: Any) -> dict[str, Any]:
     """A valid `CreateCategoryInput`."""
     number = next(_numbers)

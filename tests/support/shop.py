@@ -14,7 +14,7 @@ from portico.resolvers.shop import stock
 from portico.resolvers.writes import idempotency
 
 from .catalog import add_products, pricing, product
-from .harness import MUTATIONS, GatewayClient
+from .harness import MUTATIONS, GatewayClient, new_key
 
 Given = dict[str, Any]
 # All jobs that write to the shop.
@@ -54,10 +54,6 @@ class Provider:
         return f"paid-{charge.reference}"
 
 
-def key() -> str:
-    return f"key-{next(_numbers)}"
-
-
 async def stock_up(gateway: GatewayClient, sku: str | None = None, units: int = 10, price: int = 1000) -> str:
     """Creates a product with this many available units. Returns its SKU."""
     sku = sku or f"stocked-{next(_numbers)}"
@@ -74,7 +70,7 @@ async def stock_up(gateway: GatewayClient, sku: str | None = None, units: int = 
 
 
 async def restock(gateway: GatewayClient, sku: str, units: int) -> Any:
-    return await gateway.result("restock", {"sku": sku, "quantity": units, "idempotencyKey": key()})
+    return await gateway.result("restock", {"sku": sku, "quantity": units, "idempotencyKey": new_key()})
 
 
 async def new_cart(gateway: GatewayClient, **units: int) -> str:
@@ -96,7 +92,7 @@ def update_input(cart: str, sku: str, old: int, new: int, **fields: Any) -> Give
 
 
 def checkout_input(cart: str, pays: str = "accept", **fields: Any) -> Given:
-    return {"cartId": cart, "payment": {"token": pays}, "idempotencyKey": key(), **fields}
+    return {"cartId": cart, "payment": {"token": pays}, "idempotencyKey": new_key(), **fields}
 
 
 async def anonymously(gateway: GatewayClient, mutation: str, given: Given) -> Any:

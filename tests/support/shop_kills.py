@@ -12,7 +12,7 @@ from typing import Any
 
 from .accounts import assert_money, balances, open_account
 from .discussions import STORAGES, everything, open_on_product
-from .harness import MUTATIONS, GatewayClient, category_input, product_input
+from .harness import MUTATIONS, GatewayClient, category_input, new_key, product_input
 from .kills import Client, Clients
 from .shop import assert_nothing_in_flight, stock_of, stock_up
 from .site import page_input
@@ -64,7 +64,7 @@ class Writer:
             await self._rng.choice(writes)()
 
     async def call(self, mutation: str, given: dict[str, Any], expected: str) -> Any:
-        key = {"idempotencyKey": f"kill-{next(_numbers)}"}
+        key = {"idempotencyKey": new_key()}
         result = (await self._client.ask(MUTATIONS[mutation], {"input": {**given, **key}}))[mutation]
         assert result["__typename"] == expected, result
         self._world.operations[mutation] += 1

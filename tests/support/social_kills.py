@@ -13,7 +13,7 @@ from typing import Any
 from portico.resolvers.documents import Database, Document
 from portico.schema.nodes import decode_id, encode_id
 
-from .harness import GatewayClient
+from .harness import GatewayClient, new_key
 from .kills import Client, Clients
 from .social import FRIENDS, circle, join
 
@@ -105,7 +105,7 @@ class SocialWriter:
 
     async def call(self, member: str, mutation: str, given: dict[str, Any]) -> Any:
         """Returns the payload; None if the answer is that there is no such post or member."""
-        key = {"idempotencyKey": f"social-{next(_numbers)}"}
+        key = {"idempotencyKey": new_key()}
         while True:
             variables = {"input": {**given, **key}}
             result = (await self._client.ask(MUTATIONS[mutation], variables, token=self._tokens[member]))[mutation]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 from portico.gateway.clock import SystemClock
@@ -13,10 +12,9 @@ from portico.resolvers.writes import idempotency
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
 
-from .harness import MUTATIONS, Answer, GatewayClient, assert_invariants
+from .harness import MUTATIONS, Answer, GatewayClient, assert_invariants, new_key
 
 Given = dict[str, Any]
-_numbers = itertools.count(1)
 
 
 def bag(owner: str, name: str = "bag") -> Given:
@@ -31,7 +29,7 @@ def goods(item: str, quantity: int = 1, category: str = "thing") -> Given:
 
 def keyed(**given: Any) -> Given:
     """The input with an idempotency key of its own."""
-    return {**given, "idempotencyKey": f"stacks-{next(_numbers)}"}
+    return {**given, "idempotencyKey": new_key()}
 
 
 async def give(

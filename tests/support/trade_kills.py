@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,13 +13,12 @@ from portico.resolvers.documents import Database
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
 
-from .harness import GatewayClient
+from .harness import GatewayClient, new_key
 from .kills import Client, Clients
 
 GOODS = ("gem", "ore", "herb")
 CATEGORY = "goods"
 FIRST_GRANT = 1_000
-_numbers = itertools.count(1)
 _TRADE = "... on TradePayload { trade { id state } } ... on NotEnough { available }"
 MUTATIONS = {
     name: f"mutation ($input: {kind}!) {{ {name}(input: $input) {{ __typename ... on UserError {{ message }} "
@@ -78,7 +76,7 @@ class Trader:
             await self._rng.choice(acts)(self._rng.choice(self._own))
 
     async def call(self, caller: str, mutation: str, given: dict[str, Any]) -> Any:
-        variables = {"input": {**given, "idempotencyKey": f"trade-{next(_numbers)}"}}
+        variables = {"input": {**given, "idempotencyKey": new_key()}}
         result = (await self._client.ask(MUTATIONS[mutation], variables, token=self._tokens[caller]))[mutation]
         assert result["__typename"] in {"StackPayload", "TradePayload", "NotEnough", "Conflict"}, result
         self._market.operations[mutation if "Payload" in result["__typename"] else f"{mutation} refused"] += 1
