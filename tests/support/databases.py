@@ -24,7 +24,7 @@ from portico.resolvers.indexes import create_indexes
 from .domains import COLLECTIONS
 
 # The number of free databases before one is reused. A late write of a killed process then cannot reach the next test.
-_SPARE = 1
+_SPARE = 3
 _CATALOG: dict[str, Any] = {"$listCatalog": {}}
 _COUNTS: dict[str, Any] = {"$collStats": {"count": {}, "latencyStats": {}}}
 # Indexed paths whose values are lists. A test of the demo compares them with what the domains store.
