@@ -338,3 +338,4 @@ async def test_a_client_that_disconnects_is_forgotten_even_if_the_driver_loses_t
         await until(lost.is_set)
         counts = gateway.state.live.counts
         await until(lambda: (counts.listeners, counts.sockets) == (0, 0))
+        assert counts.deliveries == 0
