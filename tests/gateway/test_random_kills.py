@@ -33,6 +33,7 @@ SECONDS = float(os.environ.get("KILLS_SECONDS", "3600" if IS_SOAK else "5"))
 IS_LONG = SECONDS > 60
 PAUSE = 4.0 if IS_LONG else 0.5
 GATEWAYS = 2
+WORKERS = 2 if IS_LONG else 1
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +73,7 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
             for part in parts:
                 await part.prepare(gateway)
         env = environment(replace(own, jobs=True, job_seconds=1.0))
-        with gateways(tmp_path / "gateways", env, GATEWAYS) as served:
+        with gateways(tmp_path / "gateways", env, GATEWAYS, WORKERS) as served:
             faults = Faults(three, served, rng)
             async with contextlib.aclosing(Clients(served, token)) as clients:
                 crews = [part.actors(clients) for part in parts]

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import httpx
 
 from .harness import GatewayClient
-from .processes import Served, served
+from .processes import Served, eventually, served, workers_of
 from .replica_sets import ReplicaSet
 
 # Answers after which a client repeats the call with its key.
@@ -27,11 +27,12 @@ _LOST_SECONDS = 180.0
 
 
 class Gateways:
-    """Gateways in separate processes. One that is killed starts again on its port."""
+    """Gateways in separate processes, each with this many workers. One that is killed starts again on its port."""
 
-    def __init__(self, folder: Path, env: Mapping[str, str], count: int) -> None:
+    def __init__(self, folder: Path, env: Mapping[str, str], count: int, workers: int) -> None:
         self._folder = folder
         self._env = env
+        self._workers = workers
         self._stacks = [contextlib.ExitStack() for _ in range(count)]
         self._starts = 0
         self.all: list[Served] = [self._start(number, 0) for number in range(count)]
@@ -39,7 +40,14 @@ class Gateways:
     def _start(self, number: int, port: int) -> Served:
         self._starts += 1
         folder = self._folder / f"start-{self._starts}"
-        return self._stacks[number].enter_context(served(folder, self._env, port=port))
+        return self._stacks[number].enter_context(
+            served(folder, self._env, "--workers", str(self._workers), port=port, is_new=self._workers > 1)
+        )
+
+    def workers(self, number: int) -> list[int]:
+        """Returns the process ids of the workers of a gateway. A single worker is the gateway's own process."""
+        pid = self.all[number].process.pid
+        return [pid] if self._workers == 1 else eventually(lambda: workers_of(pid))
 
     def kill(self, number: int) -> None:
         """Kills a gateway, and starts another one on its port."""
@@ -60,8 +68,8 @@ class Gateways:
 
 
 @contextlib.contextmanager
-def gateways(folder: Path, env: Mapping[str, str], count: int) -> Iterator[Gateways]:
-    found = Gateways(folder, env, count)
+def gateways(folder: Path, env: Mapping[str, str], count: int, workers: int = 1) -> Iterator[Gateways]:
+    found = Gateways(folder, env, count, workers)
     try:
         yield found
     finally:
@@ -81,9 +89,10 @@ class Faults:
         """Causes faults for this time, with random pauses of up to `pause` seconds. Everything runs at its end."""
         kinds = [
             self.kill_a_gateway,
+            self.kill_a_worker,
             self.kill_a_node,
             self.kill_the_primary,
-            self.stall_a_gateway,
+            self.stall_a_worker,
             self.stall_a_node,
             self.make_the_primary_step_down,
         ]
@@ -99,14 +108,26 @@ class Faults:
     def kill_a_gateway(self) -> None:
         self._gateways.kill(self._rng.randrange(len(self._gateways.all)))
 
+    def kill_a_worker(self) -> None:
+        """Kills one of several workers, which the gateway replaces. A single worker is the gateway."""
+        number = self._rng.randrange(len(self._gateways.all))
+        workers = self._gateways.workers(number)
+        if workers == [self._gateways.all[number].process.pid]:
+            self._gateways.kill(number)
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._rng.choice(workers), signal.SIGKILL)
+
     def kill_a_node(self) -> None:
         self._kill(self._rng.choice(self._three.ports))
 
     def kill_the_primary(self) -> None:
         self._kill(self._three.primary() or self._rng.choice(self._three.ports))
 
-    def stall_a_gateway(self) -> None:
-        self._stall(self._rng.choice(self._gateways.all).process.pid)
+    def stall_a_worker(self) -> None:
+        workers = self._gateways.workers(self._rng.randrange(len(self._gateways.all)))
+        with contextlib.suppress(ProcessLookupError):
+            self._stall(self._rng.choice(workers))
 
     def stall_a_node(self) -> None:
         port = self._rng.choice(self._three.ports)

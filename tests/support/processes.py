@@ -215,6 +215,17 @@ def is_running(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
+def workers_of(pid: int) -> list[int]:
+    """Returns the ids of the worker processes of a gateway with several workers."""
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            with contextlib.suppress(OSError):
+                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(int(child))
+    return found
+
+
 def mongods_of(folder: Path) -> list[int]:
     """Returns the ids of the mongod processes whose data is in the folder."""
     wanted = f"--dbpath\0{folder / 'mongo'}\0".encode()
