@@ -29,6 +29,7 @@ from portico.gateway.mongo.driver import Connection, connect
 from portico.gateway.operations.execution import Executor
 from portico.gateway.operations.plans.trace import TraceListener
 from portico.gateway.pages import explorer
+from portico.gateway.work.job_runs import AllRuns
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.domains import Resources
 from portico.resolvers.indexes import create_indexes
@@ -99,7 +100,8 @@ class Gateway:
         self._executor = Executor(domains.schema_of(self._domains), settings)
         self._rates = Rates(settings)
         self._counts = Counts()
-        self._metrics = Metrics(self._executor, self._counts, self._domains.gauges, self._domains.counters)
+        self._runs = AllRuns()
+        self._metrics = Metrics(self._executor, self._counts, self._runs, self._domains.gauges, self._domains.counters)
         self._exporters = exporters_of(os.environ)
         self._in_flight: set[asyncio.Task[Any]] = set()
         self._is_stopping = False
@@ -171,7 +173,9 @@ class Gateway:
             telemetry=telemetry,
             live=Hub(connection.database, self._domains.events, self._counts, max_waiting=max_waiting),
         )
-        worker = Worker(connection.database, clock, self._settings.job_seconds, resources, self._domains.jobs)
+        worker = Worker(
+            connection.database, clock, self._settings.job_seconds, resources, self._domains.jobs, runs=self._runs
+        )
         jobs = [asyncio.create_task(worker.run())] if self._settings.jobs else []
         logger().info("started", database=self._settings.database, driver=self._settings.driver)
         try:

@@ -9,10 +9,11 @@ from datetime import datetime
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from pymongo.errors import PyMongoError
 from starlette.responses import Response
 
 from portico.gateway.operations.execution import Executor
+from portico.gateway.outages import log_fault
+from portico.gateway.work.job_runs import AllRuns
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Counter, Gauge, Resources
 
@@ -101,15 +102,45 @@ class _Live(Collector):
         yield ended
 
 
+class _Jobs(Collector):
+    """What the jobs of this worker did, and how long their current runs take."""
+
+    def __init__(self, runs: AllRuns) -> None:
+        self._runs = runs
+
+    def collect(self) -> Iterator[Metric]:
+        counted = CounterMetricFamily("portico_job_runs", "Runs of a job that have ended.", labels=["job"])
+        failed = CounterMetricFamily("portico_job_failures", "Runs of a job that failed.", labels=["job"])
+        done = CounterMetricFamily("portico_job_done", "What the runs of a job finished or removed.", labels=["job"])
+        running = GaugeMetricFamily(
+            "portico_job_running_seconds",
+            "How long the current run of a job has taken; 0 between runs.",
+            labels=["job"],
+        )
+        for name, runs in sorted(self._runs.by_job.items()):
+            counted.add_metric([name], runs.runs)
+            failed.add_metric([name], runs.failures)
+            done.add_metric([name], runs.done)
+            running.add_metric([name], runs.running_seconds)
+        yield from (counted, failed, done, running)
+
+
 class _Measured(Collector):
-    """The latest values of the gauges of the domains."""
+    """The latest values of the gauges of the domains, and how often each could not be read."""
 
     def __init__(self) -> None:
         self.values: Mapping[Gauge, float] = {}
+        self.failures: dict[str, int] = {}
 
     def collect(self) -> Iterator[Metric]:
         for gauge, value in self.values.items():
             yield GaugeMetricFamily(gauge.name, gauge.about, value)
+        failed = CounterMetricFamily(
+            "portico_metric_failures", "Numbers of domains that could not be read, by name.", labels=["metric"]
+        )
+        for name, number in self.failures.items():
+            failed.add_metric([name], number)
+        yield failed
 
 
 class _Counted(Collector):
@@ -124,30 +155,52 @@ class _Counted(Collector):
 
 
 class Metrics:
-    """The metrics of one gateway. The gauges of the domains are left out if the database does not answer in time."""
+    """The metrics of one gateway. A number of a domain that fails, or is not there in time, is left out and counted."""
 
     def __init__(
-        self, executor: Executor, counts: Counts, gauges: Sequence[Gauge] = (), counters: Sequence[Counter] = ()
+        self,
+        executor: Executor,
+        counts: Counts,
+        runs: AllRuns,
+        gauges: Sequence[Gauge] = (),
+        counters: Sequence[Counter] = (),
     ) -> None:
         self._gauges = gauges
         self._counters = counters
         self._measured = _Measured()
         self._counted = _Counted()
         self._registry = CollectorRegistry()
-        self._registry.register(_Operations(executor))
-        self._registry.register(_Admission(executor))
-        self._registry.register(_Live(counts))
+        for collector in (_Operations(executor), _Admission(executor), _Live(counts), _Jobs(runs)):
+            self._registry.register(collector)
         self._registry.register(self._measured)
         self._registry.register(self._counted)
 
     async def response(self, db: Database, now: datetime, resources: Resources) -> Response:
-        self._counted.values = {counter: counter.read(resources) for counter in self._counters}
+        self._counted.values = self._count(resources)
         self._measured.values = await self._measure(db, now)
         return Response(generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
+    def _count(self, resources: Resources) -> Mapping[Counter, float]:
+        found = {}
+        for counter in self._counters:
+            try:
+                found[counter] = float(counter.read(resources))
+            except Exception as error:  # noqa: BLE001 - the other numbers must be shown
+                self._failed(counter.name, error)
+        return found
+
     async def _measure(self, db: Database, now: datetime) -> Mapping[Gauge, float]:
+        values = await asyncio.gather(*(self._read(gauge, db, now) for gauge in self._gauges))
+        return {gauge: value for gauge, value in zip(self._gauges, values, strict=True) if value is not None}
+
+    async def _read(self, gauge: Gauge, db: Database, now: datetime) -> float | None:
         try:
             async with asyncio.timeout(_MEASURE_SECONDS):
-                return {gauge: await gauge.read(db, now) for gauge in self._gauges}
-        except (PyMongoError, TimeoutError):
-            return {}
+                return float(await gauge.read(db, now))
+        except Exception as error:  # noqa: BLE001 - the other numbers must be shown
+            self._failed(gauge.name, error)
+            return None
+
+    def _failed(self, name: str, error: Exception) -> None:
+        self._measured.failures[name] = self._measured.failures.get(name, 0) + 1
+        log_fault("metric failed", error, metric=name)

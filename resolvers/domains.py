@@ -15,12 +15,11 @@ from . import attachments
 from .attachments import Attachment, Host
 from .changes import Source
 from .documents import CollectionSpec, Database, Document, upgrade_batch
-from .errors import DomainError
 from .server_time import server_time
 from .writes.idempotency import OPERATIONS
 from .writes.intents import INTENTS
 from .writes.leases import LEASES
-from .writes.sweeps import DAMAGED, SweepFailed, describe_damage, in_turn
+from .writes.sweeps import describe_damage, in_turn, is_outage
 
 T = TypeVar("T")
 
@@ -149,12 +148,17 @@ class Problem:
     is_open: bool = False
 
     async def mend(self) -> bool:
-        """Repairs the problem and returns whether it could. Errors that damaged documents cause count as no."""
+        """Repairs the problem and returns whether it could. An error of the repair counts as no.
+
+        Raises:   the driver's error if the database is unreachable or times out.
+        """
         if self.repair is None:
             return False
         try:
             await self.repair()
-        except (*DAMAGED, DomainError, SweepFailed):
+        except Exception as error:
+            if is_outage(error):
+                raise
             return False
         return True
 
@@ -167,11 +171,16 @@ class Invariant:
     check: Callable[[Database], AsyncIterator[Problem]]
 
     async def problems(self, db: Database) -> AsyncIterator[Problem]:
-        """Yields the violations. A check that fails on an unexpected document is a problem, too."""
+        """Yields the violations. A check that fails is a problem, too, and does not stop the other checks.
+
+        Raises:   the driver's error if the database is unreachable or times out.
+        """
         try:
             async for problem in self.check(db):
                 yield problem
-        except DAMAGED as error:
+        except Exception as error:
+            if is_outage(error):
+                raise
             yield Problem("the check", f"it stopped: {describe_damage(error)}")
 
 

@@ -24,6 +24,7 @@ from portico.gateway.mongo.database_clock import clock_of
 from portico.gateway.mongo.driver import connect, require_reachable
 from portico.gateway.settings import Settings
 from portico.gateway.work.jobs import Worker
+from portico.gateway.work.loop_watch import LoopWatch
 from portico.resolvers.documents import LENIENT_FOR_REPAIRS, Database
 from portico.resolvers.domains import Invariant, Resources
 from portico.resolvers.indexes import create_indexes, migrate, shard_collections
@@ -220,9 +221,11 @@ async def run_jobs(settings: Settings, out: Console) -> None:
                 return
         async with clock_of(db) as clock:
             worker = Worker(db, clock, settings.job_seconds, resources, domains.jobs)
+            watch = LoopWatch()
             running = asyncio.create_task(worker.run())
             stop_requested = asyncio.create_task(stopping.wait())
             await asyncio.wait({running, stop_requested}, return_when=asyncio.FIRST_COMPLETED)
+            await watch.aclose()
             stop_requested.cancel()
             running.cancel()
             with contextlib.suppress(asyncio.CancelledError):

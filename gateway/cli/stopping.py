@@ -17,6 +17,7 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess, multiprocess
 
 from portico.gateway.http.connections import Connections
+from portico.gateway.work.loop_watch import LoopWatch
 
 from .admin import Admin
 
@@ -41,6 +42,7 @@ class Server(uvicorn.Server):
         self.server_state = self._connections
         self._signals: list[int] = []
         self._admin: Admin | None = None
+        self._watch: LoopWatch | None = None
 
     @property
     def gateway(self) -> Gateway:
@@ -67,6 +69,8 @@ class Server(uvicorn.Server):
                 starting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await starting
+        if self.started:
+            self._watch = LoopWatch()
         if self.started and self.gateway.state.settings.admin_address is not None:
             self._admin = Admin(self.gateway.admin_app(), self.gateway.state.settings, self.config.workers)
 
@@ -80,6 +84,8 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
         if self._admin is not None:
             await self._admin.close()
+        if self._watch is not None:
+            await self._watch.aclose()
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()

@@ -16,12 +16,13 @@ from pymongo.errors import PyMongoError
 
 from portico.gateway.clock import Clock
 from portico.gateway.logs import logger
-from portico.gateway.outages import log_fault
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Job, Resources, Turn, Wakeups
 from portico.resolvers.tasks import end, end_if_cancelled
 from portico.resolvers.writes import leases
 from portico.resolvers.writes.sweeps import SweepFailed
+
+from .job_runs import AllRuns
 
 # Short, because the jobs of a killed worker wait until their leases expire. A worker renews the lease of a running job.
 LEASE = timedelta(seconds=10)
@@ -34,7 +35,7 @@ RELEASE_SECONDS = 2.0
 class Worker:
     """Runs each job repeatedly and concurrently with the others, so that a slow job delays no other.
 
-    If a run fails, the worker logs the error, and the job continues with its next run.
+    If a run fails, the worker logs the error, and the job continues with its next run, after a pause that grows.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Worker:
         jobs: Sequence[Job],
         *,
         lease: timedelta = LEASE,
+        runs: AllRuns | None = None,
     ) -> None:
         self._db = db
         self._clock = clock
@@ -54,6 +56,7 @@ class Worker:
         self._pause = pause_seconds
         self._jobs = jobs
         self._lease = lease
+        self._runs = AllRuns() if runs is None else runs
         self._owner = uuid4().hex
         self._acquiring: set[asyncio.Task[bool]] = set()
 
@@ -80,22 +83,27 @@ class Worker:
         while True:
             woken.clear()
             worked = await self._turn(job)
-            await rest(woken, _PAUSE_AFTER_WORK if worked else self._pause)
+            runs = self._runs.of(job)
+            if runs.is_failing:
+                # A request that wakes the job does not shorten the pause.
+                await asyncio.sleep(runs.pause(self._pause))
+            else:
+                await rest(woken, _PAUSE_AFTER_WORK if worked else self._pause)
 
     async def _turn(self, job: Job) -> int:
-        done = 0
+        done, runs = 0, self._runs.of(job)
         try:
             if job.is_shared:
-                done = await job.run(self._begin())
+                with runs.running(asyncio.current_task()):
+                    done = await job.run(self._begin())
+                runs.succeeded(done)
             elif await self._acquire(job):
                 done = await self._run_job(job)
-        except SweepFailed as failed:
-            done = failed.done
-            end_if_cancelled()
-            logger().exception("job failed", job=job.name)
+                runs.succeeded(done)
         except Exception as error:  # noqa: BLE001 - a run that fails must not stop the next one
             end_if_cancelled()
-            log_fault("job failed", error, job=job.name)
+            runs.failed(error)
+            done = error.done if isinstance(error, SweepFailed) else 0
         end_if_cancelled()
         if done:
             logger().info("job done", job=job.name, count=done)
@@ -124,7 +132,8 @@ class Worker:
         work = asyncio.create_task(job.run(self._begin()))
         heartbeat = asyncio.create_task(self._renew(job))
         try:
-            await asyncio.wait({work, heartbeat}, return_when=asyncio.FIRST_COMPLETED)
+            with self._runs.of(job).running(work):
+                await asyncio.wait({work, heartbeat}, return_when=asyncio.FIRST_COMPLETED)
             return work.result() if work.done() else heartbeat.result()
         finally:
             await end(work, heartbeat)

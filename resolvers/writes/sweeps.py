@@ -104,7 +104,7 @@ class _Sweep(Generic[Item]):
             self.done += failed.done
             self._keep(failed.count, *failed.exceptions)
         except Exception as error:  # noqa: BLE001 - any error counts as a failure of this item
-            if _is_outage(error):
+            if is_outage(error):
                 self.ended = error
             else:
                 self._keep(1, error)
@@ -117,7 +117,7 @@ class _Sweep(Generic[Item]):
         self.failures += errors[: _KEPT_FAILURES - len(self.failures)]
 
 
-def _is_outage(error: Exception) -> bool:
+def is_outage(error: Exception) -> bool:
     """Returns whether the database was unreachable or timed out, so that the next item would fail, too.
 
     Other server errors can be the item's own, e.g. an update that finds a string instead of a number.
@@ -163,7 +163,7 @@ async def sweep(
                 document = await db[spec.name].find_one({**query, **named}, wanted)
             return 0 if document is None else await do(document)
         except Exception as error:
-            if not _is_outage(error):
+            if not is_outage(error):
                 # The group itself is dropped later, so annotate its members.
                 for inner in error.exceptions if isinstance(error, SweepFailed) else (error,):
                     inner.add_note(f"In {spec.name}: {found['_id']!r}")
@@ -213,5 +213,7 @@ def _damaged(document: Document, error: Exception) -> Document:
 
 
 def describe_damage(error: Exception) -> str:
-    """Returns a readable reason for an error of `DAMAGED`."""
+    """Returns a readable reason for an error that a document caused."""
+    if not isinstance(error, DAMAGED):
+        return f"{type(error).__name__}: {error}"
     return f"a field is missing or invalid ({type(error).__name__}: {error})"

@@ -45,7 +45,6 @@ ALLOWED = {
 EXCEPTIONS = {
     "gateway/app.py": {"pymongo.errors", "pymongo.monitoring"},  # checks that MongoDB is reachable; listens to commands
     "gateway/mongo/database_clock.py": {"pymongo.errors"},  # continues while the server does not answer
-    "gateway/metrics.py": {"pymongo.errors"},  # leaves out what the database does not answer
     "gateway/domains/content/assets.py": {"bson"},  # a URL contains the key of a photo
     "gateway/cli/failures.py": {"pymongo.errors"},  # reports a driver error in one line
     "gateway/mongo/conditions.py": {"pymongo"},  # how the driver waits

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from portico.gateway.work import jobs
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.domains import Job, Resources, Turn
 from portico.resolvers.payments import PaymentMethods, PaymentUnknown
@@ -179,6 +180,8 @@ async def test_a_stopping_worker_releases_a_lease_that_it_is_taking(
         return await asyncio.shield(sent[-1])
 
     monkeypatch.setattr(leases, "acquire", to_a_slow_server)
+    # A stop waits for two seconds at most; a busy machine may need longer for all leases.
+    monkeypatch.setattr(jobs, "RELEASE_SECONDS", 60.0)
     async with at_work(worker(gateway, clock)):
         await asyncio.sleep(0.02)
 
