@@ -10,6 +10,7 @@ A counter of a day:
     seq      Int64, the latest flush of the writer that is counted
     hours    24 counts, Int64
     minutes  for each hour 60 counts
+    unplaced hits of the day whose hour and minute are lost, see `hit_repairs`; missing for 0
 
 A counter of a month has `start`, the first of the month, and `days`, 31 counts. A counter is inserted with all its
 zeros before the first hit is counted, so counting changes numbers in place, and the document does not grow.
@@ -85,6 +86,11 @@ def empty_day(counter: Counter, series: Series) -> Document:
 def empty_month(counter: Counter, series: Series) -> Document:
     """Returns the document of a month without hits."""
     return {**_described(counter, series), "days": [Int64(0)] * DAYS}
+
+
+def hits_in_day(day: Document) -> int:
+    """Returns the hits of a counter of a day, which the counter of its month must have."""
+    return int(sum(day["hours"]) + day.get("unplaced", 0))
 
 
 def _described(counter: Counter, series: Series) -> Document:

@@ -34,6 +34,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 from bson import Int64, ObjectId
@@ -99,6 +100,12 @@ async def take(db: Database, *, now: datetime) -> Slot:
             continue
         return _slot_of(fresh)
     raise Conflict("Too many gateways begin to count hits. Try again.")
+
+
+async def read(db: Database, number: int) -> Slot | None:
+    """Returns the slot with this number. Returns None if there is none."""
+    found: Any = await db[HIT_SLOTS.name].find_one({"_id": number})
+    return None if found is None else _slot_of(found)
 
 
 async def take_over(db: Database, ended: Document, *, now: datetime) -> Slot | None:

@@ -292,12 +292,12 @@ async def test_doctor_names_counters_that_do_not_add_up(gateway: GatewayClient) 
     await record_hits(gateway, hit("/third"))
     await months.delete_one({"page": "/third"})
 
-    found = [problem.text async for problem in DOMAIN.invariants[0].check(gateway.db)]
+    found = [problem.text.partition(":")[0] async for problem in DOMAIN.invariants[0].check(gateway.db)]
 
     assert sorted(found) == [
+        "hits of 2026-03-04 in no hour and minute",
+        "hits that it lacks of 2026-03-09, which the days have",
         "it has a flush that its slot has not",
-        "its days differ from the counters of these days",
-        "its days differ from the counters of these days",
         "its hours are not the sums of their minutes",
         "the counter of its month is missing",
     ]
