@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -12,15 +12,17 @@ from pymongo import ASCENDING
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import wrong_in_batches, wrong_with
 
-from .hit_counters import DAYS, HIT_DAYS, HIT_MONTHS, HOURS, MINUTES, Counter, increments_of
+from .hit_counters import DAYS, HIT_DAYS, HIT_MONTHS, HOURS, MINUTES, Counter, hits_in_day, increments_of
+from .hit_repairs import within
 from .hit_slots import HIT_SLOTS, hits_of
-from .periods import next_start, start_of
+from .periods import start_of
 
 
 async def find_wrong_counters(db: Database) -> AsyncIterator[Document]:
-    """Yields counters that are damaged or disagree, as {_id, problem, is_open}.
+    """Yields counters that are damaged or disagree, as {_id, problem, is_open, counter}.
 
-    `is_open` means that a flush was being counted during the check.
+    `is_open` means that a flush was being counted during the check. `hit_repairs.repair` repairs a problem that has a
+    `counter`.
     """
 
     async def find_in_days(batch: list[Document]) -> AsyncIterator[Document]:
@@ -29,7 +31,7 @@ async def find_wrong_counters(db: Database) -> AsyncIterator[Document]:
             for wrong in wrong_with(day, lambda one: _wrong_with_day(one, slots)):
                 yield wrong
         async for day in _without_month(db, batch):
-            yield _wrong(day, "the counter of its month is missing")
+            yield {**_wrong(day, "the counter of its month is missing"), "counter": day}
 
     async def find_in_months(batch: list[Document]) -> AsyncIterator[Document]:
         for month in batch:
@@ -71,6 +73,8 @@ def _wrong_with_day(day: Document, slots: Mapping[int, int]) -> Iterator[Documen
         yield _wrong(day, "its hours are not the sums of their minutes")
     elif min(map(min, minutes)) < 0:
         yield _wrong(day, "it has a negative count")
+    if day.get("unplaced", 0) < 0:
+        yield _wrong(day, "it has a negative number of hits without a minute")
     if day["seq"] > slots.get(day["slot"], -1):
         yield _wrong(day, "it has a flush that its slot has not")
 
@@ -99,21 +103,36 @@ async def _wrong_with_month(db: Database, month: Document) -> list[Document]:
     if len(month["days"]) != DAYS or min(month["days"]) < 0:
         return [_wrong(month, "it has not 31 counts of 0 or more")]
     days, latest = [0] * DAYS, 0
-    async for day in db[HIT_DAYS.name].find(_within(month), {"start": 1, "hours": 1, "seq": 1}):
-        days[day["start"].day - 1] = sum(day["hours"])
+    async for day in db[HIT_DAYS.name].find(within(month), {"start": 1, "hours": 1, "unplaced": 1, "seq": 1}):
+        days[day["start"].day - 1] = hits_in_day(day)
         latest = max(latest, day["seq"])
     if days == month["days"]:
         return []
     # A flush that counts in a day counts in its month as well.
     is_partly_counted = latest > month["seq"] and await _is_flushing(db, month, latest)
     is_open = is_partly_counted or await _has_moved(db, month)
-    return [{**_wrong(month, "its days differ from the counters of these days"), "is_open": is_open}]
+    return [{**_wrong(month, _difference(month, days)), "is_open": is_open, "counter": month}]
 
 
-def _within(month: Document) -> Document:
-    """Returns a filter for the counters of the days of a month."""
-    inside: dict[str, datetime] = {"$gte": month["start"], "$lt": next_start("MONTH", month["start"])}
-    return {"series": month["series"], "start": inside, "slot": month["slot"]}
+def _difference(month: Document, days: list[int]) -> str:
+    """Describes which hits the month has and its days lack, and the other way round."""
+    parts = []
+    more = [(number, above - below) for number, (above, below) in enumerate(zip(month["days"], days, strict=True))]
+    if lost := {number: hits for number, hits in more if hits > 0}:
+        parts.append(
+            f"hits of {_dates(month, lost)} in no hour and minute: {sum(lost.values()):,}. A repair counts those of "
+            "the latest flush there, and keeps the others in their day only, because their time is stored nowhere"
+        )
+    if lost := {number: -hits for number, hits in more if hits < 0}:
+        parts.append(f"hits that it lacks of {_dates(month, lost)}, which the days have: {sum(lost.values()):,}")
+    return "; ".join(parts)
+
+
+def _dates(month: Document, numbers: Iterable[int]) -> str:
+    first, *others = (f"{month['start']:%Y-%m}-{number + 1:02}" for number in numbers)
+    if not others:
+        return first
+    return f"{first} and {len(others)} other {'day' if len(others) == 1 else 'days'}"
 
 
 async def _is_flushing(db: Database, month: Document, seq: int) -> bool:

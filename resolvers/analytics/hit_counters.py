@@ -10,6 +10,7 @@ A counter of a day:
     seq      Int64, the latest flush of the writer that is counted
     hours    24 counts, Int64
     minutes  for each hour 60 counts
+    unplaced hits of the day whose hour and minute are lost, see `hit_repairs`; missing for 0
 
 A counter of a month has `start`, the first of the month, and `days`, 31 counts. A counter is inserted with all its
 zeros before the first hit is counted, so counting changes numbers in place, and the document does not grow.
@@ -26,14 +27,15 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bson import Int64, ObjectId
 from pymongo import ASCENDING, IndexModel, UpdateOne
+from pymongo.errors import BulkWriteError
 
-from portico.resolvers.documents import CollectionSpec, Document
+from portico.resolvers.documents import CollectionSpec, Database, Document
 
-from .batches import hashed_id
+from .batches import hashed_id, insert_new
 from .periods import start_of
 
 HOURS, MINUTES, DAYS = 24, 60, 31
@@ -86,6 +88,11 @@ def empty_month(counter: Counter, series: Series) -> Document:
     return {**_described(counter, series), "days": [Int64(0)] * DAYS}
 
 
+def hits_in_day(day: Document) -> int:
+    """Returns the hits of a counter of a day, which the counter of its month must have."""
+    return int(sum(day["hours"]) + day.get("unplaced", 0))
+
+
 def _described(counter: Counter, series: Series) -> Document:
     named = {"site": series.site, "page": series.page, "slot": counter.slot, "start": counter.start}
     return {"_id": counter.key, "series": counter.series, **named, "seq": Int64(0)}
@@ -105,9 +112,50 @@ def increments_of(
     return days, months
 
 
-def updates_of(counters: Mapping[Counter, Increments], seq: Int64) -> Sequence[UpdateOne]:
+async def add(db: Database, spec: CollectionSpec, counters: Mapping[Counter, Increments], seq: Int64) -> None:
+    """Counts a flush in counters of days or of months, each unless it has the flush already.
+
+    Raises:   BulkWriteError, if counters are damaged; the others are incremented. LookupError, if one does not exist
+              and no other counter names its page.
+    """
+    if not counters:
+        return
+    failure: BulkWriteError | None = None
+    try:
+        done = await db[spec.name].bulk_write(_updates_of(counters, seq), ordered=False)
+        if done.matched_count == len(counters):
+            return
+    except BulkWriteError as error:
+        failure = error
+    missing = await _missing(db, spec, counters)
+    if missing:
+        await insert_new(db, spec, [await _empty(db, spec, counter) for counter in missing])
+        await db[spec.name].bulk_write(_updates_of({one: counters[one] for one in missing}, seq), ordered=False)
+    if failure is not None:
+        raise failure
+
+
+def _updates_of(counters: Mapping[Counter, Increments], seq: Int64) -> Sequence[UpdateOne]:
     """Returns the updates that count a flush. Each matches only while its counter lacks the flush."""
     return [
         UpdateOne({**counter.guard(), "seq": {"$lt": seq}}, {"$inc": added, "$set": {"seq": seq}})
         for counter, added in counters.items()
     ]
+
+
+async def _missing(db: Database, spec: CollectionSpec, counters: Iterable[Counter]) -> list[Counter]:
+    """Returns which of the counters do not exist."""
+    by_key = {counter.key: counter for counter in counters}
+    chosen = {"_id": {"$in": list(by_key)}, "series": {"$in": list({one.series for one in by_key.values()})}}
+    present = {one["_id"] for one in await db[spec.name].find(chosen, {"_id": 1}, batch_size=len(by_key) + 1).to_list()}
+    return [counter for key, counter in by_key.items() if key not in present]
+
+
+async def _empty(db: Database, spec: CollectionSpec, counter: Counter) -> Document:
+    """Returns a counter without hits. Any other counter of its page names the page."""
+    for other in (HIT_MONTHS, HIT_DAYS):
+        found: Any = await db[other.name].find_one({"series": counter.series}, {"site": 1, "page": 1})
+        if found is not None:
+            series = Series(found["site"], found["page"])
+            return empty_day(counter, series) if spec is HIT_DAYS else empty_month(counter, series)
+    raise LookupError(f"no counter names the page of the counter {counter.key}")

@@ -13,10 +13,13 @@ A flush: {counts: [{series, minute, hits}], events: [{_id, series, minute}]}. `e
 1. **Seal**: one update of the slot, guarded by owner and `seq`, stores the flush and increments `seq`. It is the
    decision: its hits will be counted, whatever crashes.
 2. **Apply** (`apply`): inserts the ids of the events, each with the number of this flush. An id that is there already
-   with another flush was sent before, and is not counted. Then every counter of the slot is incremented, guarded by
-   `seq` below that of the flush.
+   with another flush was sent before, and is not counted. If that flush may not be counted yet, it is counted now, so
+   that the caller who has sent the id again finds it in every counter. Then every counter of the slot is incremented,
+   guarded by `seq` below that of the flush. A counter that does not exist is inserted.
 3. The next flush is sealed only after all of that has succeeded. So a counter whose `seq` is at least that of a flush
    has it, and one with a lower `seq` lacks it.
+
+A caller gets the answer after step 2, so an acknowledged hit is in every counter.
 
 Applying a flush again changes nothing, whoever does it and however late. If the owner is gone, a job takes the slot
 over, applies the flush and releases the slot. A process that was suspended can no longer seal, because the owner has
@@ -27,9 +30,11 @@ Source: the write-ahead log of databases, and sequence numbers as of the retryab
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 from bson import Int64, ObjectId
@@ -40,9 +45,10 @@ from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.import_outcomes import rejected_rows
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.sweeps import DAMAGED
 
 from .batches import FIRST, insert_new
-from .hit_counters import HIT_DAYS, HIT_MONTHS, increments_of, updates_of
+from .hit_counters import HIT_DAYS, HIT_MONTHS, add, increments_of
 
 HIT_SLOTS = CollectionSpec(
     "analytics.hit_slots",
@@ -55,6 +61,8 @@ HIT_IDS = CollectionSpec("analytics.hit_ids", indexes=[IndexModel([("at", ASCEND
 LEASE = timedelta(seconds=30)
 # Flushes of a slot with another `seq` cannot be numbered, so no process writes in it.
 _NUMBERED: Document = {"seq": {"$type": "long"}}
+# A flush: its slot and its `seq`.
+_Number = tuple[int, int]
 
 
 @dataclass
@@ -92,6 +100,12 @@ async def take(db: Database, *, now: datetime) -> Slot:
             continue
         return _slot_of(fresh)
     raise Conflict("Too many gateways begin to count hits. Try again.")
+
+
+async def read(db: Database, number: int) -> Slot | None:
+    """Returns the slot with this number. Returns None if there is none."""
+    found: Any = await db[HIT_SLOTS.name].find_one({"_id": number})
+    return None if found is None else _slot_of(found)
 
 
 async def take_over(db: Database, ended: Document, *, now: datetime) -> Slot | None:
@@ -139,25 +153,21 @@ async def release(db: Database, slot: Slot) -> None:
 async def apply(db: Database, slot: Slot, *, now: datetime) -> None:
     """Counts the flush of the slot, unless it is counted already. Idempotent, also long after other flushes.
 
+    If other flushes have recorded some of its events first, these are counted as well.
+
+    Raises:   errors of DAMAGED, if a counter of the slot is damaged. The others are incremented nevertheless.
     Writes:   analytics.hit_ids; one insert. analytics.hit_days and analytics.hit_months; one update for each page and
               day, and for each page and month, in one command each.
     """
     if slot.flush is None:
         return
-    seq = Int64(slot.seq)
-    ids = [event["_id"] for event in slot.flush["events"]]
-    hits = hits_of(slot.flush, await _claim(db, slot, ids, now=now) if ids else ())
-    failure: BulkWriteError | None = None
-    for spec, counters in zip((HIT_DAYS, HIT_MONTHS), increments_of(hits, slot.number), strict=True):
-        try:
-            if counters:
-                await db[spec.name].bulk_write(updates_of(counters, seq), ordered=False)
-        except BulkWriteError as error:
-            # A damaged counter does not keep the others from being incremented.
-            rejected_rows(error)
-            failure = error
-    if failure is not None:
-        raise failure
+    own, others = await _claim(db, slot, slot.flush, now=now)
+    for other, flush in await _uncounted(db, slot, others):
+        # If the other slot or one of its counters is damaged, the job counts the flush after the repair.
+        with contextlib.suppress(*DAMAGED):
+            theirs, _ = await _claim(db, other, flush, now=now)
+            await _count(db, other, flush, theirs)
+    await _count(db, slot, slot.flush, own)
     slot.flush = None
 
 
@@ -171,31 +181,61 @@ def hits_of(flush: Document, own: Iterable[ObjectId]) -> list[tuple[ObjectId, da
     return [*counts, *(events[key] for key in own)]
 
 
-async def _claim(db: Database, slot: Slot, ids: Sequence[ObjectId], *, now: datetime) -> list[ObjectId]:
-    """Records the ids of events. Returns those that belong to this flush: no earlier flush has recorded them."""
+async def _count(db: Database, slot: Slot, flush: Document, own: Iterable[ObjectId]) -> None:
+    """Increments the counters of the slot by its flush, with these of its events."""
+    failure: BulkWriteError | None = None
+    hits = hits_of(flush, own)
+    for spec, counters in zip((HIT_DAYS, HIT_MONTHS), increments_of(hits, slot.number), strict=True):
+        try:
+            await add(db, spec, counters, Int64(slot.seq))
+        except BulkWriteError as error:
+            # A damaged counter does not keep the others from being incremented.
+            rejected_rows(error)
+            failure = error
+    if failure is not None:
+        raise failure
+
+
+async def _claim(
+    db: Database, slot: Slot, flush: Document, *, now: datetime
+) -> tuple[Sequence[ObjectId], set[_Number]]:
+    """Records the ids of the events of the flush.
+
+    Returns:  those that belong to this flush, because no earlier one has recorded them; and the numbers of the flushes
+              that have recorded the others.
+    """
     own: list[ObjectId] = []
-    remaining = list(ids)
+    others: set[_Number] = set()
+    remaining = [event["_id"] for event in flush["events"]]
     async for _ in attempts():
+        if not remaining:
+            return own, others
         claims = [{"_id": key, "slot": slot.number, "seq": Int64(slot.seq), "at": now} for key in remaining]
         new = await insert_new(db, HIT_IDS, claims)
         own += new
         remaining = [key for key in remaining if key not in new]
-        if not remaining:
-            return own
-        known = await _flushes_of(db, remaining)
+        known = await _flushes_of(db, remaining) if remaining else {}
         own += [key for key in remaining if known.get(key) == (slot.number, slot.seq)]
+        others |= {known[key] for key in remaining if key in known} - {(slot.number, slot.seq)}
         # Only a server that has lost its primary role does not know an id that was refused as a duplicate.
         remaining = [key for key in remaining if key not in known]
-        if not remaining:
-            return own
     raise Conflict("The ids of hits keep changing. Try again.")
 
 
-async def _flushes_of(db: Database, ids: Sequence[ObjectId]) -> Mapping[ObjectId, tuple[int, int]]:
+async def _flushes_of(db: Database, ids: Sequence[ObjectId]) -> Mapping[ObjectId, _Number]:
     """Returns the slot and the number of the flush that has recorded each id."""
     chosen, shown = {"_id": {"$in": list(ids)}}, {"slot": 1, "seq": 1}
     found = await db[HIT_IDS.name].find(chosen, shown, batch_size=len(ids) + 1).to_list()
     return {one["_id"]: (one["slot"], one["seq"]) for one in found}
+
+
+async def _uncounted(db: Database, own: Slot, flushes: set[_Number]) -> list[tuple[Slot, Document]]:
+    """Returns those of the flushes that may not be counted, with their slots: only the latest one of a slot."""
+    numbers = {number for number, _ in flushes} - {own.number}
+    if not numbers:
+        return []
+    found = db[HIT_SLOTS.name].find({"_id": {"$in": list(numbers)}, "flush": {"$ne": None}})
+    return [(_slot_of(one), one["flush"]) async for one in found if (one["_id"], one["seq"]) in flushes]
 
 
 def _slot_of(document: Document) -> Slot:

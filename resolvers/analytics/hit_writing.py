@@ -37,6 +37,8 @@ from .periods import start_of
 MAX_SITE, MAX_PAGE = 200, 8_192
 # The most hits in one flush, and the most counters of which a process remembers that they exist.
 MAX_FLUSH, _REMEMBERED = 2_000, 50_000
+# How often a call tries to count what is certain to be counted, before its caller gets an error.
+_APPLIED = 5
 # Counters that one command inserts. Encoding one of a day takes as long as answering a small query.
 _INSERTED = 100
 
@@ -78,12 +80,14 @@ class HitWriter:
     _slot: Slot | None = None
     # Whether the outcome of the last write of the slot is unknown.
     _is_unsure: bool = False
-    _known: OrderedDict[ObjectId, None] = field(default_factory=OrderedDict)
+    # Counters that exist, by collection and key: the counter of a month has the key of the counter of its first day.
+    _known: OrderedDict[tuple[str, ObjectId], None] = field(default_factory=OrderedDict)
 
     async def record(self, db: Database, hits: Sequence[Hit], *, now: datetime) -> None:
         """Counts hits, except those whose `eventId` was recorded before. Safe to repeat for hits with an `eventId`.
 
-        Returns when they are counted; or, if the database fails at that moment, when they are certain to be counted.
+        Returns when they are counted on every level; if a counter is damaged, they are certain to be counted after its
+        repair.
 
         Raises:   errors of the database: it is unknown whether the hits will be counted. Conflict.
         Writes:   what `hit_slots` describes, together with other calls. For the first hit of a page on a day or in a
@@ -157,11 +161,23 @@ class HitWriter:
         else:
             raise Conflict("Other gateways keep taking the slot of this one. Try again.")
         self._is_unsure = False
-        try:
-            await hit_slots.apply(db, slot, now=timer.now())
-        except (PyMongoError, DomainError):
-            # The hits are certain to be counted, before the next flush or by a job.
-            return
+        await self._count_now(db, slot, timer)
+
+    async def _count_now(self, db: Database, slot: Slot, timer: Timer) -> None:
+        """Counts the flush that was sealed, so that no call has its answer before its hits are counted.
+
+        If that fails, the flush is counted before the next one, or by a job.
+        """
+        failure: Exception | None = None
+        async for _ in attempts(_APPLIED):
+            try:
+                await self._is_counted(db, slot, timer)
+            except (PyMongoError, DomainError) as error:
+                failure = error
+            else:
+                return
+        if failure is not None:
+            raise failure
 
     async def _own(self, db: Database, timer: Timer) -> Slot:
         """Returns the slot of this process, with all its flushes counted."""
@@ -198,15 +214,15 @@ class HitWriter:
         for series, minute in {(hit.series, start_of("DAY", hit.minute)) for hit in hits}:
             day = Counter(keys[series], minute, slot.number)
             month = Counter(keys[series], start_of("MONTH", minute), slot.number)
-            if (key := day.key) not in self._known:
+            if (HIT_DAYS.name, key := day.key) not in self._known:
                 days[key] = empty_day(day, series)
-            if (key := month.key) not in self._known:
+            if (HIT_MONTHS.name, key := month.key) not in self._known:
                 months[key] = empty_month(month, series)
         for spec, counters in ((HIT_DAYS, days), (HIT_MONTHS, months)):
             missing = list(counters.items())
             for start in range(0, len(missing), _INSERTED):
                 await insert_new(db, spec, [document for _, document in missing[start : start + _INSERTED]])
-            self._known.update(dict.fromkeys(counters))
+            self._known.update(dict.fromkeys((spec.name, key) for key in counters))
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import bson
 import pytest
 
 from portico.gateway.settings import Settings
-from portico.resolvers.analytics.periods import start_of
+from portico.resolvers.analytics.periods import next_start, start_of
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.schema.roles import Role
 from portico.schema.scalars import format_instant
@@ -307,30 +306,72 @@ async def test_many_hits_of_one_page_in_one_day_are_counted_exactly(gateway: Gat
     await assert_invariants(gateway)
 
 
+# The days on which counters begin and end, and days beside them.
+MONTHS = ("1970-01", "1999-12", "2000-01", "2024-02", "2024-03", "2026-12", "2100-02", "2199-12")
+
+
+def days_of(month: str) -> list[datetime]:
+    """The first two days, one in the middle, and the last day of a month."""
+    first = datetime.fromisoformat(f"{month}-01")
+    return [first, first + DAY, first + 14 * DAY, next_start("MONTH", first) - DAY]
+
+
+def random_hits(rng: random.Random, count: int) -> list[Given]:
+    """Hits of two pages. Some have an id, and some ids are sent several times."""
+    hits: dict[str, Given] = {}
+    for number in range(count):
+        at = rng.choice(days_of(rng.choice(MONTHS))) + timedelta(minutes=rng.randrange(1_440))
+        key = f"{rng.randrange(count // 2)}" if rng.random() < 0.6 else None
+        # An id that is sent again is the same hit.
+        name = key or f"plain {number}"
+        hits.setdefault(name, hit(rng.choice("ab"), at, **({"eventId": key} if key else {})))
+    return [rng.choice(list(hits.values())) if one.get("eventId") else one for one in hits.values()]
+
+
 @pytest.mark.parametrize("seed", range(40 if IS_SOAK else 4))
 async def test_random_hits_in_any_order_are_counted_as_a_counter_counts_them(gateway: GatewayClient, seed: int) -> None:
     rng = random.Random(seed)
-    edges = ["1970-01-01", "1999-12-31", "2024-02-29", "2026-12-31", "2100-02-28", "2199-12-31"]
-    hits: list[Any] = []
-    for _ in range(400):
-        day = datetime.fromisoformat(rng.choice(edges))
-        event = {"eventId": f"{rng.randrange(250)}"} if rng.random() < 0.6 else {}
-        at = min(day + timedelta(minutes=rng.randrange(2_880)), datetime(2199, 12, 31, 23, 59))  # noqa: DTZ001
-        hits.append(hit(rng.choice("ab"), at, **event))
-    first = {one["eventId"]: one for one in reversed(hits) if "eventId" in one}
-    # An id that is sent again is the same hit.
-    sent = [first.get(one.get("eventId"), one) for one in hits]
-    batches = [sent[start : start + 50] for start in range(0, len(sent), 50)]
+    sent = random_hits(rng, 400)
+    batches = [sent[start : start + 20] for start in range(0, len(sent), 20)]
     again = [[one for one in batch if "eventId" in one] for batch in rng.sample(batches, len(batches))]
 
-    await asyncio.gather(*(record_hits(gateway, *batch) for batch in (*batches, *again)))
+    # Calls at the same time share a flush. Calls one after the other find the counters that earlier ones have created.
+    waiting = [*batches, *again]
+    while waiting:
+        together = [waiting.pop() for _ in range(min(len(waiting), rng.choice([1, 1, 2, 5])))]
+        await asyncio.gather(*(record_hits(gateway, *batch) for batch in together))
 
-    for day in map(datetime.fromisoformat, edges):
-        end = min(day + 2 * DAY, datetime(2200, 1, 1))  # noqa: DTZ001
-        for granularity in ("MINUTE", "HOUR", "DAY", "MONTH"):
-            for page in "ab":
-                wanted = expected(sent, granularity, day, end, page)
-                assert await points(gateway, granularity, day, end, page) == wanted
+    for page in "ab":
+        for month in MONTHS:
+            first, *others = days_of(month)
+            end = next_start("MONTH", first)
+            for granularity in ("MONTH", "DAY", "HOUR"):
+                wanted = expected(sent, granularity, first, end, page)
+                assert await points(gateway, granularity, first, end, page) == wanted
+            for day in (first, *others):
+                wanted = expected(sent, "MINUTE", day, day + DAY, page)
+                assert await points(gateway, "MINUTE", day, day + DAY, page) == wanted
+    await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("days", [(2, 1, 1), (1, 2, 1), (31, 2, 1, 31), (1,), (15, 1, 15, 1)])
+async def test_hits_on_the_first_of_a_month_are_counted_on_every_level_in_any_order(
+    gateway: GatewayClient, days: Sequence[int]
+) -> None:
+    times = [datetime(2024, 3, day, 10 + number) for number, day in enumerate(days)]  # noqa: DTZ001 - naive UTC
+    sent = [hit(at=time) for time in times]
+
+    for one in sent:
+        await record_hits(gateway, one)
+
+    begin = datetime(2024, 3, 1)  # noqa: DTZ001 - naive UTC
+    end = next_start("MONTH", begin)
+    for granularity in ("MONTH", "DAY", "HOUR"):
+        assert await points(gateway, granularity, begin, end) == expected(sent, granularity, begin, end)
+    for time in times:
+        assert await points(gateway, "MINUTE", time, time + timedelta(minutes=1)) == expected(
+            sent, "MINUTE", time, time + timedelta(minutes=1)
+        )
     await assert_invariants(gateway)
 
 
