@@ -42,11 +42,12 @@ query ($id: ID!, $order: CommentOrder!, $maxDepth: Int, $after: String) {
   }
 }
 """
-# The most documents that a page of 20 may examine: each comment and the next one; the one document; or the pages that
-# hold the comments. In PAGES, other orders than that of threads also take the key of each comment.
+# The most documents that a page of 20 may examine: each comment and the next two, of which the first says whether there
+# is a next page; the one document; or the pages that hold the comments. In PAGES, other orders than that of threads
+# also take the key of each comment.
 AT_MOST = {
-    (DOCUMENTS, True): 22,
-    (DOCUMENTS, False): 22,
+    (DOCUMENTS, True): 23,
+    (DOCUMENTS, False): 23,
     (EMBEDDED, True): 1,
     (EMBEDDED, False): 1,
     (PAGES, True): 2,
