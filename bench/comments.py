@@ -37,7 +37,7 @@ from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
 from portico.resolvers.comments.comments import THREADED, listing_of
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from portico.resolvers.configuration import Secret
-from portico.resolvers.cursors import encode_cursor
+from portico.resolvers.cursors import Cursors
 from portico.resolvers.documents import Document
 from portico.resolvers.indexes import create_indexes
 
@@ -202,7 +202,7 @@ def cases_of(
 ) -> dict[str, dict[str, Callable[[], Any]]]:
     listing = listing_of(storage, discussion["_id"], order=THREADED, max_depth=None)
     last = rows[-FIRST - 1]
-    after = encode_cursor(listing.binding(), listing.sort.key_of(last))
+    after = Cursors(SECRET.encode()).encode(listing.binding(), listing.sort.key_of(last))
     slug = rows[len(rows) // 2]["slug"]
     return {
         "first page": {

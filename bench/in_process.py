@@ -19,6 +19,7 @@ from portico.gateway.mongo.driver import connect
 from portico.gateway.operations.execution import Executor
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
+from portico.resolvers.cursors import Cursors
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.domains import Domains, Resources
 from portico.resolvers.indexes import create_indexes
@@ -65,6 +66,7 @@ async def opened(name: str, uri: str, folder: Path, database: str) -> AsyncItera
             AsyncMongoClient[Document](uri, w="majority", maxPoolSize=100) as client,
             domains.opened(base_resources(settings, domains), connection.database) as resources,
         ):
+            resources[Cursors] = Cursors(b"bench")
             executor = Executor(schema_of(domains), settings)
             yield Domain(specs, connection.database, client[database], executor, domains, resources)
     finally:

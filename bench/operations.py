@@ -35,6 +35,7 @@ from portico.gateway.mongo.driver import connect
 from portico.gateway.operations.execution import Executor, Response
 from portico.gateway.settings import ExecutorName, Settings
 from portico.resolvers.configuration import Secret
+from portico.resolvers.cursors import Cursors
 from portico.schema.context import Caller, Context
 from portico.schema.roles import Role
 
@@ -77,6 +78,7 @@ class Bench:
     def __init__(self, settings: Settings, uri: str) -> None:
         self._connection = connect(settings, uri)
         self._resources = base_resources(settings, use())
+        self._resources[Cursors] = Cursors(b"bench")
         self._executors = {name: Executor(schema_of(use()), settings) for name in EXECUTORS}
         for name, executor in self._executors.items():
             executor.name = name

@@ -31,11 +31,13 @@ from portico.gateway.operations.plans.trace import TraceListener
 from portico.gateway.pages import explorer
 from portico.gateway.work.job_runs import AllRuns
 from portico.gateway.work.jobs import Worker
+from portico.resolvers.cursors import Cursors
 from portico.resolvers.domains import Resources
 from portico.resolvers.indexes import create_indexes
 
 from .auth import Authenticator
 from .clock import Clock
+from .cursor_secret import cursors_of
 from .live import Counts, Hub
 from .logs import configure, logger
 from .metrics import Metrics
@@ -122,8 +124,9 @@ class Gateway:
             try:
                 async for _ in create_indexes(connection.database, self._domains.collections):
                     pass
+                base = Resources({**self._base, Cursors: await cursors_of(self._settings, connection.database)})
                 async with (
-                    self._domains.opened(self._base, connection.database) as resources,
+                    self._domains.opened(base, connection.database) as resources,
                     clock_of(connection.database, self._clock) as clock,
                     self._until_requests_end(),
                     self._serving(connection, resources, clock, telemetry),

@@ -125,12 +125,14 @@ class Authenticator:
             )
         except jwt.PyJWTError as error:
             raise InvalidToken(_reason(error)) from None
+        subject: str = claims["sub"]
+        _require_subject(subject)
         roles = claims.get("roles", [])
         names = roles if isinstance(roles, list) else []
         known = frozenset(role for role in Role if role.value in names)
         name = claims.get("name")
-        shown = name.strip()[:_LONGEST_NAME] if isinstance(name, str) else ""
-        return Caller(claims["sub"], known, shown), float(claims["exp"])
+        shown = _as_text(name.strip()[:_LONGEST_NAME]) if isinstance(name, str) else ""
+        return Caller(subject, known, shown), float(claims["exp"])
 
     async def _key_for(self, token: str) -> tuple[Any, list[str]]:
         """Returns the key that checks a token, with the algorithms of this key."""
@@ -142,12 +144,16 @@ class Authenticator:
     def issue(
         self, subject: str, roles: list[Role], *, now: datetime, lasts: timedelta, name: str | None = None
     ) -> str:
-        """Returns a token for development, signed with the secret. Raises InvalidToken if there is no secret."""
+        """Returns a token for development, signed with the secret.
+
+        Raises InvalidToken if there is no secret, or if the gateway would refuse the subject.
+        """
         if self._secret is None:
             raise InvalidToken(
                 "There is no secret to sign a token with. Get tokens from the issuer of PORTICO_JWKS_URL, "
                 "or set PORTICO_JWT_SECRET."
             )
+        _require_subject(subject)
         issued = int((now - datetime(1970, 1, 1)).total_seconds())  # noqa: DTZ001 - all times here are in UTC
         claims: dict[str, Any] = {
             "sub": subject,
@@ -165,6 +171,19 @@ class Authenticator:
 
 def roles_named(names: Iterable[str]) -> list[Role]:
     return [Role[name] for name in names]
+
+
+def _require_subject(subject: str) -> None:
+    """Raises InvalidToken for a subject that identifies nobody, or that the database cannot store."""
+    if not subject.strip():
+        raise InvalidToken("The token's subject is empty.")
+    if _as_text(subject) != subject:
+        raise InvalidToken("The token's subject is no valid Unicode text.")
+
+
+def _as_text(text: str) -> str:
+    """Returns the text with question marks for lone surrogates, which JSON can have and UTF-8 cannot."""
+    return text.encode(errors="replace").decode()
 
 
 def _reason(error: jwt.PyJWTError) -> str:

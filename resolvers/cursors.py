@@ -2,11 +2,16 @@
 
 A cursor holds the sort values and the `_id` of its row. It is bound to its sort and filter. A cursor that was made for
 others, or was altered, is refused.
+
+Cursors are encrypted and authenticated with a key of the deployment. A position can be that of a row that the caller
+may not see: the last one that a bounded list considered. Without the key, nobody can read such a position. Nobody can
+make a cursor of their own either, and search a list for hidden rows by asking what follows it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,11 +20,14 @@ from typing import Any
 
 import bson
 from bson import Int64, ObjectId
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 from .documents import Document
 from .errors import InvalidInput
 
-_DIGEST = 12
+# Positions are filled up to a multiple of this many bytes, so that the length of a cursor does not show that of a key.
+_BLOCK = 64
 
 
 def behind(keys: Sequence[tuple[str, int]], key: tuple[Any, ...], *, inclusive: bool) -> list[Document]:
@@ -50,26 +58,36 @@ def behind(keys: Sequence[tuple[str, int]], key: tuple[Any, ...], *, inclusive: 
 _KEY_TYPES = {NoneType, bool, int, Int64, float, str, datetime, ObjectId}
 
 
-def encode_cursor(binding: bytes, key: tuple[Any, ...]) -> str:
-    body = bson.encode({str(number): value for number, value in enumerate(key)})
-    digest = hashlib.blake2b(binding + body, digest_size=_DIGEST).digest()
-    return urlsafe_b64encode(digest + body).rstrip(b"=").decode()
+class Cursors:
+    """Converts positions to cursors and back, with a key of the deployment. A resource of the gateway.
 
-
-def decode_cursor(binding: bytes, length: int, cursor: str) -> tuple[Any, ...]:
-    """Returns the key of this many values in the cursor. Raises InvalidInput if it has another binding or is altered.
-
-    The digest detects mistakes. It needs no secret, because a key reveals nothing that the list does not show.
+    All gateways of a deployment have the same secret, so each reads the cursors of the others. The encryption is
+    deterministic (AES-SIV, RFC 5297): a position of a list has one cursor. So equal requests get equal answers.
     """
-    wrong = InvalidInput("`after` is not a cursor of this list with this filter and sort.", "after")
-    try:
-        body = urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4))[_DIGEST:]
-        key = tuple(bson.decode(body).values())
-    except (ValueError, bson.InvalidBSON):
-        raise wrong from None
-    if len(key) != length or any(type(value) not in _KEY_TYPES for value in key):
-        raise wrong
-    # Only the canonical text is accepted: base64 has several texts for the same bytes.
-    if encode_cursor(binding, key) != cursor:
-        raise wrong
-    return key
+
+    def __init__(self, secret: bytes) -> None:
+        self._cipher = AESSIV(hmac.digest(secret, b"cursors", hashlib.sha512))
+
+    def encode(self, binding: bytes, key: tuple[Any, ...]) -> str:
+        body = bson.encode({str(number): value for number, value in enumerate(key)})
+        sealed = self._cipher.encrypt(body + bytes(-len(body) % _BLOCK), [binding])
+        return urlsafe_b64encode(sealed).rstrip(b"=").decode()
+
+    def decode(self, binding: bytes, length: int, cursor: str) -> tuple[Any, ...]:
+        """Returns the key of this many values in the cursor.
+
+        Raises InvalidInput if it has another binding, is altered, or was made with another secret.
+        """
+        wrong = InvalidInput("`after` is not a cursor of this list with this filter and sort.", "after")
+        try:
+            sealed = urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4))
+            body = self._cipher.decrypt(sealed, [binding])
+            key = tuple(bson.decode(body[: int.from_bytes(body[:4], "little")]).values())
+        except (ValueError, InvalidTag, bson.InvalidBSON):
+            raise wrong from None
+        if len(key) != length or any(type(value) not in _KEY_TYPES for value in key):
+            raise wrong
+        # Only the canonical text is accepted: base64 has several texts for the same bytes.
+        if urlsafe_b64encode(sealed).rstrip(b"=").decode() != cursor:
+            raise wrong
+        return key

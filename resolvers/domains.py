@@ -16,6 +16,7 @@ from .attachments import Attachment, Host
 from .changes import Source
 from .documents import CollectionSpec, Database, Document, upgrade_batch
 from .server_time import server_time
+from .shared_secrets import SECRETS
 from .writes.idempotency import OPERATIONS
 from .writes.intents import INTENTS
 from .writes.leases import LEASES
@@ -392,4 +393,4 @@ def _names_of_metrics(domain: Domain) -> Iterable[str]:
 
 
 # The collections that the writes of all domains share.
-SHARED_COLLECTIONS: Sequence[CollectionSpec] = (OPERATIONS, INTENTS, LEASES)
+SHARED_COLLECTIONS: Sequence[CollectionSpec] = (OPERATIONS, INTENTS, LEASES, SECRETS)

@@ -9,7 +9,8 @@ from pymongo.errors import DuplicateKeyError
 
 from . import paging
 from .documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
-from .paging import Key, Listing, Page, value_at
+from .paging import Key, Listing, Page
+from .projections import value_at
 
 
 async def find_by_keys(

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from . import attachments
 from .attachments import Target
 from .documents import CollectionSpec, Database, Document, DocumentId
-from .paging import value_at
+from .projections import value_at
 
 
 class Owned(NamedTuple):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import bson
 
-from .cursors import behind, encode_cursor
-from .documents import Collection, Document, Projection, with_version
+from .cursors import Cursors, behind
+from .documents import Collection, Document, Projection
 from .errors import InvalidInput
+from .projections import sorted_projection, value_at
 
 Key = tuple[Any, ...]
 MAX_PAGE = 100
@@ -137,6 +138,9 @@ class Page:
 
     A page with a next page has at least one row, or an `end`: the key of the last row that a bounded list considered.
     Otherwise a client would have no cursor for the next page, and would start again from the first.
+
+    `cursors` is set before a client gets the page. So is `sees_before`, if callers do not see all rows: it returns
+    whether the caller sees any row before the page.
     """
 
     listing: Listing
@@ -145,6 +149,8 @@ class Page:
     has_next: bool
     after: Key | None = None
     end: Key | None = None
+    sees_before: Callable[[Page], Awaitable[bool]] | None = field(default=None, repr=False)
+    cursors: Cursors | None = field(default=None, repr=False)
     _binding: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
@@ -162,21 +168,28 @@ class Page:
         return self.cursor(self.documents[-1]) if self.documents else None
 
     def _cursor(self, key: Key) -> str:
+        if self.cursors is None:
+            raise ValueError("The page has no cursors. Return the page that `Paged.page` returns.")
         if not self._binding:
             self._binding = self.listing.binding()
-        return encode_cursor(self._binding, key)
+        return self.cursors.encode(self._binding, key)
 
     async def has_previous(self) -> bool:
-        """Returns whether a row precedes the page. Sends one more command, for one key.
+        """Returns whether a row that the caller sees precedes the page. Sends one more command, for one key.
 
         Where a page considers only some rows, also returns True if rows precede the page that it does not consider.
         """
         if self.after is None or self.listing.is_walked:
             return self.after is not None
-        before = await find_documents(
-            self.collection, self.listing, limit=1, after=self.after, projection={"_id": 1}, backwards=True
+        if self.sees_before is not None:
+            return await self.sees_before(self)
+        return bool(await self.rows_before(self.after, 1, {"_id": 1}))
+
+    async def rows_before(self, key: Key, limit: int, projection: Projection) -> list[Document]:
+        """Returns the rows at the key and before it, the nearest first."""
+        return await find_documents(
+            self.collection, self.listing, limit=limit, after=key, projection=projection, backwards=True
         )
-        return bool(before)
 
 
 async def count_listings(collection: Collection, listings: Sequence[Listing], *, most: int) -> list[int]:
@@ -231,7 +244,7 @@ async def _page(
         return Page(listing, collection, found[:first], len(found) > first, after)
     # Considers the rows again, so that the page and its end are of the same moment.
     walk = _stages(collection, replace(listing, rest={}), limit=listing.window, after=after, projection=None)
-    wanted = sorted_projection(listing.sort, projection)
+    wanted = sorted_projection(listing.sort.paths, projection)
     shown: list[Document] = [{"$match": listing.rest}, {"$limit": first + 1}]
     keys = {"$project": {path: 1 for path, _ in listing.sort.keys}}
     parts = {
@@ -256,7 +269,7 @@ async def find_documents(
     backwards: bool = False,
 ) -> list[Document]:
     sort = listing.sort.reversed() if backwards else listing.sort
-    wanted = sorted_projection(sort, projection)
+    wanted = sorted_projection(sort.paths, projection)
     if listing.by_score or listing.is_partial or after is not None:
         stages = _stages(collection, listing, limit=limit, after=after, projection=wanted, backwards=backwards)
         return await (await collection.aggregate(stages, batchSize=limit + 1)).to_list()
@@ -364,35 +377,6 @@ def _part(
     after: Key | None,
     projection: Projection | None,
 ) -> list[Document]:
-    wanted = sorted_projection(listing.sort, projection)
+    wanted = sorted_projection(listing.sort.paths, projection)
     stages = _stages(collection, listing, limit=first + 1, after=after, projection=wanted)
     return [*stages, {"$replaceWith": {"part": {"$literal": number}, "document": "$$ROOT"}}]
-
-
-def sorted_projection(sort: Sort, projection: Projection | None) -> Projection | None:
-    """Returns the projection with the paths that cursors and upgrades need, without nested duplicates."""
-    versioned = with_version(projection)
-    if versioned is None:
-        return None
-    needed = {path: 1 for path, _ in sort.paths if not is_covered(path, versioned)}
-    return {**drop_below(versioned, needed), **needed}
-
-
-def is_covered(path: str, projection: Mapping[str, int]) -> bool:
-    """Returns whether the path or a parent of it is in the projection."""
-    return path in projection or any(path.startswith(f"{other}.") for other in projection)
-
-
-def drop_below(projection: Mapping[str, int], paths: Mapping[str, int]) -> dict[str, int]:
-    """Returns the projection without paths below one of `paths`; MongoDB rejects such overlaps."""
-    return {name: 1 for name in projection if not any(name.startswith(f"{path}.") for path in paths)}
-
-
-def value_at(document: Document, path: str) -> Any:
-    """Returns the value at a dotted path of nested documents; None if there is none."""
-    value: Any = document
-    for name in path.split("."):
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import strawberry
@@ -11,7 +11,6 @@ from graphql import GraphQLObjectType
 
 from portico.loaders import keyed
 from portico.loaders.batching import BatchRead
-from portico.resolvers.cursors import decode_cursor
 from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.paging import Key, Listing, Page, page_size
 
@@ -21,7 +20,9 @@ from .nodes import KINDS, Kind, types_of, visible_of
 from .selections import Selection, cached, selection_of
 
 T = TypeVar("T")
-# When hidden rows are filled up, each read takes this many times the rows of the one before, up to the most.
+# The most rows that a page reads for a caller who sees none of them, about.
+_MOST_HIDDEN = 2_000
+# After hidden rows, each read takes this many times the rows of the one before, up to the most.
 _GROWTH, _MOST_ROWS = 4, 400
 
 PageReader = Callable[..., BatchRead[Listing, Page]]
@@ -40,8 +41,9 @@ class PageInfo:
     page: strawberry.Private[Page]
     has_next_page: bool = computed(
         lambda info: info.page.has_next,
-        description="Whether there can be rows after the page. Some lists examine a limited number of rows for a page: "
-        "the page then has fewer rows than `first`, or none, and the list continues after `endCursor`.",
+        description="Whether there can be rows that you see after the page. Some lists examine a limited number of "
+        "rows for a page: the page then has fewer rows than `first`, or none, and the list continues after "
+        "`endCursor`.",
     )
     start_cursor: str | None = computed(
         _start_cursor, description="The cursor of the first row; null for a page without rows."
@@ -52,7 +54,7 @@ class PageInfo:
         "page without a next page.",
     )
 
-    @strawberry.field(description="Whether there are rows before the page.")
+    @strawberry.field(description="Whether there are rows that you see before the page.")
     async def has_previous_page(self, info: Info) -> bool:
         # A loader, because each alias asks again.
         return bool(await info.context.loader("previous pages", keyed.have_previous).load(self.page))
@@ -95,7 +97,7 @@ class Paged:
 
     The query of a listing filters out the rows that the caller may not see. The rule of the kind is checked
     nevertheless: hidden rows are left out, and the rows after them fill up the page. So a listing without such a filter
-    shows no hidden row either, but reads them, and `hasNextPage` is true even if only hidden rows follow a full page.
+    shows no hidden row either, but reads them.
     """
 
     kind: str
@@ -126,7 +128,7 @@ class Paged:
         """Returns the page, read in one batch with the pages of sibling fields. Raises InvalidInput."""
         context: Context = info.context
         size = page_size(first, default)
-        key: Key | None = None if after is None else decode_cursor(listing.binding(), len(listing.sort.keys), after)
+        key = position_of(context, listing, after)
         projection = self.projection(core(info))
         db: Database = context.reading
 
@@ -140,14 +142,24 @@ class Paged:
         if isinstance(page, Exception):
             raise page
         assert isinstance(page, Page)
+        page.cursors = context.cursors
         return page
+
+
+def position_of(context: Context, listing: Listing, after: str | None) -> Key | None:
+    """Returns the position of a cursor in the listing; None without a cursor. Raises InvalidInput."""
+    return None if after is None else context.cursors.decode(listing.binding(), len(listing.sort.keys), after)
 
 
 @dataclass(frozen=True)
 class _Visible:
     """A batched read of pages, without the rows that the caller may not see. `read` makes the read after a key.
 
+    It reads on until it has one visible row more than a page. So nothing that a page says depends on hidden rows: not
+    its rows, and not whether there are others before and after it.
+
     To fill up a page, each read takes four times as many rows as the one before. So many hidden rows take few commands.
+    After `_MOST_HIDDEN` rows, the page ends early.
     """
 
     context: Context
@@ -157,33 +169,55 @@ class _Visible:
     after: Key | None
 
     async def __call__(self, listings: Sequence[Listing]) -> Mapping[Listing, Any]:
-        pages = await self.read(self.after)(listings)
+        pages = await self.read(self.after, self.size + 1)(listings)
         rows = {(listing, index): row for listing in pages for index, row in enumerate(pages[listing].documents)}
         visible = await visible_of(self.context, self.kind, rows)
         found: dict[Listing, Any] = {}
         for listing, page in pages.items():
+            # The rule may show copies of the rows.
             shown = [visible[place] for index in range(len(page.documents)) if (place := (listing, index)) in visible]
-            error = next((row for row in shown if isinstance(row, Exception)), None)
-            whole = len(shown) == len(page.documents)
-            if whole:
-                # The rule may show copies of the rows.
-                page.documents = shown
-            found[listing] = error or (page if whole else await self._filled(listing, page, shown))
+            found[listing] = await self._filled(listing, page, shown)
         return found
 
     async def _filled(self, listing: Listing, page: Page, shown: list[Document]) -> Page | Exception:
         """Returns the page with these rows, filled up with the visible rows after the page."""
-        following, rows = page, self.size
+        following, rows, considered = page, self.size + 1, len(page.documents)
+        end: Key | None = None
         while following.has_next and len(shown) <= self.size:
-            after = following.end or listing.sort.key_of(following.documents[-1])
+            end = following.end or listing.sort.key_of(following.documents[-1])
+            if considered >= _MOST_HIDDEN:
+                break
             rows = min(_GROWTH * rows, max(_MOST_ROWS, self.size))
-            following = (await self.read(after, rows)([listing]))[listing]
+            following = (await self.read(end, rows)([listing]))[listing]
+            considered += rows
             visible = await visible_of(self.context, self.kind, dict(enumerate(following.documents)))
-            for row in visible.values():
-                if isinstance(row, Exception):
-                    return row
             shown += [visible[index] for index in sorted(visible)]
-        return replace(page, documents=shown[: self.size], has_next=len(shown) > self.size, end=None)
+            end = None
+        page.documents, page.has_next = shown[: self.size], len(shown) > self.size or end is not None
+        page.end = None if len(shown) > self.size else end
+        page.sees_before = self._sees_before
+        wrong: Any = next((row for row in page.documents if isinstance(row, Exception)), None)
+        return wrong or page
+
+    async def _sees_before(self, page: Page) -> bool:
+        """Returns whether the caller sees a row before the page, or too many hidden rows precede it."""
+        paths = {"_id": 1, **dict.fromkeys(self.kind.discriminator, 1)}
+        key, limit, considered = page.after, 1, 0
+        while considered < _MOST_HIDDEN:
+            assert key is not None
+            rows = await page.rows_before(key, limit, paths)
+            visible = await visible_of(self.context, self.kind, dict(enumerate(rows)))
+            if any(not isinstance(row, Exception) for row in visible.values()):
+                return True
+            if len(rows) < limit:
+                return False
+            # The next read begins with the last row of this one.
+            key, limit, considered = (
+                page.listing.sort.key_of(rows[-1]),
+                min(_GROWTH * limit, _MOST_ROWS),
+                considered + limit,
+            )
+        return True
 
 
 def _object_type(selection: Selection, name: str) -> GraphQLObjectType:

@@ -12,6 +12,7 @@ from graphql import GraphQLResolveInfo
 
 from portico.loaders.batching import Loader, Loaders
 from portico.resolvers.changes import Event
+from portico.resolvers.cursors import Cursors
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.domains import Resources
 
@@ -115,6 +116,11 @@ class Context:
     def subject(self) -> str | None:
         """The subject of the caller's token; None for an anonymous caller."""
         return None if self.caller is None else self.caller.subject
+
+    @property
+    def cursors(self) -> Cursors:
+        """The cursors of the deployment."""
+        return self.resources.of(Cursors)
 
     def loader(self, name: Hashable, read: Any) -> Loader[Any, Any]:
         return self.loaders.get(name, read)

@@ -50,11 +50,13 @@ class MemberPage(Page):
 
     __slots__ = ()
 
-    async def has_previous(self) -> bool:
-        if self.after is None:
-            return False
-        before = {**self.listing.filter, "to": {"$lte": self.after[0]}}
-        return await self.collection.find_one(before, {"_id": 1}) is not None
+    async def rows_before(self, key: Key, limit: int, _projection: Projection) -> list[Document]:
+        assert isinstance(self.listing, MemberListing)
+        before = {**self.listing.filter, "to": {"$lte": key[0]}}
+        order = [(path, -1) for path in self.listing.order]
+        found = self.collection.find(before, {"_id": 0, "to": 1}, sort=order, limit=limit, batch_size=limit + 1)
+        # The rule of members reads only their subjects.
+        return [{"_id": relation["to"]} for relation in await found.to_list()]
 
 
 async def find_pages(

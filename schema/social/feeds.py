@@ -7,11 +7,11 @@ from typing import Annotated, cast
 import strawberry
 
 from portico.loaders.social import posts as loaders
-from portico.resolvers.cursors import decode_cursor
 from portico.resolvers.paging import Page, page_size
 from portico.resolvers.social import post_lists
 from portico.resolvers.social.months import end_of_month
 from portico.resolvers.social.post_lists import PostList
+from portico.schema.connections import position_of
 from portico.schema.context import Caller, Info, core
 from portico.schema.fields import Source, reads
 from portico.schema.inputs import After, First, described
@@ -68,12 +68,13 @@ async def _page(
     context = info.context
     wanted = PostList(name, member, None if month is None else end_of_month(month))
     size, listing = page_size(first, DEFAULT_POSTS), wanted.listing()
-    key = None if after is None else decode_cursor(listing.binding(), len(listing.sort.keys), after)
+    key = position_of(context, listing, after)
     projection = LISTED.projection(core(info))
     paths = None if projection is None else tuple(projection)
     loader = context.loader(
         ("lists of posts", size, key, paths),
         lambda: loaders.pages(context.db, viewer=context.subject, first=size, after=key, projection=projection),
     )
-    page = (await loader.load_all((wanted,)))[wanted]
-    return PostConnection(page=cast("Page", page))
+    page = cast("Page", (await loader.load_all((wanted,)))[wanted])
+    page.cursors = context.cursors
+    return PostConnection(page=page)

@@ -11,7 +11,6 @@ import strawberry
 
 from portico.loaders import keyed
 from portico.loaders.social import posts as loaders
-from portico.resolvers.cursors import decode_cursor
 from portico.resolvers.documents import Document, DocumentId, document_id
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.paging import Page, page_size
@@ -19,7 +18,7 @@ from portico.resolvers.social import comment_reads, visibility
 from portico.resolvers.social.posts import CIRCLES, POSTS, PUBLIC, SELECTED
 from portico.resolvers.social.walks import COMMENTS_READ
 from portico.schema.authors import Author
-from portico.schema.connections import Connection, Edge, Paged
+from portico.schema.connections import Connection, Edge, Paged, position_of
 from portico.schema.content.photos import Photo
 from portico.schema.content.types import CONTENT
 from portico.schema.context import Context, Info
@@ -144,14 +143,16 @@ class Post(Node):
 async def _comment_page(context: Context, post: DocumentId, first: int | None, after: str | None) -> Page:
     size = page_size(first, DEFAULT_COMMENTS)
     listing = comment_reads.comments_of(post)
-    key = None if after is None else decode_cursor(listing.binding(), len(listing.sort.keys), after)
+    key = position_of(context, listing, after)
     page = await context.loader(
         ("pages of comments", size, key),
         lambda: loaders.comment_pages(context.db, viewer=context.subject, first=size, after=key),
     ).load(post)
     if page is None:
         raise NotFound(POST.name, str(post))
-    return cast("Page", page)
+    found = cast("Page", page)
+    found.cursors = context.cursors
+    return found
 
 
 @strawberry.type(description="A post with a text.")

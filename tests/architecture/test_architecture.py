@@ -15,8 +15,8 @@ OTHERS = [path for folder in ("portico", "tests", "bench") for path in sorted((R
 OURS = [*MODULES, *OTHERS]
 # What each room may import besides the standard library and itself.
 ALLOWED = {
-    # A resolver merges an edit before it decides whether to write it.
-    "resolvers": {"pymongo", "bson", "merge3"},
+    # A resolver merges an edit before it decides whether to write it. Cursors are encrypted.
+    "resolvers": {"pymongo", "bson", "merge3", "cryptography"},
     "loaders": {"resolvers"},
     "schema": {"loaders", "resolvers", "strawberry", "graphql", "orjson", "markdown_it", "nh3"},
     "gateway": {

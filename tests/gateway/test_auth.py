@@ -56,6 +56,21 @@ async def test_the_viewer_has_the_subject_and_the_roles_of_the_token(gateway: Ga
     assert response.json() == {"data": {"viewer": {"subject": "Ann", "roles": ["MERCHANT", "EDITOR"]}}}
 
 
+async def test_a_name_with_a_lone_surrogate_is_shown_without_it(gateway: GatewayClient) -> None:
+    authenticator = Authenticator(gateway.settings)
+
+    caller = await authenticator.authenticate("Bearer " + signed(name="Ann \ud83d"))
+
+    assert caller is not None
+    assert (caller.subject, caller.name) == ("tester", "Ann ?")
+
+
+@pytest.mark.parametrize("subject", ["", " ", "\udcff"])
+def test_the_gateway_issues_no_token_that_it_would_refuse(settings: Settings, subject: str) -> None:
+    with pytest.raises(auth.InvalidToken, match="subject"):
+        Authenticator(settings).issue(subject, [], now=SystemClock().now(), lasts=timedelta(days=1))
+
+
 async def test_without_a_token_there_is_no_viewer(gateway: GatewayClient) -> None:
     assert (await view(gateway, None)).json() == {"data": {"viewer": None}}
 
@@ -93,6 +108,8 @@ AUDIENCE = "The token is for another audience."
 EARLY = "The token is not valid yet."
 UNREADABLE = "The token cannot be read."
 INVALID = "The token is not valid."
+EMPTY = "The token's subject is empty."
+NO_TEXT = "The token's subject is no valid Unicode text."
 
 BAD_TOKENS: dict[str, tuple[Callable[[], str], str]] = {
     "unsigned": (lambda: signed("", "none"), ALGORITHM),
@@ -113,6 +130,9 @@ BAD_TOKENS: dict[str, tuple[Callable[[], str], str]] = {
     "an exp that is not a number": (lambda: signed(exp="tomorrow"), UNREADABLE),
     "a sub that is a number": (lambda: signed(sub=7), INVALID),
     "a sub that is a list": (lambda: signed(sub=["tester"]), INVALID),
+    "an empty sub": (lambda: signed(sub=""), EMPTY),
+    "a blank sub": (lambda: signed(sub=" \t\n"), EMPTY),
+    "a sub with a lone surrogate": (lambda: signed(sub="ann\ud800"), NO_TEXT),
     "no token": (lambda: "nonsense", UNREADABLE),
     "three parts": (lambda: "a.b.c", UNREADABLE),
     "many parts": (lambda: "....", UNREADABLE),

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from portico.gateway.domains.catalog.records import product_record
 from portico.resolvers.catalog.product_edits import new_document
 from portico.resolvers.catalog.product_search import ProductQuery, listing_of
-from portico.resolvers.cursors import encode_cursor
 from portico.resolvers.documents import Document
 from tests.catalog.test_catalog_properties import SORTS, order
 from tests.support.catalog import add_categories, add_products, album, document, pricing
@@ -267,9 +266,9 @@ async def test_an_altered_cursor_is_refused(gateway: GatewayClient) -> None:
 
 
 @pytest.mark.parametrize("key", [(Regex("a"), 1), ({"$ne": 1}, 1), ([1], 1), (1,), (1, 2, 3), ()])
-async def test_a_forged_cursor_is_refused(gateway: GatewayClient, key: tuple[Any, ...]) -> None:
-    """The digest of a cursor is not secret, so the gateway checks the content."""
-    forged = encode_cursor(listing_of(ProductQuery(), "NEWEST").binding(), key)
+async def test_a_cursor_of_values_that_no_row_has_is_refused(gateway: GatewayClient, key: tuple[Any, ...]) -> None:
+    """Another version of the gateway could have made such a cursor."""
+    forged = gateway.cursor(listing_of(ProductQuery(), "NEWEST"), key)
 
     assert await refused(gateway, after=forged) == ("BAD_USER_INPUT", ["after"])
 
@@ -337,7 +336,7 @@ async def test_the_last_page_costs_as_much_as_the_first(gateway: GatewayClient, 
         if start:
             by_sku = {one["sku"]: one for one in documents}
             listing = listing_of(ProductQuery(), sort)  # type: ignore[arg-type]
-            after = encode_cursor(listing.binding(), listing.sort.key_of(by_sku[expected[start - 1]]))
+            after = gateway.cursor(listing, listing.sort.key_of(by_sku[expected[start - 1]]))
         gateway.commands.clear()
         found = await page(gateway, sort=sort, first=10, after=after)
         assert found["skus"] == expected[start : start + 10]

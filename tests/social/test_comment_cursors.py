@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from portico.resolvers.cursors import encode_cursor
 from portico.resolvers.social import comment_reads
 from tests.support.harness import GatewayClient
 from tests.support.post_reads import comments_of
@@ -21,7 +20,7 @@ async def test_a_forged_cursor_of_comments_starts_from_the_beginning(gateway: Ga
     post = await write_post(gateway.db, "max")
     # The comment has the time of the cursor, so their ids are compared.
     await write_comment(gateway.db, post, "max", "Hi")
-    after = encode_cursor(comment_reads.comments_of(post["_id"]).binding(), key)
+    after = gateway.cursor(comment_reads.comments_of(post["_id"]), key)
 
     page = await comments_of(gateway, "max", post, after=after)
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from portico.resolvers.cursors import encode_cursor
 from portico.resolvers.documents import Document
 from portico.resolvers.social import comment_reads, walks
 from tests.support.explaining import explain
@@ -314,7 +313,7 @@ async def test_a_page_of_comments_costs_the_same_in_a_long_post(
         after = None
         if place:
             key = (place, NOW - timedelta(seconds=1), ObjectId())
-            after = encode_cursor(comment_reads.comments_of(post["_id"]).binding(), key)
+            after = gateway.cursor(comment_reads.comments_of(post["_id"]), key)
         commands.clear()
         found = await comments_of(gateway, "v", post, first=20, after=after)
         assert len(found["comments"]["nodes"]) == 20

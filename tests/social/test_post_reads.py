@@ -10,7 +10,6 @@ import pytest
 from bson import ObjectId
 
 from portico.gateway.http.streaming import Session
-from portico.resolvers.cursors import encode_cursor
 from portico.resolvers.social import comment_reads, post_comments, post_edits, votes
 from portico.resolvers.social.post_lists import PostList
 from portico.schema.nodes import visible_of
@@ -264,7 +263,7 @@ async def test_a_forged_cursor_of_comments_causes_no_fault(gateway: GatewayClien
     post = await write_post(gateway.db, "ann")
     for number in range(45):
         await write_comment(gateway.db, post, "ann", f"Comment {number}")
-    after = encode_cursor(comment_reads.comments_of(post["_id"]).binding(), key)
+    after = gateway.cursor(comment_reads.comments_of(post["_id"]), key)
     found = await comments_of(gateway, "ann", post, after=after)
     assert {comment["text"] for comment in found["comments"]["nodes"]} <= {f"Comment {n}" for n in range(45)}
 
@@ -274,7 +273,7 @@ async def test_a_forged_cursor_of_posts_causes_no_fault(gateway: GatewayClient, 
     await join(gateway.db, "ann")
     hidden = await write_post(gateway.db, "ann", audience="CIRCLES")
     for name, listed in ((NEWS, "news feed"), ("wall of ann", "wall")):
-        after = encode_cursor(PostList(listed, "bob" if name == NEWS else "ann").listing().binding(), key)
+        after = gateway.cursor(PostList(listed, "bob" if name == NEWS else "ann").listing(), key)
         assert post_id(hidden) not in await posts_in(gateway, "bob", name, after=after)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from portico.gateway.clock import Clock
 from portico.gateway.settings import Settings
+from portico.resolvers.cursors import Cursors
+from portico.resolvers.paging import Key, Listing
 from portico.schema.roles import Role
 from portico.testing import SECRET, Answer, Commands, Gateway, SettableClock, assert_invariants, run_jobs, running_as
 
@@ -32,6 +34,10 @@ class GatewayClient(Gateway):
     """A gateway whose caller has all roles but ADMIN and ANALYST. Other roles can be chosen."""
 
     roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR, Role.GAME_MASTER, Role.ADVERTISER))
+
+    def cursor(self, listing: Listing, key: Key) -> str:
+        """Returns the cursor of a position in a list, as the gateway makes it."""
+        return self.state.resources.of(Cursors).encode(listing.binding(), key)
 
     async def result(self, mutation: str, given: Mapping[str, Any], **options: Any) -> Any:
         """Calls a mutation, e.g. `result("createCategory", {...})`. Returns its union member."""

@@ -1,0 +1,37 @@
+"""Projections: which paths of documents a read fetches, and the values at paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .documents import Document, Projection, with_version
+
+
+def sorted_projection(paths: Iterable[tuple[str, int]], projection: Projection | None) -> Projection | None:
+    """Returns the projection with the paths that cursors and upgrades need, without nested duplicates."""
+    versioned = with_version(projection)
+    if versioned is None:
+        return None
+    needed = {path: 1 for path, _ in paths if not is_covered(path, versioned)}
+    return {**drop_below(versioned, needed), **needed}
+
+
+def is_covered(path: str, projection: Mapping[str, int]) -> bool:
+    """Returns whether the path or a parent of it is in the projection."""
+    return path in projection or any(path.startswith(f"{other}.") for other in projection)
+
+
+def drop_below(projection: Mapping[str, int], paths: Mapping[str, int]) -> dict[str, int]:
+    """Returns the projection without paths below one of `paths`; MongoDB rejects such overlaps."""
+    return {name: 1 for name in projection if not any(name.startswith(f"{path}.") for path in paths)}
+
+
+def value_at(document: Document, path: str) -> Any:
+    """Returns the value at a dotted path of nested documents; None if there is none."""
+    value: Any = document
+    for name in path.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value

@@ -1,0 +1,38 @@
+"""Secrets that all gateways of a deployment share, because they share the database.
+
+A document: {_id: the name of the secret, secret: random bytes}.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from .documents import CollectionSpec, Database, Document
+
+SECRETS = CollectionSpec("secrets")
+_BYTES = 32
+
+
+async def shared_secret(db: Database, name: str) -> bytes:
+    """Returns the secret of this name. The first process that asks for it creates it.
+
+    Processes can call this concurrently: all of them get the secret that was stored first.
+
+    Writes:   secrets; one upsert, if the secret is missing.
+    """
+    key = {"_id": name}
+    found: Document | None = await db[SECRETS.name].find_one(key)
+    while found is None:
+        made = {"$setOnInsert": {"secret": secrets.token_bytes(_BYTES)}}
+        try:
+            found = await db[SECRETS.name].find_one_and_update(
+                key, made, upsert=True, return_document=ReturnDocument.AFTER
+            )
+        except DuplicateKeyError:
+            # Another process has stored it at the same moment.
+            found = await db[SECRETS.name].find_one(key)
+    secret: bytes = found["secret"]
+    return secret
