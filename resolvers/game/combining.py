@@ -9,7 +9,8 @@ document, changed it and wrote it back, most of them would have to try again. In
    reads the room and applies the steps again.
 3. Each caller gets the state that was written, with the outcome of its turn in its entry of the roster.
 
-A step that cannot be applied fails alone. A caller that is cancelled leaves its step in the queue: the step is part of
+A step that cannot be applied fails alone. If that is because of a fault, the room refuses it, so that its turn ends and
+its character can act again. A caller that is cancelled leaves its step in the queue: the step is part of
 a turn that somebody finishes anyway.
 
 A remembered state is a fact: it comes from an acknowledged write or from a majority read. After an error of a write,
@@ -64,8 +65,6 @@ _LOOKS = 3
 _OWN_ERRORS = (DocumentTooLarge, InvalidDocument, OverflowError, WriteError)
 # The fields that a step can change.
 _CHANGING = ("items", "characters", "keepers")
-# The fields that follow from the roster.
-_MARKS = ("gifts_since", "took_since", "leaving_since")
 
 
 class TurnOver(Exception):
@@ -73,6 +72,8 @@ class TurnOver(Exception):
 
 
 StillOurs = Callable[[], Awaitable[bool]]
+# Is called with the error and the step of each turn that is refused because of a fault.
+Report = Callable[[Exception, Document], None]
 
 
 @dataclass(eq=False)
@@ -121,7 +122,8 @@ class _Room:
 class Rooms:
     """The rooms as a process knows them, and the tasks that work for them. One for each process."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Report | None = None) -> None:
+        self._report = report
         self._rooms: OrderedDict[ObjectId, _Room] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._moments = count(1)
@@ -216,9 +218,13 @@ class Rooms:
         except BaseException as error:
             # The outcome of a write may be unknown.
             room.begin_chain(None, 0)
-            if isinstance(error, _OWN_ERRORS) and not met_election(error) and len(batch) > 1:
+            is_own = isinstance(error, _OWN_ERRORS) and not met_election(error)
+            if is_own and len(batch) > 1:
                 for waiting in batch:
                     await self._commit_all(room_id, room, [waiting])
+                return
+            if is_own and isinstance(error, Exception) and self._is_refused(batch[0], error):
+                await self._commit_all(room_id, room, batch)
                 return
             _fail(batch, error)
             if not isinstance(error, Exception):
@@ -259,7 +265,7 @@ class Rooms:
                 _fail([waiting], TurnOver())
                 continue
             try:
-                state = room_turns.decide(state, step)
+                state = self._decided(state, waiting, is_fresh=is_fresh)
             except NotHere:
                 if not is_fresh:
                     return None
@@ -276,13 +282,36 @@ class Rooms:
                 answered.append(waiting)
         return state, answered
 
+    def _decided(self, state: Document, waiting: _Waiting, *, is_fresh: bool) -> Document:
+        """Returns the state after the step. Raises NotHere, and what a step raises that the room cannot refuse."""
+        try:
+            return room_turns.decide(state, waiting.step)
+        except NotHere:
+            if is_fresh and waiting.step["kind"] in room_turns.FOLLOW_UPS:
+                # The entry is gone, so nothing is left to do.
+                return state
+            raise
+        except Exception as error:
+            if not self._is_refused(waiting, error):
+                raise
+            return room_turns.decide(state, waiting.step)
+
+    def _is_refused(self, waiting: _Waiting, error: Exception) -> bool:
+        """Lets the room refuse a step that failed by a fault, so that its turn ends. Returns whether it can."""
+        step = waiting.step
+        if step["kind"] not in room_turns.REFUSABLE or "failed" in step:
+            return False
+        waiting.step = {**step, "failed": f"{step['kind']} failed: {type(error).__name__}: {error}"}
+        if self._report is not None:
+            self._report(error, step)
+        return True
+
     def _without_took(self, room: _Room) -> Document:
         """Returns the state without what turns that are over have given to their characters."""
         state = room.state
         assert state is not None
         for character, turn in room.over.items():
-            step = {"kind": room_turns.FORGET, "character": character, "turn": turn}
-            state = room_turns.decide(state, step)
+            state = room_turns.forget(state, character, turn)
         return state
 
     async def _may_enter(self, room: _Room, waiting: _Waiting) -> bool:
@@ -299,9 +328,10 @@ class Rooms:
         old = room.state
         assert old is not None
         new["revision"] = old["revision"] + 1
-        _set_since(new)
+        marks = room_turns.marks_of(new)
+        new |= marks
         changes = {name: new[name] for name in _CHANGING if new[name] is not old[name]}
-        changes |= {name: new[name] for name in _MARKS if new[name] != old.get(name)}
+        changes |= {name: mark for name, mark in marks.items() if mark != old.get(name)}
         if copy_of(new) != copy_of(old):
             new["version"] = changes["version"] = old["version"] + 1
             new["stale_since"] = changes["stale_since"] = at
@@ -367,17 +397,6 @@ async def no_turn() -> bool:
 def _reading(db: Database) -> Collection:
     """Returns the rooms with majority reads: what a step follows from is never rolled back."""
     return db[LOCATIONS.name].with_options(read_concern=ReadConcern("majority"))
-
-
-def _set_since(room: Document) -> None:
-    """Sets the marks for the job: since when gifts wait, since when outcomes are kept, since when entries are left."""
-    marked: dict[str, Callable[[Document], bool]] = {
-        "gifts_since": lambda entry: bool(entry["gifts"]),
-        "took_since": keeps_outcome,
-        "leaving_since": lambda entry: "leaving" in entry or "absent" in entry,
-    }
-    for mark, is_marked in marked.items():
-        room[mark] = min((entry["since"] for entry in room["characters"] if is_marked(entry)), default=None)
 
 
 def _has_failed(waiting: _Waiting) -> bool:

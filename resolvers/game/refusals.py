@@ -48,15 +48,25 @@ class LimitReached(DomainError):
         self.limit = limit
 
 
+class TurnFailed(Exception):
+    """A room could not apply the action because of a fault, e.g. a damaged document. The turn has ended; nothing moved.
+
+    It is no answer to the action: the same call can be retried when the fault is mended.
+    """
+
+
 def not_in_room(key: str) -> NotFound:
     """Returns the error for a character, by its key, who is not in the room of the one who acts."""
     return NotFound("Character", key, "There is no such character in the room.")
 
 
-def refusal_of(error: DomainError) -> Document:
+def refusal_of(error: DomainError | TurnFailed) -> Document:
     """Returns the error as a document, {type, facts}. `error_of` restores it."""
-    return {"type": type(error).__name__, "facts": error.to_record()}
+    facts = {"message": str(error)} if isinstance(error, TurnFailed) else error.to_record()
+    return {"type": type(error).__name__, "facts": facts}
 
 
-def error_of(refusal: Document) -> DomainError:
+def error_of(refusal: Document) -> DomainError | TurnFailed:
+    if refusal["type"] == TurnFailed.__name__:
+        return TurnFailed(refusal["facts"]["message"])
     return error_type(refusal["type"]).from_record(refusal["facts"])

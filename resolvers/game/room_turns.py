@@ -9,6 +9,8 @@ A step:
     items, gold  what the character has handed over; missing for nothing
     item, container, keeper, to  what the action is about: `_id`s, the number of a shopkeeper; as the kind needs
     entry        for ENTER: {name, limit, load, count} of the new entry
+    failed       why an earlier attempt to apply this step failed by a fault, a text; missing if none did. Then the
+                 turn is refused, so that it ends
 
 `decide` never changes its arguments. It records the outcome of the turn in the character's entry of the roster, so
 that a step that is repeated or late finds the outcome and changes nothing.
@@ -26,12 +28,13 @@ from portico.resolvers.errors import DomainError
 
 from . import items, locations
 from .characters import MAX_ITEMS
-from .refusals import InsufficientGold, ItemGone, LimitReached, WrongItem, not_in_room, refusal_of
+from .refusals import InsufficientGold, ItemGone, LimitReached, TurnFailed, WrongItem, not_in_room, refusal_of
 
 STAY, PICK_UP, DROP, GIVE, BUY, SELL = "STAY", "PICK_UP", "DROP", "GIVE", "BUY", "SELL"
 TAKE_OUT, PUT_IN, LEAVE, ENTER = "TAKE_OUT", "PUT_IN", "LEAVE", "ENTER"
 # These follow a turn whose outcome is known: take `leaving` back, drop an entry that is left over, forget `took`.
 RETURN, TIDY, FORGET = "RETURN", "TIDY", "FORGET"
+FOLLOW_UPS = {RETURN, TIDY, FORGET}
 # Items that are neither on the floor nor with a shopkeeper: `took` and gifts. A document must stay below 16 MB, and
 # the floor and the shopkeepers need at most 7 of them.
 MAX_BYTES_IN_PASSING = 4_000_000
@@ -39,7 +42,7 @@ _BYTES_BESIDES_TEXT = 500
 
 
 class NotHere(Exception):
-    """The character is not in this state of the room. Either the state is old, or the turn is over."""
+    """This state of the room does not know the character, or not the turn. The state is old, or the turn is over."""
 
 
 def decide(room: Document, step: Document) -> Document:
@@ -50,7 +53,7 @@ def decide(room: Document, step: Document) -> Document:
     if step["kind"] == ENTER:
         return _enter(room, step)
     entry = entry_of(room, step["character"])
-    if step["kind"] in (RETURN, TIDY, FORGET):
+    if step["kind"] in FOLLOW_UPS:
         return _follow_up(room, entry, step)
     if entry is None or (entry["turn"] < step["turn"] and ("leaving" in entry or "absent" in entry)):
         raise NotHere
@@ -69,18 +72,32 @@ def keeps_outcome(entry: Document) -> bool:
     return bool(entry["took"] or entry["gold"])
 
 
+def marks_of(room: Document) -> Document:
+    """Returns the marks for the job: since when gifts wait, since when outcomes are kept, and entries are left."""
+    marked: dict[str, Callable[[Document], bool]] = {
+        "gifts_since": lambda entry: bool(entry["gifts"]),
+        "took_since": keeps_outcome,
+        "leaving_since": lambda entry: "leaving" in entry or "absent" in entry,
+    }
+    return {
+        mark: min((entry["since"] for entry in room["characters"] if is_marked(entry)), default=None)
+        for mark, is_marked in marked.items()
+    }
+
+
 def _take_turn(room: Document, entry: Document, step: Document) -> Document:
     given: list[Document] = step.get("items", [])
-    refused = None
+    more, refused = 0, None
     try:
-        changed, took, gold = _ACTIONS[step["kind"]](room, entry, step)
-    except DomainError as error:
+        changed, took, gold = _carry_out(room, entry, step)
+        more = items.weight_of(took) - items.weight_of(given)
+    except (DomainError, TurnFailed) as error:
         # What was handed over goes back.
         changed, took, gold, refused = room, given, step.get("gold", 0), refusal_of(error)
     new = {
         **entry,
         "turn": step["turn"],
-        "load": entry["load"] + items.weight_of(took) - items.weight_of(given),
+        "load": entry["load"] + more,
         "count": entry["count"] + len(took) - len(given),
         # The gifts go along. They count already.
         "took": [*took, *entry["gifts"]],
@@ -92,6 +109,12 @@ def _take_turn(room: Document, entry: Document, step: Document) -> Document:
     if step["kind"] == LEAVE:
         new["leaving"] = True
     return _with_entry(changed, new)
+
+
+def _carry_out(room: Document, entry: Document, step: Document) -> _Result:
+    if "failed" in step:
+        raise TurnFailed(step["failed"])
+    return _ACTIONS[step["kind"]](room, entry, step)
 
 
 def _enter(room: Document, step: Document) -> Document:
@@ -121,11 +144,22 @@ def full() -> LimitReached:
     return LimitReached(f"The room is full: {most} characters are in it.", most)
 
 
+def forget(room: Document, character: ObjectId, turn: int) -> Document:
+    """Returns the room without what this turn has given to the character; the same object if there is nothing."""
+    entry = entry_of(room, character)
+    if entry is None or entry["turn"] != turn or not keeps_outcome(entry):
+        return room
+    return _with_entry(room, {**entry, "took": [], "gold": 0})
+
+
 def _follow_up(room: Document, entry: Document | None, step: Document) -> Document:
-    if entry is None or entry["turn"] != step["turn"]:
+    if entry is None or entry["turn"] < step["turn"]:
+        # The step follows a state that has the entry. Unless the entry is gone again, this state is older.
+        raise NotHere
+    if entry["turn"] > step["turn"]:
         return room
     if step["kind"] == FORGET:
-        return _with_entry(room, {**entry, "took": [], "gold": 0}) if keeps_outcome(entry) else room
+        return forget(room, step["character"], step["turn"])
     if step["kind"] == RETURN:
         kept = {name: value for name, value in entry.items() if name != "leaving"}
         return _with_entry(room, kept) if "leaving" in entry else room
@@ -225,7 +259,8 @@ def _give(room: Document, entry: Document, step: Document) -> _Result:
 def _buy(room: Document, entry: Document, step: Document) -> _Result:
     keeper = _require_keeper(room, step)
     taken, price = ware(keeper, step["item"])
-    gold = step["gold"]
+    # Missing in a purchase for nothing that an earlier version has begun.
+    gold = step.get("gold", 0)
     if price > gold:
         raise InsufficientGold(price, gold)
     _require_carried(room, entry, taken)
@@ -314,3 +349,5 @@ _ACTIONS: dict[str, Callable[[Document, Document, Any], _Result]] = {
     BUY: _buy,
     SELL: _sell,
 }
+# A move cannot be refused by the room that the character leaves.
+REFUSABLE = set(_ACTIONS) - {LEAVE}

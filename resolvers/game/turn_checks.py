@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from bson import ObjectId
@@ -37,6 +38,15 @@ _CHARACTER = (
     *("name", "gold", "initial_gold", "location._id", "location.version"),
 )
 _BATCH = 1_000
+# Jobs settle what is older than five seconds.
+_LEFT_BEHIND_AFTER = timedelta(minutes=1)
+# What the marks of rooms say, and which entries of the roster have a mark.
+_LEFT: dict[str, tuple[str, tuple[str, ...]]] = {
+    "gifts_since": ("gifts have been waiting", ("gifts",)),
+    "leaving_since": ("entries of moves that are over have been left", ("leaving", "absent")),
+    "took_since": ("what actions gave has been kept", ("took", "gold")),
+    "stale_since": ("characters have had old copies of it", ()),
+}
 _ON_ITS_WAY = "on its way"
 
 
@@ -154,6 +164,29 @@ async def find_wrong_gold(db: Database) -> AsyncIterator[Document]:
     for kind, key, owner in owners:
         if owner["gold"] < 0:
             yield {"_id": key, "kind": kind, "problem": f"it has {owner['gold']:,} gold pieces"}
+
+
+async def find_left_behind(db: Database, *, now: datetime) -> AsyncIterator[Document]:
+    """Yields actions that have not ended, and marks of rooms that no job has settled, after more than a minute.
+
+    Yields {_id, kind, problem}; `kind` is `character` or `room`.
+    """
+    old = {"$lte": now - _LEFT_BEHIND_AFTER, "$type": "date"}
+    query = {"action.since": old}
+    async for one in db[CHARACTERS.name].find(query, {"action.kind": 1, "action.since": 1}):
+        action = one["action"]
+        problem = f"its action {action.get('kind')} has been under way since {_shown(action['since'])}"
+        yield {"_id": one["_id"], "kind": "character", "problem": problem}
+    for mark, (problem, fields) in _LEFT.items():
+        wanted = {mark: 1, **{f"characters.{name}": 1 for name in ("_id", *fields)}}
+        async for room in db[LOCATIONS.name].find({mark: old}, wanted):
+            marked = [str(one["_id"]) for one in room["characters"] if any(one.get(name) for name in fields)]
+            whose = f", of characters {', '.join(marked)}" if marked else ""
+            yield {"_id": room["_id"], "kind": "room", "problem": f"{problem} since {_shown(room[mark])}{whose}"}
+
+
+def _shown(moment: datetime) -> str:
+    return f"{moment.isoformat(timespec='seconds')}Z"
 
 
 async def find_wrong_rosters(db: Database) -> AsyncIterator[Document]:

@@ -7,12 +7,13 @@ see `Rooms.forget_turn`. If it stops before, or if nothing more happens in the r
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import sweep
+from portico.resolvers.writes.sweeps import each, in_turn, sweep
 
 from .characters import CHARACTERS
 from .combining import Rooms, no_turn
@@ -33,25 +34,23 @@ async def finish_turns(db: Database, rooms: Rooms, *, now: datetime) -> int:
 
 
 async def settle_rooms(db: Database, rooms: Rooms, *, now: datetime) -> int:
-    """Settles the marks of rooms that are older than five seconds. Returns how many rooms it has settled.
+    """Settles the marks of rooms that are older than five seconds. Returns how many it has settled.
 
     Gifts go to their characters, entries that are left over are dropped, what turns have given is forgotten after the
-    characters have it, and characters get copies of their rooms.
+    characters have it, and characters get copies of their rooms. What cannot be settled does not stop the rest.
     """
-    done = 0
     before = now - STALE_AFTER
 
+    def old(room: Document, is_marked: Callable[[Document], bool]) -> list[Document]:
+        return [entry for entry in room["characters"] if is_marked(entry) and entry["since"] <= before]
+
     async def hand_over(room: Document) -> int:
-        for entry in room["characters"]:
-            if entry["gifts"] and entry["since"] <= before:
-                await collect(db, rooms, room["_id"], entry["_id"], now=now)
-        return 1
+        waiting = old(room, lambda entry: bool(entry["gifts"]))
+        return await each(waiting, lambda one: collect(db, rooms, room["_id"], one["_id"], now=now))
 
     async def drop_entries(room: Document) -> int:
-        for entry in room["characters"]:
-            if ("leaving" in entry or "absent" in entry) and entry["since"] <= before:
-                await tidy(db, rooms, room["_id"], entry, now=now)
-        return 1
+        left = old(room, lambda entry: "leaving" in entry or "absent" in entry)
+        return await each(left, lambda one: tidy(db, rooms, room["_id"], one, now=now))
 
     async def forget(room: Document) -> int:
         return await forget_outcomes(db, rooms, room, now=now)
@@ -60,17 +59,15 @@ async def settle_rooms(db: Database, rooms: Rooms, *, now: datetime) -> int:
         await rooms.refresh(db, room["_id"])
         return 1
 
-    done += await sweep(
-        db, LOCATIONS, {"gifts_since": {"$lte": before, "$type": "date"}}, hand_over, fields=("characters",)
+    def settle(mark: str, do: Callable[[Document], Awaitable[int]], *fields: str) -> Callable[[], Awaitable[int]]:
+        return lambda: sweep(db, LOCATIONS, {mark: {"$lte": before, "$type": "date"}}, do, fields=fields)
+
+    return await in_turn(
+        settle("gifts_since", hand_over, "characters"),
+        settle("leaving_since", drop_entries, "characters"),
+        settle("took_since", forget, "characters"),
+        settle("stale_since", refresh),
     )
-    done += await sweep(
-        db, LOCATIONS, {"leaving_since": {"$lte": before, "$type": "date"}}, drop_entries, fields=("characters",)
-    )
-    done += await sweep(
-        db, LOCATIONS, {"took_since": {"$lte": before, "$type": "date"}}, forget, fields=("characters",)
-    )
-    done += await sweep(db, LOCATIONS, {"stale_since": {"$lte": before}}, refresh, fields=())
-    return done
 
 
 async def forget_outcomes(db: Database, rooms: Rooms, room: Document, *, now: datetime) -> int:
@@ -87,18 +84,20 @@ async def forget_outcomes(db: Database, rooms: Rooms, room: Document, *, now: da
     return min(len(over), 1)
 
 
-async def tidy(db: Database, rooms: Rooms, room_id: ObjectId, entry: Document, *, now: datetime) -> None:
+async def tidy(db: Database, rooms: Rooms, room_id: ObjectId, entry: Document, *, now: datetime) -> int:
     """Drops an entry that a finished move has left over, after the copies are refreshed where the character is.
 
+    Returns:  1; 0 if the entry stays.
     Writes:   game.locations, game.characters; steps of a turn.
     """
     character = await help_along(db, rooms, entry["_id"])
     if character is not None and character["turn"] < entry["turn"]:
         # A former primary has answered the read.
-        return
+        return 0
     here = None if character is None or "location" not in character else character["location"]["_id"]
     kind = RETURN if here == room_id and "leaving" in entry else TIDY
     if here is not None:
         await rooms.refresh(db, here)
     step = {"kind": kind, "character": entry["_id"], "turn": entry["turn"], "at": now}
     await rooms.take_step(db, room_id, step, no_turn, 0)
+    return 1

@@ -360,14 +360,15 @@ async def help_along(db: Database, rooms: Rooms, character_id: ObjectId) -> Docu
     raise Conflict("The character is busy. Try again.")
 
 
-async def collect(db: Database, rooms: Rooms, room_id: ObjectId, character_id: ObjectId, *, now: datetime) -> None:
-    """Hands the gifts that wait for a character in the room to the character.
+async def collect(db: Database, rooms: Rooms, room_id: ObjectId, character_id: ObjectId, *, now: datetime) -> int:
+    """Hands the gifts that wait for a character in the room to the character. Returns 1 if it has, otherwise 0.
 
     Raises:   Conflict (others keep acting for the character; a job hands the gifts over).
     Writes:   game.characters and game.locations; a turn, if gifts wait.
     """
     room = await rooms.glance(db, room_id, is_fresh=True)
     entry = None if room is None else room_turns.entry_of(room, character_id)
+    done = 0
     if entry is not None and entry["gifts"]:
         acting = Acting(db, rooms, character_id, None, now, idempotency.random_operation_id())
 
@@ -377,5 +378,7 @@ async def collect(db: Database, rooms: Rooms, room_id: ObjectId, character_id: O
         # If the character is busy for too long, the job hands the gifts over.
         with contextlib.suppress(Conflict, NotFound):
             await act(acting, stay)
+            done = 1
     # Another process may be about to hand them over.
     await help_along(db, rooms, character_id)
+    return done

@@ -297,7 +297,8 @@ def _new_keeper(record: ShopRecord, number: int) -> Document:
 
 
 def _with_wares(keeper: Document, record: ShopRecord, described: Mapping[str, Document]) -> Document:
-    new = [ware for ware in dict.fromkeys(record.wares) if ware not in keeper["stocked"]]
+    wanted = dict.fromkeys(record.wares) if record.copies else ()
+    new = [ware for ware in wanted if ware not in keeper["stocked"]]
     made = [
         item
         for ware in new

@@ -248,6 +248,19 @@ async def test_a_room_and_a_shopkeeper_have_bounds(db: Database, tmp_path: Path)
     assert (counts["created"], bad) == (8, {9: "room: A room can have 8 shopkeepers."})
 
 
+async def test_a_shop_without_copies_is_empty_until_it_is_imported_with_some(
+    gateway: GatewayClient, tmp_path: Path
+) -> None:
+    await run(gateway.db, tmp_path, *WORLD, {**SMITHY, "id": "empty", "copies": 0})
+    await assert_invariants(gateway)
+    assert [len(one["items"]) for one in (await room(gateway.db, "square"))["keepers"]] == [2, 0]
+
+    await run(gateway.db, tmp_path, {**SMITHY, "id": "empty"})
+
+    assert [len(one["items"]) for one in (await room(gateway.db, "square"))["keepers"]] == [2, 2]
+    await assert_invariants(gateway)
+
+
 async def test_rooms_where_characters_start_can_be_named(db: Database, tmp_path: Path) -> None:
     await run(db, tmp_path, *WORLD, start=["cellar", "square"])
 

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from portico.resolvers.documents import Database
+from portico.gateway.outages import log_fault
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.domains import Domain, Resources, Service
 from portico.resolvers.game import events as sources
 from portico.resolvers.game.blueprints import BLUEPRINTS
@@ -28,11 +29,15 @@ _FOLDER = Path(__file__).parent
 
 @asynccontextmanager
 async def _rooms(_settings: Resources, _db: Database) -> AsyncIterator[Rooms]:
-    rooms = Rooms()
+    rooms = Rooms(_report)
     try:
         yield rooms
     finally:
         await rooms.close()
+
+
+def _report(error: Exception, step: Document) -> None:
+    log_fault("action failed, and is undone", error, kind=step["kind"], character=str(step["character"]))
 
 
 DOMAIN = Domain(

@@ -1,0 +1,161 @@
+"""Rooms that two processes remember: a job of one settles what the other has left, once, and then rests."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from portico.gateway.domains.game import acting
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.game import room_actions
+from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.locations import LOCATIONS
+from portico.resolvers.game.turn_jobs import finish_turns, settle_rooms
+from portico.resolvers.game.turns import Acting
+from portico.resolvers.writes.idempotency import random_operation_id
+from tests.support.game_leftovers import LONG_AGO
+from tests.support.game_scene import Temple, add_temple, assert_settled
+from tests.support.harness import Commands, GatewayClient, SettableClock
+
+Action = Callable[["Processes", Database], Awaitable[object]]
+
+
+class Processes:
+    """Two processes that both remember both rooms, as they were before the action."""
+
+    def __init__(self, db: Database, temple: Temple, clock: SettableClock) -> None:
+        self.db = db
+        self.temple = temple
+        self.clock = clock
+        self.acting_one, self.other = Rooms(), Rooms()
+
+    async def remember(self) -> None:
+        for room in (self.temple.room, self.temple.market):
+            await self.other.glance(self.db, room["_id"], is_fresh=True)
+
+    def acting(self, db: Database) -> Acting:
+        me = self.temple.me["_id"]
+        return Acting(db, self.acting_one, me, None, self.clock.now(), random_operation_id())
+
+    def item(self, name: str) -> Document:
+        found = [*self.temple.room["items"], *self.temple.me["items"]]
+        return next(one for one in found if one["name"] == name)
+
+    async def run_jobs(self) -> int:
+        now = self.clock.now()
+        return await finish_turns(self.db, self.other, now=now) + await settle_rooms(self.db, self.other, now=now)
+
+
+@pytest.fixture
+async def processes(db: Database, clock: SettableClock) -> Processes:
+    made = Processes(db, await add_temple(db), clock)
+    await made.remember()
+    return made
+
+
+async def move(one: Processes, db: Database) -> object:
+    return await room_actions.move(one.acting(db), direction="N")
+
+
+async def pick_up(one: Processes, db: Database) -> object:
+    return await room_actions.pick_up(one.acting(db), item_id=one.item("sword")["_id"])
+
+
+async def give(one: Processes, db: Database) -> object:
+    acting_ = one.acting(db)
+    return await room_actions.give(acting_, item_id=one.item("pear")["_id"], to=one.temple.friend["_id"])
+
+
+async def buy(one: Processes, db: Database) -> object:
+    ware = one.temple.room["keepers"][0]["items"][0]["_id"]
+    return await room_actions.buy(one.acting(db), keeper_key=f"{one.temple.room['_id']}.0", item_id=ware)
+
+
+ACTIONS: dict[str, Action] = {"move": move, "pickUp": pick_up, "give": give, "buy": buy}
+_MARKS = ("gifts_since", "took_since", "leaving_since", "stale_since")
+
+
+async def marks(db: Database) -> list[object]:
+    return [room.get(mark) async for room in db[LOCATIONS.name].find({}) for mark in _MARKS]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+async def test_a_job_of_another_process_settles_everything_wherever_the_first_one_stops(
+    db: Database, clock: SettableClock, action: str
+) -> None:
+    stop, has_crashed = 0, True
+    while has_crashed:
+        processes = Processes(db, await add_temple(db), clock)
+        await processes.remember()
+        faulty, stopping_db = FaultyDatabase.around(db, stop_after=stop)
+        with contextlib.suppress(Crash):
+            await ACTIONS[action](processes, stopping_db)
+        await processes.acting_one.close()
+        clock.advance(seconds=6)
+
+        await processes.run_jobs()
+        # What a turn of the first run gave is forgotten in the next one.
+        clock.advance(seconds=6)
+        await processes.run_jobs()
+
+        assert set(await marks(db)) == {None}, stop
+        await assert_settled(db)
+        assert await processes.run_jobs() == 0
+        has_crashed, stop = faulty.has_crashed, stop + 1
+        await db[LOCATIONS.name].delete_many({})
+        await db["game.characters"].delete_many({})
+    assert stop > 3
+
+
+async def test_idle_rooms_cost_nothing_in_a_process_that_remembers_them(
+    gateway: GatewayClient, commands: Commands, clock: SettableClock
+) -> None:
+    processes = Processes(gateway.db, await add_temple(gateway.db), clock)
+    clock.advance(seconds=6)
+    await processes.remember()
+    commands.clear()
+    await processes.run_jobs()
+    idle = commands.names()
+    await pick_up(processes, gateway.db)
+    clock.advance(seconds=6)
+    assert await processes.run_jobs() == 1
+    commands.clear()
+
+    done = await processes.run_jobs()
+
+    assert (done, commands.names()) == (0, idle)
+    assert set(await marks(gateway.db)) == {None}
+
+
+async def test_the_doctor_names_old_actions_and_what_they_have_left_and_mends_them(
+    db: Database, processes: Processes
+) -> None:
+    (invariant,) = [one for one in acting.INVARIANTS if "more than a minute" in one.name]
+    temple = processes.temple
+    _, stopped = FaultyDatabase.around(db, stop_after=1)
+    with pytest.raises(Crash):
+        await pick_up(processes, stopped)
+    assert [problem async for problem in invariant.problems(db)] == []
+    entries = {f"characters.{number}.since": LONG_AGO for number in range(2)}
+    old = dict.fromkeys(_MARKS, LONG_AGO)
+    left = {"characters.1.leaving": True, "characters.1.took": [processes.item("sword")]}
+    await db[LOCATIONS.name].update_one({"_id": temple.room["_id"]}, {"$set": {**old, **entries, **left}})
+    await db["game.characters"].update_one({"_id": temple.me["_id"]}, {"$set": {"action.since": LONG_AGO}})
+
+    found = {(one.subject, one.text) async for one in invariant.problems(db)}
+
+    since, friend = "since 2020-01-01T00:00:00Z", temple.friend["_id"]
+    room = f"room {temple.room['_id']}"
+    assert found == {
+        (f"character {temple.me['_id']}", f"its action PICK_UP has been under way {since}"),
+        (room, f"gifts have been waiting {since}"),
+        (room, f"entries of moves that are over have been left {since}, of characters {friend}"),
+        (room, f"what actions gave has been kept {since}, of characters {friend}"),
+        (room, f"characters have had old copies of it {since}"),
+    }
+    async for problem in invariant.problems(db):
+        await problem.mend()
+    assert [one async for one in invariant.problems(db)] == []
