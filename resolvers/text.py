@@ -67,6 +67,11 @@ def require_text(value: str | None, *path: str, longest: int) -> str:
     return text
 
 
+def trimmed(key: str) -> str:
+    """Returns a key in the form in which `require_text` stores it, for reads by this key."""
+    return key.strip()
+
+
 def _require_harmless(text: str, *path: str) -> None:
     if has_unwanted(text):
         raise InvalidInput(f"{_label(path)} holds a control character.", *path)

@@ -245,7 +245,10 @@ def _give(room: Document, entry: Document, step: Document) -> _Result:
     given = items.placed(step["items"], None)
     if sum(gift["inside"] is None for gift in taker["gifts"]) >= locations.MAX_GIFTS:
         raise LimitReached(f"{locations.MAX_GIFTS} gifts wait for the character. Try again.", locations.MAX_GIFTS)
-    _require_carried(room, taker, given)
+    if not _can_carry(taker, given):
+        # How much the other one can carry is known to its player only.
+        raise WrongItem(f"{taker['name']} cannot carry this as well.")
+    _require_passing(room, given)
     with_gift = {
         **taker,
         "gifts": [*taker["gifts"], *given],
@@ -321,6 +324,11 @@ def _with_keeper(room: Document, new: Document) -> Document:
     return {**room, "keepers": [new if one["number"] == new["number"] else one for one in room["keepers"]]}
 
 
+def _can_carry(entry: Document, taken: list[Document]) -> bool:
+    is_light: bool = entry["load"] + items.weight_of(taken) <= entry["limit"]
+    return is_light and entry["count"] + len(taken) <= MAX_ITEMS
+
+
 def _require_carried(room: Document, entry: Document, taken: list[Document]) -> None:
     """Requires that the character can carry these items as well. Raises LimitReached."""
     if entry["count"] + len(taken) > MAX_ITEMS:
@@ -328,6 +336,11 @@ def _require_carried(room: Document, entry: Document, taken: list[Document]) -> 
     if entry["load"] + items.weight_of(taken) > entry["limit"]:
         pounds = entry["limit"] // items.POUND
         raise LimitReached(f"{entry['name']} carries at most {pounds:,} pounds.", pounds)
+    _require_passing(room, taken)
+
+
+def _require_passing(room: Document, taken: list[Document]) -> None:
+    """Requires that these items as well can change hands in the room. Raises LimitReached."""
     passing = (item for one in room["characters"] for item in (*one["took"], *one["gifts"]))
     if _bytes_of(passing) + _bytes_of(taken) > MAX_BYTES_IN_PASSING:
         raise LimitReached("Too many items change hands in this room. Try again.", MAX_BYTES_IN_PASSING)

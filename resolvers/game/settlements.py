@@ -40,7 +40,7 @@ from pymongo import UpdateOne
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import InvalidInput, NotEnough
+from portico.resolvers.errors import NotEnough
 
 from . import stacks
 from .stacks import DISPLAY, STACKS, Place, Wanted
@@ -202,11 +202,7 @@ async def explain_miss(db: Database, lines: Sequence[Line], *, now: datetime) ->
         if line.delta < 0 and stack["quantity"] + in_flight < -line.delta:
             raise NotEnough(line.item_id, stack["quantity"])
         if line.delta > 0 and stack["quantity"] + line.delta > stacks.MAX_QUANTITY:
-            raise no_room(line.item_id)
-
-
-def no_room(item_id: str, *path: str) -> InvalidInput:
-    return InvalidInput(f"The inventory would hold more than 2^53 - 1 of {item_id!r}.", *path)
+            raise stacks.no_room(line.item_id)
 
 
 def goods_of(lines: Sequence[Document]) -> list[Wanted]:

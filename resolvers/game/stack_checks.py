@@ -38,12 +38,15 @@ async def find_unbalanced_items(db: Database) -> AsyncIterator[Document]:
     ]
     wrong = await read_at_one_time(db, STACKS, stages, batch_size=1_000)
     for item in sorted(wrong, key=lambda item: str(item["_id"])):
-        problem = f"there are {item['found']:,}, but {item['expected']:,} were granted and not consumed"
-        yield {**item, "problem": problem}
+        found, expected = (int(item[name].to_decimal()) for name in ("found", "expected"))
+        problem = f"there are {found:,}, but {expected:,} were granted and not consumed"
+        yield {"_id": item["_id"], "expected": expected, "found": found, "problem": problem}
 
 
 def _sums(found: Any, expected: Any) -> Document:
-    return {"$group": {"_id": _ITEM, "found": {"$sum": found}, "expected": {"$sum": expected}}}
+    """Returns the stage that sums by item. The sums are decimals, because 64 bits can be too few for many stacks."""
+    sums = {"found": {"$sum": {"$toDecimal": found}}, "expected": {"$sum": {"$toDecimal": expected}}}
+    return {"$group": {"_id": _ITEM, **sums}}
 
 
 def _noted() -> list[Document]:
@@ -66,7 +69,7 @@ def _offered() -> list[Document]:
     return [
         {"$match": {"state": OFFERED}},
         {"$unwind": "$offers"},
-        {"$group": {"_id": offers, "found": {"$sum": "$offers.quantity"}, "expected": {"$sum": 0}}},
+        {"$group": {"_id": offers, "found": {"$sum": {"$toDecimal": "$offers.quantity"}}}},
     ]
 
 

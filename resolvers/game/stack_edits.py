@@ -41,7 +41,7 @@ async def grant(
     shown = stacks.display_of(name, description, image)
     key = stacks.stack_id(to, wanted.category, wanted.item_id)
     amounts = {"quantity": wanted.quantity, "granted": wanted.quantity}
-    guard = {"_id": key, **stacks.has_room(wanted.quantity), **idempotency.not_applied(operation_id)}
+    guard = {"_id": key, **stacks.may_be_granted(wanted.quantity), **idempotency.not_applied(operation_id)}
     update = {"$inc": amounts, "$set": shown, **idempotency.mark_applied(operation_id)}
     async for _ in attempts(steps=2):
         stack = await db[STACKS.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
@@ -51,9 +51,9 @@ async def grant(
         stack = await db[STACKS.name].find_one({"_id": key})
         if stack is not None and idempotency.was_applied(stack, operation_id):
             return stack
-        if stack is not None and stack["quantity"] + wanted.quantity > stacks.MAX_QUANTITY:
-            raise settlements.no_room(wanted.item_id, "quantity")
-        if stack is None:
+        if stack is not None:
+            stacks.require_grantable(stack, wanted.item_id, wanted.quantity)
+        else:
             new = _new_stack(key, to, wanted, shown, operation_id)
             try:
                 await db[STACKS.name].insert_one(new)
@@ -94,6 +94,7 @@ async def consume(
     guard = {
         "_id": line.stack_id,
         "quantity": {"$gte": wanted.quantity},
+        "consumed": {"$lte": stacks.MAX_COUNTED - wanted.quantity},
         **idempotency.not_applied(operation_id),
     }
     amounts = {"quantity": -wanted.quantity, "consumed": wanted.quantity}
@@ -106,6 +107,8 @@ async def consume(
         stack = (await stacks.find_by_ids(db, [line.stack_id])).get(line.stack_id)
         if stack is not None and idempotency.was_applied(stack, operation_id):
             return stack
+        if stack is not None:
+            stacks.require_consumable(stack, wanted.item_id, wanted.quantity)
         await settlements.explain_miss(db, [line], now=timer.now())
     raise Conflict("Other callers are using the stack. Try again.")
 

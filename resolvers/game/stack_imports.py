@@ -12,7 +12,6 @@ from portico.resolvers.errors import Conflict
 from portico.resolvers.import_outcomes import Outcome, each_alone
 
 from . import stacks
-from .settlements import no_room
 from .stacks import STACKS, Place, Wanted
 
 
@@ -59,9 +58,8 @@ async def import_stack(db: Database, record: StackRecord, *, now: datetime) -> O
             return "unchanged"
         await db[STACKS.name].update_one({"_id": key}, {"$set": changed})
         return "changed"
-    if stack["quantity"] + wanted.quantity > stacks.MAX_QUANTITY:
-        raise no_room(wanted.item_id, "quantity")
-    guard: Document = {"_id": key, "imported": None, **stacks.has_room(wanted.quantity)}
+    stacks.require_grantable(stack, wanted.item_id, wanted.quantity)
+    guard: Document = {"_id": key, "imported": None, **stacks.may_be_granted(wanted.quantity)}
     update = {"$set": {**changed, "imported": True}, "$inc": amounts}
     if not (await db[STACKS.name].update_one(guard, update)).matched_count:
         raise Conflict("The stack has just changed.")

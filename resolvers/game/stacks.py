@@ -10,8 +10,8 @@ A document:
     name         for display, with `description` and `image`; both can be None
     name_key     the name, folded for searches in any case
     quantity     at least 0. A stack that has become empty stays, but no list shows it
-    granted      the sum of all grants, ever
-    consumed     the sum of all that was consumed, ever
+    granted      the sum of all grants, ever; at most 2^60
+    consumed     the sum of all that was consumed, ever; at most 2^60
     notes        settlements in flight, see `settlements`: [{key, delta, at, record, round}]
     applied      the marks of keyed grants and consumptions
     imported     set by an import, which grants once
@@ -36,10 +36,12 @@ from pymongo import ASCENDING, IndexModel
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Listing, Sort
-from portico.resolvers.text import MAX_AUTHOR, check_length, fold, prefix_range, require_text
+from portico.resolvers.text import MAX_AUTHOR, check_length, fold, prefix_range, require_text, trimmed
 
 # The largest integer that a JSON number represents exactly.
 MAX_QUANTITY = 2**53 - 1
+# The sums of all grants and of all that was consumed. The database can store 2^63 - 1.
+MAX_COUNTED = 2**60
 MAX_INVENTORY_NAME = 64
 MAX_CATEGORY = 100
 MAX_ITEM_ID = 200
@@ -132,7 +134,7 @@ def listing(place: Place, *, category: str | None, name_prefix: str | None, sort
     """
     wanted: Document = {"owner": place.owner, "inventory": place.name, **_NOT_EMPTY}
     if category is not None:
-        wanted["category"] = category
+        wanted["category"] = trimmed(category)
     if name_prefix:
         check_length(name_prefix, "name_prefix", longest=_MAX_PREFIX)
         # Folding removes the blank that ends a whole word.
@@ -182,6 +184,38 @@ def display_of(name: str, description: str | None, image: str | None) -> Documen
 def identity(place: Place, category: str, item_id: str) -> Document:
     """Returns the fields that never change, for a new stack."""
     return {"owner": place.owner, "inventory": place.name, "category": category, "item_id": item_id}
+
+
+def may_be_granted(amount: int) -> Document:
+    """Returns a guard: the stack has room for a grant of this amount, in its quantity and in the sum of its grants."""
+    return {**has_room(amount), "granted": {"$lte": MAX_COUNTED - amount}}
+
+
+def require_grantable(stack: Document, item_id: str, amount: int) -> None:
+    """Requires that the stack has room for a grant, apart from what is in flight. Raises InvalidInput."""
+    if stack["quantity"] + amount > MAX_QUANTITY:
+        raise no_room(item_id, "quantity")
+    if stack["granted"] + amount > MAX_COUNTED:
+        raise InvalidInput(
+            f"At most 2^60 items can be granted to a stack in all; {item_id!r} has got {stack['granted']:,}. "
+            "Use another item id or another inventory.",
+            "quantity",
+        )
+
+
+def require_consumable(stack: Document, item_id: str, amount: int) -> None:
+    """Requires that this many more items can be consumed in all. Raises InvalidInput."""
+    if stack["consumed"] + amount > MAX_COUNTED:
+        raise InvalidInput(
+            f"At most 2^60 items of a stack can be consumed in all; {item_id!r} has lost {stack['consumed']:,}. "
+            "Move the items to another inventory and consume them there.",
+            "stack",
+            "quantity",
+        )
+
+
+def no_room(item_id: str, *path: str) -> InvalidInput:
+    return InvalidInput(f"The inventory would hold more than 2^53 - 1 of {item_id!r}.", *path)
 
 
 def has_room(amount: int) -> Document:

@@ -18,6 +18,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.catalog.products import find_by_sku
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import CartInactive, Conflict, DomainError, InvalidInput, NotFound
+from portico.resolvers.text import trimmed
 from portico.resolvers.waiting import waiting
 from portico.resolvers.writes import idempotency
 
@@ -95,6 +96,7 @@ async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quanti
     """
     if quantity < 1:
         raise InvalidInput("The quantity must be at least 1.", "quantity")
+    sku = trimmed(sku)
     line = await _line(db, sku)
 
     def plan(cart: Document) -> Change | None:
@@ -119,6 +121,7 @@ async def update_item(
     for quantity, name in ((old_quantity, "old_quantity"), (new_quantity, "new_quantity")):
         if quantity < 0:
             raise InvalidInput("The quantity must not be negative.", name)
+    sku = trimmed(sku)
     new_line = await _line(db, sku) if old_quantity == 0 else {}
 
     def plan(cart: Document) -> Change | None:

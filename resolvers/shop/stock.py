@@ -37,6 +37,7 @@ from portico.resolvers.catalog.products import KIND as PRODUCT
 from portico.resolvers.catalog.products import find_by_sku, set_in_stock
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import Conflict, InadequateInventory, InvalidInput, NotFound, ProductInUse
+from portico.resolvers.text import trimmed
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
@@ -123,6 +124,7 @@ async def restock(db: Database, *, sku: str, quantity: int, now: datetime, opera
     """
     if abs(quantity) > MAX_UNITS:
         raise InvalidInput(f"A restock can have at most {MAX_UNITS:,} units.", "quantity")
+    sku = trimmed(sku)
     product = await find_by_sku(db, sku)
     if product is None:
         raise NotFound("Product", sku)

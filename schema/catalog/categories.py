@@ -12,6 +12,7 @@ from portico.resolvers.catalog import categories, category_edits
 from portico.resolvers.catalog.product_search import Within
 from portico.resolvers.documents import DocumentId, document_id
 from portico.resolvers.paging import Listing
+from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UserError, member
@@ -101,7 +102,7 @@ class CategoryQuery:
         projection = projection_of(core(info), CATEGORY)
         name = ("Category by slug", None if projection is None else tuple(projection))
         loader = info.context.loader(name, lambda: loaders.by_slug(info.context.reading, projection))
-        return cast("Category | None", await loader.load(slug))
+        return cast("Category | None", await loader.load(trimmed(slug)))
 
     @strawberry.field(description="The roots of the hierarchy, by name.")
     async def categories(

@@ -12,6 +12,7 @@ import strawberry
 from portico.loaders.catalog import products as loaders
 from portico.resolvers.catalog import product_search
 from portico.resolvers.catalog.product_terms import ALBUM, FILM
+from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged, selected_below
 from portico.schema.context import Info, core
 from portico.schema.fields import MAX_COSTLY, Source, computed, costs, related, stored
@@ -284,7 +285,7 @@ async def product_page(
 class ProductQuery:
     @strawberry.field(description="The product with this SKU.")
     async def product(self, info: Info, sku: Annotated[str, described("The merchant's own key.")]) -> Product | None:
-        found: Mapping[str, Any] | None = await load_one(core(info), PRODUCT, sku)
+        found: Mapping[str, Any] | None = await load_one(core(info), PRODUCT, trimmed(sku))
         return cast("Product | None", found)
 
     @strawberry.field(description="All products, or those that match a filter.")

@@ -16,6 +16,7 @@ from portico.resolvers.content import revisions
 from portico.resolvers.content.rules import comparable_tag
 from portico.resolvers.documents import document_id
 from portico.resolvers.paging import Listing
+from portico.resolvers.text import trimmed
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Edge, Paged
 from portico.schema.context import Info, core
@@ -178,7 +179,7 @@ class ContentQuery:
     async def content(
         self, info: Info, path: Annotated[str, described("The slugs from the root, each after a `/`.")]
     ) -> ContentNode | None:
-        slugs = content.parse_path(path)
+        slugs = content.parse_path(trimmed(path))
         if slugs is None:
             return None
         projection = projection_of(core(info), CONTENT)

@@ -13,6 +13,7 @@ from portico.resolvers.documents import document_id
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game import stacks, trade_records
 from portico.resolvers.game.stacks import Place
+from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, reads, stored
@@ -150,7 +151,7 @@ class Inventory:
         category: Annotated[str, described("The category of the item.")],
         item_id: Annotated[str, described("The item within the category.")],
     ) -> Stack | None:
-        key = stacks.stack_id(Place(root["owner"], root["name"]), category, item_id)
+        key = stacks.stack_id(Place(root["owner"], root["name"]), trimmed(category), trimmed(item_id))
         found = await load(core(info), STACK, key)
         if isinstance(found, Exception):
             raise found

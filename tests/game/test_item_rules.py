@@ -82,6 +82,34 @@ async def test_what_is_inside_a_container_goes_with_it_and_counts(gateway: Gatew
     await assert_settled(db)
 
 
+async def test_a_refused_gift_does_not_say_how_much_the_other_one_can_carry(
+    gateway: GatewayClient, db: Database
+) -> None:
+    anvil, feather = item("anvil", weight=14_000), item("feather")
+    room = await add_room(db, "Smithy", items=[anvil, feather])
+    me = await add_character(db, gateway.subject, room)
+    # Her intrinsics differ, and so does her limit.
+    weak = await add_character(db, "weak", room, name="Ida")
+    await db["game.locations"].update_one(
+        {"_id": room["_id"], "characters.name": "Ida"}, {"$set": {"characters.$.limit": 4_500}, "$inc": {"revision": 1}}
+    )
+    laden = await add_character(
+        db, "laden", room, name="Ada", items=[item(f"pebble {n}", weight=0) for n in range(200)]
+    )
+    await db["game.locations"].update_one(
+        {"_id": room["_id"], "characters.name": "Ada"}, {"$set": {"characters.$.count": 200}, "$inc": {"revision": 1}}
+    )
+    for thing in (anvil, feather):
+        await do(gateway, "pickUp", me, thing)
+
+    heavy = await do(gateway, "give", me, anvil, toId=character_id(weak))
+    many = await do(gateway, "give", me, feather, toId=character_id(laden))
+
+    assert (typename(heavy), heavy["message"]) == ("WrongItem", "Ida cannot carry this as well.")
+    assert (typename(many), many["message"]) == ("WrongItem", "Ada cannot carry this as well.")
+    await assert_settled(db)
+
+
 async def test_nobody_acts_for_the_character_of_another_player(gateway: GatewayClient, db: Database) -> None:
     temple = await add_temple(db, "ann")
     thief = gateway.token("thief", roles=())

@@ -16,7 +16,7 @@ from portico.resolvers.game.characters import INTRINSICS
 from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.creation import create_character
 from portico.resolvers.game.locations import LOCATIONS, MAX_CHARACTERS
-from portico.resolvers.game.refusals import InsufficientGold, ItemGone, LimitReached
+from portico.resolvers.game.refusals import InsufficientGold, ItemGone, LimitReached, WrongItem
 from portico.resolvers.game.turns import Acting, help_along
 from portico.resolvers.writes.idempotency import random_operation_id
 from tests.support.game_scene import add_temple, assert_settled, assert_sound
@@ -283,7 +283,8 @@ async def test_the_load_never_exceeds_the_strength_of_a_character_who_gets_gifts
     )
 
     assert sum(isinstance(one, dict) for one in found) == 2
-    assert {one.limit for one in found if isinstance(one, LimitReached)} == {150}
+    refused = [one for one in found if isinstance(one, WrongItem)]
+    assert [one.message for one in refused] == ["Taker cannot carry this as well."] * 3
     await assert_settled(db)
 
 

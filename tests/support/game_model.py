@@ -227,7 +227,7 @@ def _give(world: World, call: Call) -> Outcome:
     if world.rooms[call.target] != world.rooms[call.actor]:
         return MISSING, world
     if not world.can_carry(call.target, call.item):
-        return LIMIT, world
+        return WRONG, world
     return DONE, world.moved(call.item, CARRIED, call.target)
 
 
