@@ -19,11 +19,11 @@ from types import NoneType
 from typing import Any
 
 import bson
-from bson import Int64, ObjectId
+from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-from .documents import Document
+from .documents import LENIENT, Document
 from .errors import InvalidInput
 
 # Positions are filled up to a multiple of this many bytes, so that the length of a cursor does not show that of a key.
@@ -33,7 +33,8 @@ _BLOCK = 64
 def behind(keys: Sequence[tuple[str, int]], key: tuple[Any, ...], *, inclusive: bool) -> list[Document]:
     """Returns conditions, nearest first. For each row after `key` exactly one of them holds.
 
-    Null sorts below every value, but comparisons with a value never match null, so null needs separate conditions.
+    The server sorts values of all types, and compares only values of alike types. So null, and the types that sort
+    beyond the type of a value, need separate conditions.
     """
     found: list[Document] = []
     equal: Document = {}
@@ -42,20 +43,51 @@ def behind(keys: Sequence[tuple[str, int]], key: tuple[Any, ...], *, inclusive: 
         if value is None:
             if direction > 0:
                 beyond.append({**equal, path: {"$ne": None}})
-        elif path == "_id":
-            comparison = ("$gt" if direction > 0 else "$lt") + ("e" if inclusive else "")
-            beyond.append({**equal, path: {comparison: value}})
         else:
-            beyond.append({**equal, path: {"$gt" if direction > 0 else "$lt": value}})
-            if direction < 0:
+            comparison = ("$gt" if direction > 0 else "$lt") + ("e" if inclusive and path == "_id" else "")
+            beyond.append({**equal, path: {comparison: value}})
+            beyond.append({**equal, path: {"$type": _types_beyond(value, direction)}})
+            if direction < 0 and path != "_id":
                 beyond.append({**equal, path: None})
         found = beyond + found
         equal[path] = value
     return found
 
 
-# The types of sort values. The server does not compare others, e.g. regular expressions.
-_KEY_TYPES = {NoneType, bool, int, Int64, float, str, datetime, ObjectId}
+# The groups of alike types, in the order in which the server sorts them, without null and arrays.
+# Source: MongoDB manual, "Comparison/Sort Order".
+_NUMBERS, _TEXTS = ("double", "int", "long", "decimal"), ("string", "symbol")
+_ORDER: Sequence[tuple[str, ...]] = (
+    ("minKey",),
+    _NUMBERS,
+    _TEXTS,
+    ("object",),
+    ("binData",),
+    ("objectId",),
+    ("bool",),
+    ("date",),
+    ("timestamp",),
+    ("regex",),
+    ("maxKey",),
+)
+# The types of sort values, and their places in this order. The server does not compare others, e.g. regular
+# expressions.
+_PLACES: dict[type, int] = {
+    **dict.fromkeys((int, Int64, float, Decimal128), _ORDER.index(_NUMBERS)),
+    str: _ORDER.index(_TEXTS),
+    **dict.fromkeys((bytes, Binary), _ORDER.index(("binData",))),
+    ObjectId: _ORDER.index(("objectId",)),
+    bool: _ORDER.index(("bool",)),
+    **dict.fromkeys((datetime, DatetimeMS), _ORDER.index(("date",))),
+}
+_KEY_TYPES = {NoneType, *_PLACES}
+
+
+def _types_beyond(value: object, direction: int) -> list[str]:
+    """Returns the types that come after the type of the value, but for null."""
+    place = _PLACES[type(value)]
+    groups = _ORDER[place + 1 :] if direction > 0 else _ORDER[:place]
+    return [name for group in groups for name in group]
 
 
 class Cursors:
@@ -82,7 +114,7 @@ class Cursors:
         try:
             sealed = urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4))
             body = self._cipher.decrypt(sealed, [binding])
-            key = tuple(bson.decode(body[: int.from_bytes(body[:4], "little")]).values())
+            key = tuple(bson.decode(body[: int.from_bytes(body[:4], "little")], LENIENT).values())
         except (ValueError, InvalidTag, bson.InvalidBSON):
             raise wrong from None
         if len(key) != length or any(type(value) not in _KEY_TYPES for value in key):
