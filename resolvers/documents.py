@@ -22,10 +22,10 @@ Collection = AsyncCollection[Document]
 Projection = Mapping[str, int]
 DocumentId = ObjectId
 
+# For all reads and writes: a date that Python cannot represent is a `DatetimeMS`, which is stored again unchanged.
+CODEC: CodecOptions[Document] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_AUTO)
 # For readers that must not fail: a value that Python cannot represent affects its own document only, not the batch.
-LENIENT: CodecOptions[Document] = CodecOptions(
-    datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
-)
+LENIENT: CodecOptions[Document] = CODEC.with_options(unicode_decode_error_handler="replace")
 # The same, for readers that write back what they have read: the driver refuses to store text that it could not decode,
 # so no damaged text is written.
 LENIENT_FOR_REPAIRS: CodecOptions[Document] = LENIENT.with_options(unicode_decode_error_handler="surrogateescape")

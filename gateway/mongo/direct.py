@@ -26,7 +26,7 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import ExecutionTimeout
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
-from portico.resolvers.documents import Document
+from portico.resolvers.documents import CODEC, Document
 
 from .links import Link, Links, Lost
 
@@ -50,7 +50,7 @@ def _message(command: Document) -> bytes:
 
 
 def _decoded(reply: bytes) -> Document:
-    answer: Document = bson.decode(memoryview(reply)[_HEAD.size :])
+    answer: Document = bson.decode(memoryview(reply)[_HEAD.size :], CODEC)
     return answer
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, Self, TypeVar, cast
 
-from bson.codec_options import CodecOptions
 from pymongo import AsyncMongoClient, ReadPreference, timeout
 from pymongo.monitoring import CommandListener
 from pymongo.read_concern import ReadConcern
@@ -19,7 +18,7 @@ from pymongo.read_preferences import read_pref_mode_from_name
 from pymongo.write_concern import WriteConcern
 
 from portico.gateway.settings import Settings, SettingsError
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import CODEC, Database, Document
 
 from .conditions import patch_driver
 from .direct import DirectDatabase, Reader
@@ -29,7 +28,7 @@ T = TypeVar("T")
 SELECTION_TIMEOUT_MS = 5_000
 # The writes rely on these options, so the URI cannot change them: a read after a marker must see the markers of others.
 _PRIMARY: dict[str, Any] = {
-    "codec_options": CodecOptions(),
+    "codec_options": CODEC,
     "read_preference": ReadPreference.PRIMARY,
     "read_concern": ReadConcern("local"),
     "write_concern": WriteConcern("majority"),
