@@ -35,7 +35,7 @@ ASTRAY = {
     "log events": ["find analytics.log_events "],
     "log events of a path in a range": ["find analytics.log_events path time"],
     "log events of a host and a path": ["find analytics.log_events host path"],
-    "pages by day": ["aggregate analytics.log_events time", "aggregate analytics.log_events time"],
+    "pages by day": ["aggregate analytics.log_events time"],
 }
 
 

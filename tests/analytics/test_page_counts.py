@@ -86,17 +86,16 @@ async def test_random_requests_are_counted_as_a_counter_counts_them(gateway: Gat
         assert await page_counts(gateway, begin, begin + 3 * DAY, limit=3) == found[:3]
 
 
-async def test_a_page_count_reads_keys_of_an_index_only(gateway: GatewayClient) -> None:
+async def test_a_page_count_reads_one_key_of_an_index_for_each_event(gateway: GatewayClient) -> None:
     await log(gateway, *(event(f"/{number % 7}", number) for number in range(200)))
     gateway.commands.clear()
     await page_counts(gateway, NOON, NOON + timedelta(seconds=50))
 
-    (counting, grouping) = [one for one in gateway.commands.sent if "aggregate" in one]
-    for command in (counting, grouping):
-        given = {name: command[name] for name in ("aggregate", "pipeline", "hint", "cursor")}
-        explained: Any = await gateway.db.command("explain", given, verbosity="executionStats")
-        stats = explained.get("executionStats") or explained["stages"][0]["$cursor"]["executionStats"]
-        assert (stats["totalDocsExamined"], stats["totalKeysExamined"] <= 51) == (0, True)
+    (command,) = [one for one in gateway.commands.sent if "aggregate" in one]
+    given = {name: command[name] for name in ("aggregate", "pipeline", "hint", "cursor")}
+    explained: Any = await gateway.db.command("explain", given, verbosity="executionStats")
+    stats = explained.get("executionStats") or explained["stages"][0]["$cursor"]["executionStats"]
+    assert (stats["totalDocsExamined"], stats["totalKeysExamined"] <= 51) == (0, True)
 
 
 async def test_a_range_with_too_many_events_is_refused(settings: Settings) -> None:
