@@ -23,6 +23,8 @@ from .turns import Turns, complete
 # How many of the latest events keep the reads that their listeners share.
 _SHARED = 100
 _AGAIN_SECONDS = 0.1
+# A source that fails is logged once in this time.
+_LOG_SECONDS = 60.0
 
 
 class Ended(GraphQLError):
@@ -62,7 +64,8 @@ class Counts:
 
     `unread` counts connections that the gateway dropped because their clients did not read. `runs` counts how often a
     selection was run for an event; equal subscriptions share a run. `retries` counts the runs that were repeated,
-    because the database was unavailable or did not answer in time.
+    because the database was unavailable or did not answer in time. `failures` counts the changes of which a source has
+    failed to make events, by collection.
     """
 
     sockets: int = 0
@@ -74,6 +77,7 @@ class Counts:
     deliveries: int = 0
     runs: int = 0
     retries: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)
 
 
@@ -234,12 +238,15 @@ class _Reader:
         self.opened.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._hub = hub
         self._latest: deque[Event] = deque()
+        # When a failure of a source was last logged, by the ids of sources.
+        self._logged: dict[int, float] = {}
         self._is_closing = False
         self._task = asyncio.create_task(self._run(database, sources))
 
     async def _run(self, database: Database, sources: Sequence[Source]) -> None:
         try:
-            async with aclosing(follow(database, sources, on_interruption=self._interrupted)) as batches:
+            followed = follow(database, sources, on_interruption=self._interrupted, on_failure=self._failed)
+            async with aclosing(followed) as batches:
                 async for events in batches:
                     if self._is_closing:
                         return
@@ -270,6 +277,15 @@ class _Reader:
             raise asyncio.CancelledError
         self._hub.counts.interruptions += 1
         logger().warning("change stream interrupted", error=type(error).__name__)
+
+    def _failed(self, source: Source, error: Exception) -> None:
+        """Counts a failure of a source, and logs one in a minute."""
+        collections = ", ".join(sorted(source.collections))
+        self._hub.counts.failures[collections] += 1
+        now = asyncio.get_running_loop().time()
+        if now - self._logged.get(id(source), -_LOG_SECONDS) >= _LOG_SECONDS:
+            self._logged[id(source)] = now
+            logger().error("change source failed", collections=collections, exc_info=error)
 
     def close(self) -> None:
         self._is_closing = True

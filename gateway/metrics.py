@@ -94,6 +94,14 @@ class _Live(Collector):
             ("portico_connections_unread", "Connections dropped because their clients did not read.", counts.unread),
         ):
             yield CounterMetricFamily(name, text, number)
+        failures = CounterMetricFamily(
+            "portico_event_failures",
+            "Changes of which a domain failed to make events, by collection.",
+            labels=["collection"],
+        )
+        for collections, number in counts.failures.items():
+            failures.add_metric([collections], number)
+        yield failures
         ended = CounterMetricFamily(
             "portico_subscriptions_ended", "Subscriptions that the gateway ended, by error code.", labels=["code"]
         )

@@ -104,7 +104,7 @@ from portico.schema.fields import computed, costs, reads, related, stored
 from portico.schema.inputs import After, First, described, idempotency_key
 from portico.schema.money import Money, MoneyInput
 from portico.schema.mutations import DeletedPayload, mutation
-from portico.schema.nodes import Kind, Node, key_in, node_id
+from portico.schema.nodes import Kind, Node, everybody, key_in, node_id
 from portico.schema.reading import document_kind, document_pages, find_visible, global_id, load_one, load_related
 from portico.schema.roles import Role
 from portico.schema.scalars import JSON, BigInt
@@ -203,6 +203,7 @@ __all__ = [
     "document_pages",
     "drop_attachments",
     "error_member",
+    "everybody",
     "find_by_keys",
     "find_host",
     "find_host_by_name",

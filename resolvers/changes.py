@@ -7,9 +7,8 @@ oplog goes.
 
 from __future__ import annotations
 
-import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -18,7 +17,6 @@ from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.writes import retries
-from portico.resolvers.writes.sweeps import DAMAGED
 
 from .documents import LENIENT, CollectionSpec, Database, Document
 
@@ -54,12 +52,24 @@ class Event:
 
 @dataclass(frozen=True)
 class Source:
-    """Makes events of the matching changes of some collections. `paths` are the fields that it fetches."""
+    """Makes events of the matching changes of some collections. `paths` are the fields that it fetches.
+
+    If `events` raises, this source makes no events of the change. Those of other sources are not affected.
+
+    Raises TypeError or ValueError for a path that is none: all sources share one change stream, which it would break.
+    """
 
     collections: frozenset[str]
     match: Document
     paths: Sequence[str]
     events: Callable[[Document], Iterable[Event]]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.paths, str):
+            raise TypeError(f"`paths` of a change source must be a sequence of paths; got {self.paths!r}.")
+        for path in self.paths:
+            if not all(name and not name.startswith("$") for name in path.split(".")):
+                raise ValueError(f"`paths` of a change source has {path!r}, which is not the path of a field.")
 
 
 def inserts(spec: CollectionSpec, paths: Sequence[str], event: Callable[[Document], Event]) -> Source:
@@ -75,8 +85,15 @@ def inserts(spec: CollectionSpec, paths: Sequence[str], event: Callable[[Documen
     )
 
 
+OnFailure = Callable[[Source, Exception], None]
+
+
 async def follow(
-    db: Database, sources: Sequence[Source], *, on_interruption: Callable[[PyMongoError], None]
+    db: Database,
+    sources: Sequence[Source],
+    *,
+    on_interruption: Callable[[PyMongoError], None],
+    on_failure: OnFailure,
 ) -> AsyncGenerator[Sequence[Event], None]:
     """Yields the events from now on, each once, in the order of the database.
 
@@ -84,7 +101,8 @@ async def follow(
     does.
 
     The first batch is empty: it says that the stream is open, and that no later write will be missed. Later batches can
-    be empty, too. After an interruption it calls `on_interruption` and reopens the stream.
+    be empty, too. After an interruption it calls `on_interruption` and reopens the stream. If a source fails, it calls
+    `on_failure`.
 
     Raises:   ChangesLost; a driver's error if the stream cannot be opened the first time.
     """
@@ -105,7 +123,7 @@ async def follow(
                 while stream.alive:
                     change = await stream.try_next()
                     token, pause = stream.resume_token or token, _FIRST_PAUSE
-                    yield () if change is None or seen.is_repeat(change) else _events(sources, change)
+                    yield () if change is None or seen.is_repeat(change) else _events(sources, change, on_failure)
         except PyMongoError as error:
             if not is_open:
                 raise
@@ -144,19 +162,41 @@ def _is_lost(error: PyMongoError) -> bool:
 
 def pipeline(sources: Sequence[Source]) -> list[Document]:
     """Returns the stages that limit the stream to the changes and fields that the sources need."""
-    paths = {"operationType", "ns", *(path for source in sources for path in source.paths)}
+    paths = _merged({"operationType", "ns", *(path for source in sources for path in source.paths)})
     matches = [{"ns.coll": {"$in": sorted(source.collections)}, **source.match} for source in sources]
     return [{"$match": {"$or": matches}}, {"$project": dict.fromkeys(sorted(paths), 1)}]
 
 
-def _events(sources: Sequence[Source], change: Document) -> list[Event]:
-    """Returns the events of this change. A malformed change, which other software has written, makes none."""
+def _merged(paths: set[str]) -> list[str]:
+    """Returns the paths without those below others: the server refuses a projection with both.
+
+    Every change has its `_id`, the resume token, which must be whole.
+    """
+    others = {path for path in paths if path.split(".")[0] != "_id"}
+    return [path for path in others if others.isdisjoint(_above(path))]
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yields the paths that contain this one."""
+    while "." in path:
+        path = path.rpartition(".")[0]
+        yield path
+
+
+def _events(sources: Sequence[Source], change: Document, on_failure: OnFailure) -> list[Event]:
+    """Returns the events of this change.
+
+    A source that fails makes none, e.g. because other software has written a malformed document.
+    """
     found: list[Event] = []
     for source in sources:
         if change["ns"]["coll"] in source.collections:
-            with contextlib.suppress(*DAMAGED):
+            try:
                 events = list(source.events(change))
                 # Topics and keys must be hashable; nobody can listen to others.
                 hash(tuple((event.topic, event.key) for event in events))
+            except Exception as error:  # noqa: BLE001 - any error of a source concerns its own events only
+                on_failure(source, error)
+            else:
                 found += events
     return found

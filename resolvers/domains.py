@@ -373,8 +373,11 @@ class Domains:
     def _require_unique(self, what: str, named: Iterable[tuple[Domain, str]]) -> None:
         owners: dict[str, Domain] = {}
         for domain, name in named:
-            other = owners.setdefault(name, domain)
-            if other is not domain:
+            other = owners.get(name)
+            if other is domain:
+                raise InvalidDomains(f"{self.source_of(domain.name)} declares the {what} {name} twice.")
+            owners[name] = domain
+            if other is not None:
                 raise InvalidDomains(
                     f"{self.source_of(domain.name)} declares the {what} {name}, "
                     f"which {self.source_of(other.name)} already declares."
@@ -384,7 +387,7 @@ class Domains:
         async def upgrade_documents(turn: Turn) -> int:
             return await in_turn(*(partial(upgrade_batch, turn.db, spec) for spec in self.collections))
 
-        return Job("upgrade-documents", upgrade_documents)
+        return Job(UPGRADES, upgrade_documents)
 
 
 def _names_of_metrics(domain: Domain) -> Iterable[str]:
@@ -392,5 +395,7 @@ def _names_of_metrics(domain: Domain) -> Iterable[str]:
     yield from (counter.name for counter in domain.counters)
 
 
+# The job that upgrades documents of all domains.
+UPGRADES = "upgrade-documents"
 # The collections that the writes of all domains share.
 SHARED_COLLECTIONS: Sequence[CollectionSpec] = (OPERATIONS, INTENTS, LEASES, SECRETS)

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 from .documents import Document
 
+_OWN = "portico."
+
 
 class DomainError(Exception):
     """The base of all domain errors. A subclass lists its public `facts`, so that it can be stored as an answer.
@@ -36,9 +38,20 @@ class DomainError(Exception):
         return error
 
 
+def name_of(error: type[DomainError]) -> str:
+    """Returns the name by which an error type is stored: for other packages, with the name of its module."""
+    module = error.__module__
+    return error.__name__ if module.startswith(_OWN) else f"{module}.{error.__qualname__}"
+
+
 def error_type(name: str) -> type[DomainError]:
-    """Returns the error type with this name, to restore a stored answer."""
-    return next(found for found in _all_below(DomainError) if found.__name__ == name)
+    """Returns the error type that is stored by this name. Raises LookupError if its package is no longer installed."""
+    known = _all_below(DomainError)
+    # An earlier version has stored the errors of other packages without their modules.
+    named = [found for found in known if name_of(found) == name] or [found for found in known if found.__name__ == name]
+    if not named:
+        raise LookupError(f"There is no error type {name}.")
+    return named[0]
 
 
 def _all_below(root: type[DomainError]) -> list[type[DomainError]]:

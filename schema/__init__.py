@@ -10,9 +10,9 @@ from strawberry.schema.config import StrawberryConfig
 
 from portico.resolvers.domains import Domains
 
-from .assembly import AssembledSchema, additions_of, require_rules
+from .assembly import AssembledSchema, additions_of, require_declared, require_rules
 from .context import Info, core
-from .errors import HANDLERS
+from .errors import handlers
 from .fields import costs
 from .inputs import described
 from .installation import install
@@ -59,8 +59,8 @@ class Subscription:
 def create_schema(domains: Domains) -> strawberry.Schema:
     """Creates the schema of these domains, and installs the resolvers of its document-backed fields.
 
-    Raises:   InvalidDomains (for example, a kind has no visibility rule), NotKeepable (a mutation has an answer that
-              cannot be stored for its idempotency key).
+    Raises:   InvalidDomains (for example, a kind has no visibility rule), UnknownKind (a field is related to a kind
+              that is not served), NotKeepable (a mutation has an answer that cannot be stored for its key).
     """
     require_rules(domains)
     additions = additions_of(domains)
@@ -70,9 +70,10 @@ def create_schema(domains: Domains) -> strawberry.Schema:
         mutation=Mutation if "Mutation" in additions else None,
         subscription=Subscription if "Subscription" in additions else None,
         types=[found for domain in domains.all for found in domain.types],
-        exception_handlers=HANDLERS,
+        exception_handlers=handlers(),
         config=StrawberryConfig(scalar_map=SCALARS),
     )
+    require_declared(domains, schema._schema)  # noqa: SLF001 - strawberry has no public name for it
     install(schema)
     require_keepable(schema)
     return schema

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import strawberry
+from graphql import GraphQLInterfaceType, GraphQLObjectType, GraphQLSchema
+from strawberry.schema.schema_converter import GraphQLCoreConverter
 from strawberry.types.base import StrawberryObjectDefinition, get_object_definition
 from strawberry.types.field import StrawberryField
 from strawberry.types.private import is_private
@@ -14,8 +17,11 @@ from strawberry.types.private import is_private
 from portico.resolvers.domains import Domains, InvalidDomains
 
 from .errors import camel_case
+from .fields import Related, declaration_of
+from .mutations import Write
 from .nodes import Kind
 
+_BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 # The root types, with the attribute of a domain that declares their fields.
 _ROOTS = {"Query": "queries", "Mutation": "mutations", "Subscription": "subscriptions"}
 
@@ -67,8 +73,59 @@ def require_rules(domains: Domains) -> None:
                 )
 
 
+class UnknownKind(LookupError):
+    """A field is related to a kind that no served domain declares."""
+
+
+def require_declared(domains: Domains, schema: GraphQLSchema) -> None:
+    """Checks that the schema has the types, and the domains the kinds, that declarations name.
+
+    Raises:   InvalidDomains, UnknownKind.
+    """
+    types = [name for name, one in schema.type_map.items() if isinstance(one, GraphQLObjectType | GraphQLInterfaceType)]
+    for domain in domains.all:
+        for kind in domain.kinds:
+            for name in kind.types:
+                if not isinstance(schema.type_map.get(name), GraphQLObjectType):
+                    raise InvalidDomains(
+                        f"{domains.source_of(domain.name)} declares the kind {kind.name}, but the schema has no type "
+                        f"{name}. Return the type from a field, or list it in `types` of the domain."
+                    )
+        for name in domain.extensions:
+            if name not in types:
+                raise InvalidDomains(
+                    f"{domains.source_of(domain.name)} extends the type {name}, which the schema does not have."
+                    f"{_did_you_mean(name, types)}"
+                )
+    kinds = {kind.name for domain in domains.all for kind in domain.kinds}
+    for name in types:
+        for path, kind_name in _relations(schema.type_map[name]):
+            if kind_name not in kinds:
+                raise UnknownKind(
+                    f"{path} is related to the kind {kind_name}, which no served domain declares."
+                    f"{_did_you_mean(kind_name, kinds)}"
+                )
+
+
+def _relations(graphql_type: Any) -> Iterator[tuple[str, str]]:
+    """Yields the fields of a type that are related to other documents, each with the name of their kind."""
+    for name, field in graphql_type.fields.items():
+        definition = field.extensions.get(_BACKREF)
+        declared = None if definition is None else declaration_of(definition)
+        if isinstance(declared, Related):
+            yield f"{graphql_type.name}.{name}", declared.kind
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    return f" Did you mean {close[0]}?" if close else ""
+
+
 def additions_of(domains: Domains) -> dict[str, list[Addition]]:
-    """Returns the fields that domains add, by type name. Raises InvalidDomains if two domains add the same field."""
+    """Returns the fields that domains add, by type name.
+
+    Raises InvalidDomains if two domains add the same field, or for a mutation without an operation id.
+    """
     found: dict[str, list[Addition]] = {}
     owners: dict[tuple[str, str], str] = {}
     for domain, type_name, mixin in _mixins(domains):
@@ -79,6 +136,11 @@ def additions_of(domains: Domains) -> dict[str, list[Addition]]:
                 raise InvalidDomains(
                     f"{domains.source_of(domain)} adds the field {name} to {type_name}, "
                     f"but {domains.source_of(owner)} already adds it. Rename one of the fields."
+                )
+            if type_name == "Mutation" and not any(isinstance(one, Write) for one in field.extensions):
+                raise InvalidDomains(
+                    f"{domains.source_of(domain)} declares the mutation {name} without an operation id. "
+                    "Declare it with `portico.mutation` instead of `strawberry.mutation`."
                 )
             found.setdefault(type_name, []).append(Addition(name, field, domains.source_of(domain)))
     return found

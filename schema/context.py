@@ -89,9 +89,20 @@ class Context:
     seen: set[tuple[str, str]] = field(default_factory=set)
     folds: dict[str, str] = field(default_factory=dict)
     connection: Hashable = None
-    operation_id: str = ""
     is_write: bool = False
     record: Any = None
+    _operation_id: str = ""
+
+    @property
+    def operation_id(self) -> str:
+        """The id of the mutation. Raises RuntimeError in an operation that is none."""
+        if not self._operation_id:
+            raise RuntimeError("Only mutations that are declared with `mutation` have an operation id.")
+        return self._operation_id
+
+    @operation_id.setter
+    def operation_id(self, operation_id: str) -> None:
+        self._operation_id = operation_id
 
     def take_turn(self) -> None:
         """Sets `now` to the current time and forgets what the caller may see. A mutation calls this when it starts."""

@@ -1,4 +1,4 @@
-"""Errors as data: each domain error becomes the member of the same name in a mutation's union."""
+"""Errors as data: each domain error becomes the member that represents its class in a mutation's union."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import strawberry
 from strawberry.schema.exception_handlers import ExceptionHandler
+from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
 from portico.resolvers import errors
@@ -51,24 +52,38 @@ def camel_case(name: str) -> str:
     return re.sub(r"_([a-z])", lambda match: match.group(1).upper(), name)
 
 
-HANDLERS: list[ExceptionHandler[Any, Any]] = []
-
-
 Facts = Callable[[Any], dict[str, Any]]
+# By the class of the error.
+_MEMBERS: dict[type[errors.DomainError], _ToMember] = {}
 
 
 def member(error: type[errors.DomainError], facts: Facts | None = None) -> Any:
     """Marks the strawberry type that represents a domain error. Its fields are the error's facts, by name.
 
     Args:     facts: returns the values of the fields, if they differ from the error's facts.
+    Raises:   ValueError if another type represents this error.
     """
 
     def mark(error_type: type) -> type:
-        handler = _ToMember(error, error_type, facts or _facts)
-        HANDLERS.append(cast("ExceptionHandler[Any, Any]", handler))
+        if error in _MEMBERS:
+            known = _MEMBERS[error].error_type.__name__
+            raise ValueError(f"{error_type.__name__} cannot represent {error.__name__}: {known} already does.")
+        _MEMBERS[error] = _ToMember(error, error_type, facts or _facts)
         return error_type
 
     return mark
+
+
+def handlers() -> list[ExceptionHandler[Any, Any]]:
+    """Returns what turns errors into members, subclasses first: strawberry takes the first that fits."""
+    ordered = sorted(_MEMBERS, key=lambda error: len(error.__mro__), reverse=True)
+    return [cast("ExceptionHandler[Any, Any]", _MEMBERS[error]) for error in ordered]
+
+
+def member_name(error: type[errors.DomainError]) -> str | None:
+    """Returns the name of the GraphQL type that represents this error or its nearest base; None if there is none."""
+    found = next((_MEMBERS[base] for base in error.__mro__ if base in _MEMBERS), None)
+    return None if found is None else get_object_definition(found.error_type, strict=True).name
 
 
 class _ToMember:

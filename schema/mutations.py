@@ -21,6 +21,7 @@ from portico.resolvers.writes import idempotency
 
 from .access import require_role
 from .context import Context, Info, core
+from .errors import member_name
 from .files import Upload, uploads_in
 from .kept import Restoring, record_of, record_values, references_in
 from .nodes import KINDS, shown
@@ -85,26 +86,25 @@ class Write(FieldExtension):
         if record["state"] == "done":
             await _require_same_files(kwargs, record)
             return await self._answer_again(context, info, record["outcome"])
+        refusal: errors.DomainError | None = None
         try:
-            result = await next_(source, info, **kwargs)
-            outcome = record_of(core(info).schema, result)
-        except errors.DomainError as error:
-            if error.is_retryable:
-                await idempotency.release(context.db, operation_id, owner=owner, now=context.now)
-                raise
-            outcome = _error_record(info, error)
-            kept = await idempotency.finish(context.db, operation_id, outcome=outcome, owner=owner)
-            if kept is outcome:
-                raise
+            try:
+                result = await next_(source, info, **kwargs)
+                outcome = record_of(core(info).schema, result)
+                kept = await idempotency.finish(context.db, operation_id, outcome=outcome)
+            except errors.DomainError as error:
+                refusal, outcome = error, _refusal_record(info, error)
+                kept = await idempotency.finish(context.db, operation_id, outcome=outcome, owner=owner)
         except BaseException:
+            # If the outcome is stored nevertheless, this releases nothing.
             await idempotency.release(context.db, operation_id, owner=owner, now=context.now)
             raise
-        else:
-            kept = await idempotency.finish(context.db, operation_id, outcome=outcome)
-            if kept is outcome:
-                return result
-        # In the meantime, another call with the key took over and finished.
-        return await self._answer_again(context, info, kept)
+        if kept is not outcome:
+            # In the meantime, another call with the key took over and finished.
+            return await self._answer_again(context, info, kept)
+        if refusal is not None:
+            raise refusal
+        return result
 
     async def _begin(self, context: Context, record_id: str, kwargs: dict[str, Any], owner: str) -> Document:
         return await idempotency.begin(
@@ -147,7 +147,12 @@ class Write(FieldExtension):
 
 
 def mutation(*, role: Role | None = None, description: str) -> Any:
-    """Returns a mutation field for callers with this role; with None, for all callers."""
+    """Returns a mutation field for callers with this role; with None, for all callers.
+
+    Raises TypeError for a role of another enum, which no caller could have.
+    """
+    if role is not None and not isinstance(role, Role):
+        raise TypeError(f"`role` of a mutation must be a member of `portico.Role`; got {role!r}.")
     return strawberry.mutation(description=description, extensions=[Write(role)])
 
 
@@ -220,9 +225,16 @@ def _hashed(context: Context, field: dataclasses.Field[Any], value: Any) -> Any:
     return value if hashed is None or value is None else hashed(context, value)
 
 
-def _error_record(info: Info, error: errors.DomainError) -> Document:
-    name = type(error).__name__
-    return {"error": {"type": name, "facts": record_values(core(info).schema, name, error.to_record())}}
+def _refusal_record(info: Info, error: errors.DomainError) -> Document:
+    """Returns the stored form of an error that is the answer.
+
+    Raises the error itself if it is no answer: a retry may succeed, or no type of the schema represents it.
+    """
+    schema, shown_as = core(info).schema, member_name(type(error))
+    if error.is_retryable or shown_as not in schema.type_map:
+        raise error
+    facts = record_values(schema, shown_as, error.to_record())
+    return {"error": {"type": errors.name_of(type(error)), "facts": facts}}
 
 
 @strawberry.type(description="The object is deleted.")

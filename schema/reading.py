@@ -13,7 +13,7 @@ from . import nodes
 from .connections import Paged
 from .context import Context, Info, core
 from .fields import Source
-from .nodes import KINDS, BatchRule, Kind
+from .nodes import KINDS, BatchRule, Kind, Rule
 
 
 def document_kind(
@@ -23,7 +23,7 @@ def document_kind(
     path: str = "_id",
     parse: Callable[[str], Any] = document_id,
     reads: Sequence[str] = (),
-    visible_to: Callable[[Source, Context], bool] = lambda _document, _context: True,
+    visible_to: Rule | None = None,
     within: Callable[[Source], tuple[str, str]] | None = None,
     shown_to: BatchRule | None = None,
 ) -> Kind:
@@ -31,7 +31,8 @@ def document_kind(
 
     Args:     path: the path of the key in documents.  parse: converts text to a key, or raises ValueError.
               reads: the paths that the rule reads.
-              visible_to: whether a caller may see a document.  within: the kind and key of the object that contains it.
+              visible_to: whether a caller may see a document; `everybody` if all may.
+              within: the kind and key of the object that contains it.
               shown_to: what a caller sees of each of many documents, if that takes a read.
     """
     return Kind(

@@ -10,13 +10,23 @@ import functools
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import strawberry
 
 from portico.gateway.error_codes import ERROR_CODES
 from portico.gateway.settings import Settings, declared
-from portico.resolvers.domains import Domain, Domains, InvalidDomains, Resources, Wakeups
+from portico.resolvers.domains import (
+    SHARED_COLLECTIONS,
+    UPGRADES,
+    Domain,
+    Domains,
+    InvalidDomains,
+    Resources,
+    Wakeups,
+)
+from portico.resolvers.owned import OwnedDocuments
 from portico.schema import create_schema, nodes
 from portico.schema.sharing import SharedReads
 
@@ -55,10 +65,14 @@ def load(names: Sequence[str] | None = None) -> Domains:
     chosen = (*BUILT_IN, *sorted(outside)) if names is None else tuple(dict.fromkeys(names))
     found = [_built_in(name) if name in BUILT_IN else _outside(outside[name]) for name in chosen]
     domains = Domains(found, sources={name: _package_of(entry) for name, entry in outside.items()})
+    _require_own("collection", domains, [spec.name for spec in SHARED_COLLECTIONS], _collections_of)
+    _require_own("job", domains, [UPGRADES], lambda domain: [job.name for job in domain.jobs])
     _require_own("setting", domains, [variable for variable, _ in declared(Settings)], _settings_of)
     _require_own("error code", domains, ERROR_CODES, lambda domain: domain.error_codes)
     _require_own("command", domains, OWN_COMMANDS, lambda domain: [command.name for command in domain.commands])
     _require_own("path", domains, OWN_PATHS, lambda domain: _paths_of(domain, domains))
+    _require_hosts(domains)
+    _require_examples(domains)
     return domains
 
 
@@ -160,6 +174,32 @@ def _require_own(
                     f"which {owners[name]} already declares."
                 )
             owners[name] = domains.source_of(domain.name)
+
+
+def _require_hosts(domains: Domains) -> None:
+    """Raises InvalidDomains for documents that belong to objects of a kind without deletions that would remove them."""
+    hosts = {host.kind for domain in domains.all for host in domain.hosts}
+    for domain in domains.all:
+        for attachment in domain.attachments:
+            if isinstance(attachment, OwnedDocuments) and attachment.kind not in hosts:
+                raise InvalidDomains(
+                    f"{domains.source_of(domain.name)} attaches documents to the kind {attachment.kind}, which no "
+                    f"served domain declares as a host. The hosts are: {', '.join(sorted(hosts))}."
+                )
+
+
+def _require_examples(domains: Domains) -> None:
+    for domain in domains.all:
+        for title, path in domain.examples:
+            if not Path(path).is_file():
+                raise InvalidDomains(
+                    f"{domains.source_of(domain.name)} declares the GraphiQL tab {title} with the file {path}, "
+                    "which does not exist. Add the file to the package."
+                )
+
+
+def _collections_of(domain: Domain) -> list[str]:
+    return [spec.name for spec in domain.collections]
 
 
 def _settings_of(domain: Domain) -> list[str]:

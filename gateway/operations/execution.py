@@ -273,7 +273,7 @@ def format_error(error: GraphQLError, context: Context) -> dict[str, Any]:
     formatted: dict[str, Any] = {"message": error.message}
     if isinstance(cause, errors.DomainError):
         formatted["message"] = cause.message
-        extensions = {"code": _CODES.get(type(cause), "CONFLICT")}
+        extensions = {"code": next((_CODES[base] for base in type(cause).__mro__ if base in _CODES), "CONFLICT")}
         if isinstance(cause, errors.InvalidInput):
             extensions["argument"] = [*(camel_case(part) for part in cause.path), *cause.within]
     elif cause is not None and "code" not in extensions and _is_fault(error, cause):

@@ -9,6 +9,9 @@ call. An attempt that crashes leaves claims, which keep their places below the c
 if the profile has an entry with their token, and otherwise makes the decision impossible and releases them.
 
 A call without a user and without a key has nothing to decide. It counts its impressions at once.
+
+An impression of an ad without a total cap needs no claim, unless the call can be repeated: it is counted while the call
+decides (`tallying`).
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from . import counters, profiles, serves
 from .combining import FILLED, GRANTED, Counters, Outcome
 from .counters import CountedAd
 from .profiles import Decision
+from .tallying import Tally
 from .zone_reads import Zones
 
 
@@ -40,6 +44,7 @@ class Means:
 
     zones: Zones
     counters: Counters
+    tally: Tally
     rng: Random
 
 
@@ -70,6 +75,10 @@ class Call:
             return self.user
         return profiles.id_of_call(self.operation_id) if idempotency.is_repeatable(self.operation_id) else None
 
+    def claims(self, ad: Document) -> bool:
+        """Returns whether the call claims an impression of this placement before it shows the ad."""
+        return ad["total_cap"] is not None or idempotency.is_repeatable(self.operation_id)
+
     async def read_profile(self) -> Document | None:
         if self.profile_id is None:
             return None
@@ -87,6 +96,7 @@ class Attempt:
     def __init__(self, call: Call, means: Means, profile: Document | None) -> None:
         self._call = call
         self._writer = means.counters
+        self._tally = means.tally
         self._profile = profile
         self._token: ObjectId = counters.random_token()
         self._claimed: list[Document] = []
@@ -94,7 +104,7 @@ class Attempt:
     async def is_ready(self, ads: Sequence[Document]) -> bool:
         """Makes sure that the profile exists before these ads are claimed. Returns False if it has just appeared."""
         needs = self._call.profile_id is not None and self._profile is None
-        if needs and any(ad["total_cap"] is not None for ad in ads):
+        if needs and any(map(self._call.claims, ads)):
             created = self._call.new_profile()
             if not await profiles.create(self._call.db, created):
                 return False
@@ -102,13 +112,13 @@ class Attempt:
         return True
 
     async def claim(self, ads: Sequence[Document]) -> list[bool]:
-        """Claims an impression of each ad that has a total cap. Returns for each ad whether it may be shown."""
-        if all(ad["total_cap"] is None for ad in ads):
+        """Claims an impression of each ad that needs a claim. Returns for each ad whether it may be shown."""
+        if not any(map(self._call.claims, ads)):
             return [True] * len(ads)
         return [outcome == GRANTED for outcome in await asyncio.gather(*map(self._claim, ads))]
 
     async def _claim(self, ad: Document) -> Outcome:
-        if ad["total_cap"] is None:
+        if not self._call.claims(ad):
             return GRANTED
         profile_id = self._call.profile_id
         claim = None if profile_id is None else {"token": self._token, "profile": profile_id}
@@ -135,7 +145,14 @@ class Attempt:
 
         Args:     ads: the placements, each with its `key`.
         """
-        return await self._decide(ads, events=events, entry=self._entry(ads))
+        free = [CountedAd.of(ad) for ad in ads if not self._call.claims(ad)]
+        deciding = self._decide(ads, events=events, entry=self._entry(ads))
+        if not free:
+            return await deciding
+        is_decided, _ = await asyncio.gather(deciding, self._tally.add(self._call.db, free))
+        if not is_decided:
+            await self._tally.add(self._call.db, free, -1)
+        return is_decided
 
     async def refuse(self) -> bool:
         """Decides that the call shows and records nothing. Returns False if the profile has changed.

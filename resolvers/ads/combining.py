@@ -64,11 +64,12 @@ Outcome = Literal["GRANTED", "EXHAUSTED", "FILLED"]
 class _Claim:
     """A claim in the queue; without a token, an impression to count at once.
 
-    `update` is the number of the update that tried it, or of the latest one when it came.
+    `cap` is None if nothing limits it. `update` is the number of the update that tried it, or of the latest one when it
+    came.
     """
 
     db: Database
-    cap: int
+    cap: int | None
     timer: Timer
     done: asyncio.Future[Outcome]
     update: int
@@ -77,7 +78,7 @@ class _Claim:
 
     def stays(self, counter: Document) -> bool:
         """Returns whether a refused claim stays in the queue."""
-        if not self.is_patient or self.done.done():
+        if not self.is_patient or self.done.done() or self.cap is None:
             return False
         return can_be_granted(counter["shown"], [one["at"] for one in counter["claims"]], self.cap, self.timer)
 
@@ -87,7 +88,7 @@ class _End:
     """The end of a claim in the queue."""
 
     db: Database
-    cap: int
+    cap: int | None
     token: ObjectId
     is_shown: bool
     done: asyncio.Future[Outcome]
@@ -116,7 +117,7 @@ class _Queue:
         new = [one for one in self.claims if not one.done.done()]
         patient = [one for one in self.patient if not one.done.done()]
         # The cap that has waited longest, so that no cap keeps the claims of another one waiting.
-        cap = min((*new, *patient), key=lambda one: one.update).cap if new or patient else 0
+        cap = min((*new, *patient), key=lambda one: one.update).cap if new or patient else None
         # The claims that have waited go first. They never fill an update, so that it always tries new ones as well.
         earlier, self.patient = _split(patient, cap)
         later, self.claims = _split(new, cap)
@@ -151,11 +152,18 @@ class Counters:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def claim(
-        self, db: Database, ad: CountedAd, *, cap: int, claim: Document | None, timer: Timer, is_patient: bool = False
+        self,
+        db: Database,
+        ad: CountedAd,
+        *,
+        cap: int | None,
+        claim: Document | None,
+        timer: Timer,
+        is_patient: bool = False,
     ) -> Outcome:
         """Claims an impression, or counts it at once if `claim` is None.
 
-        Args:     cap: the total cap of the placement.  claim: {token, profile}.  timer: of the call.
+        Args:     cap: the total cap of the placement, or None.  claim: {token, profile}.  timer: of the call.
                   is_patient: waits while claims in flight fill the rest; see the module.
         Writes:   ads.counters; one update for all that waits. ads.zones, if the cap is reached.
         """
@@ -167,7 +175,7 @@ class Counters:
         return await done
 
     def end(
-        self, db: Database, ad: CountedAd, *, cap: int, token: ObjectId, is_shown: bool, is_urgent: bool
+        self, db: Database, ad: CountedAd, *, cap: int | None, token: ObjectId, is_shown: bool, is_urgent: bool
     ) -> asyncio.Future[Outcome]:
         """Ends a claim: counts its impression if `is_shown`, otherwise releases it. Idempotent.
 
@@ -184,9 +192,9 @@ class Counters:
         self._work(queue)
         return done
 
-    def is_used_up(self, ad: CountedAd, cap: int) -> bool:
+    def is_used_up(self, ad: CountedAd, cap: int | None) -> bool:
         """Returns whether shown and claimed impressions have reached the cap, as far as this process knows."""
-        return self._used.get(ad.key, cap) >= cap
+        return cap is not None and self._used.get(ad.key, cap) >= cap
 
     async def settled(self) -> None:
         """Waits until nothing is in a queue."""
@@ -230,8 +238,8 @@ class Counters:
         try:
             counter = await counters.apply(db, queue.ad, _changes(claims, ends))
             self._remember(queue.ad, counter)
-            caps = [*(claim.cap for claim in claims), *(end.cap for end in ends)]
-            if counter["shown"] >= min(caps):
+            caps = (*(claim.cap for claim in claims), *(end.cap for end in ends))
+            if any(cap is not None and counter["shown"] >= cap for cap in caps):
                 # The next refused claim tells the zones if this fails.
                 with contextlib.suppress(PyMongoError):
                     await mark_zones(db, [(queue.ad, counter["shown"])])
@@ -253,7 +261,7 @@ class Counters:
             elif one.claim is None and counted > 0:
                 counted -= 1
                 _answer(one, GRANTED)
-            elif counter["shown"] >= one.cap:
+            elif one.cap is not None and counter["shown"] >= one.cap:
                 _answer(one, EXHAUSTED)
             elif one.stays(counter):
                 queue.patient.append(one)
@@ -267,7 +275,7 @@ class Counters:
             self._used.popitem(last=False)
 
 
-def _split(claims: list[_Claim], cap: int) -> tuple[list[_Claim], list[_Claim]]:
+def _split(claims: list[_Claim], cap: int | None) -> tuple[list[_Claim], list[_Claim]]:
     """Returns the first claims of a cap, as many as go into an update, and the others."""
     of_cap = [one for one in claims if one.cap == cap]
     return of_cap[:_MOST], [*(one for one in claims if one.cap != cap), *of_cap[_MOST:]]

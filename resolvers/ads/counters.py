@@ -5,16 +5,17 @@ A document:
     _id           the key of the ad, see `ads.ad_key`
     campaign_id
     ad_unit_id
-    shown         counted impressions. Only impressions of placements with a total cap are counted here
-    claims        impressions in flight: [{token, at, profile}]. The token is random, a new one for each attempt;
-                  `profile` is the `_id` of the profile that decides
+    shown         counted impressions, of all placements of the ad
+    uncapped      how many of them no cap has limited
+    claims        impressions in flight: [{token, at, profile, is_uncapped}]. The token is random, a new one for each
+                  attempt; `profile` is the `_id` of the profile that decides; `is_uncapped` is true if no cap limits it
     counted       how many impressions the latest update counted without a claim
     claims_since  a lower bound of the oldest claim's time, rounded down to ten seconds so that the index of a hot
                   counter seldom changes. It can stay when there are no claims; then a job removes it
     highest_cap   the largest total cap that a claim has ever had
 
-Each placement's own cap is compared with the ad's one counter. At every moment, `shown` and the claims together are at
-most `highest_cap`, and a claim is granted only below the cap of its own placement. So no cap is ever exceeded.
+Each placement's own cap is compared with the ad's one counter. A claim is granted only below the cap of its own
+placement. So no cap is ever exceeded, and the impressions and claims that a cap has limited are at most `highest_cap`.
 
 `apply` computes the new document on the server, so it never misses and never has to be repeated, however many processes
 write the same counter. `combining` sends the claims of all calls of a process with one update.
@@ -77,13 +78,13 @@ def random_token() -> ObjectId:
 class Changes:
     """What one update changes in a counter.
 
-    Args:     cap: the total cap of the placements of `claims` and `counted`.
+    Args:     cap: the total cap of the placements of `claims` and `counted`; None if nothing limits them.
               claims: new claims, {token, at, profile}; granted in this order while there is room.
               counted: impressions to count at once, without a claim.
               concluded, released: the tokens of claims to remove, with and without counting them.
     """
 
-    cap: int = 0
+    cap: int | None = 0
     claims: list[Document] = field(default_factory=list)
     counted: int = 0
     concluded: list[ObjectId] = field(default_factory=list)
@@ -111,24 +112,39 @@ async def apply(db: Database, ad: CountedAd, changes: Changes) -> Document:
 def _pipeline(ad: CountedAd, changes: Changes) -> list[Document]:
     claims: Any = {"$ifNull": ["$claims", []]}
     shown: Any = {"$ifNull": ["$shown", 0]}
+    uncapped: Any = {"$ifNull": ["$uncapped", 0]}
     if changes.concluded:
-        shown = {"$add": [shown, {"$size": _with_token(claims, changes.concluded)}]}
+        ended = _with_token(claims, changes.concluded)
+        shown = {"$add": [shown, {"$size": ended}]}
+        free: Document = {"$filter": {"input": ended, "cond": "$$this.is_uncapped"}}
+        uncapped = {"$add": [uncapped, {"$size": free}]}
     if changes.concluded or changes.released:
         claims = _with_token(claims, changes.concluded + changes.released, is_among=False)
     named = {"campaign_id": {"$literal": ad.campaign_id}, "ad_unit_id": {"$literal": ad.ad_unit_id}}
-    stages: list[Document] = [{"$set": {**named, "shown": shown, "claims": claims, "counted": 0}}]
-    room = {"$max": [0, {"$subtract": [changes.cap, {"$add": ["$shown", {"$size": "$claims"}]}]}]}
-    if changes.claims or changes.counted:
-        stages.append({"$set": {"highest_cap": {"$max": ["$highest_cap", changes.cap]}}})
-    if changes.claims:
-        granted = {"$slice": [{"$literal": changes.claims}, _as_int(room)]}
-        stages.append({"$set": {"claims": {"$concatArrays": ["$claims", granted]}}})
-    if changes.counted:
-        stages.append({"$set": {"counted": _as_int({"$min": [changes.counted, room]})}})
-        stages.append({"$set": {"shown": {"$add": ["$shown", "$counted"]}}})
+    before = {"shown": shown, "uncapped": uncapped, "claims": claims, "counted": 0}
+    stages: list[Document] = [{"$set": {**named, **before}}, *_new(changes)]
     oldest = {"$dateTrunc": {"date": {"$min": "$claims.at"}, "unit": "second", "binSize": _ROUNDED}}
     since = {"$cond": [{"$eq": ["$claims", []]}, "$claims_since", oldest]}
     return [*stages, {"$set": {"claims_since": since}}]
+
+
+def _new(changes: Changes) -> list[Document]:
+    """Returns the stages that grant new claims, and count impressions, while there is room."""
+    if not changes.claims and not changes.counted:
+        return []
+    if changes.cap is None:
+        free = [{**claim, "is_uncapped": True} for claim in changes.claims]
+        more = {"claims": {"$concatArrays": ["$claims", {"$literal": free}]}, "counted": changes.counted}
+        counts = {name: {"$add": [f"${name}", changes.counted]} for name in ("shown", "uncapped")}
+        return [{"$set": {**more, **counts}}]
+    room = {"$max": [0, {"$subtract": [changes.cap, {"$add": ["$shown", {"$size": "$claims"}]}]}]}
+    granted = {"$slice": [{"$literal": changes.claims}, _as_int(room)]}
+    return [
+        {"$set": {"highest_cap": {"$max": ["$highest_cap", changes.cap]}}},
+        *([{"$set": {"claims": {"$concatArrays": ["$claims", granted]}}}] if changes.claims else []),
+        {"$set": {"counted": _as_int({"$min": [changes.counted, room]})}},
+        {"$set": {"shown": {"$add": ["$shown", "$counted"]}}},
+    ]
 
 
 def _with_token(claims: Any, tokens: Sequence[ObjectId], *, is_among: bool = True) -> Document:

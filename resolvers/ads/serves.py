@@ -41,7 +41,6 @@ async def conclude(db: Database, writer: Counters, decided: Document) -> None:
             is_urgent=True,
         )
         for ad in decided["ads"]
-        if ad["cap"] is not None
     ]
     await asyncio.gather(*ends)
 
@@ -80,6 +79,6 @@ async def _over(db: Database, entries: Sequence[Document]) -> set[ObjectId]:
     operations = [one["op"] for one in entries if "op" in one]
     concluded = set(await idempotency.concluded(db, operations)) if operations else set()
     ended = [one for one in entries if "op" not in one or one["op"] in concluded]
-    keys = sorted({ad["key"] for one in ended for ad in one["ads"] if ad["cap"] is not None})
+    keys = sorted({ad["key"] for one in ended for ad in one["ads"]})
     tokens = {one["token"] for one in ended}
     return tokens - await counters.with_claims(db, keys, [*tokens]) if keys else tokens

@@ -33,9 +33,11 @@ def _wrong_with_counter(counter: Document) -> Iterator[str]:
     shown, claims = counter["shown"], counter["claims"]
     if shown < 0:
         yield f"it has {shown:,} impressions"
-    cap = counter.get("highest_cap", 0)
-    if shown + len(claims) > cap:
-        yield f"it has {shown:,} impressions and {len(claims):,} claims, above its cap of {cap:,}"
+    cap, uncapped = counter.get("highest_cap", 0), counter.get("uncapped", 0)
+    limited = shown - uncapped + sum(not claim.get("is_uncapped") for claim in claims)
+    if limited > cap:
+        without = f" and {uncapped:,} impressions without a cap" if uncapped else ""
+        yield f"it has {shown:,} impressions and {len(claims):,} claims, above its cap of {cap:,}{without}"
     if counter["_id"] != ad_key(counter["campaign_id"], counter["ad_unit_id"]):
         yield "its `_id` is not that of its ad"
     for claim in claims:

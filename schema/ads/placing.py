@@ -34,8 +34,8 @@ class AdInput:
     )
     total_cap: BigInt | None = strawberry.field(
         default=None,
-        description="The impressions in all, over all users and zones; null for no limit. It is never exceeded. "
-        "Impressions of placements without a limit are not counted for those that have one.",
+        description="This zone shows the ad no more when it has had this many impressions in all, over all users and "
+        "zones, also in zones without a limit and before the limit was set; null for no limit in this zone.",
     )
 
     def ad(self) -> ads.Ad:

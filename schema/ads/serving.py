@@ -18,6 +18,7 @@ from portico.resolvers.ads.ads import (
 from portico.resolvers.ads.attempts import Call, Means
 from portico.resolvers.ads.combining import Counters
 from portico.resolvers.ads.serving import Served
+from portico.resolvers.ads.tallying import Tally
 from portico.resolvers.ads.zone_reads import Zones
 from portico.resolvers.ads.zones import MAX_ADS
 from portico.schema.context import Context, Info, core
@@ -139,7 +140,8 @@ class ServingMutation:
 
 
 def _means(context: Context) -> Means:
-    return Means(context.resources.of(Zones), context.resources.of(Counters), RNG)
+    resources = context.resources
+    return Means(resources.of(Zones), resources.of(Counters), resources.of(Tally), RNG)
 
 
 def _call(context: Context, given: ServeAdsInput | AdEventInput) -> Call:

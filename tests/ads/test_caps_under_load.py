@@ -13,7 +13,7 @@ from portico.resolvers.ads import counters
 from portico.resolvers.ads.ads import ad_key
 from portico.resolvers.ads.counters import Changes, CountedAd
 from tests.support.ad_serving import counted, counts, profile, record, seen, serve, settled, units_of, view
-from tests.support.ads import ad, choose, place
+from tests.support.ads import ad, choose, keyed, place
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running
 
 
@@ -84,6 +84,31 @@ async def test_zones_with_the_same_ad_share_its_total_cap(gateway: GatewayClient
     assert await counted(gateway) == 40
     for zone in ("front", "side"):
         assert "EXHAUSTED" in [one["reason"] for one in (await choose(gateway, zone))["rejected"]]
+    await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("is_keyed", [True, False])
+async def test_parallel_impressions_without_a_cap_are_all_counted_for_a_later_one(
+    gateway: GatewayClient, settings: Settings, clock: SettableClock, *, is_keyed: bool
+) -> None:
+    await place(gateway, ad(dailyCap=3), ad(unit="next", ecpm=1, dailyCap=1_000))
+
+    async with running(settings, clock=clock) as other:
+
+        async def load(number: int) -> Any:
+            given = view(None if number % 4 == 0 else f"user-{number % 10}")
+            return await serve((gateway, other)[number % 2], keyed(**given) if is_keyed else given)
+
+        before = units_of(await asyncio.gather(*(load(number) for number in range(100))))
+        await settled(gateway, other)
+        assert await counted(gateway) == before["banner"]
+        assert await counted(gateway, unit="next") == before["next"]
+
+        await place(gateway, ad(dailyCap=3, totalCap=before["banner"] + 7))
+        after = units_of(await asyncio.gather(*(serve(gateway, view(f"new-{number}")) for number in range(20))))
+
+    assert after == {"banner": 7, "next": 13}
+    assert await counted(gateway) == before["banner"] + 7
     await assert_invariants(gateway)
 
 

@@ -32,6 +32,35 @@ async def test_an_ad_is_served_until_its_total_cap_over_all_users(gateway: Gatew
     await assert_invariants(gateway)
 
 
+async def test_a_cap_below_what_was_shown_without_a_cap_ends_the_ad(gateway: GatewayClient) -> None:
+    await place(gateway, ad())
+    assert [await shown(gateway, view(f"user-{number}")) for number in range(5)] == [["banner"]] * 5
+
+    await place(gateway, ad(totalCap=3))
+
+    assert [one["reason"] for one in (await choose(gateway))["rejected"]] == ["EXHAUSTED"]
+    assert await shown(gateway, view("sam")) == []
+    await place(gateway, ad(totalCap=6))
+    assert [await shown(gateway, view(f"other-{number}")) for number in range(2)] == [["banner"], []]
+    assert await counted(gateway) == 6
+    await assert_invariants(gateway)
+
+
+async def test_impressions_in_a_zone_without_a_cap_count_for_the_cap_of_another_zone(gateway: GatewayClient) -> None:
+    await place(gateway, ad(totalCap=5))
+    await place(gateway, ad(), zone="side")
+    zones = ["side", "front"] * 8
+
+    served = [await shown(gateway, view(f"user-{number}", zone)) for number, zone in enumerate(zones)]
+
+    # The fifth impression in all is in `side`, whose placement has no cap and goes on.
+    assert served[::2] == [["banner"]] * 8
+    assert served[1::2] == [["banner"]] * 2 + [[]] * 6
+    assert [one["reason"] for one in (await choose(gateway))["rejected"]] == ["EXHAUSTED"]
+    assert await counted(gateway) == 10
+    await assert_invariants(gateway)
+
+
 async def test_without_a_user_only_the_total_cap_applies(gateway: GatewayClient) -> None:
     await place(gateway, ad(totalCap=3), ad(unit="house", ecpm=0))
 

@@ -156,19 +156,23 @@ async def test_a_total_cap_can_be_raised_lowered_and_removed(gateway: GatewayCli
     assert await served_with(5, 5) == ["banner"] * 3
     assert await served_with(1, 2) == []
     assert await served_with(None, 3) == ["banner"] * 3
-    # Impressions without a limit are not counted for a later one.
-    assert await served_with(6, 3) == ["banner"]
-    assert await counted(gateway) == 6
+    # Impressions without a limit count for a later one.
+    assert await served_with(3, 3) == []
+    assert await served_with(9, 3) == ["banner"]
+    assert await counted(gateway) == 9
 
 
-async def test_an_impression_of_an_ad_that_is_not_in_the_zone_counts_for_the_user_only(gateway: GatewayClient) -> None:
+async def test_an_impression_of_an_ad_that_is_not_in_the_zone_has_no_cap_and_counts_for_others(
+    gateway: GatewayClient,
+) -> None:
     await place(gateway, ad(totalCap=5, dailyCap=3), zone="side")
 
     assert [await record(gateway, seen()) for _ in range(2)] == [True, True]
 
-    assert await counted(gateway) == 0
+    assert await counted(gateway) == 2
     assert len(await profile(gateway)) == 2
     assert [await shown(gateway, view(zone="side")) for _ in range(2)] == [["banner"], []]
+    assert [await shown(gateway, view(f"user-{number}", "side")) for number in range(3)] == [["banner"]] * 2 + [[]]
 
 
 async def test_a_click_counts_for_no_cap(gateway: GatewayClient) -> None:
@@ -250,15 +254,15 @@ async def test_commands_of_a_served_page(gateway: GatewayClient) -> None:
         )
         await settled(gateway)
 
-    claim, decide = "findAndModify ads.counters", "update ads.profiles"
+    claim, decide, count = "findAndModify ads.counters", "update ads.profiles", "update ads.counters"
     await budget(view(), "insert ads.profiles", claim, decide)
     await budget(view(), claim, decide)
-    await budget(view(), decide)
+    await budget(view(), decide, count)
     await budget(view("kim", keywords=["x"] * 100, limit=1), "insert ads.profiles", claim, decide)
     await budget(view(None), claim)
     await gateway.db["ads.zones"].update_one({}, {"$pull": {"ads": {"ad_unit_id": "capped"}}, "$set": {"nonce": -1.0}})
-    await budget(view("new"), "insert ads.profiles")
-    await budget(view(None))
+    await budget(view("new"), "insert ads.profiles", count)
+    await budget(view(None), count)
 
 
 async def test_a_page_before_a_thousand_used_up_ads_takes_few_commands(gateway: GatewayClient) -> None:
@@ -280,7 +284,8 @@ async def test_a_page_before_a_thousand_used_up_ads_takes_few_commands(gateway: 
     assert len(gateway.commands.sent) <= 18
     gateway.commands.clear()
     assert await shown(gateway) == ["last"]
-    assert gateway.commands.names() == ["find ads.zones", "find ads.profiles", "update ads.profiles"]
+    reads = ["find ads.profiles", "find ads.zones"]
+    assert sorted(gateway.commands.names()) == [*reads, "update ads.counters", "update ads.profiles"]
 
 
 async def test_a_page_before_300_ads_that_crashed_calls_have_claimed_takes_few_commands(

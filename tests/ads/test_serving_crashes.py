@@ -49,6 +49,7 @@ class Scene(Stage):
     async def build(self) -> None:
         capped = [ad(unit=unit, ecpm=price, totalCap=50, dailyCap=9) for unit, price in zip(UNITS, (9, 8), strict=True)]
         await place(self.gateway, *capped, ad(unit="free", ecpm=1, dailyCap=99), ad(unit="last", ecpm=0, totalCap=1))
+        await place(self.gateway, ad(unit="open", dailyCap=9), zone="side")
         await record(self.gateway, seen("CLICK"))
 
     async def set(self, name: str, *, is_keyed: bool = True) -> Given:
@@ -70,7 +71,8 @@ class Scene(Stage):
 
     async def assert_counted(self, given: Given, times: Iterable[int]) -> None:
         """Assert how often the call happened, with all of its impressions, and that nothing is in flight."""
-        wanted = UNITS[: given.get("limit", 1)] if given.get("kind") != "CLICK" else ()
+        shown = ("open",) if given["zoneId"] == "side" else UNITS[: given.get("limit", 1)]
+        wanted = shown if given.get("kind") != "CLICK" else ()
         total = [await counted(self.gateway, unit=unit) for unit in wanted]
         assert len(set(total)) <= 1, total
         user = given["userId"]
@@ -93,6 +95,8 @@ CASES = {
     "an ad for a known user": view(),
     "two ads for a new user": view("kim", limit=2),
     "an ad without a user": view(None),
+    "an ad without a cap": view(zone="side"),
+    "an ad without a cap or a user": view(None, "side"),
     "an impression elsewhere": seen(),
     "a click": seen("CLICK"),
 }
@@ -129,7 +133,7 @@ async def test_a_call_that_crashes_anywhere_and_is_repeated_with_its_key_counts_
     assert stop > 1
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if "without a cap" not in name])
 async def test_a_call_without_a_key_that_crashes_anywhere_counts_all_or_nothing(scene: Scene, name: str) -> None:
     for stop in stops():
         given = await scene.set(name, is_keyed=False)
@@ -138,6 +142,26 @@ async def test_a_call_without_a_key_that_crashes_anywhere_counts_all_or_nothing(
             break
         await scene.run_jobs()
         await scene.assert_counted(given, (1,) if "errors" not in first.body else (0, 1))
+    assert stop > 0
+
+
+@pytest.mark.parametrize("user", ["robin", "kim", None])
+async def test_an_uncapped_ad_that_a_page_shows_is_counted_once_whatever_crashes(
+    scene: Scene, user: str | None
+) -> None:
+    for stop in stops():
+        await scene.restore()
+        first = await scene.crash_call(view(user, "side"), stop)
+        if first is None:
+            break
+        # If the call crashes between its two writes, one of them stays, and no page has shown the ad.
+        was_shown = "errors" not in first.body
+        assert await counted(scene.gateway, unit="open") in ({1} if was_shown else {0, 1})
+        if user is not None:
+            found = (await counts(scene.gateway, user)).get(ad_key("acme:spring", "open"), 0)
+            assert found in ({1} if was_shown else {0, 1})
+        await scene.run_jobs()
+        await assert_invariants(scene.gateway)
     assert stop > 0
 
 

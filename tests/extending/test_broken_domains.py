@@ -35,6 +35,17 @@ class Extra:
 
 DOMAIN = Domain(name="extra", about="Extra.", {where})
 """
+THING = """
+THINGS = CollectionSpec("things")
+
+@strawberry.type
+class Thing(portico.Node):
+    id: strawberry.ID = portico.node_id("Thing", "_id")
+    {field}
+
+KIND = portico.document_kind("Thing", THINGS, {rule})
+DOMAIN = Domain(name="extra", about="Extra.", collections=(THINGS,), kinds=(KIND,), {types_of})
+"""
 CASES = {
     "an import that fails": Broken(
         "import no_such_module", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"
@@ -63,6 +74,90 @@ CASES = {
     "a collection that is taken": Broken(
         "DOMAIN = Domain(name='extra', about='Extra.', collections=(CollectionSpec('products'),))",
         "declares the collection products, which the domain catalog already declares.",
+    ),
+    "a collection of the gateway": Broken(
+        "DOMAIN = Domain(name='extra', about='Extra.', collections=(CollectionSpec('operations'),))",
+        "declares the collection operations, which the gateway already declares.",
+    ),
+    "a collection twice": Broken(
+        "DOMAIN = Domain(name='extra', about='Extra.', collections=(CollectionSpec('a'), CollectionSpec('a')))",
+        "declares the collection a twice.",
+    ),
+    "a job of the gateway": Broken(
+        "DOMAIN = Domain(name='extra', about='Extra.', jobs=(portico.Job('upgrade-documents', print),))",
+        "declares the job upgrade-documents, which the gateway already declares.",
+    ),
+    "documents of a kind without a host": Broken(
+        """
+        THINGS = CollectionSpec("things")
+        OWNED = portico.OwnedDocuments("Prodduct", (portico.Owned(THINGS, "sku", "product"),))
+        DOMAIN = Domain(name="extra", about="Extra.", collections=(THINGS,), attachments=(OWNED,))
+        """,
+        "attaches documents to the kind Prodduct, which no served domain declares as a host. The hosts are: ",
+    ),
+    "a mutation without an operation id": Broken(
+        """
+        @strawberry.type
+        class Extra:
+            @strawberry.mutation
+            async def add_extra(self) -> str:
+                return "extra"
+
+        DOMAIN = Domain(name="extra", about="Extra.", mutations=(Extra,))
+        """,
+        "declares the mutation addExtra without an operation id. "
+        "Declare it with `portico.mutation` instead of `strawberry.mutation`.",
+    ),
+    "a mutation with a role of another enum": Broken(
+        """
+        from enum import Enum
+
+        class Rank(Enum):
+            CHIEF = "CHIEF"
+
+        class Extra:
+            add_extra = portico.mutation(role=Rank.CHIEF, description="Adds.")
+        """,
+        "cannot be imported: TypeError: `role` of a mutation must be a member of `portico.Role`; got <Rank.CHIEF",
+    ),
+    "a kind without a rule": Broken(
+        THING.format(rule="", field="", types_of="types=(Thing,)"),
+        "declares the kind Thing without a visibility rule. Give it `visible_to` (`everybody`, if all",
+    ),
+    "a kind without a type": Broken(
+        THING.format(rule="visible_to=portico.everybody", field="", types_of=""),
+        "declares the kind Thing, but the schema has no type Thing. "
+        "Return the type from a field, or list it in `types` of the domain.",
+    ),
+    "a relation to an unknown kind": Broken(
+        THING.format(
+            rule="visible_to=portico.everybody",
+            field='other: "Thing | None" = portico.related("Thingg", "other", description="Another.")',
+            types_of="types=(Thing,)",
+        ),
+        "breaks the schema: UnknownKind: Thing.other is related to the kind Thingg, which no served domain declares. "
+        "Did you mean Thing?",
+    ),
+    "fields of an unknown type": Broken(
+        FIELD.format(field="extra", where="extensions={'Prodduct': (Extra,)}"),
+        "extends the type Prodduct, which the schema does not have. Did you mean Product?",
+    ),
+    "a tab of GraphiQL without its file": Broken(
+        "DOMAIN = Domain(name='extra', about='Extra.', examples=(('Extra', 'extra.graphql'),))",
+        "declares the GraphiQL tab Extra with the file extra.graphql, which does not exist. Add the file",
+    ),
+    "a second type for an error": Broken(
+        """
+        @portico.error_member(portico.NotFound)
+        @strawberry.type
+        class Gone(portico.UserError):
+            pass
+        """,
+        "cannot be imported: ValueError: Gone cannot represent NotFound: NotFound already does.",
+    ),
+    "a change source with a path that is none": Broken(
+        "portico.ChangeSource(frozenset({'things'}), {}, ('fullDocument.',), print)",
+        "cannot be imported: ValueError: `paths` of a change source has 'fullDocument.', which is not the path",
     ),
     "a setting that is taken": Broken(
         """

@@ -121,9 +121,9 @@ DOMAIN = Domain(name="library", about="Books.", kinds=(SHELF, BOOK, READER), que
 
 
 @contextlib.contextmanager
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Serves the domain as if a package declared it. Afterwards, the process has only the built-in domains again."""
-    entry = metadata.EntryPoint("library", f"{__name__}:DOMAIN", domains.GROUP)
+def served(monkeypatch: pytest.MonkeyPatch, name: str = "library", module: str = __name__) -> Iterator[None]:
+    """Serves a domain as if a package declared it. Afterwards, the process has only the built-in domains again."""
+    entry = metadata.EntryPoint(name, f"{module}:DOMAIN", domains.GROUP)
     with monkeypatch.context() as patched:
         patched.setattr(metadata, "entry_points", lambda **_: [entry])
         yield

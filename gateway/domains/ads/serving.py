@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from portico.resolvers.ads import serving_checks, serving_jobs
 from portico.resolvers.ads.combining import Counters
 from portico.resolvers.ads.settings import AdsSettings
+from portico.resolvers.ads.tallying import Tally
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Invariant, Job, Problem, Resources, Service, Turn
 from portico.schema.ads import profiles, serving
@@ -20,6 +21,11 @@ async def _writer(_settings: Resources, _db: Database) -> AsyncIterator[Counters
         yield writer
     finally:
         await writer.settled()
+
+
+@asynccontextmanager
+async def _tally(_settings: Resources, _db: Database) -> AsyncIterator[Tally]:
+    yield Tally()
 
 
 async def _settle_claims(turn: Turn) -> int:
@@ -41,7 +47,7 @@ async def _profiles(db: Database) -> AsyncIterator[Problem]:
         yield Problem(f"ad profile {wrong['_id']}", wrong["problem"])
 
 
-SERVICES = (Service(Counters, _writer),)
+SERVICES = (Service(Counters, _writer), Service(Tally, _tally))
 QUERIES = (profiles.ProfileQuery,)
 MUTATIONS = (serving.ServingMutation,)
 JOBS = (Job("settle-ad-claims", _settle_claims), Job("forget-ad-events", _forget_events))
