@@ -163,9 +163,9 @@ class Rooms:
         return await waiting.done
 
     async def refresh(self, db: Database, room_id: ObjectId, version: int | None = None) -> Document:
-        """Gives every character in the room a copy of its current state. Returns the copy.
+        """Gives every character in the room a copy of its current state. Returns the room in this state.
 
-        Args:     version: what the copy must show at least. None for the state at a moment after this call.
+        Args:     version: what the copies must show at least. None for the state at a moment after this call.
         Writes:   game.characters; one update of many. Then the mark of the room. Both for all callers that wait.
         """
         room = self._of(room_id)
@@ -355,14 +355,14 @@ class Rooms:
             while room.readers:
                 readers, room.readers = room.readers, []
                 try:
-                    copy = await self._refresh_once(room_id, room, readers)
+                    state = await self._refresh_once(room_id, room, readers)
                 except BaseException as error:
                     _fail(readers, error)
                     if not isinstance(error, Exception):
                         raise
                 else:
                     for reader in readers:
-                        _answer(reader, copy)
+                        _answer(reader, state)
         finally:
             room.refreshing = False
 
@@ -386,7 +386,7 @@ class Rooms:
         await db[LOCATIONS.name].update_one(unmarked, {"$unset": {"stale_since": ""}})
         if room.state is not None and room.state["version"] == copy["version"]:
             room.state = {name: value for name, value in room.state.items() if name != "stale_since"}
-        return copy
+        return state
 
 
 async def no_turn() -> bool:

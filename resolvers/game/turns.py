@@ -7,8 +7,8 @@ Whatever a character does with its room is one turn:
 2. **The room.** A pure function of the room and the action decides (`room_turns`). It records the number of the turn
    in the character's entry of the roster, together with what the character gets, or with why the turn was refused.
    Then `took` is what was handed over.
-3. **The character.** One guarded update adds what the entry says, marks the operation as applied unless it was refused,
-   and frees the slot.
+3. **The character.** One guarded update adds what the entry says, stores a copy of the room that shows the outcome,
+   marks the operation as applied unless it was refused, and frees the slot.
 
     free --1--> action (turn n) --2--> the room's entry has turn n --3--> free
 
@@ -27,6 +27,9 @@ Every interleaving is correct, even if processes stop or are suspended between a
   in the slot, if the entry has an earlier turn; or in `took`, if the entry has the turn of the slot. The same holds
   for gold.
 * A step to enter a room needs a proof that the turn is not over; see `combining`.
+
+So a character without a slot is whole: its copy of the room has every turn that its items have, and an item is never
+in both or in neither. An answer is such a state. It shows a later copy only if the character has done nothing in it.
 
 Copies of the room: a turn that changes what players see is answered after the copies are refreshed. A refresh only
 replaces older copies. A character that arrives gets its copy in step 3, and the room is read and refreshed once more
@@ -114,6 +117,8 @@ async def act(acting: Acting, plan: Planning) -> Document:
             await _finish_as(acting, character, NO_PROOF)
             continue
         if idempotency.was_applied(character, acting.operation_id):
+            # The call that has finished it may not have refreshed the copies.
+            await acting.rooms.refresh(acting.db, character["location"]["_id"])
             return character
         chosen = await plan(character)
         checked = acting.rooms.moment()
@@ -207,7 +212,7 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
         return await _finish_entry(run, character)
     room = await run.step(run.action["room"], run.action["kind"])
     entry = run.entry(room)
-    after = await run.end(entry, entry["refused"])
+    after = await run.end(entry, entry["refused"], room)
     rooms.forget_turn(room["_id"], run.character, run.turn)
     return Ended(await run.refreshed(after, room), entry["refused"])
 
@@ -225,16 +230,16 @@ async def _finish_move(run: _Run) -> Ended:
     entered = await run.step(new, ENTER, entry=own)
     refused = run.entry(entered)["refused"]
     if refused is None:
-        after = await run.end(leaving, None, location=copy_of(entered))
-        copy, _ = await asyncio.gather(run.rooms.refresh(run.db, new), run.refreshed(after, left))
+        after = await run.end(leaving, None, entered)
+        now, _ = await asyncio.gather(run.rooms.refresh(run.db, new), run.refreshed(after, left))
         await run.step(old, TIDY)
-        return Ended({**after, "location": copy}, None)
+        return Ended(run.with_copy(after, now), None)
     returned = await run.step(old, RETURN)
-    after = await run.end(leaving, refused)
+    after = await run.end(leaving, refused, returned)
     # The entry that tells of the refusal may have replaced one that was a mark to refresh the old room.
-    copy = await run.rooms.refresh(run.db, returned["_id"])
+    now = await run.rooms.refresh(run.db, returned["_id"])
     await run.step(new, TIDY)
-    return Ended({**after, "location": copy}, refused)
+    return Ended(run.with_copy(after, now), refused)
 
 
 async def _finish_entry(run: _Run, character: Document) -> Ended:
@@ -251,7 +256,7 @@ async def _finish_entry(run: _Run, character: Document) -> Ended:
             await run.db[CHARACTERS.name].update_one(older, {"$set": {"location": copy}})
             # The slot stays until the room is refreshed, because it is the mark for the job.
             await run.rooms.refresh(run.db, room_id)
-            after = await run.end(run.entry(room), None)
+            after = await run.end(run.entry(room), None, room)
             break
         tried.append(room_id)
     if after is None and not (await run.db[CHARACTERS.name].delete_one(run.slot)).deleted_count:
@@ -301,19 +306,26 @@ class _Run:
             raise TurnOver
         return entry
 
-    async def end(self, entry: Document, refused: Document | None, **changes: Document) -> Document:
-        """Gives the character what the entry says, and frees the slot. Returns the character. Raises TurnOver."""
-        update: Document = {"$unset": {"action": ""}}
-        if changes:
-            update["$set"] = changes
+    async def end(self, entry: Document, refused: Document | None, room: Document) -> Document:
+        """Gives the character what the entry says, and frees the slot. Returns the character. Raises TurnOver.
+
+        Args:     room: where the character is now. It gets a copy of it, unless it has that one or a later one.
+        """
+        changes: Document = {}
         if entry["gold"]:
-            update["$inc"] = {"gold": entry["gold"]}
-        pushed: Document = {"items": {"$each": entry["took"]}} if entry["took"] else {}
+            changes["gold"] = {"$add": [{"$ifNull": ["$gold", 0]}, entry["gold"]]}
+        if entry["took"]:
+            changes["items"] = _appended("items", entry["took"])
         if refused is None and self.action["kind"] not in (ENTER, STAY):
-            pushed["applied"] = self.action["id"]
-        if pushed:
-            update["$push"] = pushed
-        after = await _changed(self.db, self.slot, update)
+            changes["applied"] = _appended("applied", [self.action["id"]])
+        if self.action["kind"] == MOVE or room.get("stale_since") is not None:
+            copy = {"$literal": copy_of(room)}
+            has_it = {
+                "$and": [{"$eq": ["$location._id", room["_id"]]}, {"$gte": ["$location.version", room["version"]]}]
+            }
+            changes["location"] = {"$cond": [has_it, "$location", copy]}
+        update: list[Document] = [{"$set": changes}] if changes else []
+        after = await _changed(self.db, self.slot, [*update, {"$unset": "action"}])
         if after is None:
             raise TurnOver
         return after
@@ -322,9 +334,15 @@ class _Run:
         """Refreshes the copies of the room if they are older. Returns the character with its copy."""
         if room.get("stale_since") is None:
             return after
-        copy = await self.rooms.refresh(self.db, room["_id"], room["version"])
-        is_newer = after["location"]["_id"] == copy["_id"] and after["location"]["version"] < copy["version"]
-        return {**after, "location": copy} if is_newer else after
+        return self.with_copy(after, await self.rooms.refresh(self.db, room["_id"], room["version"]))
+
+    def with_copy(self, after: Document, room: Document) -> Document:
+        """Returns the character with a copy of the room as it is now; as it was if it has acted again since."""
+        entry = room_turns.entry_of(room, self.character)
+        is_same = after["location"]["_id"] == room["_id"] and entry is not None and entry["turn"] == self.turn
+        if not is_same or after["location"]["version"] >= room["version"]:
+            return after
+        return {**after, "location": copy_of(room)}
 
     async def _still_ours(self) -> bool:
         """Returns whether the turn is under way. It writes, because a former primary could answer a read."""
@@ -332,12 +350,17 @@ class _Run:
         return bool(looked.matched_count)
 
 
+def _appended(path: str, added: Sequence[Any]) -> Document:
+    """Returns the list at the path with these values, as an expression."""
+    return {"$concatArrays": [{"$ifNull": [f"${path}", []]}, {"$literal": list(added)}]}
+
+
 def majority_reading(db: Database) -> Collection:
     """Returns the characters with majority reads: what a turn follows from is never rolled back."""
     return db[CHARACTERS.name].with_options(read_concern=ReadConcern("majority"))
 
 
-async def _changed(db: Database, guard: Document, update: Document) -> Document | None:
+async def _changed(db: Database, guard: Document, update: Document | list[Document]) -> Document | None:
     after: Document | None = await db[CHARACTERS.name].find_one_and_update(
         guard, update, return_document=ReturnDocument.AFTER
     )
