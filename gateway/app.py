@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Any
 
 from pymongo.errors import PyMongoError
@@ -16,7 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from portico.gateway import domains, production
 from portico.gateway.http.endpoint import GraphQLEndpoint
@@ -50,6 +50,7 @@ from .telemetry.start import start
 
 # How long a gateway that stops waits for the requests in flight, and for the database connections to close.
 CLOSE_SECONDS = 2.0
+_PATH = "/graphql"
 _ALLOWED_HEADERS = ("authorization", "content-type", "if-none-match", "if-range", "range")
 
 
@@ -68,7 +69,7 @@ def create_app(
     configure(settings)
     gateway = Gateway(settings, clock, listeners)
     middleware = [*gateway.middleware(), *_middleware(settings)]
-    app = Starlette(routes=gateway.routes(), middleware=middleware, lifespan=lambda _app: gateway.running())
+    app = _Application(gateway, middleware)
     app.state.gateway = gateway
     return app
 
@@ -88,6 +89,29 @@ def _middleware(settings: Settings) -> list[Middleware]:
     return [cors]
 
 
+class _Application(Starlette):
+    """The application. Without middleware, a POST of an operation skips the search for its route.
+
+    The endpoint answers every error itself, so it does not need Starlette's handlers of errors either.
+    """
+
+    def __init__(self, gateway: Gateway, middleware: Sequence[Middleware]) -> None:
+        super().__init__(routes=gateway.routes(), middleware=middleware, lifespan=lambda _app: gateway.running())
+        self._gateway = gateway
+        self._has_middleware = bool(middleware)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (
+            scope["type"] == "http"
+            and scope["path"] == _PATH
+            and scope["method"] == "POST"
+            and not self._has_middleware
+        ):
+            await self._gateway.operations(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
 class Gateway:
     """Portico in one process."""
 
@@ -96,6 +120,7 @@ class Gateway:
         self._listeners = listeners
         self._clock = clock
         self._state: State | None = None
+        self._endpoint: GraphQLEndpoint | None = None
         self._authenticator = Authenticator(settings)
         self._domains = domains.use(settings.domain_names)
         self._base = domains.base_resources(settings, self._domains)
@@ -135,16 +160,21 @@ class Gateway:
             finally:
                 await asyncio.gather(_close(connection), telemetry.aclose())
 
-    @contextlib.contextmanager
-    def request(self) -> Iterator[None]:
-        """Counts the current task as a request in flight. A gateway that stops waits a moment for these requests."""
+    async def serve(self, endpoint: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves a request, which counts as in flight. A gateway that stops waits a moment for these requests."""
         task = asyncio.current_task()
         assert task is not None
         self._in_flight.add(task)
         try:
-            yield
+            await endpoint(scope, receive, send)
         finally:
             self._in_flight.discard(task)
+
+    def operations(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Serves a request that contains an operation."""
+        if self._endpoint is None:
+            self._endpoint = GraphQLEndpoint(self.state)
+        return self.serve(self._endpoint, scope, receive, send)
 
     @contextlib.asynccontextmanager
     async def _until_requests_end(self) -> AsyncIterator[None]:
@@ -193,8 +223,8 @@ class Gateway:
 
     def routes(self) -> list[BaseRoute]:
         return [
-            Route("/graphql", _Graphql(self)),
-            WebSocketRoute("/graphql", _Sockets(self)),
+            Route(_PATH, _Graphql(self)),
+            WebSocketRoute(_PATH, _Sockets(self)),
             *self._health_checks(),
             # The numbers are nobody else's business if operators have an address of their own.
             *([] if self._settings.admin_address else [self._metrics_route()]),
@@ -259,16 +289,12 @@ class _Graphql:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._endpoint: GraphQLEndpoint | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "GET" and explorer.wants_page(scope):
             await explorer.page(self._gateway.state.settings)(scope, receive, send)
             return
-        if self._endpoint is None:
-            self._endpoint = GraphQLEndpoint(self._gateway.state)
-        with self._gateway.request():
-            await self._endpoint(scope, receive, send)
+        await self._gateway.operations(scope, receive, send)
 
 
 class _Sockets:
@@ -278,5 +304,4 @@ class _Sockets:
         self._gateway = gateway
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._gateway.request():
-            await SocketEndpoint(self._gateway.state)(scope, receive, send)
+        await self._gateway.serve(SocketEndpoint(self._gateway.state), scope, receive, send)

@@ -62,11 +62,16 @@ class Loader(Generic[K, V]):
 
     async def load_all(self, keys: Iterable[K]) -> Mapping[K, V | None]:
         """Returns the values of at least these keys, with one wait for all of them. Raises the errors of the read."""
-        wanted = dict.fromkeys(keys)
-        missing = [key for key in wanted if key not in self._values and key not in self._errors]
+        wanted: dict[K, V | None] = dict.fromkeys(keys)
+        if self._values or self._errors:
+            missing = [key for key in wanted if key not in self._values and key not in self._errors]
+        else:
+            missing = list(wanted)
         if missing and self._siblings.are_none and not self._in_flight and len(missing) <= MAX_BATCH:
-            values = await self._read(missing)
-            self._values.update({key: values.get(key) for key in missing})
+            # Filling a dict from a dict hashes no key again. An ObjectId is slow to hash.
+            found: dict[K, V | None] = wanted if len(missing) == len(wanted) else dict.fromkeys(missing)
+            found.update(await self._read(missing))
+            self._values.update(found)
             return self._values
         loop = asyncio.get_running_loop()
         waiters: list[asyncio.Future[None]] = []

@@ -139,7 +139,13 @@ def key_in(kind: str, global_id: str) -> Any:
 
 def node_id(kind: str, path: str, *, description: str = "Globally unique and opaque.") -> Any:
     """Returns the `id` field of a document-backed type. In a snapshot, it is the id of the object in the snapshot."""
-    return computed(lambda source: encode_id(kind, source[path]), path, description=description)
+
+    def read(source: Source) -> str:
+        # Like `encode_id`, in one call: a page has dozens of ids.
+        text = binascii.b2a_base64(f"{kind}:{source[path]}".encode(), newline=False)
+        return text.translate(_URL_SAFE, b"=").decode()
+
+    return computed(read, path, description=description)
 
 
 def types_of(schema: GraphQLSchema, kind: Kind) -> list[GraphQLObjectType]:

@@ -8,10 +8,11 @@ import socket
 from pathlib import Path
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 from uvicorn.supervisors import ChangeReload
 
 from portico.gateway.app import create_app
+from portico.gateway.http.forwarded import Forwarded
 from portico.gateway.settings import Settings
 
 from .listening import PortTaken, bind, protocols, require_free
@@ -24,9 +25,9 @@ _ROOMS = [str(path.resolve()) for path in Path(__file__).parents[2].iterdir() if
 _YOUNG_OBJECTS = 20_000
 
 
-def worker_app() -> Starlette:
+def worker_app() -> ASGIApp:
     """Creates the gateway of a process that serves."""
-    app = create_app()
+    app = Forwarded(create_app())
     # The schema and the modules are permanent, so the garbage collector skips them. Reference counts free almost all
     # objects of a request, so the collector can run less often.
     gc.collect()
@@ -40,6 +41,9 @@ def serve(settings: Settings, listening: socket.socket, *, workers: int, reload:
     config = uvicorn.Config(
         "portico.gateway.cli.server:worker_app",
         factory=True,
+        interface="asgi3",
+        # `Forwarded` does this.
+        proxy_headers=False,
         workers=workers,
         reload=reload,
         reload_dirs=_ROOMS if reload else None,

@@ -10,12 +10,21 @@ import asyncio
 from typing import Any
 
 import orjson
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http import httptools_impl
+from uvicorn.protocols.http.httptools_impl import (
+    HEADER_RE,
+    HEADER_VALUE_RE,
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 from uvicorn.server import ServerState
 
 MAX_HEADER_BYTES = 16_384
 # What a header has beside its name and its value: `: ` and the end of the line.
 _PER_HEADER = 4
+# Headers that change how a response is sent.
+_UNUSUAL = {b"connection", b"transfer-encoding"}
 # How long an idle connection of a gateway that stops stays open: a request may have been sent already.
 _IDLE_SECONDS = 0.25
 _TURN_SECONDS = 0.01
@@ -38,6 +47,64 @@ class Connections(ServerState):
 
 class HeadersTooLarge(Exception):
     """Ends the parsing of a request."""
+
+
+class Exchange(RequestResponseCycle):
+    """A request and its response. A response of known length is written at once, with its headers.
+
+    uvicorn writes the headers first. Each write takes the kernel about as long as it takes the gateway to parse a
+    request, and wakes the client.
+    """
+
+    _head: bytes | None = None
+
+    async def send(self, message: Any) -> None:
+        if self._head is None:
+            if not self._hold(message):
+                await super().send(message)
+            return
+        head, self._head = self._head, None
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        body = message.get("body", b"")
+        if len(body) != self.expected_content_length or message.get("more_body", False):
+            self.transport.write(head)
+            await super().send(message)
+            return
+        self.transport.write(head + body)
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+
+    def _hold(self, message: Any) -> bool:
+        """Keeps the headers until the body comes. Returns False if uvicorn must write them now, or refuse them."""
+        if self.response_started or message["type"] != "http.response.start" or self.scope["method"] == "HEAD":
+            return False
+        length = None
+        lines = [STATUS_LINE[message["status"]]]
+        for name, value in self.default_headers:
+            lines += (name, b": ", value, b"\r\n")
+        for name, value in message.get("headers", ()):
+            if name == b"content-length":
+                length = int(value)
+            elif name in _UNUSUAL or not name.islower() or HEADER_RE.search(name) or HEADER_VALUE_RE.search(value):
+                return False
+            lines += (name, b": ", value, b"\r\n")
+        if length is None or self.access_log:
+            return False
+        lines.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
+        self._head = b"".join(lines)
+        self.expected_content_length, self.chunked_encoding = length, False
+        self.response_started, self.waiting_for_100_continue = True, False
+        return True
+
+
+# uvicorn names the class of its exchanges nowhere else.
+httptools_impl.RequestResponseCycle = Exchange  # type: ignore[misc]
 
 
 class HttpConnection(HttpToolsProtocol):

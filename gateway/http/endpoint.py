@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from portico.gateway.auth import InvalidToken, KeysUnavailable
+from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
 from portico.gateway.operations.execution import FAULTS, MutationNotAllowed, Response
@@ -23,30 +24,45 @@ from portico.schema.context import Context
 
 from . import uploads
 from .encoding import encode
+from .headers import RequestHeaders
 from .request_ids import request_id_of
-from .requests import EVENT_TYPE, JSON_TYPE, Accepted, Refused, Request, negotiate, parse_body, parse_query, read_body
+from .requests import (
+    EVENT_TYPE,
+    JSON_TYPE,
+    RESPONSE_TYPE,
+    Accepted,
+    Refused,
+    Request,
+    negotiate,
+    parse_body,
+    parse_query,
+    read_body,
+)
 from .sse import ClientGone, EventStream
 from .streaming import Session, address_of
 
 PLAN_HEADER = "x-portico-plan"
 _CLOSING = {"Connection": "close"}
 _WATCH_AFTER_SECONDS = 0.1
+_CONTENT_TYPES = {name: f"{name}; charset=utf-8".encode() for name in (JSON_TYPE, RESPONSE_TYPE)}
 _SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
 
 
 class _Watch:
     """Cancels a query if its client disconnects. A mutation continues: its client may retry it to get the answer."""
 
-    def __init__(self, receive: Receive, context: Context) -> None:
+    def __init__(self, receive: Receive, context: Context, deadlines: Deadlines) -> None:
         self.is_gone = False
         self._receive = receive
         self._context = context
         self._watched = asyncio.current_task()
         self._task: asyncio.Task[None] | None = None
+        self._deadlines = deadlines
         # Most responses are sent before a client can disconnect.
-        self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_SECONDS, self._begin)
+        deadlines.add(self, _WATCH_AFTER_SECONDS)
 
-    def _begin(self) -> None:
+    def expire(self) -> None:
+        """Begins to watch."""
         self._task = asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
@@ -57,7 +73,7 @@ class _Watch:
             self._watched.cancel()
 
     def end(self) -> None:
-        self._timer.cancel()
+        self._deadlines.remove(self)
         if self._task is not None:
             self._task.cancel()
             # A cancelled task keeps its frames, and one of them references this object and everything that the request
@@ -72,7 +88,7 @@ class GraphQLEndpoint:
         self._state = state
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
+        headers = RequestHeaders(scope)
         request_id = request_id_of(headers)
         media_type = JSON_TYPE
         added: Mapping[str, str] = {}
@@ -160,7 +176,7 @@ class GraphQLEndpoint:
         *,
         may_write: bool,
     ) -> Response:
-        watch = _Watch(receive, context)
+        watch = _Watch(receive, context, self._state.executor.deadlines)
         try:
             return await self._execute(request, session, context, headers, may_write=may_write)
         except MutationNotAllowed:
@@ -249,7 +265,7 @@ async def _send(
     send: Send, status: int, media_type: str, body: bytes, request_id: str, headers: Mapping[str, str]
 ) -> None:
     sent = [
-        (b"content-type", f"{media_type}; charset=utf-8".encode()),
+        (b"content-type", _CONTENT_TYPES[media_type]),
         (b"content-length", str(len(body)).encode()),
         (b"x-request-id", request_id.encode()),
         *((name.lower().encode(), value.encode()) for name, value in headers.items()),

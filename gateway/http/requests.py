@@ -5,7 +5,6 @@ Source: the GraphQL-over-HTTP specification, draft of 2025.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,6 +13,8 @@ from urllib.parse import parse_qsl
 import orjson
 from starlette.datastructures import Headers
 from starlette.types import Receive
+
+from .sending import within
 
 RESPONSE_TYPE = "application/graphql-response+json"
 JSON_TYPE = "application/json"
@@ -106,18 +107,15 @@ def _preference(ranges: Sequence[tuple[str, float]], offered: str) -> tuple[floa
 async def read_body(receive: Receive, headers: Headers, limit: int, seconds: float) -> bytes:
     """Returns the whole body. Raises Refused (413) as soon as it exceeds the limit, and (408) if it takes too long."""
     try:
-        async with asyncio.timeout(seconds):
-            return await _whole_body(receive, headers, limit)
+        return await within(seconds, _whole_body(receive, headers, limit))
     except TimeoutError:
         raise Refused(408, "TIMEOUT", "The client did not send the body in time.", {"Connection": "close"}) from None
 
 
 async def _whole_body(receive: Receive, headers: Headers, limit: int) -> bytes:
-    # The gateway does not read the rest of the body, so it closes the connection.
-    too_large = Refused(413, "BODY_TOO_LARGE", f"The body has more than {limit:,} bytes.", {"Connection": "close"})
     declared = headers.get("content-length", "")
     if declared.isdigit() and int(declared[:20]) > limit:
-        raise too_large
+        raise _too_large(limit)
     parts: list[bytes] = []
     size = 0
     while True:
@@ -127,18 +125,22 @@ async def _whole_body(receive: Receive, headers: Headers, limit: int) -> bytes:
         body = message.get("body", b"")
         size += len(body)
         if size > limit:
-            raise too_large
+            raise _too_large(limit)
         parts.append(body)
         if not message.get("more_body", False):
             return b"".join(parts) if len(parts) > 1 else parts[0]
 
 
+def _too_large(limit: int) -> Refused:
+    # The gateway does not read the rest of the body, so it closes the connection.
+    return Refused(413, "BODY_TOO_LARGE", f"The body has more than {limit:,} bytes.", {"Connection": "close"})
+
+
 def parse_body(headers: Headers, body: bytes) -> Request:
     """Returns the request in a body. Raises Refused."""
     require_uncompressed(headers)
-    media_type, *parameters = (part.strip().lower() for part in headers.get("content-type", "").split(";"))
-    charsets = {part.removeprefix("charset=").strip('"') for part in parameters if part.startswith("charset=")}
-    if media_type != JSON_TYPE or not charsets <= {"utf-8", "utf8"}:
+    content_type = headers.get("content-type", "")
+    if content_type != JSON_TYPE and not _is_json(content_type):
         raise Refused(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be `application/json` in UTF-8.")
     try:
         given = orjson.loads(body)
@@ -147,6 +149,12 @@ def parse_body(headers: Headers, body: bytes) -> Request:
     if not isinstance(given, dict):
         raise Refused(400, "BAD_REQUEST", "The body must be a JSON object with a `query`.")
     return parse_request(given)
+
+
+def _is_json(content_type: str) -> bool:
+    media_type, *parameters = (part.strip().lower() for part in content_type.split(";"))
+    charsets = {part.removeprefix("charset=").strip('"') for part in parameters if part.startswith("charset=")}
+    return media_type == JSON_TYPE and charsets <= {"utf-8", "utf8"}
 
 
 def require_uncompressed(headers: Headers) -> None:
@@ -177,7 +185,7 @@ def parse_query(query_string: bytes) -> Request:
 def parse_request(given: Mapping[str, Any]) -> Request:
     """Returns the request in the object that a client sent. Raises Refused."""
     query = given.get("query")
-    variables, name, extensions = (given.get(key) for key in ("variables", "operationName", "extensions"))
+    variables, name, extensions = given.get("variables"), given.get("operationName"), given.get("extensions")
     if not isinstance(query, str) or not query.strip():
         raise Refused(400, "BAD_REQUEST", "`query` must be a string that contains a GraphQL operation.")
     if variables is not None and not isinstance(variables, dict):

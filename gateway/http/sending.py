@@ -1,35 +1,38 @@
-"""Sends messages to a client in a limited time."""
+"""Exchanges messages with a client in a limited time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
 
 
-async def within(seconds: float, sending: Awaitable[None]) -> None:
-    """Awaits the sending of a message. Raises TimeoutError if it takes longer.
+async def within(seconds: float, exchanged: Awaitable[T]) -> T:
+    """Awaits the sending of a message, or its arrival. Raises TimeoutError if it takes longer.
 
-    Almost every message is sent without waiting. A timer would take a fifth of the time for a delivery, so only a
-    message that waits gets one.
+    Almost every message is sent without waiting, and has arrived when it is asked for. A timer would take a fifth of
+    the time for a delivery, so only a message that waits gets one.
     """
-    steps = sending.__await__()
+    steps = exchanged.__await__()
     try:
         first = next(steps)
-    except StopIteration:
-        return
+    except StopIteration as end:
+        result: T = end.value
+        return result
     async with asyncio.timeout(seconds):
-        await _Rest(steps, first)
+        return await _Rest(steps, first)
 
 
-class _Rest:
+class _Rest(Generic[T]):
     """The rest of the steps of an awaitable that has run up to its first wait, where it yielded `waits_for`."""
 
-    def __init__(self, steps: Generator[Any, Any, None], waits_for: Any) -> None:
+    def __init__(self, steps: Generator[Any, Any, T], waits_for: Any) -> None:
         self._steps = steps
         self._waits_for = waits_for
 
-    def __await__(self) -> Generator[Any, Any, None]:
+    def __await__(self) -> Generator[Any, Any, T]:
         waits_for = self._waits_for
         try:
             while True:
@@ -39,5 +42,6 @@ class _Rest:
                     waits_for = self._steps.throw(error)
                 else:
                     waits_for = self._steps.send(received)
-        except StopIteration:
-            return
+        except StopIteration as end:
+            result: T = end.value
+            return result

@@ -21,7 +21,7 @@ from portico.gateway.settings import Settings
 from portico.schema.files import Upload
 
 from .multipart import BodyCut, BodyStalled, MultipartBody, MultipartError, Part
-from .requests import Refused, Request, parse_request, require_uncompressed
+from .requests import JSON_TYPE, Refused, Request, parse_request, require_uncompressed
 
 MULTIPART_TYPE = "multipart/form-data"
 # Browsers send a multipart form to another origin without a preflight request, but not with one of these headers.
@@ -110,7 +110,8 @@ def _incomplete(message: str) -> GraphQLError:
 
 
 def is_multipart(headers: Headers) -> bool:
-    return headers.get("content-type", "").partition(";")[0].strip().lower() == MULTIPART_TYPE
+    content_type = headers.get("content-type", "")
+    return content_type != JSON_TYPE and content_type.partition(";")[0].strip().lower() == MULTIPART_TYPE
 
 
 async def read_request(receive: Receive, headers: Headers, settings: Settings) -> tuple[Request, Files]:

@@ -32,6 +32,10 @@ from .links import Link, Links, Lost
 
 _OP_MSG = 2013
 _HEAD = struct.Struct("<iiiiIB")
+_SIZE = struct.Struct("<i")
+# The cursor is the first element of the answer to a read that succeeded, and the next one says that it has.
+_CURSOR, _OK = b"\x03cursor\0", b"\x01ok\0" + struct.pack("<d", 1.0)
+_CURSOR_AT = _HEAD.size + _SIZE.size
 _MAX_TIME_EXPIRED = 50
 # Errors that close the connection: the server is no longer primary, is stopping, or requires a new authentication.
 _CLOSING_CODES = {91, 189, 391, 10058, 10107, 11600, 11602, 13435, 13436}
@@ -50,6 +54,11 @@ def _message(command: Document) -> bytes:
 
 
 def _decoded(reply: bytes) -> Document:
+    """Returns the answer in a reply. Of a successful read, it is only the cursor: nobody reads the cluster's times."""
+    if reply.startswith(_CURSOR, _CURSOR_AT):
+        end = _CURSOR_AT + len(_CURSOR) + _SIZE.unpack_from(reply, _CURSOR_AT + len(_CURSOR))[0]
+        if reply.startswith(_OK, end):
+            return {"cursor": bson.decode(memoryview(reply)[_CURSOR_AT + len(_CURSOR) : end], CODEC), "ok": 1.0}
     answer: Document = bson.decode(memoryview(reply)[_HEAD.size :], CODEC)
     return answer
 

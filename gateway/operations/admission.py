@@ -30,6 +30,7 @@ from collections.abc import AsyncIterator, Hashable
 from contextvars import Token
 from typing import Any
 
+from portico.gateway.deadlines import Deadlines
 from portico.resolvers.waiting import ASIDE, Aside
 
 RETRY_SECONDS = 1
@@ -57,8 +58,12 @@ class Admission:
     now, and `refused` all that were refused so far.
     """
 
-    def __init__(self, max_running: int, max_queued: int, seconds: float) -> None:
-        """An operation is refused if `max_queued` others wait, for whatever, or after it has waited for `seconds`."""
+    def __init__(self, max_running: int, max_queued: int, seconds: float, deadlines: Deadlines | None = None) -> None:
+        """An operation is refused if `max_queued` others wait, for whatever, or after it has waited for `seconds`.
+
+        `deadlines` are those of the process.
+        """
+        self._deadlines = deadlines or Deadlines()
         self._max_running = max_running
         self._max_queued = max_queued
         self._seconds = seconds
@@ -93,6 +98,13 @@ class Admission:
         """
         return Slot(self, connection, must_run=must_run)
 
+    def take_free(self) -> bool:
+        """Takes a slot, if one is free and nobody has to wait. Returns whether it has."""
+        if self._used < self._max_running and not self.waiting:
+            self._used += 1
+            return True
+        return False
+
     async def enter(self, connection: Hashable, *, must_run: bool) -> None:
         if self.is_full and not must_run:
             self.refused += 1
@@ -105,7 +117,7 @@ class Admission:
             return
         self.queued += 1
         try:
-            async with asyncio.timeout(self._seconds):
+            with self._deadlines.limit(self._seconds):
                 await self._turn(connection)
         except TimeoutError:
             self.refused += 1
@@ -216,7 +228,8 @@ class Slot:
         self._has_ended = False
 
     async def __aenter__(self) -> None:
-        await self._admission.enter(self._connection, must_run=self._must_run)
+        if not self._admission.take_free():
+            await self._admission.enter(self._connection, must_run=self._must_run)
         self._hold()
         self._token: Token[Aside] = ASIDE.set(self._aside)
 

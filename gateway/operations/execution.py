@@ -17,6 +17,7 @@ from graphql import (
     create_source_event_stream,
 )
 
+from portico.gateway.deadlines import Deadlines
 from portico.gateway.operations.plans.describe import describe
 from portico.gateway.operations.plans.executor import PlanExecutor, ReferenceExecutor, run_reference
 from portico.gateway.operations.plans.plan import Plan
@@ -68,11 +69,12 @@ class Executor:
         self._seconds = settings.operation_seconds
         self._shows_plans = settings.show_plans
         self._hide_suggestions = not settings.allows_introspection
-        queue = settings.max_queued, settings.queue_seconds
+        self.deadlines = Deadlines()
+        queue = settings.max_queued, settings.queue_seconds, self.deadlines
         self.queries = Admission(settings.max_running_queries, *queue)
         self.mutations = Admission(settings.max_running_mutations, *queue)
         # An upload waits for its client, without a slot. It still uses memory, so their number is bounded, too.
-        self.uploads = Admission(settings.max_uploads, 0, settings.queue_seconds)
+        self.uploads = Admission(settings.max_uploads, 0, settings.queue_seconds, self.deadlines)
         self.plans = PlanExecutor(self._schema, hide_suggestions=self._hide_suggestions)
         self.operations = Operations(self._schema, settings)
 
@@ -150,9 +152,9 @@ class Executor:
         result: ExecutionResult | Awaitable[ExecutionResult] | None = None
         try:
             # Each command has its own, shorter timeout. This one bounds many commands, and everything else.
-            async with asyncio.timeout(call.seconds or self._seconds):
+            with self.deadlines.limit(call.seconds or self._seconds):
                 result = self._begin(call)
-                return await result if inspect.isawaitable(result) else result
+                return result if isinstance(result, ExecutionResult) else await result
         except asyncio.CancelledError:
             call.context.loaders.stop()
             if isinstance(result, Run):

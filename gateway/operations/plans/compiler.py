@@ -28,7 +28,7 @@ from graphql import (
 from graphql.execution.execute import default_field_resolver, default_type_resolver
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 
-from portico.schema.fields import Computed, Declaration, Related, Stored, declaration_of, getter
+from portico.schema.fields import Computed, Related, Stored, declaration_of, getter
 from portico.schema.installation import TYPE_NAME
 from portico.schema.nodes import KINDS, Kind, loader_of, types_of
 from portico.schema.selections import Selection
@@ -36,6 +36,7 @@ from portico.schema.selections import Selection
 from .arguments import compile_arguments
 from .flat import Complete, compile_related
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, NotCompiled, Object, ObjectPlan, Plan, Relation, Shape
+from .resolvers import direct_resolver
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 _INTROSPECTION = {"__schema", "__type"}
@@ -131,7 +132,8 @@ class _Compiler:
         if name == "__typename":
             plan.read = _constant(parent.name)
             return plan
-        match _declaration(definition):
+        strawberry_field = definition.extensions.get(_BACKREF)
+        match None if strawberry_field is None else declaration_of(strawberry_field):
             case Stored(path=path, default=default):
                 plan.path, plan.default, plan.read = path, default, getter(path, default)
             case Computed(function=function):
@@ -141,7 +143,8 @@ class _Compiler:
                 wanted = selection.below(selection.fields(parent)[name])
                 plan.relation = self._relation(nodes, declared, wanted, plan.shape)
             case _:
-                plan.resolve = definition.resolve or default_field_resolver
+                direct = direct_resolver(self._schema, definition, strawberry_field)
+                plan.resolve = direct or definition.resolve or default_field_resolver
         return plan
 
     def _shape(self, output: GraphQLOutputType, below: Selection) -> Shape:
@@ -187,8 +190,3 @@ class _Compiler:
 
 def _constant(value: Any) -> Callable[[Any], Any]:
     return lambda _source: value
-
-
-def _declaration(definition: GraphQLField) -> Declaration | None:
-    strawberry_field = definition.extensions.get(_BACKREF)
-    return None if strawberry_field is None else declaration_of(strawberry_field)

@@ -5,7 +5,7 @@ graphql-core's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from graphql import GraphQLError, GraphQLObjectType, Undefined
@@ -47,7 +47,7 @@ def collect_keys(
     return keys, fit, unfit
 
 
-def complete_flat(relation: Relation, documents: Mapping[Any, Any], keys: Iterable[Any]) -> dict[Any, Any] | None:
+def complete_flat(relation: Relation, documents: Mapping[Any, Any], keys: Collection[Any]) -> dict[Any, Any] | None:
     """Returns the answers of related documents by their keys. Relations to the same document share its answer.
 
     None if there is no compiled function for them, or a document does not fit its type.
@@ -57,8 +57,10 @@ def complete_flat(relation: Relation, documents: Mapping[Any, Any], keys: Iterab
         return None
     if relation.is_checked and any(isinstance(documents.get(key), Exception) for key in keys):
         return None
+    # The documents are at least those of the keys. Without others, no key need be looked up.
+    found = documents.items() if len(documents) == len(keys) else [(key, documents.get(key)) for key in keys]
     try:
-        return {key: complete(document) for key in keys if (document := documents.get(key)) is not None}
+        return {key: complete(document) for key, document in found if document is not None}
     except Exception:  # noqa: BLE001 - completing field by field raises it again, and reports it
         return None
 

@@ -1,0 +1,35 @@
+"""The headers of a request."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, overload
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+T = TypeVar("T")
+
+
+class RequestHeaders(Headers):
+    """The headers of a request, with an index: the gateway asks for many that most requests do not have."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope=scope)
+        # The first of several headers counts.
+        self._first: dict[bytes, bytes] = dict(reversed(self._list))
+
+    @overload
+    def get(self, key: str, /) -> str | None: ...
+
+    @overload
+    def get(self, key: str, default: str, /) -> str: ...
+
+    @overload
+    def get(self, key: str, default: T, /) -> str | T: ...
+
+    def get(self, key: str, default: Any = None, /) -> Any:
+        value = self._first.get(key.lower().encode("latin-1"))
+        return default if value is None else value.decode("latin-1")
+
+    def getlist(self, key: str) -> list[str]:
+        return super().getlist(key) if key.lower().encode("latin-1") in self._first else []
