@@ -149,10 +149,7 @@ class Problem:
     is_open: bool = False
 
     async def mend(self) -> bool:
-        """Repairs the problem and returns whether it could. An error of the repair counts as no.
-
-        Raises:   the driver's error if the database is unreachable or times out.
-        """
+        """Repairs the problem and returns whether it could. An error counts as no. An outage raises its error."""
         if self.repair is None:
             return False
         try:
@@ -172,10 +169,7 @@ class Invariant:
     check: Callable[[Database], AsyncIterator[Problem]]
 
     async def problems(self, db: Database) -> AsyncIterator[Problem]:
-        """Yields the violations. A check that fails is a problem, too, and does not stop the other checks.
-
-        Raises:   the driver's error if the database is unreachable or times out.
-        """
+        """Yields the violations. A check that fails is a problem, too. An outage raises its error."""
         try:
             async for problem in self.check(db):
                 yield problem

@@ -49,7 +49,7 @@ EXCEPTIONS = {
     "gateway/cli/failures.py": {"pymongo.errors"},  # reports a driver error in one line
     "gateway/mongo/conditions.py": {"pymongo"},  # how the driver waits
     "gateway/mongo/direct.py": {"pymongo", "bson"},  # reads without the driver's command path
-    "gateway/mongo/driver.py": {"pymongo", "bson", "motor"},  # connects
+    "gateway/mongo/driver.py": {"pymongo", "motor"},  # connects
     "gateway/mongo/embedded.py": {"pymongo", "fiftyone"},  # connects to the MongoDB that it starts
     "gateway/mongo/links.py": {"pymongo", "bson"},  # takes over connections of the driver
     "gateway/pages/files.py": {"pymongo.errors"},  # reports that the database is unreachable
