@@ -1,21 +1,44 @@
-"""One WebSocket connection, which can send a text at once."""
+"""One WebSocket connection, which can send a text at once, and knows how much its client has read.
+
+The buffers of the kernels on both sides take megabytes. Without a bound, a slow client would get old states from them
+for minutes, and the ping of the keep-alive would wait behind these states until it times out. So the gateway sends a
+ping after every 64 kB. Its pong says that the client has read all that came before. While `WINDOW` bytes are unread,
+the messages of operations wait in the gateway, where a newer state replaces the one that waits.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import struct
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Opcode
+from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import State
 
-# An extension of ASGI in the scope of a socket. Its `send_now` is that of the connection.
-_EXTENSION = "portico.text"
+# How many bytes a client may have left to read before the next message waits. One message can exceed it.
+WINDOW = 256 * 1024
+# A ping follows each of these many bytes.
+_PROBED = 64 * 1024
+# The pings of the keep-alive have four bytes, so the length tells them apart.
+_PROBE = struct.Struct("!Q")
+# How long a client that the keep-alive cuts off has to read what was sent, in seconds.
+_LAST_SECONDS = 10.0
+# An extension of ASGI in the scope of a socket: a `Flow`.
+_EXTENSION = "portico.flow"
 # The first byte of a frame with a whole text. Source: RFC 6455, section 5.2, also for the lengths.
 _TEXT = 0x80 | Opcode.TEXT
 _SHORT, _MEDIUM = 126, 1 << 16
+
+
+class Flow(NamedTuple):
+    """How the application sends texts: `send_now` of the connection, and `wait_for_room` before its own `send`."""
+
+    send_now: Callable[[bytes], bool]
+    wait_for_room: Callable[[], Awaitable[None]]
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
@@ -25,14 +48,29 @@ class SocketConnection(WebSocketsSansIOProtocol):
     its delivery: several coroutines, and a frame of any kind.
     """
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # Counts of bytes since the connection was opened.
+        self._sent = self._read = 0
+        # The count of bytes before the latest ping that has no pong yet.
+        self._probed: int | None = None
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
         if not self.close_sent:
-            self.scope["extensions"][_EXTENSION] = {"send_now": self.send_now}
+            extensions: Any = self.scope["extensions"]
+            extensions[_EXTENSION] = Flow(self.send_now, self._wait_for_room)
 
     def send_now(self, text: bytes) -> bool:
         """Sends a text, and returns True. Returns False if `send` has to wait, or to fail."""
-        if self.conn.state is not State.OPEN or not self.writable.is_set() or self.conn.extensions:
+        if (
+            self.conn.state is not State.OPEN
+            or not self.writable.is_set()
+            or not self._has_room.is_set()
+            or self.conn.extensions
+        ):
             return False
         length = len(text)
         if length < _SHORT:
@@ -42,11 +80,62 @@ class SocketConnection(WebSocketsSansIOProtocol):
         else:
             head = struct.pack("!BBQ", _TEXT, 127, length)
         self.transport.write(head + text)
+        self._count(length)
         return True
 
+    async def send(self, message: Any) -> None:
+        if self.close_sent and message["type"] in {"websocket.send", "websocket.close"}:
+            # The keep-alive has closed the socket. uvicorn would call this an error of the application.
+            raise ClientDisconnected
+        await super().send(message)
+        if message["type"] == "websocket.send":
+            self._count(len(message.get("text") or ""))
 
-def send_now_of(scope: Any) -> Callable[[bytes], bool]:
-    """Returns `SocketConnection.send_now` of a socket. On another server than the gateway's own, it returns False."""
-    extension = scope.get("extensions", {}).get(_EXTENSION, {})
-    found: Callable[[bytes], bool] = extension.get("send_now", lambda _text: False)
+    async def _wait_for_room(self) -> None:
+        """Waits until the client has read enough for another message, or has gone."""
+        await self._has_room.wait()
+
+    def _count(self, length: int) -> None:
+        self._sent += length
+        unread = self._sent - self._read
+        if unread >= _PROBED and self._probed is None and self.conn.state is State.OPEN:
+            self._probed = self._sent
+            self.conn.send_ping(_PROBE.pack(self._sent))
+            self.transport.write(b"".join(self.conn.data_to_send()))
+        if unread >= WINDOW:
+            self._has_room.clear()
+
+    def handle_pong(self, event: Frame) -> None:
+        if self._probed is None or bytes(event.data) != _PROBE.pack(self._probed):
+            super().handle_pong(event)
+            return
+        self._read, self._probed = self._probed, None
+        if self._sent - self._read < WINDOW:
+            self._has_room.set()
+        self._count(0)
+        if self.pong_timer is not None and self.ping_timeout is not None:
+            # A client that reads slowly is alive, even if it has not read as far as the ping of the keep-alive.
+            self.pong_timer.cancel()
+            self.pong_timer = self.loop.call_later(self.ping_timeout, self.keepalive_timeout)
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        if self.close_sent:
+            # The client reads the reason of the close if it reads again soon.
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": 1011})
+            self._has_room.set()
+            self.loop.call_later(_LAST_SECONDS, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._has_room.set()
+
+
+async def _has_room() -> None:
+    """Stands in for `wait_for_room` on another server than the gateway's own."""
+
+
+def flow_of(scope: Any) -> Flow:
+    """Returns the flow of a socket. On another server than the gateway's own, nothing is sent at once."""
+    found: Flow = scope.get("extensions", {}).get(_EXTENSION, Flow(lambda _text: False, _has_room))
     return found

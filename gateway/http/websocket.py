@@ -32,7 +32,7 @@ from portico.schema.context import Context
 from .encoding import encode
 from .requests import Refused, Request, parse_request
 from .sending import within
-from .sockets import send_now_of
+from .sockets import flow_of
 from .sse import LAST_SECONDS
 from .streaming import Session, address_of, responses
 
@@ -122,7 +122,7 @@ class Connection:
         self._address = address_of(scope)
         self._receive = receive
         self._send = send
-        self._send_now = send_now_of(scope)
+        self._flow = flow_of(scope)
         # None until the connection is acknowledged.
         self._session: Session | None = None
         self._has_begun = False
@@ -155,14 +155,17 @@ class Connection:
         """Sends one message. Closes the connection if the client does not receive it in time. Raises Unsent."""
         await self.send_text(encode(message))
 
-    async def send_text(self, text: bytes) -> None:
-        """Sends one encoded message, as `send` does. Raises Unsent."""
-        if self._send_now(text):
+    async def send_text(self, text: bytes, *, is_bounded: bool = False) -> None:
+        """Sends one encoded message, as `send` does. Raises Unsent.
+
+        With `is_bounded`, it waits until the client has read enough of what was sent before. The answers to the
+        client's own messages do not wait: while they waited, no pong could arrive.
+        """
+        if self._flow.send_now(text):
             return
         try:
             # The server writes a message in one step, so several operations may wait here until the client reads.
-            message = {"type": "websocket.send", "text": text.decode()}
-            await within(self.state.settings.send_seconds, self._send(message))
+            await within(self.state.settings.send_seconds, self._send_when_possible(text, is_bounded=is_bounded))
         except TimeoutError:
             if not self._closing.done():
                 self.state.live.counts.unread += 1
@@ -170,6 +173,11 @@ class Connection:
             raise Unsent from None
         except OSError:
             raise Unsent from None
+
+    async def _send_when_possible(self, text: bytes, *, is_bounded: bool) -> None:
+        if is_bounded:
+            await self._flow.wait_for_room()
+        await self._send({"type": "websocket.send", "text": text.decode()})
 
     async def _close(self, why: Close) -> None:
         # If the client does not read, it gets no reason.
@@ -318,7 +326,7 @@ class Operation:
                         last = _error(self._key, orjson.loads(response.json)["errors"])
                         break
                     if self._is_wanted:
-                        await self._connection.send_text(b"%b%b}" % (head, response.json))
+                        await self._connection.send_text(b"%b%b}" % (head, response.json), is_bounded=True)
         except (Unsent, TooSlow, Stopping, InvalidToken):
             raise
         except Overloaded as overloaded:
