@@ -17,12 +17,12 @@ from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
 from portico.gateway.operations.execution import FAULTS, MutationNotAllowed, Response
+from portico.gateway.operations.json_text import encode
 from portico.gateway.rates import RateLimited
 from portico.gateway.state import State
 from portico.schema.context import Context
 
 from . import uploads
-from .encoding import encode
 from .request_ids import request_id_of
 from .requests import EVENT_TYPE, JSON_TYPE, Accepted, Refused, Request, negotiate, parse_body, parse_query, read_body
 from .sse import ClientGone, EventStream
