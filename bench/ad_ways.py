@@ -12,9 +12,9 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.http.encoding import encode
 from portico.gateway.live import Counts, Hub
 from portico.gateway.operations.execution import Executor, Response
+from portico.gateway.operations.json_text import encode
 from portico.resolvers.ads.ads import ad_key
 from portico.resolvers.ads.combining import Counters
 from portico.resolvers.ads.counters import COUNTERS

@@ -12,9 +12,9 @@ from pymongo import UpdateOne, WriteConcern
 from pymongo.errors import BulkWriteError
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.http.encoding import encode
 from portico.gateway.live import Counts, Hub
 from portico.gateway.operations.execution import Executor, Response
+from portico.gateway.operations.json_text import encode
 from portico.resolvers.analytics.log_recording import WRITE_CONCERNS, Durability
 from portico.resolvers.analytics.periods import start_of
 from portico.resolvers.documents import Collection, CollectionSpec, Database, Document

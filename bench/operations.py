@@ -29,10 +29,10 @@ from bench.__main__ import load
 from bench.processes import share_out
 from portico.gateway.clock import SystemClock
 from portico.gateway.domains import base_resources, schema_of, use
-from portico.gateway.http.encoding import encode
 from portico.gateway.live import Counts, Hub
 from portico.gateway.mongo.driver import connect
 from portico.gateway.operations.execution import Executor, Response
+from portico.gateway.operations.json_text import encode
 from portico.gateway.settings import ExecutorName, Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.cursors import Cursors

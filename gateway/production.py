@@ -16,6 +16,7 @@ _HIGHEST = {
     "max_tokens": 100_000,
     "max_depth": 500,
     "max_cost": 1_000_000,
+    "max_answer_bytes": 100_000_000,
     "max_body_bytes": 100_000_000,
     "operation_seconds": 1_200,
 }

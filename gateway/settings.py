@@ -76,6 +76,9 @@ class Settings:
     max_tokens: int = setting(4_000, "The most lexical tokens in a GraphQL document.")
     max_depth: int = setting(20, "The most levels of nested fields in an operation.")
     max_cost: int = setting(50_000, "The highest cost of an operation: about how many fields it can return.")
+    max_answer_bytes: int = setting(
+        5_000_000, "The most bytes that an operation can read from MongoDB for its answer, and can answer with."
+    )
     caller_rate: int | None = setting(
         None, "The cost that all operations of one caller with a token may have in a minute. Unset: no limit."
     )

@@ -16,6 +16,7 @@ from strawberry.types.field import StrawberryField
 
 from portico.loaders.batching import Loaders
 from portico.resolvers import errors
+from portico.resolvers.answer_bounds import unmetered
 from portico.resolvers.documents import Document
 from portico.resolvers.writes import idempotency
 
@@ -53,6 +54,11 @@ class Write(FieldExtension):
         # This mutation may change what the fields before it have read.
         context.loaders = Loaders()
         context.take_turn()
+        with unmetered():
+            return await self._resolve(next_, source, info, kwargs)
+
+    async def _resolve(self, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
+        context = info.context
         if self._role is not None:
             require_role(context, self._role)
         key = _key_of(kwargs.get("input"))

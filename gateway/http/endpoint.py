@@ -18,12 +18,12 @@ from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
 from portico.gateway.operations.execution import FAULTS, MutationNotAllowed, Response
+from portico.gateway.operations.json_text import encode
 from portico.gateway.rates import RateLimited
 from portico.gateway.state import State
 from portico.schema.context import Context
 
 from . import uploads
-from .encoding import encode
 from .headers import RequestHeaders
 from .request_ids import request_id_of
 from .requests import (

@@ -27,6 +27,7 @@ from portico.gateway.operations.execution import (
     format_error,
     response_of,
 )
+from portico.gateway.operations.json_text import compact
 from portico.gateway.rates import Meter, RateLimited
 from portico.gateway.state import State
 from portico.resolvers.changes import Event
@@ -35,7 +36,7 @@ from portico.resolvers.writes.retries import pause
 from portico.schema.context import Caller, Context
 from portico.schema.subscriptions import Occurrences
 
-from .encoding import EncodedResponse, compact
+from .encoding import EncodedResponse
 from .requests import Request
 
 # How long an event is read again after it could not be read the first time. A failover takes seconds.

@@ -23,13 +23,13 @@ from portico.gateway.live import Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.execution import FAULTS
+from portico.gateway.operations.json_text import encode
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
 from portico.gateway.telemetry.recording import CLIENT_NAME_HEADERS
 from portico.resolvers.tasks import end
 from portico.schema.context import Context
 
-from .encoding import encode
 from .requests import Refused, Request, parse_request
 from .sending import within
 from .sockets import flow_of

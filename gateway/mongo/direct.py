@@ -26,9 +26,10 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import ExecutionTimeout
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
+from portico.resolvers.answer_bounds import METER, Meter
 from portico.resolvers.documents import CODEC, Document
 
-from .links import Link, Links, Lost
+from .links import Link, Links, Lost, TooLong
 
 _OP_MSG = 2013
 _HEAD = struct.Struct("<iiiiIB")
@@ -114,8 +115,22 @@ class Reader:
     async def read(self, command: Document) -> list[Document] | None:
         """Returns the documents of a read command; None if the caller must fall back to the driver.
 
-        Raises ExecutionTimeout and NetworkTimeout, and what `bson.encode` raises.
+        Raises ExecutionTimeout, NetworkTimeout and AnswerTooLarge, and what `bson.encode` raises.
         """
+        meter = METER.get()
+        if meter is None:
+            return await self._read(command, None)
+        while True:
+            if meter.must_wait:
+                await meter.enter()
+            meter.require()
+            try:
+                return await self._read(command, meter)
+            except TooLong as reply:
+                await meter.enter(reply.size)
+
+    async def _read(self, command: Document, meter: Meter | None) -> list[Document] | None:
+        """Reads as `read` does. Raises TooLong for a reply that may not be received now."""
         deadline = asyncio.get_running_loop().time() + self._seconds
         link = await self._links.take(deadline)
         if link is None:
@@ -123,7 +138,8 @@ class Reader:
         event = _Event(self._listeners, command, link.primary.address, self._database) if self._listeners else None
         answer: Document | None = None
         try:
-            answer = _decoded(await link.ask(_message({**command, **self._common}), deadline))
+            message = _message({**command, **self._common})
+            answer = _decoded(await link.ask(message, deadline, None if meter is None else meter.admits))
             return await self._documents(link, answer, deadline) if self._links.is_current(link) else None
         except Lost:
             return None

@@ -22,6 +22,7 @@ from portico.resolvers.documents import CODEC, Database, Document
 
 from .conditions import patch_driver
 from .direct import DirectDatabase, Reader
+from .receiving import count_replies
 
 T = TypeVar("T")
 
@@ -71,6 +72,7 @@ async def require_reachable(database: Database) -> None:
 class _PyMongoConnection:
     def __init__(self, settings: Settings, uri: str, options: dict[str, Any]) -> None:
         patch_driver()
+        count_replies()
         self._client: AsyncMongoClient[Document] = AsyncMongoClient(uri, **options)
         plain = self._client.get_database(settings.database, **_PRIMARY)
         preference = _preference(settings)
@@ -94,6 +96,7 @@ class _MotorConnection:
             raise SettingsError(
                 "PORTICO_DRIVER is motor, which is not installed. Install the extra `portico[motor]`."
             ) from None
+        count_replies()
         self._client = AsyncIOMotorClient(uri, **options)
         plain = self._client.get_database(settings.database, **_PRIMARY)
         self.database = cast("Database", MotorDatabase(plain))

@@ -26,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import structlog
@@ -46,10 +47,19 @@ _SIZE = struct.Struct("<i")
 _HAS_PRIMARY = {"RSPrimary", "Mongos", "Standalone"}
 
 _log = structlog.get_logger("portico.direct")
+Admits = Callable[[int], bool]
 
 
 class Lost(Exception):
     """The connection closed before the reply arrived."""
+
+
+class TooLong(Exception):
+    """The operation may not receive a reply of this size now. The connection is closed."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
 
 
 class Primary(NamedTuple):
@@ -76,6 +86,7 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport = connection.conn.get_conn.transport
         self._part = bytearray()
         self._reply: asyncio.Future[bytes] | None = None
+        self._admits: Admits | None = None
         # In the time of the loop, like `used_at`.
         self._deadline = 0.0
         self.primary = primary
@@ -87,10 +98,10 @@ class Link(asyncio.Protocol):
     def is_open(self) -> bool:
         return not self._transport.is_closing()
 
-    async def ask(self, message: bytes, deadline: float) -> bytes:
-        """Sends a message and returns the reply. Raises Lost and NetworkTimeout, and then closes the connection.
+    async def ask(self, message: bytes, deadline: float, admits: Admits | None = None) -> bytes:
+        """Sends a message and returns the reply. Raises Lost, NetworkTimeout and TooLong, and closes the connection.
 
-        Args:     deadline: in the time of the loop.
+        Args:     deadline: in the time of the loop.  admits: returns whether a reply of this size may be received.
         """
         if not self.is_open:
             # `connection_lost` may have been called already, so nothing else would end the wait.
@@ -98,6 +109,7 @@ class Link(asyncio.Protocol):
         reply: asyncio.Future[bytes] = self._loop.create_future()
         self._reply = reply
         self._deadline = deadline
+        self._admits = admits
         self.used_at = self._loop.time()
         self._transport.write(message)
         try:
@@ -122,13 +134,28 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._part or len(data) < _SIZE.size or _SIZE.unpack_from(data)[0] != len(data):
             self._part += data
-            if len(self._part) < _SIZE.size or _SIZE.unpack_from(self._part)[0] > len(self._part):
+            if len(self._part) < _SIZE.size:
+                return
+            size = _SIZE.unpack_from(self._part)[0]
+            if not self._is_admitted(size) or size > len(self._part):
                 return
             data, self._part = bytes(self._part), bytearray()
+        elif not self._is_admitted(len(data)):
+            return
         if self._reply is None or self._reply.done():
             self.close()
         else:
             self._reply.set_result(data)
+
+    def _is_admitted(self, size: int) -> bool:
+        """Returns whether a reply of this size may be received. Otherwise, closes the connection. Asks once a reply."""
+        admits, self._admits = self._admits, None
+        if admits is None or admits(size):
+            return True
+        self._part = bytearray()
+        self._transport.abort()
+        self._fail(TooLong(size))
+        return False
 
     def connection_lost(self, _: Exception | None) -> None:
         self._fail(Lost())

@@ -25,12 +25,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Hashable
 from contextvars import Token
 from typing import Any
 
 from portico.gateway.deadlines import Deadlines
+from portico.resolvers.answer_bounds import METER, Meter, Room
 from portico.resolvers.waiting import ASIDE, Aside
 
 RETRY_SECONDS = 1
@@ -58,12 +60,24 @@ class Admission:
     now, and `refused` all that were refused so far.
     """
 
-    def __init__(self, max_running: int, max_queued: int, seconds: float, deadlines: Deadlines | None = None) -> None:
+    def __init__(
+        self,
+        max_running: int,
+        max_queued: int,
+        seconds: float,
+        deadlines: Deadlines | None = None,
+        *,
+        most_bytes: float = math.inf,
+        room: Room | None = None,
+    ) -> None:
         """An operation is refused if `max_queued` others wait, for whatever, or after it has waited for `seconds`.
 
-        `deadlines` are those of the process.
+        `deadlines` are those of the process. An operation reads and answers with `most_bytes` at most, and needs a
+        place in the `room` for many bytes.
         """
         self._deadlines = deadlines or Deadlines()
+        self._most_bytes = most_bytes
+        self._room = room or Room()
         self._max_running = max_running
         self._max_queued = max_queued
         self._seconds = seconds
@@ -104,6 +118,10 @@ class Admission:
             self._used += 1
             return True
         return False
+
+    def meter(self) -> Meter:
+        """Returns what counts the bytes of one operation."""
+        return Meter(self._most_bytes, self._room)
 
     async def enter(self, connection: Hashable, *, must_run: bool) -> None:
         if self.is_full and not must_run:
@@ -232,8 +250,12 @@ class Slot:
             await self._admission.enter(self._connection, must_run=self._must_run)
         self._hold()
         self._token: Token[Aside] = ASIDE.set(self._aside)
+        self._meter = self._admission.meter()
+        self._metering = METER.set(self._meter)
 
     async def __aexit__(self, *_error: object) -> None:
+        METER.reset(self._metering)
+        self._meter.close()
         ASIDE.reset(self._token)
         self._has_ended = True
         self._give_up()

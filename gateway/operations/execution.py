@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 import strawberry
 from graphql import (
     ExecutionResult,
@@ -26,12 +27,15 @@ from portico.gateway.operations.plans.trace import explain_commands, tracing
 from portico.gateway.outages import fault_code, log_fault
 from portico.gateway.settings import Settings
 from portico.resolvers import errors
+from portico.resolvers.answer_bounds import METER, AnswerTooLarge, Room
 from portico.schema.context import Context
 from portico.schema.errors import camel_case
 
 from .admission import Admission
 from .documents import InvalidOperation, Operation, Operations
+from .json_text import compact, encode
 
+TOO_LARGE = "ANSWER_TOO_LARGE"
 Charge = Callable[[float], None]
 _COST_OF_REFUSAL = 1.0
 
@@ -71,8 +75,9 @@ class Executor:
         self._hide_suggestions = not settings.allows_introspection
         self.deadlines = Deadlines()
         queue = settings.max_queued, settings.queue_seconds, self.deadlines
-        self.queries = Admission(settings.max_running_queries, *queue)
-        self.mutations = Admission(settings.max_running_mutations, *queue)
+        bytes_: dict[str, Any] = {"most_bytes": settings.max_answer_bytes, "room": Room()}
+        self.queries = Admission(settings.max_running_queries, *queue, **bytes_)
+        self.mutations = Admission(settings.max_running_mutations, *queue, **bytes_)
         # An upload waits for its client, without a slot. It still uses memory, so their number is bounded, too.
         self.uploads = Admission(settings.max_uploads, 0, settings.queue_seconds, self.deadlines)
         self.plans = PlanExecutor(self._schema, hide_suggestions=self._hide_suggestions)
@@ -249,7 +254,31 @@ def response_of(result: ExecutionResult, context: Context) -> Response:
         if result.data is None and not begun:
             return Response(payload)
     payload["data"] = result.data
-    return Response(payload)
+    meter = METER.get()
+    return _encoded(payload, meter.most) if meter is not None and meter.is_large else Response(payload)
+
+
+def _encoded(payload: dict[str, Any], most: float) -> Response:
+    """Returns a large answer with its data encoded, so that the operation holds nothing else when it ends."""
+    data = compact(encode(payload["data"]))
+    if len(data) > most:
+        path = _path_to_most(payload["data"], len(data))
+        error = {"message": str(AnswerTooLarge(most)), "path": path, "extensions": {"code": TOO_LARGE}}
+        return Response({"errors": [error], "data": None})
+    return Response({**payload, "data": orjson.Fragment(data)})
+
+
+def _path_to_most(data: Any, size: int) -> list[str | int]:
+    """Returns the path of the smallest part that has more than half of the bytes of the data."""
+    path: list[str | int] = []
+    while isinstance(data, dict | list):
+        items: Iterable[tuple[str | int, Any]] = data.items() if isinstance(data, dict) else enumerate(data)
+        found = next(((key, value) for key, value in items if 2 * len(encode(value)) > size), None)
+        if found is None:
+            break
+        key, data = found
+        path.append(key)
+    return path
 
 
 def _drop_frames(error: GraphQLError) -> None:
@@ -278,6 +307,9 @@ def format_error(error: GraphQLError, context: Context) -> dict[str, Any]:
         extensions = {"code": next((_CODES[base] for base in type(cause).__mro__ if base in _CODES), "CONFLICT")}
         if isinstance(cause, errors.InvalidInput):
             extensions["argument"] = [*(camel_case(part) for part in cause.path), *cause.within]
+    elif isinstance(cause, AnswerTooLarge):
+        formatted["message"] = str(cause)
+        extensions = {"code": TOO_LARGE}
     elif cause is not None and "code" not in extensions and _is_fault(error, cause):
         extensions = {"code": fault_code(cause), "requestId": context.request_id}
         formatted["message"] = FAULTS[extensions["code"]]

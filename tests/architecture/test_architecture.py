@@ -51,9 +51,10 @@ EXCEPTIONS = {
     "gateway/mongo/direct.py": {"pymongo", "bson"},  # reads without the driver's command path
     "gateway/mongo/driver.py": {"pymongo", "motor"},  # connects
     "gateway/mongo/embedded.py": {"pymongo", "fiftyone"},  # connects to the MongoDB that it starts
+    "gateway/mongo/receiving.py": {"pymongo"},  # counts what the driver receives
     "gateway/mongo/links.py": {"pymongo", "bson"},  # takes over connections of the driver
     "gateway/pages/files.py": {"pymongo.errors"},  # reports that the database is unreachable
-    "gateway/http/encoding.py": {"bson"},  # writes documents that other programs stored
+    "gateway/operations/json_text.py": {"bson"},  # writes documents that other programs stored
     "gateway/operations/plans/trace.py": {"pymongo.monitoring", "pymongo.errors", "bson"},  # shows commands
     "gateway/outages.py": {"pymongo.errors"},  # recognizes database errors that are no faults
     "gateway/production.py": {"pymongo.uri_parser"},  # checks that the URI has a user and TLS

@@ -38,6 +38,7 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_MAX_TOKENS": ("500", 500),
     "PORTICO_MAX_DEPTH": ("5", 5),
     "PORTICO_MAX_COST": ("1", 1),
+    "PORTICO_MAX_ANSWER_BYTES": ("10000", 10_000),
     "PORTICO_CALLER_RATE": ("6000", 6000),
     "PORTICO_ADDRESS_RATE": ("600", 600),
     "PORTICO_MAX_RUNNING_QUERIES": ("8", 8),

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
 from bson import ObjectId
 
-from tests.support.harness import GatewayClient
+from portico.gateway.settings import Settings
+from tests.support.harness import GatewayClient, running
 from tests.support.post_reads import page_of, post_id, user_id
 from tests.support.social import circle, join
 from tests.support.social_posts import later, write_post
 
 # Four bytes a character.
 LONGEST = "😀" * 100_000
+
+
+@pytest.fixture
+async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
+    """A gateway without a bound on the size of an answer."""
+    async with running(replace(settings, max_answer_bytes=1_000_000_000)) as client:
+        yield client
 
 
 async def test_an_own_wall_with_the_longest_posts_of_members_not_followed_shows_the_own_post(

@@ -10,16 +10,20 @@ from graphql import (
     DocumentNode,
     ExecutionResult,
     GraphQLError,
+    GraphQLLeafType,
     GraphQLResolveInfo,
     GraphQLSchema,
     MiddlewareManager,
     OperationDefinitionNode,
     VariableDefinitionNode,
     execute,
+    located_error,
 )
 from graphql.execution.executor import Executor as CoreExecutor
 from graphql.execution.values import VariableValues, get_variable_values
-from graphql.pyutils import is_awaitable
+from graphql.pyutils import Path, is_awaitable
+
+from portico.resolvers.answer_bounds import METER, AnswerTooLarge
 
 from .compiler import compile_operation, conditions_of
 from .plan import InvalidVariables, NotCompiled, Plan
@@ -47,6 +51,24 @@ class ReferenceExecutor(CoreExecutor[Any]):
         info = super().build_resolve_info(*args)
         return info._replace(variable_values=cast("Any", self.variable_values.coerced))
 
+    def complete_leaf_value(self, return_type: GraphQLLeafType, result: Any) -> Any:  # type: ignore[override]
+        """Completes a leaf value, and counts it. graphql-core's method is static, and is called by the instance."""
+        completed = super().complete_leaf_value(return_type, result)
+        if (meter := METER.get()) is None:
+            return completed
+        meter.require()
+        return meter.size.added(completed)
+
+    def handle_field_error(self, raw_error: Exception, *args: Any) -> None:
+        """Handles an error of a field, and counts it. If there are too many errors, the parent gets AnswerTooLarge."""
+        super().handle_field_error(raw_error, *args)
+        if (meter := METER.get()) is not None and not isinstance(raw_error, AnswerTooLarge):
+            path: Path = args[-1]
+            try:
+                meter.size.add_error(path.as_list())
+            except AnswerTooLarge as too_large:
+                raise located_error(too_large, None, path.as_list()) from None
+
 
 def run_reference(
     schema: GraphQLSchema,
@@ -59,17 +81,43 @@ def run_reference(
     hide_suggestions: bool = False,
 ) -> Result:
     record = getattr(context, "record", None)
-    return execute(
-        schema,
-        document,
-        root_value,
-        context_value=context,
-        variable_values=dict(variables),
-        operation_name=name,
-        executor_class=ReferenceExecutor,
-        middleware=None if record is None else _recording(record),
-        hide_suggestions=hide_suggestions,
-    )
+    try:
+        result = execute(
+            schema,
+            document,
+            root_value,
+            context_value=context,
+            variable_values=dict(variables),
+            operation_name=name,
+            executor_class=ReferenceExecutor,
+            middleware=None if record is None else _recording(record),
+            hide_suggestions=hide_suggestions,
+        )
+    except GraphQLError as error:
+        return _stopped_by(error)
+    return _finished(result) if is_awaitable(result) else _without_rest(cast("ExecutionResult", result))
+
+
+async def _finished(result: Awaitable[ExecutionResult]) -> ExecutionResult:
+    try:
+        return _without_rest(await result)
+    except GraphQLError as error:
+        return _stopped_by(error)
+
+
+def _stopped_by(error: GraphQLError) -> ExecutionResult:
+    """Returns the result of an operation whose root has too many errors. Raises any other error again."""
+    if not isinstance(error.original_error, AnswerTooLarge):
+        raise error
+    return ExecutionResult(None, [error])
+
+
+def _without_rest(result: ExecutionResult) -> ExecutionResult:
+    """Returns only the error if the answer is too large, as a plan does."""
+    for error in result.errors or ():
+        if isinstance(error.original_error, AnswerTooLarge):
+            return ExecutionResult(None, [error])
+    return result
 
 
 def _recording(record: Any) -> MiddlewareManager:

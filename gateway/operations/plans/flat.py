@@ -4,6 +4,9 @@ A function makes the whole flat part of an answer in one expression. A field who
 needs no function call. If a value does not fit its type, the function raises some exception, and `run` completes the
 object again field by field, which reports the error as the specification says.
 
+Each function also counts the texts of its answer in `n`, see `Size`. Stored texts are counted after the whole object,
+because the answer only references them. A computed text takes memory, so it is counted at once.
+
 The generated source contains no text of a client, except response names as literals made by `repr`. All other values
 are bound to generated names.
 
@@ -19,6 +22,8 @@ from typing import Any
 
 from graphql import (
     GraphQLBoolean,
+    GraphQLEnumType,
+    GraphQLFloat,
     GraphQLID,
     GraphQLInt,
     GraphQLLeafType,
@@ -26,19 +31,25 @@ from graphql import (
     GraphQLString,
 )
 
+from portico.resolvers.answer_bounds import Size
 from portico.schema.fields import Getter
 from portico.schema.nodes import Kind, types_of
 from portico.schema.scalars import BIG, check_big_int
 
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Shape, is_flat, named_shape
 
-Complete = Callable[[Any], dict[str, Any]]
+Complete = Callable[[Any, Size], dict[str, Any]]
 
 _MIN_INT, _MAX_INT = -(2**31), 2**31 - 1
 # The ranges in which our own integer scalars return a value unchanged.
 _BOUNDS: dict[Any, tuple[int, int]] = {check_big_int: (-BIG, BIG)}
 # The most compiled sources in the cache.
 _MAX_CODE = 2_000
+
+
+_TEXTS = {GraphQLString, GraphQLID}
+# The leaves whose values are always short. An ID is built from a key.
+_SHORT = {GraphQLID, GraphQLInt, GraphQLFloat, GraphQLBoolean}
 
 
 class Unfit(Exception):
@@ -96,28 +107,42 @@ def compile_related(shape: Shape, kind: Kind, schema: GraphQLSchema) -> Complete
         return None
     by_type = {name: completer(plan) for name, plan in plans.items()}
     type_name = named.type_name
-    return lambda document: by_type[type_name(document)](document)
+    return lambda document, size: by_type[type_name(document)](document, size)
 
 
 def _object_function(source: _Source, plan: ObjectPlan) -> str:
     """Writes the function of an object, after the functions that it calls. Returns its name."""
     body: list[str] = []
-    answer = _answer(source, plan, "d", body)
+    texts: list[str] = []
+    answer = _answer(source, plan, "d", body, texts)
     name = source.new("object")
-    source.lines += [f"def {name}(d):", *(f"    {line}" for line in body), f"    return {answer}"]
+    if texts:
+        body += [f"a = {answer}", f"n[0] += {' + '.join(texts)}"]
+        answer = "a"
+    source.lines += [f"def {name}(d, n):", *(f"    {line}" for line in body), f"    return {answer}"]
     return name
 
 
-def _answer(source: _Source, plan: ObjectPlan, document: str, body: list[str] | None) -> str:
-    """Returns the expression of an answer. Appends statements that must run first to `body`, unless that is None."""
+def _answer(source: _Source, plan: ObjectPlan, document: str, body: list[str] | None, texts: list[str] | None) -> str:
+    """Returns the expression of an answer. Appends statements that must run first to `body`, unless that is None.
+
+    Appends the expressions of the lengths of its texts to `texts`. With None, the answer counts them itself.
+    """
     embedded: dict[str, str] = {}
     items = []
     for field in plan.fields:
         value = (
-            "None" if not field.is_flat else _value(source, field.shape, _read(source, field, document, body, embedded))
+            "None"
+            if not field.is_flat
+            else _value(source, field.shape, _read(source, field, document, body, embedded), _counted_in(field, texts))
         )
         items.append(f"{field.response_name!r}: {value}")
     return "{" + ", ".join(items) + "}"
+
+
+def _counted_in(field: FieldPlan, texts: list[str] | None) -> list[str] | None:
+    """Returns where the length of a field's text is counted. A value without a path is computed."""
+    return None if field.path is None and field.name != "__typename" else texts
 
 
 def _read(source: _Source, field: FieldPlan, document: str, body: list[str] | None, embedded: dict[str, str]) -> str:
@@ -146,18 +171,19 @@ def _embedded(source: _Source, name: str, document: str, body: list[str], embedd
     return embedded[name]
 
 
-def _value(source: _Source, shape: Shape, read: str) -> str:
+def _value(source: _Source, shape: Shape, read: str, texts: list[str] | None) -> str:
     """Returns the expression of a completed value."""
     is_required = isinstance(shape, NonNull)
     inner = shape.inner if isinstance(shape, NonNull) else shape
     match inner:
         case Leaf(type=leaf):
-            return _leaf(source, leaf, read, is_required=is_required)
+            return _leaf(source, leaf, read, texts, is_required=is_required)
         case ListOf(item=item):
-            return f"{source.bind(_list(item, is_required=is_required))}({read})"
+            return f"{source.bind(_list(item, is_required=is_required))}({read}, n)"
         case Object(plan=plan):
             value = source.new("v")
-            answer = _answer(source, plan, value, None)
+            # The object may be missing, and with it the names of its texts.
+            answer = _answer(source, plan, value, None, None)
             # The selection may read nothing of the object, so this checks for null.
             missing = f"{source.bind(_unfit)}()" if is_required else "None"
             return f"({missing} if ({value} := {read}) is None else {answer})"
@@ -165,10 +191,14 @@ def _value(source: _Source, shape: Shape, read: str) -> str:
             raise AssertionError(inner)
 
 
-def _leaf(source: _Source, leaf: GraphQLLeafType, read: str, *, is_required: bool) -> str:
+def _leaf(source: _Source, leaf: GraphQLLeafType, read: str, texts: list[str] | None, *, is_required: bool) -> str:
     slow = source.bind(_coercion(leaf, is_required=is_required))
     value = source.new("v")
-    if leaf in {GraphQLString, GraphQLID}:
+    if leaf is GraphQLString and texts is None:
+        return f"n.added({value} if ({value} := {read}).__class__ is str else {slow}({value}))"
+    if leaf in _TEXTS:
+        if leaf is GraphQLString and texts is not None and not read.startswith(("'", '"')):
+            texts.append(f"len({value})" if is_required else f"(len({value}) if {value} else 0)")
         return f"({value} if ({value} := {read}).__class__ is str else {slow}({value}))"
     if leaf is GraphQLBoolean:
         return f"({value} if ({value} := {read}).__class__ is bool else {slow}({value}))"
@@ -178,7 +208,14 @@ def _leaf(source: _Source, leaf: GraphQLLeafType, read: str, *, is_required: boo
     if bounds is not None:
         fits = f"({value} := {read}).__class__ is int and {bounds[0]} <= {value} <= {bounds[1]}"
         return f"({value} if {fits} else {slow}({value}))"
-    return f"{slow}({read})"
+    if is_short(leaf):
+        return f"{slow}({read})"
+    return f"n.added({slow}({read}))"
+
+
+def is_short(leaf: GraphQLLeafType) -> bool:
+    """Returns whether all values of the type are short."""
+    return leaf in _SHORT or isinstance(leaf, GraphQLEnumType) or leaf.name in {"BigInt", "DateTime"}
 
 
 def _coercion(leaf: GraphQLLeafType, *, is_required: bool) -> Getter:
@@ -197,30 +234,28 @@ def _coercion(leaf: GraphQLLeafType, *, is_required: bool) -> Getter:
     return coerced
 
 
-def _list(item: Shape, *, is_required: bool) -> Getter:
+def _list(item: Shape, *, is_required: bool) -> Callable[[Any, Size], Any]:
     """Returns a function that completes a list. It is separate, because loops in an expression cannot assign names."""
     required_text = isinstance(item, NonNull) and isinstance(item.inner, Leaf) and item.inner.type in _TEXTS
     complete = None if required_text else _item(item)
 
-    def completed(values: Any) -> Any:
+    def completed(values: Any, size: Size) -> Any:
         if values is None and not is_required:
             return None
         if values.__class__ is not list and not isinstance(values, list | tuple):
             raise Unfit
         if complete is not None:
-            return [complete(value) for value in values]
+            return [complete(value, size) for value in values]
         for value in values:
             if value.__class__ is not str:
                 raise Unfit
+        size[0] += sum(map(len, values))
         return list(values)
 
     return completed
 
 
-_TEXTS = {GraphQLString, GraphQLID}
-
-
-def _item(item: Shape) -> Getter:
+def _item(item: Shape) -> Callable[[Any, Size], Any]:
     is_required = isinstance(item, NonNull)
     inner = item.inner if isinstance(item, NonNull) else item
     source = _Source()
@@ -228,19 +263,17 @@ def _item(item: Shape) -> Getter:
         case Object(plan=plan) if is_required:
             # If the selection reads nothing of the document, the function accepts null, which is not allowed here.
             return _required(completer(plan))
-        case Leaf(type=leaf):
-            return _coercion(leaf, is_required=is_required)
         case _:
             name = source.new("item")
-            source.lines += [f"def {name}(d):", f"    return {_value(source, item, 'd')}"]
+            source.lines += [f"def {name}(d, n):", f"    return {_value(source, item, 'd', None)}"]
             return source.function(name)
 
 
-def _required(complete: Complete) -> Getter:
-    def completed(value: Any) -> Any:
+def _required(complete: Complete) -> Complete:
+    def completed(value: Any, size: Size) -> Any:
         if value is None:
             raise Unfit
-        return complete(value)
+        return complete(value, size)
 
     return completed
 

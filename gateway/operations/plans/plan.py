@@ -24,6 +24,7 @@ from graphql import (
 )
 
 from portico.loaders.batching import Loader
+from portico.resolvers.answer_bounds import Size
 from portico.schema.context import Context
 from portico.schema.fields import Getter
 from portico.schema.selections import Selection
@@ -102,7 +103,7 @@ class Relation:
     keys_of: Getter
     is_checked: bool
     loader: Callable[[Context], Loader[Any, Any]]
-    complete_one: Getter | None
+    complete_one: Callable[[Any, Size], dict[str, Any]] | None
 
 
 @dataclass(slots=True, eq=False)
@@ -139,7 +140,7 @@ class ObjectPlan:
     type: GraphQLObjectType
     fields: list[FieldPlan]
     rest: list[FieldPlan] = field(default_factory=list)
-    complete: Callable[[Any], dict[str, Any]] | None = None
+    complete: Callable[[Any, Size], dict[str, Any]] | None = None
 
 
 @dataclass(slots=True, eq=False)

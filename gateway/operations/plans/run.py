@@ -5,6 +5,7 @@
 3. `_drive` runs all recorded values concurrently, and reads the relations of one level with one read for each kind.
    A completed value goes to its place, and can record more values.
 4. A null in a non-nullable place propagates to the nearest nullable place above it.
+5. If the operation reads or answers with too many bytes, the run stops with one error, and drops everything.
 
 Errors follow the specification, with graphql-core's texts: any difference from graphql-core's executor is a defect.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Generator, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from graphql import ExecutionResult, GraphQLError, GraphQLResolveInfo, Undefined, located_error
@@ -20,23 +22,25 @@ from graphql.execution.values import VariableValues
 from graphql.pyutils import inspect, is_awaitable, is_iterable
 
 from portico.loaders.batching import Siblings
+from portico.resolvers.answer_bounds import METER, Meter
 from portico.schema.context import Context
 
 from .flat import completer
 from .info import resolve_info
-from .places import Errors, Place, path_of
+from .nulls import Nulls
+from .places import Place, Stopped, path_of
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Plan, Shape
-from .running import Finish, Job, Missing, Pending, Running, by_loader, documents_of, places_of
+from .running import Finish, Job, Missing, Pending, by_loader, documents_of, places_of
 from .values import (
     RelationEntry,
     close,
     collect_keys,
     collect_list,
-    complete_flat,
     complete_leaf,
     null_error,
     object_type,
     place_of,
+    place_related,
     plan_finder,
     related_value,
     runtime_type,
@@ -45,27 +49,33 @@ from .values import (
 _LISTS = (list, tuple)
 
 
-class Run:
+class Run(Nulls):
     """The state of one run. Resolvers get `context` in their info."""
 
     def __init__(self, plan: Plan, variables: VariableValues, context: Any, root_value: Any = None) -> None:
+        self._meter = METER.get() or Meter()
+        self._size = self._meter.size
+        super().__init__(self._size, context.loaders.siblings if isinstance(context, Context) else Siblings())
         self.plan = plan
         self.variables = variables
         self.context = context
         self.root_value = root_value
-        self.errors = Errors()
         self._record = context.record if isinstance(context, Context) else None
-        self._data: dict[str, Any] | None = {}
         # Root fields, relations and awaitables that have not started.
         self._fields: Iterator[FieldPlan] = iter(plan.root.fields)
         self._relations: list[RelationEntry] = []
         self._pending: list[Pending] = []
-        self._running = Running(context.loaders.siblings if isinstance(context, Context) else Siblings())
         self._ended: asyncio.Future[None] | None = None
         self._fault: BaseException | None = None
 
     def start(self) -> ExecutionResult | Run:
         """Starts the run. Returns the result; if anything must be awaited, returns the run, which is awaitable."""
+        try:
+            return self._started()
+        except Stopped as stopped:
+            return self._stop(stopped)
+
+    def _started(self) -> ExecutionResult | Run:
         try:
             for field in self._fields:
                 assert self._data is not None
@@ -82,6 +92,12 @@ class Run:
         return self._finished().__await__()
 
     async def _finished(self) -> ExecutionResult:
+        try:
+            return await self._rest()
+        except Stopped as stopped:
+            return self._stop(stopped)
+
+    async def _rest(self) -> ExecutionResult:
         """Finishes the run. The root fields of a mutation run here one after the other."""
         try:
             await self._drive()
@@ -95,10 +111,21 @@ class Run:
             self.discard_pending()
         return self._result()
 
+    def _stop(self, stopped: Stopped) -> ExecutionResult:
+        """Drops what the run has read and made."""
+        self.discard_pending()
+        if isinstance(self.context, Context):
+            self.context.loaders.stop()
+        self._data = None
+        return ExecutionResult(None, [stopped.error])
+
     def timed_out(self, error: Exception) -> ExecutionResult:
         """Returns the result so far, after awaiting the run was cancelled. Fields that had not ended get the error."""
-        for field, here in list(self._missing()):
-            self._null_out(here, located_error(error, field.nodes, path_of(here)))
+        try:
+            for field, here in list(self._missing()):
+                self._null_out(here, located_error(error, field.nodes, path_of(here)))
+        except Stopped as stopped:
+            return self._stop(stopped)
         self.discard_pending()
         return self._result()
 
@@ -171,9 +198,14 @@ class Run:
         if len(plan.rest) == len(plan.fields):
             answer = {}
         else:
+            size = self._size
+            before = size[0]
             try:
-                answer = completer(plan)(source)
+                answer = completer(plan)(source, size)
+                if size[0] > size[1]:
+                    size.require()
             except Exception:  # noqa: BLE001 - completing field by field raises it again, and reports it
+                size[0] = before
                 return self._field_by_field(plan, source, {}, place)
         for field in plan.rest:
             self._field(field, source, answer, place)
@@ -234,7 +266,7 @@ class Run:
             case ListOf():
                 return self._list(field, shape, value, here)
             case Leaf():
-                return complete_leaf(shape, value)
+                return self._size.added(complete_leaf(shape, value))
             case Object(plan=plan):
                 return self._checked_object(field, plan, value, here)
             case _:
@@ -243,12 +275,9 @@ class Run:
 
     def _non_null(self, field: FieldPlan, inner: Shape, value: Any, here: Place) -> Any:
         completed = self._complete(field, inner, value, here)
-        if completed is None and not self._is_pending(here):
+        if completed is None and not (self._pending and self._pending[-1].here is here):
             raise null_error(field)
         return completed
-
-    def _is_pending(self, here: Place) -> bool:
-        return bool(self._pending) and self._pending[-1].here is here
 
     def _list(self, field: FieldPlan, shape: ListOf, values: Any, here: Place) -> Any:
         if isinstance(values, AsyncIterable):
@@ -266,7 +295,7 @@ class Run:
                 if value.__class__ is dict and plan_of is not None:
                     completed[index] = self._object(plan_of(value), value, item_place)
                 elif is_awaitable(value):
-                    finish = self._item_finish(field, item_shape, item_place)
+                    finish = partial(self._complete, field, item_shape, here=item_place)
                     self._pending.append(Pending(field, value, item_place, finish))
                 else:
                     completed[index] = self._complete(field, item_shape, value, item_place)
@@ -274,23 +303,16 @@ class Run:
                 self._record_or_raise(field, error, item_place)
         return completed
 
-    def _item_finish(self, field: FieldPlan, shape: Shape, place: Place) -> Finish:
-        return lambda value: self._complete(field, shape, value, place)
-
     def _abstract(self, field: FieldPlan, shape: Abstract, value: Any, here: Place) -> Any:
         if shape.type_name is not None:
             return self._object(shape.plan_of(object_type(self.plan, shape.type_name(value))), value, here)
         found = shape.resolve_type(value, self._info(field, here), shape.type)
         if not is_awaitable(found):
-            return self._of_type(field, shape, found, value, here)
-
-        def finish(type_name: Any) -> Any:
-            return self._of_type(field, shape, type_name, value, here)
-
-        self._pending.append(Pending(field, found, here, finish))
+            return self._of_type(field, shape, value, here, found)
+        self._pending.append(Pending(field, found, here, partial(self._of_type, field, shape, value, here)))
         return None
 
-    def _of_type(self, field: FieldPlan, shape: Abstract, type_name: Any, value: Any, here: Place) -> Any:
+    def _of_type(self, field: FieldPlan, shape: Abstract, value: Any, here: Place, type_name: Any) -> Any:
         object_type = runtime_type(self.plan, field, shape, type_name, value)
         return self._checked_object(field, shape.plan_of(object_type), value, here)
 
@@ -315,6 +337,7 @@ class Run:
         _, holder, key, _, _ = here
         try:
             value = await awaited
+            self._meter.require()
             completed = self._complete(field, field.shape, value, here) if finish is None else finish(value)
         except Exception as error:  # noqa: BLE001 - any exception is an error of the field
             self._null_out(here, located_error(error, field.nodes, path_of(here)))
@@ -334,24 +357,13 @@ class Run:
             self._relation_failed(entry, wrong)
         try:
             documents = await documents_of(loader, keys, fit, self._record)
+            self._meter.require()
         except Exception as error:  # noqa: BLE001 - any exception is an error of each of the fields
             for entry in fit:
                 self._relation_failed(entry, error)
             return
-        completed: dict[Any, dict[Any, Any] | None] = {}
-        for entry in fit:
-            field, found, answer, _ = entry
-            assert field.relation is not None
-            complete = field.relation.complete_one
-            if complete not in completed:
-                completed[complete] = complete_flat(field.relation, documents, keys)
-            done = completed[complete]
-            if done is None or not (field.relation.many or found in done):
-                self._complete_related(entry, documents)
-            elif field.relation.many:
-                answer[field.response_name] = [one for key in found if (one := done.get(key)) is not None]
-            else:
-                answer[field.response_name] = done[found]
+        for entry in place_related(fit, documents, keys, self._size):
+            self._complete_related(entry, documents)
 
     def _relation_failed(self, entry: RelationEntry, error: Exception) -> None:
         """Records the error of a relation, and nulls its place."""
@@ -366,31 +378,3 @@ class Run:
             answer[field.response_name] = self._complete(field, field.shape, value, place_of(entry))
         except Exception as error:  # noqa: BLE001 - any exception is an error of the field
             self._relation_failed(entry, error)
-
-    # Errors
-
-    def _record_or_raise(self, field: FieldPlan, error: Exception, here: Place) -> None:
-        """Records the error of a value and nulls its place. If the place is not nullable, raises the located error."""
-        _, holder, key, is_nullable, _ = here
-        located = located_error(error, field.nodes, path_of(here))
-        if not is_nullable:
-            raise located
-        holder[key] = None
-        self.errors.add(located, tuple(path_of(here)))
-
-    def _null_out(self, here: Place | None, error: GraphQLError) -> None:
-        """Records the error of an awaited value, nulls the nearest nullable place, and cancels the jobs below it."""
-        failed = here
-        while here is not None:
-            above, holder, key, is_nullable, _ = here
-            if is_nullable:
-                holder[key] = None
-                break
-            here = above
-        else:
-            self._data = None
-        self.errors.add(error, tuple(path_of(here)))
-        if here is not failed:
-            for task, job in self._running.items():
-                if job.here is not None and job.here is not failed and self.errors.covers(job.here):
-                    task.cancel()

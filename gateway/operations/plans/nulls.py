@@ -1,0 +1,49 @@
+"""The errors of the values of a run, and the nulls that they cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphql import GraphQLError, located_error
+
+from portico.loaders.batching import Siblings
+from portico.resolvers.answer_bounds import Size
+
+from .places import Errors, Place, path_of
+from .plan import FieldPlan
+from .running import Running
+
+
+class Nulls:
+    """The part of a run that makes places null. `_data` is the answer, `_running` are the jobs in flight."""
+
+    def __init__(self, size: Size, siblings: Siblings) -> None:
+        self.errors = Errors(size)
+        self._data: dict[str, Any] | None = {}
+        self._running = Running(siblings)
+
+    def _record_or_raise(self, field: FieldPlan, error: Exception, here: Place) -> None:
+        """Records the error of a value and nulls its place. If the place is not nullable, raises the located error."""
+        _, holder, key, is_nullable, _ = here
+        located = located_error(error, field.nodes, path_of(here))
+        if not is_nullable:
+            raise located
+        holder[key] = None
+        self.errors.add(located, tuple(path_of(here)))
+
+    def _null_out(self, here: Place | None, error: GraphQLError) -> None:
+        """Records the error of an awaited value, nulls the nearest nullable place, and cancels the jobs below it."""
+        failed = here
+        while here is not None:
+            above, holder, key, is_nullable, _ = here
+            if is_nullable:
+                holder[key] = None
+                break
+            here = above
+        else:
+            self._data = None
+        self.errors.add(error, tuple(path_of(here)))
+        if here is not failed:
+            for task, job in self._running.items():
+                if job.here is not None and job.here is not failed and self.errors.covers(job.here):
+                    task.cancel()
