@@ -35,10 +35,15 @@ _SHOWN = 50
 
 
 def read_settings() -> Settings:
-    """Returns the settings from the environment. Warns about variables that look like a misspelt setting."""
+    """Returns the settings from the environment. Warns about variables that look like a misspelt setting.
+
+    Raises SettingsError, also for the settings of the domains that are served.
+    """
     found = Settings.from_env()
     logs.configure(found)
-    kinds = [domain.settings for domain in use(found.domain_names).all if domain.settings is not None]
+    domains = use(found.domain_names)
+    base_resources(found, domains)
+    kinds = [domain.settings for domain in domains.all if domain.settings is not None]
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     for given, meant in Settings.misspelt(kinds).items():
         errors.print(f"portico: there is no setting {given}. Did you mean {meant}?", style="yellow", markup=False)
