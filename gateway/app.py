@@ -26,6 +26,7 @@ from portico.gateway.http.websocket import SocketEndpoint, origins_of
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.database_clock import clock_of
 from portico.gateway.mongo.driver import Connection, connect
+from portico.gateway.mongo.rights import require_rights
 from portico.gateway.operations.execution import Executor
 from portico.gateway.operations.plans.trace import TraceListener
 from portico.gateway.pages import explorer
@@ -118,8 +119,7 @@ class Gateway:
             telemetry.watch(self._counts)
             connection = connect(self._settings, uri, [*listeners, *telemetry.listeners])
             try:
-                async for _ in create_indexes(connection.database, self._domains.collections):
-                    pass
+                await self._prepare(connection)
                 async with (
                     self._domains.opened(self._base, connection.database) as resources,
                     clock_of(connection.database, self._clock) as clock,
@@ -129,6 +129,14 @@ class Gateway:
                     yield {"gateway": self}
             finally:
                 await asyncio.gather(_close(connection), telemetry.aclose())
+
+    async def _prepare(self, connection: Connection) -> None:
+        """Checks the rights of the user of MongoDB, and creates the indexes. Raises SettingsError."""
+        collections, writes = self._domains.collections, not self._settings.read_only
+        await require_rights(connection.database, [spec.name for spec in collections], to_write=writes)
+        if writes:
+            async for _ in create_indexes(connection.database, collections):
+                pass
 
     @contextlib.contextmanager
     def request(self) -> Iterator[None]:
@@ -172,7 +180,7 @@ class Gateway:
             live=Hub(connection.database, self._domains.events, self._counts, max_waiting=max_waiting),
         )
         worker = Worker(connection.database, clock, self._settings.job_seconds, resources, self._domains.jobs)
-        jobs = [asyncio.create_task(worker.run())] if self._settings.jobs else []
+        jobs = [asyncio.create_task(worker.run())] if self._settings.jobs and not self._settings.read_only else []
         logger().info("started", database=self._settings.database, driver=self._settings.driver)
         try:
             yield

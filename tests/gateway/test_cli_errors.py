@@ -44,12 +44,15 @@ def test_a_command_names_an_invalid_setting(name: str, value: str, line: str) ->
     assert_one_line(portico("indexes", env=environment() | {name: value}), line)
 
 
-@pytest.mark.parametrize("command", ["serve", "demo", "indexes", "doctor", "worker"])
+_DAYS = ("PORTICO_LOG_DAYS", "some", "PORTICO_LOG_DAYS must be a number above zero; got 'some'.")
+_SHARE = ("PORTICO_LOG_REQUESTS", "2", "PORTICO_LOG_REQUESTS must be a share, at most 1; got 2.")
+
+
 @pytest.mark.parametrize(
-    ("name", "value", "line"),
+    ("command", "name", "value", "line"),
     [
-        ("PORTICO_LOG_DAYS", "some", "PORTICO_LOG_DAYS must be a number above zero; got 'some'."),
-        ("PORTICO_LOG_REQUESTS", "2", "PORTICO_LOG_REQUESTS must be a share, at most 1; got 2."),
+        *((command, *_DAYS) for command in ("serve", "demo", "indexes", "doctor", "worker", "rollup")),
+        *((command, *_SHARE) for command in ("serve", "demo", "worker")),
     ],
 )
 def test_a_command_names_an_invalid_setting_of_a_domain_before_anything_else(
