@@ -26,6 +26,7 @@ from portico.gateway.http.websocket import SocketEndpoint, origins_of
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.database_clock import clock_of
 from portico.gateway.mongo.driver import Connection, connect
+from portico.gateway.mongo.rights import require_rights
 from portico.gateway.operations.execution import Executor
 from portico.gateway.operations.plans.trace import TraceListener
 from portico.gateway.pages import explorer
@@ -147,8 +148,7 @@ class Gateway:
             telemetry.watch(self._counts)
             connection = connect(self._settings, uri, [*listeners, *telemetry.listeners])
             try:
-                async for _ in create_indexes(connection.database, self._domains.collections):
-                    pass
+                await self._prepare(connection)
                 base = Resources({**self._base, Cursors: await cursors_of(self._settings, connection.database)})
                 async with (
                     self._domains.opened(base, connection.database) as resources,
@@ -159,6 +159,14 @@ class Gateway:
                     yield {"gateway": self}
             finally:
                 await asyncio.gather(_close(connection), telemetry.aclose())
+
+    async def _prepare(self, connection: Connection) -> None:
+        """Checks the rights of the user of MongoDB, and creates the indexes. Raises SettingsError."""
+        collections, writes = self._domains.collections, not self._settings.read_only
+        await require_rights(connection.database, [spec.name for spec in collections], to_write=writes)
+        if writes:
+            async for _ in create_indexes(connection.database, collections):
+                pass
 
     async def serve(self, endpoint: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request, which counts as in flight. A gateway that stops waits a moment for these requests."""
@@ -209,7 +217,7 @@ class Gateway:
         worker = Worker(
             connection.database, clock, self._settings.job_seconds, resources, self._domains.jobs, runs=self._runs
         )
-        jobs = [asyncio.create_task(worker.run())] if self._settings.jobs else []
+        jobs = [asyncio.create_task(worker.run())] if self._settings.jobs and not self._settings.read_only else []
         logger().info("started", database=self._settings.database, driver=self._settings.driver)
         try:
             yield

@@ -27,6 +27,8 @@ _LEEWAY_SECONDS = 10
 # One for each subscriber with a token: each event checks all of them. A token takes about a kilobyte.
 _KEPT_TOKENS = 10_000
 _LONGEST_NAME = 200
+# How many different unknown roles are logged.
+_LOGGED_ROLES = 1_000
 # The longest time that a token is cached, so that a token of a withdrawn key does not stay valid until it expires.
 _KEPT_SECONDS = 300.0
 _JWKS_SECONDS = 300.0
@@ -66,6 +68,7 @@ class Authenticator:
         self._secret: Secret | None = settings.signing_secret()
         self._jwks = None if settings.jwks_url is None else _Jwks(settings.jwks_url, transport)
         self._good: OrderedDict[str, Identity] = OrderedDict()
+        self._unknown_roles: set[str] = set()
 
     async def authenticate(self, authorization: str | None) -> Caller | None:
         """Returns the caller of a request with this `Authorization` header; None without a header.
@@ -127,12 +130,23 @@ class Authenticator:
             raise InvalidToken(_reason(error)) from None
         subject: str = claims["sub"]
         _require_subject(subject)
-        roles = claims.get("roles", [])
-        names = roles if isinstance(roles, list) else []
-        known = frozenset(role for role in Role if role.value in names)
+        known = self._roles_in(claims.get("roles", []))
         name = claims.get("name")
         shown = _as_text(name.strip()[:_LONGEST_NAME]) if isinstance(name, str) else ""
         return Caller(subject, known, shown), float(claims["exp"])
+
+    def _roles_in(self, given: Any) -> frozenset[Role]:
+        """Returns the roles that Portico has. Logs each other one once, up to 1,000 of them."""
+        names = given if isinstance(given, list) else []
+        known = frozenset(role for role in Role if role.value in names)
+        others = {repr(name)[:_LONGEST_NAME] for name in names} - {repr(role.value) for role in known}
+        if given is not names:
+            others = {repr(given)[:_LONGEST_NAME]}
+        new = sorted(others - self._unknown_roles)[: _LOGGED_ROLES - len(self._unknown_roles)]
+        if new:
+            self._unknown_roles.update(new)
+            logger().warning("a token has unknown roles, which grant nothing", roles=new)
+        return known
 
     async def _key_for(self, token: str) -> tuple[Any, list[str]]:
         """Returns the key that checks a token, with the algorithms of this key."""

@@ -60,6 +60,15 @@ class Settings:
         None, "The domains to serve, separated by commas, for example `catalog,accounts,shop`. Unset: all installed."
     )
 
+    read_only: bool = setting(
+        False,
+        "Whether the gateway only reads: it creates no indexes, runs no jobs, and refuses mutations. For a user of "
+        "MongoDB with the role `read`.",
+    )
+    core_prefix: str = setting(
+        "", "What the names of the collections `operations`, `intents` and `leases` begin with, for example `portico_`."
+    )
+
     jwt_secret: Secret | None = setting(
         None,
         "The key of HS256 tokens, 32 bytes or more. Unset, without a JWKS URL: a generated key in the data folder.",

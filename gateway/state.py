@@ -53,4 +53,5 @@ class State:
             live=self.live,
             keys_kept=timedelta(hours=self.settings.key_hours),
             connection=connection,
+            is_read_only=self.settings.read_only,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,13 @@ UPGRADE_FAILED = "upgrade_failed"
 UPGRADE_BATCH = 100
 # The size limit of one update: its guard and its changes together.
 _MAX_COMMAND_BYTES = 16 * 1024 * 1024
+
+
+class ReadOnly(Exception):
+    """A write to a collection of a database that the gateway only reads. Nothing was sent."""
+
+    def __init__(self, collection: str) -> None:
+        super().__init__(f"The gateway is read-only, so it does not write to {collection}.")
 
 
 def document_id(text: str) -> DocumentId:
@@ -160,10 +168,12 @@ async def _store_upgrades(
         updates.append((document, update))
         upgraded.append(new)
     all_matched = True
-    if updates:
-        failed, all_matched = await _write(db, spec, updates)
-        refused += failed
-    await _mark_failed(db, spec, refused)
+    # A gateway that is read-only shows the upgraded documents, and stores nothing.
+    with contextlib.suppress(ReadOnly):
+        if updates:
+            failed, all_matched = await _write(db, spec, updates)
+            refused += failed
+        await _mark_failed(db, spec, refused)
     return upgraded, all_matched
 
 

@@ -63,6 +63,13 @@ def words_of(kind: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower()
 
 
+def one_of(kind: str) -> str:
+    """Returns the readable name of a kind with its article: `an event` for `Event`."""
+    words = words_of(kind)
+    # The u of `user` and `unit` is spoken like you.
+    return f"{'an' if re.match('[aeio]|u(?!se|ni)', words) else 'a'} {words}"
+
+
 class NotFound(DomainError):
     """There is no such object, or the viewer may not see it. `kind` and `key` make up its global id."""
 

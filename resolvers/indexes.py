@@ -68,7 +68,7 @@ async def shard_collections(db: Database, collections: Iterable[CollectionSpec])
                 # The server creates this index by itself only if the collection is empty.
                 await db[spec.name].create_index(list(key.items()))
             await db.client.admin.command(
-                {"shardCollection": f"{db.name}.{spec.name}", "key": key, **({"unique": True} if unique else {})}
+                {"shardCollection": db[spec.name].full_name, "key": key, **({"unique": True} if unique else {})}
             )
             yield spec.name, ", ".join(f"{path}: {kind}" for path, kind in key.items())
 

@@ -16,6 +16,12 @@ SECRETS = CollectionSpec("secrets")
 _BYTES = 32
 
 
+async def stored_secret(db: Database, name: str) -> bytes | None:
+    """Returns the secret of this name; None if no process has created it."""
+    found = await db[SECRETS.name].find_one({"_id": name})
+    return None if found is None else found["secret"]
+
+
 async def shared_secret(db: Database, name: str) -> bytes:
     """Returns the secret of this name. The first process that asks for it creates it.
 
@@ -24,7 +30,10 @@ async def shared_secret(db: Database, name: str) -> bytes:
     Writes:   secrets; one upsert, if the secret is missing.
     """
     key = {"_id": name}
-    found: Document | None = await db[SECRETS.name].find_one(key)
+    stored = await stored_secret(db, name)
+    if stored is not None:
+        return stored
+    found: Document | None = None
     while found is None:
         made = {"$setOnInsert": {"secret": secrets.token_bytes(_BYTES)}}
         try:

@@ -72,7 +72,7 @@ class Context:
     the domains. `keys_kept` is how long an idempotency key keeps its answer. `seen` has the objects that the caller may
     see, by kind and key as text. `connection` identifies the connection that the operation came by: connections take
     turns. `folds` has the folded form of each keyword that a field of the operation has folded. `record` is what
-    telemetry records of the operation; None if it records nothing.
+    telemetry records of the operation; None if it records nothing. If it `is_read_only`, mutations are refused.
     """
 
     db: Database
@@ -91,6 +91,7 @@ class Context:
     connection: Hashable = None
     is_write: bool = False
     record: Any = None
+    is_read_only: bool = False
     _operation_id: str = ""
 
     @property

@@ -51,6 +51,10 @@ class Write(FieldExtension):
 
     async def resolve_async(self, next_: Next, source: Any, info: Info, **kwargs: Any) -> Any:
         context = info.context
+        if context.is_read_only:
+            raise GraphQLError(
+                "This gateway is read-only. Send mutations to one that is not.", extensions={"code": "READ_ONLY"}
+            )
         # This mutation may change what the fields before it have read.
         context.loaders = Loaders()
         context.take_turn()

@@ -13,7 +13,7 @@ from graphql import GraphQLError, GraphQLObjectType, GraphQLSchema
 
 from portico.loaders.batching import BatchRead, Loader
 from portico.resolvers.documents import Database, Document, Projection
-from portico.resolvers.errors import NotFound, words_of
+from portico.resolvers.errors import NotFound, one_of
 
 from .context import Context
 from .fields import Source, computed
@@ -131,9 +131,9 @@ def key_in(kind: str, global_id: str) -> Any:
     try:
         found, key = decode_id(global_id)
     except ValueError:
-        raise NotFound(kind, message=f"The id is not that of a {words_of(kind)}.") from None
+        raise NotFound(kind, message=f"The id is not that of {one_of(kind)}.") from None
     if found.name != kind:
-        raise NotFound(kind, message=f"The id is that of a {words_of(found.name)}, not of a {words_of(kind)}.")
+        raise NotFound(kind, message=f"The id is that of {one_of(found.name)}, not of {one_of(kind)}.")
     return key
 
 

@@ -160,6 +160,7 @@ def serve(
     """Serve the API until Ctrl-C. GraphQL is at /graphql, and GraphiQL at /."""
     chosen = settings()
     production.require(chosen)
+    data.require_settings(chosen)
     with data.embedded_mongodb(chosen):
         advice = production.advice(chosen, is_single_server=run(data.check_database(chosen)))
         if advice is not None:
@@ -182,6 +183,8 @@ def demo(
     os.environ.setdefault("PORTICO_SHOW_PLANS", "true")
     chosen = settings()
     production.require(chosen)
+    data.require_writable(chosen)
+    data.require_settings(chosen)
     if host not in _LOOPBACK:
         errors.print(
             "portico: other machines can reach this demo. GraphiQL has the token only at localhost. "

@@ -22,7 +22,8 @@ from portico.gateway.imports.runs import BadRecord, Import, Importer, Summary
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.database_clock import clock_of
 from portico.gateway.mongo.driver import connect, require_reachable
-from portico.gateway.settings import Settings
+from portico.gateway.mongo.rights import require_rights
+from portico.gateway.settings import PREFIX, Settings, SettingsError
 from portico.gateway.work.jobs import Worker
 from portico.gateway.work.loop_watch import LoopWatch
 from portico.resolvers.documents import LENIENT_FOR_REPAIRS, Database
@@ -36,14 +37,25 @@ _SHOWN = 50
 
 
 def read_settings() -> Settings:
-    """Returns the settings from the environment. Warns about variables that look like a misspelt setting."""
+    """Returns the settings from the environment. Warns about variables that look like a misspelt setting.
+
+    Raises SettingsError, also for the settings of the domains that are served.
+    """
     found = Settings.from_env()
     logs.configure(found)
-    kinds = [domain.settings for domain in use(found.domain_names).all if domain.settings is not None]
+    domains = use(found.domain_names)
+    kinds = [domain.settings for domain in domains.all if domain.settings is not None]
+    for kind in kinds:
+        found.of(kind)
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     for given, meant in Settings.misspelt(kinds).items():
         errors.print(f"portico: there is no setting {given}. Did you mean {meant}?", style="yellow", markup=False)
     return found
+
+
+def require_settings(settings: Settings) -> None:
+    """Raises SettingsError if settings do not fit together, also for those of the domains that are served."""
+    base_resources(settings, use(settings.domain_names))
 
 
 def schema(settings: Settings) -> strawberry.Schema:
@@ -64,9 +76,22 @@ def embedded_mongodb(settings: Settings) -> Iterator[None]:
         hold.close()
 
 
+def require_writable(settings: Settings, *, to_write: bool = True) -> None:
+    """Raises SettingsError if a command that writes must only read."""
+    if to_write and settings.read_only:
+        raise SettingsError(f"{PREFIX}READ_ONLY is true, so a command that writes does not run.")
+
+
 @contextlib.asynccontextmanager
-async def connected_database(settings: Settings) -> AsyncIterator[Database]:
-    """Yields the database. Raises an error of the driver if the database does not answer."""
+async def connected_database(settings: Settings, *, to_write: bool = True) -> AsyncIterator[Database]:
+    """Yields the database.
+
+    Args:     to_write: whether the command writes.
+    Raises:   an error of the driver, if the database does not answer. SettingsError, if the user of MongoDB lacks
+              rights, or if a setting forbids to write.
+    """
+    require_writable(settings, to_write=to_write)
+    names = [spec.name for spec in use(settings.domain_names).collections]
     uri: str | None = settings.mongodb_uri
     with contextlib.ExitStack() as stack:
         if uri is None:
@@ -76,6 +101,7 @@ async def connected_database(settings: Settings) -> AsyncIterator[Database]:
         connection = connect(settings, uri)
         try:
             await require_reachable(connection.database)
+            await require_rights(connection.database, names, to_write=to_write)
             yield connection.database
         finally:
             await connection.close()
@@ -83,7 +109,7 @@ async def connected_database(settings: Settings) -> AsyncIterator[Database]:
 
 async def check_database(settings: Settings) -> bool:
     """Returns whether MongoDB is a single server. Raises an error of the driver if it does not answer."""
-    async with connected_database(settings) as db:
+    async with connected_database(settings, to_write=not settings.read_only) as db:
         hello = await db.command("hello")
     return "setName" not in hello and hello.get("msg") != "isdbgrid"
 
@@ -173,7 +199,7 @@ async def shard(settings: Settings, out: Console) -> None:
 
 async def check_invariants(settings: Settings, out: Console, *, repair: bool) -> int:
     """Reports whether each invariant holds. Returns how many problems are left."""
-    async with connected_database(settings) as db:
+    async with connected_database(settings, to_write=repair) as db:
         checked = db.with_options(codec_options=LENIENT_FOR_REPAIRS)
         found = use(settings.domain_names).invariants
         return sum([await check_invariant(checked, invariant, out, repair=repair) for invariant in found])
@@ -209,6 +235,8 @@ async def migrate_documents(settings: Settings, out: Console) -> None:
 
 async def run_jobs(settings: Settings, out: Console) -> None:
     """Runs the jobs until SIGINT or SIGTERM."""
+    require_writable(settings)
+    require_settings(settings)
     # The handlers come first. A cancellation during the next steps could make the driver retry a command instead.
     stopping = asyncio.Event()
     for ending in (signal.SIGINT, signal.SIGTERM):

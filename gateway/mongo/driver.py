@@ -7,6 +7,7 @@ awaitable. This module adapts them.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, Self, TypeVar, cast
@@ -17,12 +18,14 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import read_pref_mode_from_name
 from pymongo.write_concern import WriteConcern
 
-from portico.gateway.settings import Settings, SettingsError
+from portico.gateway.settings import PREFIX, Settings, SettingsError
 from portico.resolvers.documents import CODEC, Database, Document
+from portico.resolvers.domains import SHARED_COLLECTIONS
 
 from .conditions import patch_driver
 from .direct import DirectDatabase, Reader
 from .receiving import count_replies
+from .restricted import ReadOnlyDatabase, RenamingDatabase
 
 T = TypeVar("T")
 
@@ -55,12 +58,33 @@ def connect(settings: Settings, uri: str, listeners: Sequence[CommandListener] =
         "appname": "portico",
         "event_listeners": list(listeners),
     }
+    _require_prefix(settings.core_prefix)
     try:
         if settings.driver == "motor":
-            return _MotorConnection(settings, uri, options)
-        return _PyMongoConnection(settings, uri, options)
+            return _restricted(settings, _MotorConnection(settings, uri, options))
+        return _restricted(settings, _PyMongoConnection(settings, uri, options))
     except (ValueError, TypeError) as error:
         raise SettingsError(f"PORTICO_MONGODB_URI is not valid: {error}") from None
+
+
+def _require_prefix(prefix: str) -> None:
+    if not re.fullmatch(r"([A-Za-z_][A-Za-z0-9_.-]{0,50})?", prefix) or prefix.startswith("system."):
+        raise SettingsError(
+            f"{PREFIX}CORE_PREFIX must have up to 51 letters, digits and characters of `_.-`, begin with a letter or "
+            f"`_`, and not with `system.`; got {prefix!r}."
+        )
+
+
+def _restricted(settings: Settings, connection: Connection) -> Connection:
+    """Gives the connection the databases that these settings allow."""
+    if settings.core_prefix:
+        names = {spec.name: settings.core_prefix + spec.name for spec in SHARED_COLLECTIONS}
+        connection.database = cast("Database", RenamingDatabase(connection.database, names))
+        connection.reading = cast("Database", RenamingDatabase(connection.reading, names))
+    if settings.read_only:
+        connection.database = cast("Database", ReadOnlyDatabase(connection.database))
+        connection.reading = cast("Database", ReadOnlyDatabase(connection.reading))
+    return connection
 
 
 async def require_reachable(database: Database) -> None:

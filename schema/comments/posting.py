@@ -93,7 +93,9 @@ async def _require_subject(info: Info, global_id: str) -> tuple[str, str, Docume
     except ValueError:
         raise errors.NotFound("Subject", message="`subjectId` is not the id of an object.") from None
     if not attachments.is_host(kind.name):
-        raise errors.NotFound(kind.name, str(key), message=f"A {errors.words_of(kind.name)} cannot have a discussion.")
+        raise errors.NotFound(
+            kind.name, str(key), message=f"{errors.one_of(kind.name).capitalize()} cannot have a discussion."
+        )
     document = (await kind.read(info.context.db, None)([key])).get(key)
     if document is None or not await is_visible(info.context, kind, document):
         raise errors.NotFound(kind.name, str(key))

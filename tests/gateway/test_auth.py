@@ -71,6 +71,29 @@ def test_the_gateway_issues_no_token_that_it_would_refuse(settings: Settings, su
         Authenticator(settings).issue(subject, [], now=SystemClock().now(), lasts=timedelta(days=1))
 
 
+@pytest.mark.parametrize(
+    ("roles", "logged"),
+    [
+        (["MERCHANT", "PIRATE", "PIRATE", 7], "[\"'PIRATE'\", '7']"),
+        ("MERCHANT", "[\"'MERCHANT'\"]"),
+        ({"MERCHANT": True}, "[\"{'MERCHANT': True}\"]"),
+    ],
+)
+async def test_unknown_roles_grant_nothing_and_are_logged_once(
+    gateway: GatewayClient, settings: Settings, capfd: pytest.CaptureFixture[str], roles: Any, logged: str
+) -> None:
+    configure(replace(settings, log_level="info"))
+    for subject in ("Ann", "Bob"):
+        response = await view(gateway, f"Bearer {signed(sub=subject, roles=roles)}")
+        granted = ["MERCHANT"] if isinstance(roles, list) else []
+        assert response.json() == {"data": {"viewer": {"subject": subject, "roles": granted}}}
+
+    configure(settings)
+    lines = [line for line in "".join(capfd.readouterr()).splitlines() if "unknown roles" in line]
+    assert len(lines) == 1, lines
+    assert f"roles={logged}" in lines[0]
+
+
 async def test_without_a_token_there_is_no_viewer(gateway: GatewayClient) -> None:
     assert (await view(gateway, None)).json() == {"data": {"viewer": None}}
 

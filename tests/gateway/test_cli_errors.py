@@ -44,6 +44,23 @@ def test_a_command_names_an_invalid_setting(name: str, value: str, line: str) ->
     assert_one_line(portico("indexes", env=environment() | {name: value}), line)
 
 
+_DAYS = ("PORTICO_LOG_DAYS", "some", "PORTICO_LOG_DAYS must be a number above zero; got 'some'.")
+_SHARE = ("PORTICO_LOG_REQUESTS", "2", "PORTICO_LOG_REQUESTS must be a share, at most 1; got 2.")
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "value", "line"),
+    [
+        *((command, *_DAYS) for command in ("serve", "demo", "indexes", "doctor", "worker", "rollup")),
+        *((command, *_SHARE) for command in ("serve", "demo", "worker")),
+    ],
+)
+def test_a_command_names_an_invalid_setting_of_a_domain_before_anything_else(
+    command: str, name: str, value: str, line: str, tmp_path: Path
+) -> None:
+    assert_one_line(portico(command, env=environment(PORTICO_DATA_DIR=str(tmp_path)) | {name: value}), line)
+
+
 def test_a_command_warns_of_a_misspelled_setting(settings: Settings) -> None:
     done = portico("token", "--sub", "a", env=environment(settings, PORTICO_DATABSE="x"))
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
+from portico.resolvers.errors import one_of
 from portico.schema.nodes import encode_id
 from tests.support.catalog import add_categories, add_products, album, film, product, shared_gateway
 from tests.support.harness import GatewayClient, create_category, create_product
@@ -169,3 +170,27 @@ async def test_reads_by_ids_are_batched_with_other_reads(shop: GatewayClient) ->
         await shop.data(f"query ($ids: [ID!]!) {{ {order} }}", {"ids": ids})
 
         assert shop.commands.names() == ["find products"], order
+
+
+async def test_an_error_about_an_id_names_kinds_with_their_articles(gateway: GatewayClient) -> None:
+    account = encode_id("Account", str(ObjectId()))
+    operation = "mutation ($id: ID!) { deleteCategory(input: { id: $id }) { ... on NotFound { message } } }"
+
+    data = await gateway.data(operation, {"id": account})
+
+    assert data["deleteCategory"] == {"message": "The id is that of an account, not of a category."}
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("Event", "an event"),
+        ("ContentNode", "a content node"),
+        ("AdZone", "an ad zone"),
+        ("User", "a user"),
+        ("Unit", "a unit"),
+        ("Upload", "an upload"),
+    ],
+)
+def test_a_kind_has_its_article(kind: str, words: str) -> None:
+    assert one_of(kind) == words

@@ -26,6 +26,8 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_DRIVER": ("motor", "motor"),
     "PORTICO_READ_PREFERENCE": ("secondaryPreferred", "secondaryPreferred"),
     "PORTICO_DIRECT_READS": ("false", False),
+    "PORTICO_READ_ONLY": ("true", True),
+    "PORTICO_CORE_PREFIX": ("portico_", "portico_"),
     "PORTICO_JWT_SECRET": ("x" * 32, Secret("x" * 32)),
     "PORTICO_JWKS_URL": ("https://issuer.example/keys", "https://issuer.example/keys"),
     "PORTICO_JWT_ISSUER": ("https://issuer.example", "https://issuer.example"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portico.gateway.settings import PREFIX, SettingsError
+from portico.gateway.settings import PREFIX, Settings, SettingsError
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.resolvers.domains import Resources
 
@@ -11,9 +11,11 @@ _MOST_DAYS = 100_000
 
 
 def require(settings: Resources) -> None:
-    """Raises SettingsError if the share of requests is above 1, or if what expires would do so after 100,000 days."""
+    """Raises SettingsError for a share of requests above 1 or of a read-only gateway, or for more than 100,000 days."""
     given = settings.of(AnalyticsSettings)
     share = given.log_requests
+    if share is not None and settings.of(Settings).read_only:
+        raise SettingsError(f"{PREFIX}LOG_REQUESTS must not be set if {PREFIX}READ_ONLY is true: it writes.")
     if share is not None and share > 1:
         raise SettingsError(f"{PREFIX}LOG_REQUESTS must be a share, at most 1; got {share:g}.")
     for name, days in (("LOG_DAYS", given.log_days), ("HIT_ID_DAYS", given.hit_id_days)):
