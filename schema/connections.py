@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import strawberry
@@ -16,7 +16,7 @@ from portico.resolvers.paging import Key, Listing, Page, page_size
 
 from .context import Context, Info, core
 from .fields import computed
-from .nodes import KINDS, Kind, types_of, visible_of
+from .nodes import KINDS, BatchRule, Kind, types_of, visible_of
 from .selections import Selection, cached, selection_of
 
 T = TypeVar("T")
@@ -97,12 +97,13 @@ class Paged:
 
     The query of a listing filters out the rows that the caller may not see. The rule of the kind is checked
     nevertheless: hidden rows are left out, and the rows after them fill up the page. So a listing without such a filter
-    shows no hidden row either, but reads them.
+    shows no hidden row either, but reads them. `shown_to` replaces that part of the kind's rule.
     """
 
     kind: str
     pages: PageReader
     name: str = ""
+    shown_to: BatchRule | None = None
 
     def __post_init__(self) -> None:
         PAGED[f"{self.name or self.kind}Connection"] = self
@@ -135,8 +136,9 @@ class Paged:
         def read(after: Key | None, first: int = size) -> BatchRead[Listing, Page]:
             return self.pages(db, first=first, after=after, projection=projection)
 
-        kind = KINDS[self.kind]
-        name = ("pages", self.name or self.kind, size, key, None if projection is None else tuple(projection))
+        kind = KINDS[self.kind] if self.shown_to is None else replace(KINDS[self.kind], shown_to=self.shown_to)
+        paths = None if projection is None else tuple(projection)
+        name = ("pages", self.name or self.kind, self.shown_to, size, key, paths)
         loader = context.loader(name, lambda: read(key) if kind.is_open else _Visible(context, kind, read, size, key))
         page = (await loader.load_all((listing,)))[listing]
         if isinstance(page, Exception):

@@ -30,6 +30,15 @@ def comment_pages(db: Database, *, viewer: str | None, first: int, after: Key | 
     return read
 
 
+def hidden_comment_pages(db: Database, *, author: str, first: int, after: Key | None) -> BatchRead[DocumentId, Page]:
+    """Makes the batched read of the comments that the author of posts does not see because of a block."""
+
+    async def read(posts: Sequence[DocumentId]) -> Mapping[DocumentId, Page]:
+        return await comment_reads.find_hidden(db, posts, author=author, first=first, after=after)
+
+    return read
+
+
 def latest_comments(db: Database, *, viewer: str | None, last: int) -> BatchRead[DocumentId, list[Document]]:
     async def read(posts: Sequence[DocumentId]) -> Mapping[DocumentId, list[Document]]:
         return await comment_reads.find_latest(db, posts, viewer=viewer, last=last)

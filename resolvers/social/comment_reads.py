@@ -3,12 +3,14 @@
 A post moves its oldest comments to pages while readers page through them. So a reader reads the post first, which says
 how many comments have moved, and then the pages below that number. A cursor has the first page in which its comment can
 be, its time and its id. If the comment was deleted, the list continues after its time.
+
+The author of a post finds the comments by members with a block in a list of their own: see `find_hidden`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,11 +19,14 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document, DocumentId
 from portico.resolvers.paging import Key, Listing, Page, Sort
 
+from . import relations as relations_of
 from .posts import COMMENT_PAGES, PAGE, POSTS
 from .visibility import Relations, find_relations, without_blocked
 
 # The most pages that one command reads of a post.
 _MOST_PAGES = 50
+# The numbers of pages of one batch.
+_PAGES_A_BATCH = 10_000
 _BY_PLACE = Sort((("page", 1), ("posted", 1)))
 _READ = {"comments": 1, "spilled": 1, "removing": 1}
 
@@ -38,6 +43,11 @@ class CommentPage(Page):
 def comments_of(post: DocumentId) -> Listing:
     """Returns the listing of a post's comments."""
     return Listing({}, _BY_PLACE, named={"comments of": post})
+
+
+def hidden_comments_of(post: DocumentId) -> Listing:
+    """Returns the listing of the comments on a post by members with whom its author has a block."""
+    return Listing({}, _BY_PLACE, named={"hidden comments of": post})
 
 
 async def find_comment_pages(
@@ -85,6 +95,61 @@ async def find_latest(
             post["end"] = starts[key]
         width = min(4 * width, _MOST_PAGES)
     return {key: comments[-last:] for key, comments in found.items()}
+
+
+async def find_hidden(
+    db: Database, posts: Sequence[DocumentId], *, author: str, first: int, after: Key | None
+) -> dict[DocumentId, Page]:
+    """Returns a page of the comments on each post that its author does not see because of a block.
+
+    Each comment has its author in `by`, or None if they have blocked the author of the post. Up to five commands for
+    all posts, and more only for long pages. An index has the commenters of each page of comments, so pages without
+    such comments are not read. Leaves out missing posts.
+
+    Args:     author: the author of all posts.  after: the key of a cursor, from `hidden_comments_of`.
+    """
+    readers = {post["_id"]: _Reader(post, after) for post in await _find_posts(db, posts)}
+    others = set(await relations_of.find_blocks(db, author))
+    numbers = await _pages_by(db, [one for one in readers.values() if one.spilled], others)
+    while unfinished := [one for one in readers.values() if len(one.shown) <= first and not one.is_finished]:
+        width = max(1, _MOST_PAGES // len(unfinished))
+        some = {one.post["_id"]: numbers.get(one.post["_id"], [])[:width] for one in unfinished}
+        ranges = [(one.post, page, page + PAGE) for one in unfinished for page in some[one.post["_id"]]]
+        pages = await _find_pages(db, ranges)
+        for one in unfinished:
+            key = one.post["_id"]
+            left = numbers[key] = numbers.get(key, [])[width:]
+            rows = one.take(left[0] if left else one.spilled, pages.get(key, []))
+            one.shown += [row for row in rows if row["by"]["id"] in others]
+    authors = {row["by"]["id"] for one in readers.values() for row in one.shown}
+    blocking = await relations_of.find_blocking(db, author, list(authors)) if authors else set()
+    return {key: _hidden_page(db, one, blocking, first, after) for key, one in readers.items()}
+
+
+def no_hidden(db: Database, post: DocumentId) -> Page:
+    """Returns an empty page, without a read."""
+    return CommentPage(hidden_comments_of(post), db[POSTS.name], [], has_next=False)
+
+
+def _hidden_page(db: Database, reader: _Reader, blocking: Collection[str], first: int, after: Key | None) -> Page:
+    key = reader.post["_id"]
+    rows = [{**row, "by": None if row["by"]["id"] in blocking else row["by"]} for row in reader.shown[:first]]
+    return CommentPage(hidden_comments_of(key), db[POSTS.name], rows, len(reader.shown) > first, after)
+
+
+async def _pages_by(db: Database, readers: Sequence[_Reader], authors: Collection[str]) -> dict[DocumentId, list[int]]:
+    """Returns the pages of each post that have a comment by one of the authors. One command, or none."""
+    if not authors or not readers:
+        return {}
+    starts = {one.post["_id"]: (one.next_page, one.spilled) for one in readers}
+    query = {"post": {"$in": list(starts)}, "comments.by.id": {"$in": sorted(authors)}}
+    found: dict[DocumentId, list[int]] = {}
+    for page in await db[COMMENT_PAGES.name].find(query, {"_id": 1}, batch_size=_PAGES_A_BATCH).to_list():
+        key, number = page["_id"]["post"], page["_id"]["page"]
+        start, end = starts[key]
+        if start <= number < end:
+            found.setdefault(key, []).append(number)
+    return {key: sorted(numbers) for key, numbers in found.items()}
 
 
 class _Reader:

@@ -59,6 +59,11 @@ class MemberPage(Page):
         return [{"_id": relation["to"]} for relation in await found.to_list()]
 
 
+def no_page(db: Database, listing: MemberListing) -> Page:
+    """Returns an empty page, without a read."""
+    return MemberPage(listing, db[RELATIONS.name], [], has_next=False)
+
+
 async def find_pages(
     db: Database, listings: Sequence[MemberListing], *, first: int, after: Key | None, projection: Projection | None
 ) -> list[Page]:

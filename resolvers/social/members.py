@@ -37,6 +37,15 @@ MEMBERS = CollectionSpec(
 USER = "User"
 
 
+# Marks a member of whom only the subject and a name are shown.
+IS_HIDDEN = "is_hidden"
+
+
+def hidden(subject: str, name: str) -> Document:
+    """Returns what a member sees of one whom they have blocked, and who has blocked them: no more than this name."""
+    return {"_id": subject, "name": name, "profile": {}, IS_HIDDEN: True}
+
+
 async def find_by_ids(db: Database, ids: Sequence[str], projection: Projection | None = None) -> dict[str, Document]:
     """Returns the members with these subjects, by subject. Leaves out subjects that have not joined. One command."""
     return await find_by_keys(db, MEMBERS, list(dict.fromkeys(ids)), projection=projection)

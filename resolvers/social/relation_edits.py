@@ -11,7 +11,7 @@ not take back would be worse. The answer is then NotFound nevertheless, as if th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -35,8 +35,9 @@ class Change:
     """A change of what a member has decided about another.
 
     `is_done` returns whether a document needs no change, and `pending` is the filter of those that do. `fields` are the
-    new values, as expressions. `circle` is the circle that the change may create. With `creates`, a missing document
-    needs the change, too. With `is_visible`, the other member must not have blocked this one.
+    new values, as expressions. With `keeps_name`, the other member's name is one of them. `circle` is the circle that
+    the change may create. With `creates`, a missing document needs the change, too. With `is_visible`, the other member
+    must not have blocked this one.
     """
 
     is_done: Callable[[Document], bool]
@@ -45,6 +46,7 @@ class Change:
     circle: str | None = None
     creates: bool = False
     is_visible: bool = False
+    keeps_name: bool = False
 
 
 async def add_to_circle(
@@ -126,9 +128,21 @@ def removing(circle: str) -> Change:
 
 
 _BLOCK = Change(
-    lambda relation: bool(relation.get("blocks")), {"blocks": {"$ne": True}}, {"blocks": True}, creates=True
+    lambda relation: bool(relation.get("blocks")),
+    {"blocks": {"$ne": True}},
+    {"blocks": True},
+    creates=True,
+    keeps_name=True,
 )
-_UNBLOCK = Change(lambda relation: not relation.get("blocks"), {"blocks": True}, {"blocks": False})
+_UNBLOCK = Change(
+    lambda relation: not relation.get("blocks"), {"blocks": True}, {"blocks": False, "known_as": "$$REMOVE"}
+)
+
+
+def _naming(change: Change, name: str) -> Change:
+    """Returns the change with the current name of the other member, unless that member has blocked this one."""
+    known_as = {"$cond": [{"$eq": ["$blocked", True]}, "$$REMOVE", {"$literal": name}]}
+    return replace(change, fields={**change.fields, "known_as": known_as})
 
 
 async def _decide(
@@ -159,6 +173,8 @@ async def _decide(
             raise
         if change.circle is not None:
             await circles.require_room(db, own, change.circle)
+        if change.keeps_name:
+            change = _naming(change, found["name"])
         relation = await _apply(db, member, other, change, now=now, operation_id=operation_id)
     if relation.get("blocked"):
         raise NotFound(members.USER, other)

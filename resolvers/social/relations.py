@@ -8,6 +8,7 @@ returns everything that decides what `of` may see of `to`.
     of, to      the subjects of the two members
     circles     [name]: the circles of `of` that contain `to`. `of` follows `to` if there is any
     blocks      whether `of` has blocked `to`
+    known_as    the name of `to` when `of` blocked it; missing without a block, or if `to` had blocked `of` before
     version     incremented by every change of `circles` or `blocks`
     since       when `of` began to follow `to`; missing while it does not
     in_circles  [name]: the circles of `to` that contain `of`
@@ -142,6 +143,17 @@ async def find_blocking(db: Database, of: str, others: Sequence[str]) -> set[str
     query = {"of": of, "to": {"$in": list(dict.fromkeys(others))}, "blocked": True}
     found = await db[RELATIONS.name].find(query, {"_id": 0, "to": 1}, batch_size=len(others) + 1).to_list()
     return {relation["to"] for relation in found}
+
+
+async def find_names_of_blocking(db: Database, of: str, others: Sequence[str]) -> dict[str, str]:
+    """Returns those of the others who have blocked the member `of`, each with the name that the member may see.
+
+    It is the name when the member blocked them, and otherwise the subject. One command on one index.
+    """
+    query = {"of": of, "to": {"$in": list(dict.fromkeys(others))}, "blocked": True}
+    shown = {"_id": 0, "to": 1, "known_as": 1}
+    found = await db[RELATIONS.name].find(query, shown, batch_size=len(others) + 1).to_list()
+    return {relation["to"]: relation.get("known_as") or relation["to"] for relation in found}
 
 
 async def find_blocked(db: Database, of: str, limit: int) -> list[str]:

@@ -104,7 +104,8 @@ def shown_to(
 ) -> Document | None:
     """Returns the post as the viewer sees it, or None.
 
-    Without the names of circles, except for the author, and without comments by members with a block.
+    Without the names of circles, except for the author, and without comments by members with a block. Without the owner
+    of the wall if they have blocked the viewer, because members do not see the names of those who have blocked them.
 
     Args:     relations: with the author, the owner of the wall and the authors of the comments, read after the post.
               hidden_in_pages: how many comments in pages the viewer does not see.
@@ -114,6 +115,8 @@ def shown_to(
     view = dict(post)
     if view["by"]["id"] != viewer:
         view.pop("circles", None)
+    if relations.get(post["to"]["id"], {}).get("blocked"):
+        view["to"] = None
     if "comments" in view:
         view["comments"] = without_blocked(view["comments"], relations)
     if "comment_count" in view:

@@ -35,7 +35,7 @@ _TYPES = {
     "checkin": "CheckinPost",
     "poll": "PollPost",
 }
-_COMMENT = "PostComment"
+COMMENT = "PostComment"
 
 
 async def _shown_to(context: Context, posts: Sequence[Source]) -> Sequence[Source | Exception | None]:
@@ -60,9 +60,9 @@ def comment_key(global_id: str) -> DocumentId:
         name, text = split_id(global_id)
         key = document_id(text)
     except ValueError:
-        raise NotFound(_COMMENT, message="The id is not that of a comment on a post.") from None
-    if name != _COMMENT or encode_id(_COMMENT, key) != global_id:
-        raise NotFound(_COMMENT, message="The id is not that of a comment on a post.")
+        raise NotFound(COMMENT, message="The id is not that of a comment on a post.") from None
+    if name != COMMENT or encode_id(COMMENT, key) != global_id:
+        raise NotFound(COMMENT, message="The id is not that of a comment on a post.")
     return key
 
 
@@ -76,7 +76,7 @@ class Audience(Enum):
 @strawberry.type(description="A comment on a post.")
 class PostComment:
     id: strawberry.ID = computed(
-        lambda comment: encode_id(_COMMENT, comment["id"]),
+        lambda comment: encode_id(COMMENT, comment["id"]),
         "id",
         description="Unique among all objects. `deletePostComment` takes it.",
     )
@@ -92,7 +92,9 @@ class PostComment:
 class Post(Node):
     id: strawberry.ID = node_id("Post", "_id")
     by: Author = stored(description="Who wrote it.")
-    to: Author | None = stored(description="The user on whose wall it is: the author, unless another was named.")
+    to: Author | None = stored(
+        description="The user on whose wall it is: the author, unless another was named. Null if they have blocked you."
+    )
     posted: datetime = stored(description="When it was posted.")
     audience: Audience = stored(description="Who sees it.")
     circles: list[str] | None = stored(

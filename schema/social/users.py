@@ -15,7 +15,7 @@ from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, reads, related, stored
 from portico.schema.inputs import After, First, described
-from portico.schema.nodes import Kind, Node, key_in, load, load_one, node_id
+from portico.schema.nodes import Kind, Node, key_in, load_one, loader_of, node_id, projection_of
 
 DEFAULT_FOLLOWERS = 20
 DEFAULT_CIRCLE_MEMBERS = 50
@@ -45,6 +45,23 @@ USER = Kind(
 _PAGED = Paged(USER.name, loaders.pages)
 
 
+async def _with_name_alone(context: Context, documents: Sequence[Source]) -> Sequence[Source]:
+    """Returns members whom the caller has blocked. Of those who have blocked the caller, only a name is shown.
+
+    The caller must find them to unblock them. It reads after the members.
+    """
+    subject = context.subject
+    if subject is None or not documents:
+        return documents
+    names = await relations.find_names_of_blocking(context.db, subject, [document["_id"] for document in documents])
+    return [
+        members.hidden(key, names[key]) if (key := document["_id"]) in names else document for document in documents
+    ]
+
+
+_BLOCKED = Paged(USER.name, loaders.pages, shown_to=_with_name_alone)
+
+
 @strawberry.type(description="What a member tells about themselves.")
 class Profile:
     about: str | None = stored(description="A text about the member.")
@@ -70,7 +87,10 @@ class User(Node):
     async def followers(
         root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_FOLLOWERS, after: After = None
     ) -> Connection[User]:
-        return await _user_page(info, member_lists.followers_of(root["_id"]), first, DEFAULT_FOLLOWERS, after)
+        listing = member_lists.followers_of(root["_id"])
+        if members.IS_HIDDEN in root:
+            return Connection(page=member_lists.no_page(info.context.db, listing))
+        return await _user_page(info, listing, first, DEFAULT_FOLLOWERS, after)
 
     @reads(
         "_id",
@@ -89,15 +109,18 @@ class User(Node):
         "_id",
         length=MAX_BLOCKED,
         description="The first 100 members whom the viewer has blocked, by id; null for other members. "
-        "`viewer.blockedUsers` has all.",
+        "`viewer.blockedUsers` has all. Of those who have blocked the viewer, too, you see only the name that they had "
+        "when the viewer blocked them, or their subject.",
     )
     @staticmethod
     async def blocked(root: strawberry.Parent[Source], info: Info) -> list[User] | None:
         if root["_id"] != info.context.subject:
             return None
-        blocked = await relations.find_blocked(info.context.db, root["_id"], MAX_BLOCKED)
-        answers = [load(core(info), USER, subject) for subject in blocked]
-        return [cast("User", document) for answer in answers if (document := await answer) is not None]
+        context, raw = info.context, core(info)
+        blocked = await relations.find_blocked(context.db, root["_id"], MAX_BLOCKED)
+        found = await loader_of(USER, projection_of(raw, USER), discloses=True)(context).load_all(blocked)
+        there = [document for subject in blocked if (document := found[subject]) is not None]
+        return cast("list[User]", await _with_name_alone(context, there))
 
 
 @strawberry.type(
@@ -140,12 +163,16 @@ class UserViewer:
     async def user(self, info: Info) -> User | None:
         return cast("User | None", await load_one(core(info), USER, self.caller.subject))
 
-    @strawberry.field(description="The members whom the viewer has blocked, by id.")
+    @strawberry.field(
+        description="The members whom the viewer has blocked, by id. Of those who have blocked the viewer, too, you "
+        "see only the name that they had when the viewer blocked them, or their subject."
+    )
     async def blocked_users(
         self, info: Info, first: First = DEFAULT_FOLLOWERS, after: After = None
     ) -> Connection[User]:
         listing = member_lists.blocked_by(self.caller.subject)
-        return await _user_page(info, listing, first, DEFAULT_FOLLOWERS, after)
+        page = await _BLOCKED.page(info, listing, first=first, default=DEFAULT_FOLLOWERS, after=after)
+        return Connection(page=page)
 
 
 @strawberry.type

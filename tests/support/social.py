@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from portico.gateway.clock import SystemClock
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import NotFound
 from portico.resolvers.social import member_edits, relation_edits
 from portico.resolvers.writes.idempotency import random_operation_id
 
@@ -42,6 +44,13 @@ async def block(db: Database, member: str, *others: str) -> None:
     """Lets the member block others."""
     for other in others:
         await relation_edits.block(db, member=member, other=other, rate=None, **operation())
+
+
+async def block_each_other(db: Database, first: str, second: str) -> None:
+    """Lets the first member block the second, who then blocks the first: it takes effect, but answers NotFound."""
+    await block(db, first, second)
+    with contextlib.suppress(NotFound):
+        await block(db, second, first)
 
 
 async def unblock(db: Database, member: str, *others: str) -> None:

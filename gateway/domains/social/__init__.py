@@ -15,7 +15,7 @@ from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
 from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
-from portico.schema.social import events, feeds, membership, posts, users
+from portico.schema.social import events, feeds, hidden, membership, posts, users
 from portico.schema.social.posting import PostingMutation
 
 from . import demo, graph, people, posting
@@ -48,8 +48,9 @@ DOMAIN = Domain(
     mutations=(membership.MembershipMutation, PostingMutation),
     extensions={
         "Author": (users.AuthorUser,),
+        "Post": (hidden.HiddenUnderPost,),
         "User": (feeds.UserWall,),
-        "Viewer": (users.UserViewer, feeds.FeedViewer),
+        "Viewer": (users.UserViewer, feeds.FeedViewer, hidden.HiddenOnWall),
     },
     demo=demo.load,
     examples=(("Social", _FOLDER / "examples.graphql"), ("Social, live", _FOLDER / "live.graphql")),

@@ -1,0 +1,232 @@
+"""A member who has blocked the reader does not exist for the reader, by any path of the schema.
+
+The reader asks for everything that the schema leads to. Then the ghost joins, and follows, writes, comments and is
+followed wherever that is possible, and at last blocks the reader and takes another name. After that, the reader asks
+again, and gets the same answers: the same rows, counts, cursors and page infos. No answer has a name, an id or a text
+of the ghost.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from portico.gateway.domains import schema_of
+from portico.gateway.settings import Settings
+from portico.resolvers.documents import Document
+from portico.resolvers.social import member_edits, renames, votes
+from portico.schema.nodes import encode_id
+from tests.support.all_fields import all_fields
+from tests.support.harness import GatewayClient, running
+from tests.support.post_reads import as_member, post_id, user_id
+from tests.support.social import block, circle, join, operation
+from tests.support.social_posts import deliver, later, op, write_comment, write_post
+
+OTHERS = ["ann", "bob", "yan", "zoe"]
+# Of the ghost, each in the middle of the order of subjects.
+GHOST, NAME, NEW_NAME = "mghost", "A Ghost", "A Ghost of another name"
+MARKS = ["ghost", user_id(GHOST).lower()]
+# What the reader shall find, to delete it or to unblock: see `test_hidden_texts` and `test_mutual_blocks`. And votes,
+# which have no voter: they count those of all members.
+FOR_THE_OWNER = frozenset({"hiddenPosts", "hiddenComments"})
+POLL_VOTES = frozenset({"votes"})
+SIZES = (1, 2, 100)
+PAGE_INFO = "pageInfo { hasNextPage hasPreviousPage startCursor endCursor }"
+
+
+@pytest.fixture
+async def network(settings: Settings) -> AsyncIterator[GatewayClient]:
+    """The reader and others, who follow each other, and have written to each other."""
+    unbounded = replace(
+        settings, max_cost=10**40, max_depth=100, max_tokens=10**7, max_body_bytes=10**8, operation_seconds=600
+    )
+    async with running(unbounded) as gateway:
+        await join(gateway.db, "reader", *OTHERS)
+        for one, other in itertools.permutations(["reader", *OTHERS], 2):
+            await circle(gateway.db, one, other)
+        for number, author in enumerate(["reader", *OTHERS]):
+            await _write(gateway, author, "reader", number)
+            await _write(gateway, author, "zoe", number)
+        await deliver(gateway.db, now=later(200))
+        yield gateway
+
+
+async def _write(gateway: GatewayClient, author: str, owner: str, number: int) -> None:
+    post = await write_post(gateway.db, author, f"{author} to {owner}", to=owner, now=later(number))
+    poll = {"text": f"{author} asks {owner}", "options": ["yes", "no"]}
+    await write_post(gateway.db, author, kind="poll", detail=poll, to=owner, now=later(number))
+    for commenter in ("ann", "reader", "zoe"):
+        await write_comment(gateway.db, post, commenter, f"{commenter} on it", now=later(number))
+
+
+async def _posts(gateway: GatewayClient) -> list[Document]:
+    return await gateway.db["social.posts"].find({}).sort("_id").to_list()
+
+
+async def _haunt(gateway: GatewayClient) -> None:
+    """Lets the ghost do everything."""
+    db = gateway.db
+    await member_edits.join(db, subject=GHOST, name=NAME, profile={"about": "A ghost"}, **operation())
+    for other in ("reader", *OTHERS):
+        await circle(db, GHOST, other)
+        await circle(db, other, GHOST)
+    for number, post in enumerate(await _posts(gateway)):
+        for _ in range(1 if number else 45):
+            await write_comment(db, post, GHOST, "I am the ghost")
+        if post["type"] == "poll":
+            await votes.vote(db, post_id=post["_id"], voter=GHOST, option=0, operation_id=op())
+    for number, owner in enumerate([GHOST, "reader", *OTHERS]):
+        for kind in ("status", "poll"):
+            detail = {"text": f"The ghost to {owner}", "options": ["ghost", "no ghost"]}
+            post = await write_post(db, GHOST, to=owner, kind=kind, detail=detail, now=later(number))
+            await write_comment(db, post, "reader", "Who is this?")
+            await write_comment(db, post, "ann", "Who is this?")
+    await deliver(db, now=later(200))
+
+
+async def _vanish(gateway: GatewayClient) -> None:
+    """Lets the ghost block the reader and take another name."""
+    await block(gateway.db, GHOST, "reader")
+    await member_edits.update_profile(gateway.db, subject=GHOST, name=NEW_NAME, profile={}, **operation())
+    await renames.copy_name(gateway.db, GHOST, NEW_NAME)
+
+
+def _selection(gateway: GatewayClient, name: str, first: int) -> str:
+    without = FOR_THE_OWNER | POLL_VOTES
+    return all_fields(schema_of(gateway.domains)._schema, name, first=first, without=without)
+
+
+async def _everything(gateway: GatewayClient, first: int, ids: list[str]) -> Any:
+    """Returns everything that the reader sees, from every root."""
+    user, node = _selection(gateway, "User", first), _selection(gateway, "Node", first)
+    users = " ".join(f'{name}: user(id: "{user_id(name)}") {user}' for name in ("reader", *OTHERS, GHOST))
+    roots = [
+        f"{{ viewer {_selection(gateway, 'Viewer', first)} }}",
+        f"{{ {users} }}",
+        f"{{ nodes(ids: {json.dumps(ids)}) {node} }}",
+        *(f'{{ node(id: "{one}") {node} }}' for one in (ids[0], ids[-1])),
+    ]
+    return [await gateway.data(text, **as_member(gateway, "reader")) for text in roots]
+
+
+def _marks_in(answer: Any) -> list[str]:
+    text = json.dumps(answer).lower()
+    return [text[max(0, place - 300) : place + 50] for mark in MARKS if (place := text.find(mark)) >= 0]
+
+
+async def test_every_path_is_as_if_there_were_no_ghost(network: GatewayClient) -> None:
+    ids = [post_id(post) for post in await _posts(network)] + [user_id(name) for name in OTHERS]
+    before = [await _everything(network, first, ids) for first in SIZES]
+    assert all("zoe on it" in json.dumps(answers) for answers in before)
+
+    await _haunt(network)
+    assert _marks_in(await _everything(network, 100, ids))
+    await _vanish(network)
+
+    for first, expected in zip(SIZES, before, strict=True):
+        assert await _everything(network, first, ids) == expected, first
+    gone = [post_id(post) for post in await _posts(network) if post["by"]["id"] == GHOST]
+    found = await network.data(
+        f"{{ nodes(ids: {json.dumps([*gone, user_id(GHOST)])}) {{ id }} }}", **as_member(network, "reader")
+    )
+    assert found["nodes"] == [None] * 13
+
+
+async def test_every_cursor_from_before_leads_to_the_rows_that_are_left(network: GatewayClient) -> None:
+    """Also the cursors of rows that are hidden now."""
+    await _haunt(network)
+    posts = [post for post in await _posts(network) if post["by"]["id"] != GHOST]
+    zoe, post = f'root: user(id: "{user_id("zoe")}")', f'root: node(id: "{post_id(posts[0])}")'
+    lists = [
+        f"{zoe} {{ list: followers PAGE }}",
+        f"{zoe} {{ list: wall PAGE }}",
+        f"{post} {{ ... on Post {{ list: comments PAGE }} }}",
+        "root: viewer { list: newsFeed PAGE }",
+        "root: viewer { list: incoming PAGE }",
+    ]
+
+    async def rows(text: str, first: int, after: str | None) -> Any:
+        page = f"(first: {first}, after: {json.dumps(after)}) {{ nodes {{ id }} edges {{ cursor }} {PAGE_INFO} }}"
+        data = await network.data(f"{{ {text.replace('PAGE', page)} }}", **as_member(network, "reader"))
+        return data["root"]["list"]
+
+    everything = {text: await rows(text, 100, None) for text in lists}
+    await _vanish(network)
+    for text, whole in everything.items():
+        left = await rows(text, 100, None)
+        visible = [row["id"] for row in left["nodes"]]
+        assert len(visible) < len(whole["nodes"])
+        cursors = dict(zip((edge["cursor"] for edge in left["edges"]), visible, strict=True))
+        for place, edge in enumerate(whole["edges"]):
+            behind = [row["id"] for row in whole["nodes"][place + 1 :] if row["id"] in visible]
+            for first in (1, 3, 100):
+                page = await rows(text, first, edge["cursor"])
+                assert [row["id"] for row in page["nodes"]] == behind[:first]
+                assert [cursors[one["cursor"]] for one in page["edges"]] == behind[:first]
+                assert page["pageInfo"]["hasNextPage"] is (len(behind) > first)
+
+
+MUTATIONS = """
+mutation ($zoe: ID!, $ghost: ID!, $hers: ID!, $its: ID!, $poll: ID!) {
+  a: addToCircle(input: { userId: $zoe, circle: "new", idempotencyKey: "a" }) USER
+  b: addToCircle(input: { userId: $ghost, circle: "new", idempotencyKey: "b" }) USER
+  c: removeFromCircle(input: { userId: $ghost, circle: "new", idempotencyKey: "c" }) USER
+  d: updateProfile(input: { profile: { about: "I read" }, idempotencyKey: "d" }) USER
+  e: createPost(input: { toId: $zoe, detail: { status: { text: "Hi" } }, idempotencyKey: "e" }) POST
+  f: createPost(input: { toId: $ghost, detail: { status: { text: "Hi" } }, idempotencyKey: "f" }) POST
+  g: commentOnPost(input: { postId: $hers, text: "Hi", idempotencyKey: "g" }) POST
+  h: commentOnPost(input: { postId: $its, text: "Hi", idempotencyKey: "h" }) POST
+  i: vote(input: { postId: $poll, option: 1, idempotencyKey: "i" }) POST
+}
+"""
+
+
+async def test_no_answer_to_a_mutation_names_the_ghost(network: GatewayClient) -> None:
+    await _haunt(network)
+    posts = await _posts(network)
+    given = {
+        "zoe": user_id("zoe"),
+        "ghost": user_id(GHOST),
+        "hers": post_id(next(post for post in posts if post["by"]["id"] == "zoe")),
+        "its": post_id(next(post for post in posts if post["by"]["id"] == GHOST)),
+        "poll": post_id(next(post for post in posts if post["by"]["id"] == "ann" and post["type"] == "poll")),
+    }
+    text = MUTATIONS.replace("USER", _selection(network, "UserResult", 3))
+    text = text.replace("POST", _selection(network, "PostResult", 3))
+    first = await network.data(text, given, **as_member(network, "reader"))
+    assert {name: answer["__typename"] for name, answer in first.items()} == {
+        **dict.fromkeys("abcd", "UserPayload"),
+        **dict.fromkeys("efghi", "PostPayload"),
+    }
+    await _vanish(network)
+
+    # Of a hidden member, `id` is the input of the caller, who gets it back.
+    for keys in (text, text.replace('idempotencyKey: "', 'idempotencyKey: "another ')):
+        again = await network.data(keys, given, **as_member(network, "reader"))
+        for name in "bcfh":
+            payload = again[name].pop("PostPayload_post", {})
+            assert again[name]["__typename"] == ("PostPayload" if payload else "NotFound"), name
+            assert (bool(payload), payload.get("Post_to")) == (name == "f" and keys is text, None)
+            again[name] = payload
+        assert _marks_in(again) == []
+
+
+async def test_no_event_is_of_the_ghost(network: GatewayClient) -> None:
+    await _haunt(network)
+    await _vanish(network)
+    reader = network.as_caller("reader")
+    selection = _selection(network, "Post", 3)
+
+    async with reader.subscription(f"subscription {{ newsFeedPosted {selection} }}") as events:
+        await write_post(network.db, GHOST, "The ghost again", now=later(300))
+        post = await write_post(network.db, "zoe", "The last one", now=later(301))
+        await deliver(network.db, now=later(400))
+        event = await anext(events)
+
+    assert event["newsFeedPosted"]["Post_id"] == encode_id("Post", post["_id"])
+    assert _marks_in(event) == []

@@ -1,0 +1,230 @@
+"""What stands on a wall or under a post, and its owner does not see because of a block, can be listed and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from portico.resolvers.documents import Database
+from tests.support.harness import Commands, GatewayClient
+from tests.support.post_reads import as_member, comments_of, page_of, post_id, posts_in
+from tests.support.social import block, block_each_other, join, unblock
+from tests.support.social_posts import call, codes, later, write_comment, write_post
+
+POSTS = """
+query ($first: Int, $after: String) {
+  viewer { hiddenPosts(first: $first, after: $after) {
+    nodes { postId posted text url place options photo { id } by { userId name user { name } } }
+    edges { cursor } pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+  } }
+}
+"""
+COMMENTS = """
+query ($ids: [ID!]!, $first: Int, $after: String) {
+  nodes(ids: $ids) { ... on Post { hiddenComments(first: $first, after: $after) {
+    nodes { commentId text by { userId name user { name } } }
+    edges { cursor } pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+  } } }
+}
+"""
+
+# Who has blocked the other.
+BLOCKS: dict[str, Callable[[Database], Awaitable[None]]] = {
+    "the author": lambda db: block(db, "bob", "ann"),
+    "the owner": lambda db: block(db, "ann", "bob"),
+    "both, first the author": lambda db: block_each_other(db, "bob", "ann"),
+    "both, first the owner": lambda db: block_each_other(db, "ann", "bob"),
+}
+
+
+async def hidden_posts(gateway: GatewayClient, viewer: str, **variables: Any) -> Any:
+    return (await gateway.data(POSTS, variables, **as_member(gateway, viewer)))["viewer"]["hiddenPosts"]
+
+
+async def hidden_comments(gateway: GatewayClient, viewer: str | None, *posts: Any, **variables: Any) -> list[Any]:
+    given = {"ids": [post_id(post) for post in posts], **variables}
+    nodes = (await gateway.data(COMMENTS, given, **as_member(gateway, viewer)))["nodes"]
+    return [node and node["hiddenComments"] for node in nodes]
+
+
+@pytest.mark.parametrize("blocks", BLOCKS)
+async def test_the_owner_of_a_wall_lists_and_deletes_a_hidden_post(gateway: GatewayClient, blocks: str) -> None:
+    await join(gateway.db, "ann", "bob", "cem")
+    post = await write_post(gateway.db, "bob", "You cannot delete this!", to="ann")
+    await write_post(gateway.db, "cem", "Hello", to="ann")
+    assert (await hidden_posts(gateway, "ann"))["nodes"] == []
+    await BLOCKS[blocks](gateway.db)
+
+    page = await hidden_posts(gateway, "ann")
+
+    is_named = blocks == "the owner"
+    by = {"userId": "bob", "name": "Bob", "user": {"name": "Bob"}} if is_named else None
+    [row] = page["nodes"]
+    assert (row["postId"], row["text"], row["by"]) == (post_id(post), "You cannot delete this!", by)
+    assert page["pageInfo"]["hasNextPage"] is False
+    assert post_id(post) in await posts_in(gateway, "cem", "wall of ann")
+    deleted = await call(gateway, "ann", "deletePost", postId=row["postId"])
+    assert deleted["__typename"] == "DeletedPayload"
+    assert (await hidden_posts(gateway, "ann"))["nodes"] == []
+    assert post_id(post) not in await posts_in(gateway, "cem", "wall of ann")
+
+
+async def test_hidden_posts_show_what_each_kind_has(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ann", "bob")
+    kinds: list[tuple[str, dict[str, Any]]] = [
+        ("link", {"text": "", "url": "https://example.org/"}),
+        ("checkin", {"text": "Here", "place": "Lisbon", "latitude": 1.0, "longitude": 2.0}),
+        ("poll", {"text": "Tea?", "options": ["yes", "no"]}),
+    ]
+    for number, (kind, detail) in enumerate(kinds):
+        await write_post(gateway.db, "bob", kind=kind, detail=detail, to="ann", now=later(number))
+    await block(gateway.db, "bob", "ann")
+
+    rows = (await hidden_posts(gateway, "ann"))["nodes"]
+
+    assert [[row["text"], row["url"], row["place"], row["options"]] for row in rows] == [
+        ["Tea?", None, None, ["yes", "no"]],
+        ["Here", None, "Lisbon", None],
+        ["", "https://example.org/", None, None],
+    ]
+
+
+async def test_hidden_posts_come_in_pages(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ann", "bob", "cem", "dan")
+    posts = []
+    for number in range(9):
+        # Some were posted at the same time.
+        author = ("bob", "cem", "dan")[number % 3]
+        posts.append(await write_post(gateway.db, author, str(number), to="ann", now=later(number // 2)))
+    await block(gateway.db, "bob", "ann")
+    await block(gateway.db, "ann", "cem")
+    hidden = [post for post in posts if post["by"]["id"] != "dan"]
+    wanted = [
+        post["detail"]["text"] for post in sorted(hidden, key=lambda one: (one["posted"], one["_id"]), reverse=True)
+    ]
+
+    for first in (1, 2, 5, 6, 7):
+        found: list[str] = []
+        after = None
+        while True:
+            page = await hidden_posts(gateway, "ann", first=first, after=after)
+            found += [row["text"] for row in page["nodes"]]
+            assert page["pageInfo"]["hasPreviousPage"] is (after is not None)
+            assert page["edges"][-1]["cursor"] == page["pageInfo"]["endCursor"]
+            after = page["pageInfo"]["endCursor"]
+            if not page["pageInfo"]["hasNextPage"]:
+                break
+        assert found == wanted
+
+
+async def test_only_the_wall_of_the_viewer_has_hidden_posts(gateway: GatewayClient, commands: Commands) -> None:
+    await join(gateway.db, "ann", "bob")
+    await write_post(gateway.db, "bob", to="ann")
+    await write_post(gateway.db, "bob")
+    await block(gateway.db, "bob", "ann")
+    commands.clear()
+
+    for viewer in ("bob", "guest"):
+        assert (await hidden_posts(gateway, viewer))["nodes"] == []
+    assert len((await hidden_posts(gateway, "ann"))["nodes"]) == 1
+    await unblock(gateway.db, "bob", "ann")
+    assert (await hidden_posts(gateway, "ann"))["nodes"] == []
+
+
+@pytest.mark.parametrize("blocks", BLOCKS)
+@pytest.mark.parametrize("others", [0, 45])
+async def test_the_author_of_a_post_lists_and_deletes_a_hidden_comment(
+    gateway: GatewayClient, blocks: str, others: int
+) -> None:
+    await join(gateway.db, "ann", "bob", "cem")
+    post = await write_post(gateway.db, "ann")
+    await write_comment(gateway.db, post, "bob", "You cannot delete this!")
+    for number in range(others):
+        await write_comment(gateway.db, post, "cem", str(number))
+    await BLOCKS[blocks](gateway.db)
+
+    [page] = await hidden_comments(gateway, "ann", post)
+
+    is_named = blocks == "the owner"
+    by = {"userId": "bob", "name": "Bob", "user": {"name": "Bob"}} if is_named else None
+    [row] = page["nodes"]
+    assert (row["text"], row["by"]) == ("You cannot delete this!", by)
+    assert (await comments_of(gateway, "cem", post))["commentCount"] == others + 1
+    given = {"postId": post_id(post), "commentId": row["commentId"]}
+    assert (await call(gateway, "ann", "deletePostComment", **given))["__typename"] == "PostPayload"
+    [page] = await hidden_comments(gateway, "ann", post)
+    assert page["nodes"] == []
+    assert (await comments_of(gateway, "cem", post))["commentCount"] == others
+
+
+async def test_hidden_comments_come_in_pages(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ann", "bob", "cem", "dan")
+    long = await write_post(gateway.db, "ann")
+    short = await write_post(gateway.db, "ann")
+    wanted: list[str] = []
+    for number in range(130):
+        author = "cem" if 40 <= number < 100 else ("bob", "cem", "dan")[number % 3]
+        await write_comment(gateway.db, long, author, str(number))
+        wanted += [] if author == "cem" else [str(number)]
+    await write_comment(gateway.db, short, "dan", "short")
+    await block(gateway.db, "bob", "ann")
+    await block(gateway.db, "ann", "dan")
+
+    for first in (1, 7, 23, 30):
+        found: list[str] = []
+        after = None
+        while True:
+            [page] = await hidden_comments(gateway, "ann", long, first=first, after=after)
+            found += [row["text"] for row in page["nodes"]]
+            after = page["pageInfo"]["endCursor"]
+            if not page["pageInfo"]["hasNextPage"]:
+                break
+        assert found == wanted
+    both = await hidden_comments(gateway, "ann", long, short, first=2)
+    assert [[row["text"] for row in page["nodes"]] for page in both] == [wanted[:2], ["short"]]
+
+
+async def test_hidden_comments_take_few_commands(gateway: GatewayClient, commands: Commands) -> None:
+    await join(gateway.db, "ann", "bob", "cem")
+    posts = [await write_post(gateway.db, "ann") for _ in range(3)]
+    for post in posts:
+        for number in range(150):
+            await write_comment(gateway.db, post, "bob" if number == 70 else "cem", str(number))
+    await block(gateway.db, "bob", "ann")
+    commands.clear()
+
+    pages = await hidden_comments(gateway, "ann", *posts)
+
+    assert [[row["text"] for row in page["nodes"]] for page in pages] == [["70"]] * 3
+    reads = commands.names()
+    assert sum(name == "find social.comment_pages" for name in reads) == 2
+    # The posts by id and their relations; then the posts with their comments, the blocks, and the names.
+    assert len(reads) <= 7, reads
+
+
+async def test_only_the_author_of_a_post_sees_hidden_comments(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ann", "bob", "cem")
+    post = await write_post(gateway.db, "ann", to="cem")
+    await write_comment(gateway.db, post, "bob")
+    await block(gateway.db, "bob", "ann")
+    await block(gateway.db, "bob", "cem")
+
+    assert [page and len(page["nodes"]) for page in await hidden_comments(gateway, "ann", post)] == [1]
+    for viewer in ("cem", "guest", None):
+        [page] = await hidden_comments(gateway, viewer, post)
+        nothing = {"hasNextPage": False, "hasPreviousPage": False, "startCursor": None, "endCursor": None}
+        assert page == {"nodes": [], "edges": [], "pageInfo": nothing}
+    # An editor of the site deletes it by its id, and nobody else does.
+    comment = (await hidden_comments(gateway, "ann", post))[0]["nodes"][0]["commentId"]
+    assert await codes(gateway, "cem", "deletePostComment", postId=post_id(post), commentId=comment) == []
+
+
+@pytest.mark.parametrize("name", ["wall of ann", "incoming"])
+async def test_other_lists_still_leave_hidden_posts_out(gateway: GatewayClient, name: str) -> None:
+    await join(gateway.db, "ann", "bob")
+    await write_post(gateway.db, "bob", to="ann")
+    await block(gateway.db, "bob", "ann")
+
+    assert (await page_of(gateway, "ann", name))["edges"] == []
