@@ -13,7 +13,7 @@ from pymongo.database import Database
 from bench.network import BOOK_NEWS, BOOK_WALL
 from portico.resolvers.documents import Document
 from portico.resolvers.social.news import NEWS
-from portico.resolvers.social.posts import POSTS
+from portico.resolvers.social.posts import AUDIENCES, POSTS
 from portico.resolvers.social.relations import RELATIONS
 
 FIRST = 20
@@ -50,14 +50,23 @@ def feed_by_authors(db: Database[Document], reader: str) -> list[ObjectId]:
     """Reads a news feed without fan-out: whom the reader follows, then the latest posts of all these authors."""
     shown = {"_id": 0, "to": 1}
     followed = [one["to"] for one in db[RELATIONS.name].find({"of": reader, "circles.0": {"$exists": True}}, shown)]
-    posts = list(db[POSTS.name].find({"by.id": {"$in": followed}}, _SHOWN, sort=_NEWEST, limit=FIRST + 1))
+    posts = list(
+        db[POSTS.name].find({"by.id": {"$in": followed}, "deleted": None}, _SHOWN, sort=_NEWEST, limit=FIRST + 1)
+    )
     relations = _relations(db, reader, posts)
     return _answer(_visible(posts, relations, reader), relations)
 
 
 def wall(db: Database[Document], owner: str, viewer: str = "reader-100") -> list[ObjectId]:
     """Reads a wall: its posts, then the relations to all who appear in them."""
-    posts = list(db[POSTS.name].find({"walls": owner}, _SHOWN, sort=_NEWEST, limit=FIRST + 1))
+    posts = list(
+        db[POSTS.name].find(
+            {"walls": owner, "audience": {"$in": list(AUDIENCES)}, "deleted": None},
+            _SHOWN,
+            sort=_NEWEST,
+            limit=FIRST + 1,
+        )
+    )
     relations = _relations(db, viewer, posts)
     return _answer(_visible(posts, relations, viewer), relations)
 

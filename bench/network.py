@@ -93,7 +93,7 @@ class Network:
     def _entries_of(self, reader: Reader) -> Iterator[Document]:
         names = [author(number) for number in range(reader.followed - reader.merged)]
         for start in range(0, len(names), _BATCH):
-            query = {"by.id": {"$in": names[start : start + _BATCH]}}
+            query = {"by.id": {"$in": names[start : start + _BATCH]}, "deleted": None}
             for post in self.db[POSTS.name].find(query, {"by": 1, "posted": 1}):
                 yield {
                     "_id": {"post": post["_id"], "of": reader.name},
@@ -106,11 +106,11 @@ class Network:
     def store_book_feed(self, reader: Reader) -> int | None:
         """Stores the month documents of a news feed. Returns the bytes of the largest; None if one is too large."""
         names = [author(number) for number in range(reader.followed)]
-        return self._store_months(BOOK_NEWS, reader.name, {"by.id": {"$in": names}})
+        return self._store_months(BOOK_NEWS, reader.name, {"by.id": {"$in": names}, "deleted": None})
 
     def store_book_wall(self, name: str) -> int | None:
         """Does the same for a wall."""
-        return self._store_months(BOOK_WALL, name, {"walls": name})
+        return self._store_months(BOOK_WALL, name, {"walls": name, "deleted": None})
 
     def _store_months(self, collection: str, name: str, query: Document) -> int | None:
         months: dict[str, list[Document]] = {}

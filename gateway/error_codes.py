@@ -30,8 +30,8 @@ ERROR_CODES: Mapping[str, str] = {
     "the header `Retry-After`, or on a WebSocket after `retryAfter`.",
     "PREFLIGHT_REQUIRED": "A multipart body lacks the header `GraphQL-Require-Preflight`.",
     "RATE_LIMITED": "The caller, or the anonymous callers of the address, have used up `PORTICO_CALLER_RATE` or "
-    "`PORTICO_ADDRESS_RATE`, or a member has used up `PORTICO_SOCIAL_RATE`. `retryAfter` says in how many seconds to "
-    "retry.",
+    "`PORTICO_ADDRESS_RATE`, or a member has used up `PORTICO_SOCIAL_RATE` or `PORTICO_RENAME_RATE`. `retryAfter` says "
+    "in how many seconds to retry.",
     "READ_ONLY": "The gateway runs with `PORTICO_READ_ONLY`, and refuses mutations. Nothing was executed.",
     "TIMEOUT": "The operation timed out. A mutation may have succeeded: retry it with the same idempotency key.",
     "TOO_MANY_OPERATIONS": "The WebSocket has `PORTICO_MAX_OPERATIONS` operations in flight.",

@@ -260,7 +260,7 @@ class OperationUnderWay(Exception):
 
 
 class RateLimited(Exception):
-    """The member has done too much in this minute. Nothing was written. `seconds` says when to retry."""
+    """The member has done too much in this minute or hour. Nothing was written. `seconds` says when to retry."""
 
     def __init__(self, message: str, seconds: int) -> None:
         super().__init__(message)

@@ -9,7 +9,7 @@ from portico.resolvers import keyed
 from portico.resolvers.documents import Database, Document, DocumentId, Projection
 from portico.resolvers.paging import Key, Page
 from portico.resolvers.social import comment_reads, post_lists, vote_reads
-from portico.resolvers.social.post_lists import PostList
+from portico.resolvers.social.listed_posts import PostList
 from portico.resolvers.social.posts import POSTS
 from portico.resolvers.social.visibility import primary
 

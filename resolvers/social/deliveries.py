@@ -1,7 +1,8 @@
 """The events of posts that reach news feeds.
 
 An entry of a news feed is an event for its member. A post of a merged author has no entries: it is an event for all who
-listen to any news feed, and each looks whether the post is for them.
+listen to any news feed, and each looks whether the post is for them. A post that was old when it was delivered is no
+event: an import of thousands of them would flood the listeners.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from portico.resolvers.changes import Event, Source, inserts
+from portico.resolvers.changes import Event, Source
 from portico.resolvers.documents import Database, Document, DocumentId
 from portico.resolvers.writes.sweeps import DAMAGED
 
@@ -22,6 +23,8 @@ from .relations import DECIDING, find_pairs
 
 # The update that makes an event of the post of a merged author.
 MERGED: Document = {"is_merged": True}
+# What entries and posts get if the post is too old to be an event.
+OLD: Document = {"is_old": True}
 # The topic of all posts of merged authors.
 MERGED_POSTS: Hashable = "merged posts"
 # The latest posts that a listener remembers.
@@ -33,8 +36,9 @@ def news_of(member: str) -> Hashable:
     return "news", member
 
 
-def _entry(document: Document) -> Event:
-    return Event(news_of(document["of"]), document["post"])
+def _entry(change: Document) -> Sequence[Event]:
+    entry = change["fullDocument"]
+    return (Event(news_of(entry["of"]), entry["post"]),)
 
 
 def _merged(change: Document) -> Sequence[Event]:
@@ -42,10 +46,19 @@ def _merged(change: Document) -> Sequence[Event]:
 
 
 SOURCES: Sequence[Source] = (
-    inserts(NEWS, ("of", "post"), _entry),
+    Source(
+        frozenset({NEWS.name}),
+        {"operationType": "insert", "fullDocument.is_old": {"$ne": True}},
+        ("fullDocument.of", "fullDocument.post"),
+        _entry,
+    ),
     Source(
         frozenset({POSTS.name}),
-        {"operationType": "update", "updateDescription.updatedFields.is_merged": True},
+        {
+            "operationType": "update",
+            "updateDescription.updatedFields.is_merged": True,
+            "updateDescription.updatedFields.is_old": {"$ne": True},
+        },
         ("documentKey",),
         _merged,
     ),

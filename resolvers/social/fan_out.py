@@ -8,34 +8,39 @@ A new post carries its pending fan-out as `fan_out`, which is stored by the inse
 
     pending  →  claimed (due = now + lease, op)  →  pending again (after, due = now)  →  …  →  done (no `fan_out`)
 
-1. A worker claims a post that is due by one guarded update.
+1. A worker claims a post that is due by one guarded update. Authors take turns: see `fan_out_turns`.
 2. It reads the next 1,000 followers of the author, and inserts an entry for each that the post is for. An entry that
    exists is skipped, so a batch can be repeated.
-3. One update, guarded by the claim, stores the progress, and puts the post back behind the others that are due. So an
-   author with many followers delays nobody. After the last batch it removes `fan_out`.
+3. One update, guarded by the claim, stores the progress, and puts the post back behind the author's others that are
+   due. After the last batch it removes `fan_out`.
 
 After a crash, the lease expires, and another worker repeats the batch. A deletion of the post removes `fan_out`; see
 `post_jobs` for entries that are inserted after it. Several workers can deliver different posts at the same time.
 
-A post is for the members who followed its author when it was stored, and, by its audience, are in circles of the author
-when it is delivered. If the author has too many followers, see `merging`.
+A post is for the members who followed its author when it was stored, even if they have stopped since. By its audience,
+they are in circles of the author when it is delivered. If the author has too many followers, see `merging`. A post that
+is already old when it is delivered, e.g. of an import, is in the news feeds, and no event for subscribers: see
+`deliveries`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import uuid4
 
 from pymongo import ASCENDING, ReturnDocument
 from pymongo.errors import BulkWriteError
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database, Document, DocumentId, in_batches
 from portico.resolvers.import_outcomes import refused_row
-from portico.resolvers.writes.sweeps import sweep
 from portico.resolvers.writes.timer import Timer
 
 from . import deliveries, merging, relations
+from .deliveries import OLD
+from .fan_out_turns import Turns
 from .members import MEMBERS
 from .news import NEWS
 from .posts import CIRCLES, POSTS, PUBLIC
@@ -45,48 +50,46 @@ JOB = "deliver-posts"
 # A batch takes less than a second.
 LEASE = timedelta(seconds=10)
 BATCH = 1_000
-# Posts that a worker delivers concurrently.
-_AT_ONCE = 4
-# The most rounds of one run of the job, and the most posts of a round.
-_ROUNDS, _MOST = 50, 200
 _SHOWN = dict.fromkeys(("by", "to", "posted", "created", "audience", "circles", "fan_out"), 1)
 
 
-async def deliver_posts(db: Database, *, now: datetime, max_fan_out: int) -> int:
-    """Delivers the posts that are due, in rounds: one batch of each post, the longest due first.
+@dataclass(frozen=True)
+class Limits:
+    """Up to how many followers a post is copied, and how old it may be to be news."""
 
+    max_fan_out: int
+    news_age: timedelta
+
+
+async def deliver_posts(db: Database, limits: Limits, *, now: datetime, woken: asyncio.Event | None = None) -> int:
+    """Delivers the posts that are due, batch by batch: see `fan_out_turns`.
+
+    Args:     woken: set when there is another post.
     Returns:  how many batches.
-    Raises:   SweepFailed, after trying every post of a round.
+    Raises:   SweepFailed, after trying every post.
     """
-    timer, done = Timer(now), 0
-
-    async def deliver(key: Document) -> int:
-        return await _deliver_batch(db, key, timer, max_fan_out)
-
-    for _ in range(_ROUNDS):
-        due = {"fan_out.due": {"$lte": timer.now()}}
-        batches = await sweep(db, POSTS, due, deliver, fields=(), at_once=_AT_ONCE, most=_MOST)
-        done += batches
-        if not batches:
-            break
-    return done
+    timer = Timer(now)
+    turns = Turns(db, timer, woken or asyncio.Event())
+    return await turns.run(lambda post_id: _deliver_batch(db, post_id, timer, limits))
 
 
-async def _deliver_batch(db: Database, key: Document, timer: Timer, max_fan_out: int) -> int:
+async def _deliver_batch(db: Database, post_id: DocumentId, timer: Timer, limits: Limits) -> int:
     now, op = timer.now(), uuid4().hex
     claim = {"fan_out.due": now + LEASE, "fan_out.op": op}
-    guard = {"_id": key["_id"], "fan_out.due": {"$lte": now}}
+    guard = {"_id": post_id, "fan_out.due": {"$lte": now}}
     post = await db[POSTS.name].find_one_and_update(
         guard, {"$set": claim}, _SHOWN, return_document=ReturnDocument.AFTER
     )
     if post is None:
         return 0
     author = await _current_author(db, post)
-    if await merging.must_merge(db, author, post, max_fan_out=max_fan_out):
+    is_old = now - post["posted"] > limits.news_age
+    if await merging.must_merge(db, author, post, max_fan_out=limits.max_fan_out):
         after = None
-        is_done, end = await merging.mark_batch(db, author["_id"]), {"$set": deliveries.MERGED}
+        is_done = await merging.mark_batch(db, author["_id"])
+        end = {"$set": {**deliveries.MERGED, **(OLD if is_old else {})}}
     else:
-        after = await _insert_entries(db, post)
+        after = await _insert_entries(db, post, is_old=is_old)
         is_done, end = after is None, {}
     mine = {"_id": post["_id"], "fan_out.op": op}
     progress = {"fan_out.after": after, "fan_out.due": timer.now()}
@@ -113,12 +116,34 @@ async def _current_author(db: Database, post: Document) -> Document:
     return members.get(post["by"]["id"], {"_id": post["by"]["id"]})
 
 
-async def _insert_entries(db: Database, post: Document) -> str | None:
-    """Inserts the entries of the next batch. Returns the last follower of the batch; None if there are no more."""
+async def _insert_entries(db: Database, post: Document, *, is_old: bool) -> str | None:
+    """Inserts the entries of the next batch. Returns the last follower of the batch; None if there are no more.
+
+    After the last batch, those get the post who have stopped following its author since. If they follow the author
+    again, it is in their news feeds. They are read last: whoever stops meanwhile is in one of both reads.
+    """
+    age = OLD if is_old else {}
+
+    async def insert(followers: Sequence[Document]) -> None:
+        entries = [{**entry_of(post, follower["to"]), **age} for follower in followers if is_for(post, follower)]
+        await insert_entries(db, entries)
+
     followers = await recipients(db, post, after=post["fan_out"]["after"])
-    entries = [entry_of(post, follower["to"]) for follower in followers if is_for(post, follower)]
-    await insert_entries(db, entries)
-    return followers[-1]["to"] if len(followers) == BATCH else None
+    await insert(followers)
+    if len(followers) == BATCH:
+        after: str = followers[-1]["to"]
+        return after
+    async for batch in in_batches(_former_followers(db, post), BATCH):
+        await insert(batch)
+    return None
+
+
+def _former_followers(db: Database, post: Document) -> AsyncIterable[Document]:
+    """Yields those who followed the author when the post was stored, and stopped since then, as {to, circles}."""
+    at = post["created"]
+    then = {"$elemMatch": {"until": {"$gte": at}, "since": {"$lte": at}}}
+    query = {"of": post["by"]["id"], "follower_before": then}
+    return db[RELATIONS.name].find(query, {"_id": 0, "to": 1, "circles": 1}, hint=relations.FOLLOWERS_BEFORE)
 
 
 async def recipients(db: Database, post: Document, *, after: str | None) -> list[Document]:

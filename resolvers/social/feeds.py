@@ -7,13 +7,15 @@ each along an index, whatever the length of the feed. Whether the member may see
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.paging import MAX_WALKS
 
 from . import relations, walks
 from .news import NEWS
+from .posts import AUDIENCES, PUBLIC
 from .walks import Place
 
 _NEWEST = [("posted", -1), ("post", -1)]
@@ -34,18 +36,43 @@ async def find_places(
 
     Two commands, and a third if the member follows merged authors.
 
-    Args:     followed: leaves out the places of other authors.
+    Args:     followed: leads past the places of other authors.
     """
-    query: Document = {"of": member, **behind.entries}
+    places = await _find_sent(db, {"of": member, **behind.entries}, limit, followed)
+    merged = await relations.find_merged(db, member)
     if followed is not None:
-        query["by"] = {"$in": list(followed)}
-    sent = await db[NEWS.name].find(query, _SHOWN, sort=_NEWEST, limit=limit, batch_size=limit + 1).to_list()
-    places: list[Place] = [(entry["posted"], entry["post"]) for entry in sent]
-    authors = await relations.find_merged(db, member)
-    if followed is not None:
-        authors = list(set(authors).intersection(followed))
-    if not authors:
+        merged = {author: merged[author] for author in merged.keys() & set(followed)}
+    if not merged:
         return places
-    merged = await walks.find_places(db, walks.by_authors(authors, behind.posts), limit)
+    found = await walks.find_places(db, _walks_of_merged(merged, behind.posts), limit)
     # A post that was sent before its author was merged is in both.
-    return sorted({*places, *merged}, reverse=True)[:limit]
+    return sorted({*places, *found}, reverse=True)[:limit]
+
+
+async def _find_sent(db: Database, query: Document, limit: int, followed: Sequence[str] | None) -> list[Place]:
+    """Returns the newest places of the entries that match the query. With `followed`, one walk for each author."""
+    filters = [query] if followed is None else walks.by_authors(followed, query, path="by")
+    sent: list[Document] = []
+    for start in range(0, len(filters), walks.WALKS_A_COMMAND):
+        some = filters[start : start + walks.WALKS_A_COMMAND]
+        if len(some) == 1:
+            found = db[NEWS.name].find(some[0], _SHOWN, sort=_NEWEST, limit=limit, batch_size=limit + 1)
+            sent += await found.to_list()
+        else:
+            order: list[Document] = [{"$sort": dict(_NEWEST)}, {"$limit": limit}]
+            parts: list[list[Document]] = [[{"$match": one}, *order, {"$project": _SHOWN}] for one in some]
+            stages = [*walks.together(NEWS.name, parts), *order]
+            sent += await (await db[NEWS.name].aggregate(stages, batchSize=limit + 1)).to_list()
+    places = [(entry["posted"], entry["post"]) for entry in sent]
+    return places if len(filters) <= walks.WALKS_A_COMMAND else sorted(places, reverse=True)[:limit]
+
+
+def _walks_of_merged(merged: Mapping[str, Sequence[str]], behind: Document) -> list[Document]:
+    """Returns the walks along the posts of merged authors, given the circles of each that contain the member."""
+    strangers = [author for author, circles in merged.items() if not circles]
+    friends = [author for author, circles in merged.items() if circles]
+    public: Document = {"audience": PUBLIC, **behind}
+    any_audience: Document = {"audience": {"$in": list(AUDIENCES)}, **behind}
+    # An author with several audiences is several walks.
+    most = MAX_WALKS // len(AUDIENCES)
+    return [*walks.by_authors(strangers, public), *walks.by_authors(friends, any_audience, most=most)]

@@ -12,7 +12,7 @@ from portico.resolvers.keyed import create_once
 from portico.resolvers.text import require_text
 from portico.resolvers.writes import idempotency
 
-from . import members
+from . import members, rates
 from .members import MEMBERS
 from .urls import require_web_url
 
@@ -56,15 +56,22 @@ def new_member(subject: str, name: str, profile: Mapping[str, Any], now: datetim
 
 
 async def update_profile(
-    db: Database, *, subject: str, name: str | None, profile: Mapping[str, Any], now: datetime, operation_id: str
+    db: Database,
+    *,
+    subject: str,
+    name: str | None,
+    profile: Mapping[str, Any],
+    rate: int | None = None,
+    now: datetime,
+    operation_id: str,
 ) -> Document:
     """Changes the name, or those values of the profile that are given. None clears a value.
 
     A new name reaches the copies in posts and comments by a job.
 
-    Args:     name: None to keep it.  profile: as for `join`.
+    Args:     name: None to keep it.  profile: as for `join`.  rate: the most new names in an hour; None for no bound.
     Returns:  the member.
-    Raises:   NotFound (the caller has not joined), InvalidInput.
+    Raises:   NotFound (the caller has not joined), InvalidInput, RateLimited.
     Writes:   social.members; one guarded update.
     """
     changes = {f"profile.{key}": value for key, value in clean_profile(profile, now, keeps_empty=True).items()}
@@ -73,6 +80,7 @@ async def update_profile(
     if idempotency.was_applied(member, operation_id):
         return member
     if wanted is not None and wanted != member["name"]:
+        await rates.count(db, subject, rates.NAMES, rate=rate, now=now, operation_id=operation_id)
         changes["name"] = wanted
         changes["renamed"] = {"op": operation_id, "at": now}
     given = {path: value for path, value in changes.items() if value is not None}

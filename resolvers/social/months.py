@@ -10,6 +10,11 @@ from portico.resolvers.errors import InvalidInput
 _MONTH = re.compile(r"([0-9]{4})(0[1-9]|1[0-2])")
 
 
+def month_of(time: datetime) -> str:
+    """Returns the month of a time in UTC, e.g. `201204`. On some systems, `%Y` has fewer than four digits."""
+    return f"{time.year:04}{time.month:02}"
+
+
 def end_of_month(month: str) -> datetime | None:
     """Returns when the month has ended, in UTC; None for the last month that a time can have.
 

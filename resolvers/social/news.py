@@ -7,6 +7,7 @@ A document, an entry:
     posted  as in the post
     post    the `_id` of the post
     by      the subject of its author
+    is_old  True if the post was too old to be news when it was delivered; missing otherwise
 
 An entry holds no text. It says that the post was sent to the member. Whether the member may see it is decided when the
 feed is read. One index covers the page of a feed, whose length does not matter.
@@ -24,6 +25,8 @@ NEWS = CollectionSpec(
     "social.news",
     indexes=[
         IndexModel([("of", ASCENDING), ("posted", DESCENDING), ("post", DESCENDING), ("by", ASCENDING)]),
+        # The entries by some authors.
+        IndexModel([("of", ASCENDING), ("by", ASCENDING), ("posted", DESCENDING), ("post", DESCENDING)]),
         IndexModel([("post", ASCENDING), ("of", ASCENDING)]),
     ],
     shard_key={"of": 1},

@@ -54,7 +54,7 @@ async def create_post(
         if earlier is not None:
             return earlier
     content = {"type": kind, "detail": require_detail(kind, detail)}
-    seen_by = {"audience": audience, "circles": await _require_circles(db, author["id"], audience, circle_names)}
+    seen_by = {"audience": audience, "circles": await require_circles(db, author["id"], audience, circle_names)}
     owner = author if to in {None, author["id"]} else await _require_owner(db, author["id"], str(to))
     post = {"_id": post_id, **_on_walls(author, owner), **seen_by, **content, **_new(posted or now, now)}
     await rates.count(db, author["id"], rates.POSTS, rate=rate, now=now, operation_id=operation_id)
@@ -78,8 +78,13 @@ def _new(posted: datetime, now: datetime) -> Document:
         "comment_count": 0,
         "spilled": 0,
         "version": 0,
-        "fan_out": {"after": None, "due": now},
+        **pending_delivery(now),
     }
+
+
+def pending_delivery(now: datetime) -> Document:
+    """Returns the fields of a post that news feeds may lack: see `fan_out`."""
+    return {"fan_out": {"after": None, "due": now}}
 
 
 async def _find_earlier(db: Database, post_id: ObjectId) -> Document | None:
@@ -90,8 +95,8 @@ async def _find_earlier(db: Database, post_id: ObjectId) -> Document | None:
     return found
 
 
-async def _require_circles(db: Database, author: str, audience: str, names: Sequence[str]) -> list[str]:
-    """Returns the circles of a new post, each once. Raises InvalidInput."""
+async def require_circles(db: Database, author: str, audience: str, names: Sequence[str]) -> list[str]:
+    """Returns the circles of a post, each once. Raises InvalidInput."""
     stripped = [name.strip() for name in names]
     named = list(dict.fromkeys(stripped))
     if audience != SELECTED:

@@ -16,7 +16,7 @@ from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, 
 
 from . import member_edits, members
 from .members import MEMBERS
-from .post_edits import create_post
+from .post_edits import create_post, pending_delivery, require_circles
 from .post_rules import require_detail
 from .posts import POSTS
 
@@ -43,7 +43,7 @@ async def import_wall_posts(db: Database, records: Sequence[WallPostRecord], *, 
     """Stores the posts of the records, and makes members of authors who are none. Each id may occur only once.
 
     A job delivers new posts to those who follow their authors now. A stored post gets the kind, the content and the
-    audience of its record.
+    audience of its record. If its audience changes, the job delivers it again.
 
     Returns:  the outcome of each record.
     Writes:   social.members, by one insert for each; social.posts, by one insert or one guarded update for each.
@@ -106,17 +106,22 @@ async def _import(db: Database, record: WallPostRecord, author: Document, now: d
         raise InvalidInput(f"{post['by']['id']!r} has a post with this id", "id")
     if post["created"] == now:
         return "created"
-    return await _bring_up_to_date(db, post, record)
+    return await _bring_up_to_date(db, post, record, now)
 
 
-async def _bring_up_to_date(db: Database, post: Document, record: WallPostRecord) -> Outcome:
-    wanted = {
-        "type": record.kind,
-        "detail": require_detail(record.kind, record.detail),
+async def _bring_up_to_date(db: Database, post: Document, record: WallPostRecord, now: datetime) -> Outcome:
+    """Gives the stored post what the record has. With another audience, it is delivered again.
+
+    Writes:   social.posts; one guarded update, with the pending delivery. Entries that exist stay.
+    """
+    seen_by = {
         "audience": record.audience,
-        "circles": list(dict.fromkeys(name.strip() for name in record.circles)),
+        "circles": await require_circles(db, post["by"]["id"], record.audience, record.circles),
     }
+    wanted = {"type": record.kind, "detail": require_detail(record.kind, record.detail), **seen_by}
     if all(post[name] == value for name, value in wanted.items()):
         return "unchanged"
+    if any(post[name] != value for name, value in seen_by.items()):
+        wanted |= pending_delivery(now)
     await db[POSTS.name].update_one({"_id": post["_id"], "deleted": {"$exists": False}}, {"$set": wanted})
     return "changed"

@@ -5,80 +5,40 @@ walk along an index and read the posts. The last one reads the relations of the 
 In this order nothing is shown by an outdated relation: see `visibility`. For several lists, e.g. the walls of all
 followers, one command walks along the index of each.
 
-Hidden posts are left out. If the page is not full, the next round reads four times as many posts, and so on. On one's
-own wall and in a news feed, all posts are by members whom one follows, or by oneself. If two rounds have not filled the
-page, the next one asks for the posts of these members only. So posts by others cost no further rounds.
+Hidden posts are left out. If the page is not full, the next round reads four times as many posts, along the walks that
+lead past hidden posts: see `listed_posts`. It reads of each post only what decides who sees it, and then the posts of
+the page. The last round considers up to 1,000 posts. If the page is still not full, it ends there: it has fewer posts
+than requested, and the next page continues behind the last post that was considered.
 
-If three rounds have not filled the page, the next ones search: they read of each post only what decides who sees it,
-of up to 10,000 posts by a command, and then read the posts of the page.
+So a page considers a bounded number of posts, however many are hidden. Where it ends depends on posts that the walks do
+not lead past: public posts by members with a block, posts in a news feed for circles that the viewer has left, and the
+like. The cursor of the end does not show which post it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from itertools import count
-from typing import Any
 
 from portico.resolvers.documents import Database, Document, DocumentId, Projection
-from portico.resolvers.paging import Key, Listing, Page, Sort
+from portico.resolvers.paging import Key, Page
 
-from . import feeds, relations, visibility, walks
+from . import feeds, listed_posts, visibility, walks
+from .listed_posts import NEWS_FEED, Known, PostList
 from .posts import POSTS
 from .visibility import Relations
 from .walks import Place
 
-WALL, INCOMING, NEWS_FEED = "wall", "incoming", "news feed"
-# The most posts that one command reads of a list: without, and with texts and comments. A post has up to 0.4 MB of
-# text, and as much in comments.
-_MOST, _MOST_WITH_TEXTS = 500, 100
-# The same in a search, which reads about 200 bytes of a post.
-_MOST_SEARCHED = 10_000
-_SEARCHED: Document = dict.fromkeys((*visibility.DECIDING, "posted"), 1)
+# The rounds of a page. The first one takes all posts of the list, the next ones search.
+_ROUNDS = 3
+_ROUNDS_OF_ALL = 1
 _GROWTH = 4
-# After this many rounds, lists of posts by followed members leave out the posts of others.
-_ROUNDS_OF_ALL = 2
-# After this many rounds, the next ones search.
-_ROUNDS_OF_POSTS = 3
-_NEWEST_FIRST = Sort((("posted", -1),))
-
-
-@dataclass(frozen=True)
-class PostList:
-    """A list of posts: the wall of a member, the posts directed to them, or their news feed.
-
-    `before` limits the list to older posts.
-    """
-
-    name: str
-    member: str
-    before: datetime | None = None
-
-    def listing(self) -> Listing:
-        named = {"posts": self.name, "of": self.member, "before": self.before}
-        return Listing({}, _NEWEST_FIRST, named=named)
-
-    def filter(self) -> Document:
-        if self.name == WALL:
-            return {"walls": self.member}
-        return {"to.id": self.member, "by.id": {"$ne": self.member}}
-
-    def is_of_followed(self, viewer: str | None) -> bool:
-        """Returns whether the list has only posts of members whom the viewer follows, and perhaps of the viewer."""
-        return self.name == NEWS_FEED or (self.name == WALL and self.member == viewer)
-
-    def includes(self, post: Mapping[str, Any], viewer: str | None, known: Relations) -> bool:
-        """Returns whether a post that the viewer may see is in the list.
-
-        On their own wall, viewers see their own posts and those of authors whom they follow.
-        """
-        author = post["by"]["id"]
-        if not self.is_of_followed(viewer):
-            return True
-        if author == viewer:
-            return self.name == WALL
-        return visibility.follows(known, author)
+# The most posts that the last round considers, of all lists together. It reads about 200 bytes of each.
+_MOST_SEARCHED = 1_000
+# The most posts that one command reads with texts and comments. A post has up to 0.4 MB of text, and as much in
+# comments.
+_MOST_WITH_TEXTS = 100
+_SEARCHED: Document = dict.fromkeys((*visibility.DECIDING, "posted"), 1)
 
 
 class PostPage(Page):
@@ -128,7 +88,7 @@ class _Reader:
         self, keys: Sequence[DocumentId], posts: Mapping[DocumentId, Document], viewer: str | None, known: Relations
     ) -> list[Document]:
         """Returns those of the posts that the list shows, as the viewer sees them."""
-        views = [visibility.shown_to(posts[key], viewer, known) for key in keys if key in posts]
+        views = [visibility.shown_to(posts[key], viewer, known) for key in dict.fromkeys(keys) if key in posts]
         return [view for view in views if view is not None and self.wanted.includes(view, viewer, known)]
 
     def keep(self, most: int) -> None:
@@ -137,35 +97,41 @@ class _Reader:
             del self.shown[most:]
             self.after, self.is_finished = walks.place_of(self.shown[-1]), False
 
+    def page(self, db: Database, first: int, after: Key | None) -> Page:
+        """Returns the page. If too few posts to show were found before the last round ended, it ends early."""
+        rows, has_more = self.shown[:first], len(self.shown) > first
+        end = None if has_more or self.is_finished else self.after
+        return PostPage(self.wanted.listing(), db[POSTS.name], rows, has_more or end is not None, after, end)
+
 
 @dataclass(frozen=True)
 class _Round:
     """One read of the next posts of several lists, at most `window` of each.
 
-    With `followed`, the members whom the viewer follows, it reads no posts of others in the lists that show none.
+    With `known`, it takes the walks that lead past hidden posts.
     """
 
     db: Database
     viewer: str | None
     shown: Document | None
     window: int
-    followed: Sequence[str] | None
+    known: Known | None
 
     async def read_on(self, readers: Sequence[_Reader], together: int) -> None:
         """Reads first the posts, and then what decides who sees them."""
-        found = {one: await self._find_places(one) for one in readers if self._refers(one)}
+        found = {one: await self._find_places(one) for one in readers if one.wanted.name == NEWS_FEED}
         posts = await walks.find_by_ids(self.db, list({key for row in found.values() for _, key in row}), self.shown)
         others = [one for one in readers if one not in found]
         for start in range(0, len(others), together):
             some = others[start : start + together]
-            filters = [{**one.wanted.filter(), **one.behind("_id")} for one in some]
-            rows = await walks.find_newest_of_each(self.db, filters, self.shown, self.window)
+            lists = [one.wanted.walks(self.viewer, self.known, one.behind("_id")) for one in some]
+            rows = await walks.find_newest(self.db, lists, self.shown, self.window)
             for one, row in zip(some, rows, strict=True):
                 found[one] = [walks.place_of(post) for post in row]
                 posts |= {post["_id"]: post for post in row}
-        known = await visibility.find_relations(self.db, self.viewer, visibility.people_in(posts.values()))
+        relations = await visibility.find_relations(self.db, self.viewer, visibility.people_in(posts.values()))
         for one, places in found.items():
-            one.take(places, posts, self.window, self.viewer, known)
+            one.take(places, posts, self.window, self.viewer, relations)
 
     async def search(self, readers: Sequence[_Reader], together: int, most: int) -> None:
         """Does the same, but reads first what decides about the posts, and then at most the missing ones of `most`.
@@ -178,23 +144,14 @@ class _Round:
             one.keep(most)
         found = {one: [post["_id"] for post in one.shown[had[one] :]] for one in readers}
         posts = await walks.find_by_ids(self.db, [key for keys in found.values() for key in keys], self.shown)
-        known = await visibility.find_relations(self.db, self.viewer, visibility.people_in(posts.values()))
+        relations = await visibility.find_relations(self.db, self.viewer, visibility.people_in(posts.values()))
         for one, keys in found.items():
-            one.shown[had[one] :] = one.views(keys, posts, self.viewer, known)
-
-    def _refers(self, reader: _Reader) -> bool:
-        """Returns whether to read the places of a list first, and then the posts."""
-        return reader.wanted.name == NEWS_FEED or (
-            self.followed is not None and reader.wanted.is_of_followed(self.viewer)
-        )
+            one.shown[had[one] :] = one.views(keys, posts, self.viewer, relations)
 
     async def _find_places(self, reader: _Reader) -> list[Place]:
-        member, behind = reader.wanted.member, reader.behind("_id")
-        if reader.wanted.name == NEWS_FEED:
-            behind_all = feeds.Behind(reader.behind("post"), behind)
-            return await feeds.find_places(self.db, member, behind_all, self.window, followed=self.followed)
-        own_wall = [{"by.id": member, **behind}, *walks.by_authors(self.followed or (), {"to.id": member, **behind})]
-        return await walks.find_places(self.db, own_wall, self.window)
+        behind = feeds.Behind(reader.behind("post"), reader.behind("_id"))
+        followed = None if self.known is None else self.known.followed
+        return await feeds.find_places(self.db, reader.wanted.member, behind, self.window, followed=followed)
 
 
 async def find_pages(
@@ -209,42 +166,36 @@ async def find_pages(
     """Returns a page of each list, with the posts as the viewer sees them. `after` is the key of a cursor.
 
     Two commands for all walls and incoming lists, or several if their texts are read. Four for a news feed, or five if
-    the viewer follows merged authors. If comments are counted, and the posts have more than fit into them, up to two
-    more.
+    the viewer follows merged authors. Up to eleven more for all lists if posts are hidden. If comments are counted, and
+    the posts have more than fit into them, up to two more.
     """
     readers = [_Reader(one, after) for one in lists]
     await _fill(db, readers, viewer, first + 1, projection)
     for one in readers:
         one.shown = one.shown[: first + 1]
     await _count_comments(db, readers, viewer)
-    return {
-        one.wanted: PostPage(one.wanted.listing(), db[POSTS.name], one.shown[:first], len(one.shown) > first, after)
-        for one in readers
-    }
+    return {one.wanted: one.page(db, first, after) for one in readers}
 
 
 async def _fill(
     db: Database, readers: Sequence[_Reader], viewer: str | None, wanted: int, projection: Projection | None
 ) -> None:
-    """Reads on, in rounds, until each list has this many posts to show, or is finished."""
+    """Reads on, in rounds, until each list has this many posts to show, or is finished, or the rounds are over."""
     shown = walks.projected(projection)
-    most = _MOST_WITH_TEXTS if _has_texts(projection) else _MOST
-    followed: list[str] | None = None
-    for number in count():
+    known: Known | None = None
+    for number in range(_ROUNDS):
         unfinished = [one for one in readers if len(one.shown) < wanted and not one.is_finished]
         if not unfinished:
             return
-        if number == _ROUNDS_OF_ALL and viewer and any(one.wanted.is_of_followed(viewer) for one in unfinished):
-            followed = await relations.find_followed(db, viewer)
-        grown = wanted * _GROWTH**number
-        if number < _ROUNDS_OF_POSTS:
-            window = max(wanted, min(grown, most))
-            together = max(1, most // window) if _has_texts(projection) else len(unfinished)
-            await _Round(db, viewer, shown, window, followed).read_on(unfinished, together)
-        else:
-            window = min(grown, _MOST_SEARCHED)
-            searching = _Round(db, viewer, shown, window, followed)
-            await searching.search(unfinished, _MOST_SEARCHED // window, wanted)
+        if number < _ROUNDS_OF_ALL:
+            together = max(1, _MOST_WITH_TEXTS // wanted) if _has_texts(projection) else len(unfinished)
+            await _Round(db, viewer, shown, wanted, None).read_on(unfinished, together)
+            continue
+        if known is None:
+            known = await listed_posts.find_known(db, [one.wanted for one in unfinished], viewer)
+        grown = _GROWTH * wanted if number < _ROUNDS - 1 else _MOST_SEARCHED
+        window = max(wanted, min(grown, _MOST_SEARCHED // len(unfinished)))
+        await _Round(db, viewer, shown, window, known).search(unfinished, len(unfinished), wanted)
 
 
 def _has_texts(projection: Projection | None) -> bool:

@@ -5,7 +5,7 @@ A document:
     _id         ObjectId
     by          {id, name}: the author
     to          {id, name}: the member on whose wall it is
-    walls       [id]: the author and, if another, the wall's owner
+    walls       [id]: the author and, if another, the wall's owner second
     audience    PUBLIC, CIRCLES or SELECTED
     circles     [name]: with SELECTED, the circles of the author that may see it
     type        status, link, photo, checkin or poll
@@ -19,6 +19,7 @@ A document:
     version     incremented by every change of the stored comments, but not by a new comment
     removing    [id]: comments that are being removed from their page. No reader shows them; missing if there are none
     is_merged   True if it has no entries, because its author is merged on read. Set when it counts as delivered
+    is_old      True if it was too old to be news when `is_merged` was set
     fan_out     {after, due, op} while news feeds may lack it; see `fan_out`
     deleted     when it was deleted. No reader shows it
     remove_at   when a job next removes what belongs to the deleted post
@@ -34,24 +35,46 @@ from __future__ import annotations
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec
+from portico.resolvers.documents import CollectionSpec, Document
 
 # Who sees a post, besides its author and the owner of the wall.
 PUBLIC, CIRCLES, SELECTED = "PUBLIC", "CIRCLES", "SELECTED"
+AUDIENCES = (PUBLIC, CIRCLES, SELECTED)
 # The comments of one page.
 PAGE = 20
+# The index of the posts that news feeds may lack, by author.
+PENDING = "pending"
+
+# Deleted posts stay for a while. No list has to read past them.
+_LIVE: Document = {"deleted": None}
+_NEWEST = (("posted", DESCENDING), ("_id", DESCENDING))
+
+
+def _list(name: str, *paths: str, only: Document | None = None) -> IndexModel:
+    """Returns the index of the posts with the same values at these paths, newest first."""
+    keys = [*((path, ASCENDING) for path in paths), *_NEWEST]
+    return IndexModel(keys, name=name, partialFilterExpression={**_LIVE, **(only or {})})
+
 
 POSTS = CollectionSpec(
     "social.posts",
     indexes=[
-        IndexModel([("walls", ASCENDING), ("posted", DESCENDING), ("_id", DESCENDING)]),
-        # The posts directed to a member, and those by one author.
-        IndexModel([("to.id", ASCENDING), ("posted", DESCENDING), ("_id", DESCENDING)]),
-        IndexModel([("to.id", ASCENDING), ("by.id", ASCENDING), ("posted", DESCENDING), ("_id", DESCENDING)]),
-        # The posts of an author who is merged on read.
-        IndexModel([("by.id", ASCENDING), ("posted", DESCENDING), ("_id", DESCENDING)]),
+        # A wall. Somebody without a token sees the public posts only.
+        _list("wall", "walls", "audience"),
+        # The posts that others have written on a wall: all, and those by some authors.
+        _list("incoming", "walls.1", only={"walls.1": {"$exists": True}}),
+        _list("to", "to.id", "by.id"),
+        # The posts by an author: by audience, and those for a circle.
+        _list("by", "by.id", "audience"),
+        _list("by_circle", "by.id", "circles", only={"audience": SELECTED}),
         IndexModel([("comments.by.id", ASCENDING)]),
         IndexModel([("fan_out.due", ASCENDING)], partialFilterExpression={"fan_out.due": {"$exists": True}}),
+        # The same by author: see `fan_out_turns`.
+        IndexModel(
+            [("by.id", ASCENDING), ("fan_out.due", ASCENDING)],
+            name=PENDING,
+            partialFilterExpression={"fan_out.due": {"$exists": True}},
+        ),
         # The posts that news feeds may lack, by age.
         IndexModel([("created", ASCENDING)], partialFilterExpression={"fan_out.due": {"$exists": True}}),
         IndexModel([("remove_at", ASCENDING)], partialFilterExpression={"remove_at": {"$exists": True}}),

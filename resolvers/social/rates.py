@@ -1,8 +1,8 @@
-"""Bounds how much a member may do in a minute, over all workers.
+"""Bounds how much a member may do in a minute or an hour, over all workers.
 
-A document counts what a member has done in one minute:
+A document counts what a member has done in one period:
 
-    _id         {of, what, minute}
+    _id         {of, what, minute}: the period begins with this minute
     used        how often; never above the bound
     operations  the latest repeatable operations that were counted
     expires_at  when MongoDB deletes it
@@ -13,6 +13,7 @@ A count is a capped counter: one guarded update, which fails at the bound.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pymongo import ASCENDING, IndexModel
@@ -28,30 +29,47 @@ RATES = CollectionSpec(
     shard_key={"_id": "hashed"},
 )
 
-# What is counted, each by itself.
-POSTS = "posts"
-COMMENTS = "comments"
-GRAPH = "changes of circles and blocks"
-_WINDOW = timedelta(minutes=1)
-# A repeated call can find its mark among this many calls of the same minute.
+
+@dataclass(frozen=True)
+class Action:
+    """What is counted by itself, and over which period."""
+
+    name: str
+    period: timedelta = timedelta(minutes=1)
+
+    @property
+    def period_name(self) -> str:
+        return "a minute" if self.period == timedelta(minutes=1) else "an hour"
+
+
+POSTS = Action("posts")
+COMMENTS = Action("comments")
+GRAPH = Action("changes of circles and blocks")
+VOTES = Action("votes")
+# Each change of a name rewrites all copies of it.
+NAMES = Action("changes of the name", timedelta(hours=1))
+# A repeated call can find its mark among this many calls of the same period.
 _OPERATIONS_KEPT = 64
 
 
-async def count(db: Database, member: str, what: str, *, rate: int | None, now: datetime, operation_id: str) -> None:
-    """Counts one action of the member. A repeated call in the same minute counts once.
+async def count(
+    db: Database, member: str, action: Action, *, rate: int | None, now: datetime, operation_id: str
+) -> None:
+    """Counts one action of the member. A repeated call in the same period counts once.
 
     Call this only if the action has not taken effect yet. Otherwise, a call that is repeated later counts again.
 
-    Args:     what: POSTS, COMMENTS or GRAPH.  rate: the most in a minute; None, for imports, counts nothing.
+    Args:     rate: the most in a period; None, for imports, counts nothing.
     Raises:   RateLimited.
     Writes:   social.rates; one guarded upsert.
     """
     if rate is None:
         return
-    minute = now.replace(second=0, microsecond=0)
-    key = {"_id": {"of": member, "what": what, "minute": minute}}
+    # Each period begins at a whole multiple of itself within the hour.
+    begin = now - timedelta(minutes=now.minute, seconds=now.second, microseconds=now.microsecond) % action.period
+    key = {"_id": {"of": member, "what": action.name, "minute": begin}}
     below = {**key, "used": {"$lt": rate}}
-    change: Document = {"$inc": {"used": 1}, "$setOnInsert": {"expires_at": minute + 2 * _WINDOW}}
+    change: Document = {"$inc": {"used": 1}, "$setOnInsert": {"expires_at": begin + 2 * action.period}}
     if idempotency.is_repeatable(operation_id):
         below["operations"] = {"$ne": operation_id}
         change["$push"] = {"operations": {"$each": [operation_id], "$slice": -_OPERATIONS_KEPT}}
@@ -63,6 +81,6 @@ async def count(db: Database, member: str, what: str, *, rate: int | None, now: 
             return
         if await db[RATES.name].find_one({**key, "operations": operation_id}, {"_id": 1}) is not None:
             return
-        seconds = math.ceil((minute + _WINDOW - now).total_seconds())
-        message = f"A member may make at most {rate:,} {what} in a minute. Retry in {seconds} s."
+        seconds = math.ceil((begin + action.period - now).total_seconds())
+        message = f"A member may make at most {rate:,} {action.name} in {action.period_name}. Retry in {seconds} s."
         raise RateLimited(message, seconds) from None

@@ -28,6 +28,9 @@ from . import circles, members, rates, relation_jobs, relations
 from .relations import RELATIONS
 
 MAX_CIRCLE_NAME = 64
+# Of the times that a member followed another and stopped, the latest are kept. They decide about posts that are still
+# being delivered.
+_TIMES_KEPT = 8
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ async def remove_from_circle(
 
     Returns, raises and writes like `add_to_circle`.
     """
-    change = removing(require_circle_name(circle))
+    change = removing(require_circle_name(circle), now)
     return await _decide(db, member, other, change, rate=rate, now=now, operation_id=operation_id)
 
 
@@ -114,14 +117,18 @@ def adding(circle: str, now: datetime) -> Change:
     )
 
 
-def removing(circle: str) -> Change:
-    """Returns the change that takes the other member out of the circle."""
+def removing(circle: str, now: datetime) -> Change:
+    """Returns the change that takes the other member out of the circle. With the last circle, following them ends."""
     left = {"$filter": {"input": "$circles", "cond": {"$ne": ["$$this", {"$literal": circle}]}}}
+    before = {"$ifNull": ["$followed_before", []]}
+    ended = {"$concatArrays": [before, [{"since": "$since", "until": now}]]}
+    kept = {"$ifNull": ["$followed_before", "$$REMOVE"]}
     return Change(
         is_done=lambda relation: circle not in relation.get("circles", ()),
         pending={"circles": circle},
         fields={
             "circles": left,
+            "followed_before": {"$cond": [{"$eq": [left, []]}, {"$slice": [ended, -_TIMES_KEPT]}, kept]},
             **{name: {"$cond": [{"$eq": [left, []]}, "$$REMOVE", f"${name}"]} for name in ("since", "is_merged")},
         },
     )

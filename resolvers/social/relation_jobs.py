@@ -54,6 +54,8 @@ def copy_of(relation: Document) -> Document:
         "blocked": bool(relation.get("blocks")),
         "copied": relation["version"],
     }
+    if "followed_before" in relation:
+        copies["follower_before"] = relation["followed_before"]
     change: Document = {"$set": copies, "$setOnInsert": {SCHEMA_VERSION: RELATIONS.version}}
     if relations.follows(relation):
         copies["follower"] = relation["since"]

@@ -11,10 +11,13 @@ returns everything that decides what `of` may see of `to`.
     known_as    the name of `to` when `of` blocked it; missing without a block, or if `to` had blocked `of` before
     version     incremented by every change of `circles` or `blocks`
     since       when `of` began to follow `to`; missing while it does not
+    followed_before  [{since, until}]: the latest times that `of` followed `to` before; missing if there are none
     in_circles  [name]: the circles of `to` that contain `of`
     follower    when `to` began to follow `of`; missing while it does not
+    follower_before  [{since, until}]: the latest times that `to` followed `of` before
     blocked     whether `to` has blocked `of`
-    copied      the version of the other document that `in_circles`, `follower` and `blocked` were copied from
+    copied      the version of the other document that `in_circles`, `follower`, `follower_before` and `blocked` were
+                copied from
     is_merged   True if `of` follows `to`, and `to` has too many followers for fan-out
     uncopied    {op, at} while the other document may lack the current version
     applied     the repeatable operations that changed it
@@ -30,6 +33,9 @@ from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 
+# The index of those who followed a member once.
+FOLLOWERS_BEFORE = "followers_before"
+
 RELATIONS = CollectionSpec(
     "social.relations",
     indexes=[
@@ -40,6 +46,12 @@ RELATIONS = CollectionSpec(
         IndexModel(
             [("of", ASCENDING), ("to", ASCENDING), ("follower", ASCENDING)],
             partialFilterExpression={"follower": {"$exists": True}},
+        ),
+        # Those who followed `of` once, and stopped. A post that they followed its author for is delivered to them.
+        IndexModel(
+            [("of", ASCENDING), ("follower_before.until", ASCENDING)],
+            name=FOLLOWERS_BEFORE,
+            partialFilterExpression={"follower_before.until": {"$exists": True}},
         ),
         IndexModel(
             [("of", ASCENDING), ("blocks", ASCENDING), ("to", ASCENDING)], partialFilterExpression={"blocks": True}
@@ -114,21 +126,37 @@ def has_block(relation: Document) -> bool:
     return bool(relation.get("blocks") or relation.get("blocked"))
 
 
-async def find_followed(db: Database, of: str) -> list[str]:
-    """Returns the members whom the member follows, without those with a block. One command on one index."""
+async def find_followed(db: Database, of: str, most: int) -> list[str] | None:
+    """Returns the members whom the member follows, without those with a block; None if there are more than `most`.
+
+    One command on one index.
+    """
     # Names of circles are texts. The bound keeps the read to relations with circles, of which the member can have few
     # among many.
-    query = {"of": of, "circles": {"$gt": ""}}
+    return await _find_others(db, {"of": of, "circles": {"$gt": ""}}, _CIRCLES, most)
+
+
+async def find_followers(db: Database, of: str, most: int) -> list[str] | None:
+    """Returns the members who have `of` in a circle, like `find_followed`."""
+    return await _find_others(db, {"of": of, "follower": {"$exists": True}}, FOLLOWERS, most)
+
+
+async def _find_others(db: Database, query: Document, index: str, most: int) -> list[str] | None:
     shown = {"_id": 0, "to": 1, "blocks": 1, "blocked": 1}
-    found = await db[RELATIONS.name].find(query, shown, batch_size=_BATCH, hint=_CIRCLES).to_list()
-    return [relation["to"] for relation in found if not has_block(relation)]
+    found = db[RELATIONS.name].find(query, shown, limit=most + 1, batch_size=most + 2, hint=index)
+    rows = await found.to_list()
+    return None if len(rows) > most else [relation["to"] for relation in rows if not has_block(relation)]
 
 
-async def find_merged(db: Database, of: str) -> list[str]:
-    """Returns those whom the member follows and who are merged on read. One command on one index."""
+async def find_merged(db: Database, of: str) -> dict[str, list[str]]:
+    """Returns those whom the member follows and who are merged on read, each with the circles that contain `of`.
+
+    One command on one index.
+    """
     query = {"of": of, "is_merged": True}
-    found = await db[RELATIONS.name].find(query, {"_id": 0, "to": 1}, batch_size=_BATCH).to_list()
-    return [relation["to"] for relation in found]
+    shown = {"_id": 0, "to": 1, "in_circles": 1}
+    found = await db[RELATIONS.name].find(query, shown, batch_size=_BATCH).to_list()
+    return {relation["to"]: relation.get("in_circles") or [] for relation in found}
 
 
 async def find_blocks(db: Database, of: str) -> list[str]:

@@ -47,7 +47,8 @@ async def copy_name(db: Database, member: str, name: str) -> None:
     """
     posts, pages = db[POSTS.name], db[COMMENT_PAGES.name]
     for side in ("by", "to"):
-        async for ids in _keys(posts.find({f"{side}.id": member, f"{side}.name": {"$ne": name}}, {"_id": 1})):
+        other = {f"{side}.id": member, f"{side}.name": {"$ne": name}, "deleted": None}
+        async for ids in _keys(posts.find(other, {"_id": 1})):
             await posts.update_many({"_id": {"$in": ids}}, {"$set": {f"{side}.name": name}})
     outdated = {"comments": {"$elemMatch": {"by.id": member, "by.name": {"$ne": name}}}}
     query = {"comments.by.id": member, **outdated}

@@ -11,7 +11,14 @@ from portico.resolvers.configuration import setting
 class SocialSettings:
     social_rate: int = setting(
         60,
-        "The most posts, the most comments and the most changes of the graph of one member in a minute.",
+        "The most posts, the most comments, the most votes and the most changes of the graph of one member in a "
+        "minute.",
+    )
+    rename_rate: int = setting(10, "The most changes of the name of one member in an hour.")
+    news_hours: float = setting(
+        24,
+        "The most hours since a post was written for `newsFeedPosted` to deliver it. Older posts, e.g. of an import, "
+        "are in news feeds only.",
     )
     max_fan_out: int = setting(
         10_000,

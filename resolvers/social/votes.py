@@ -7,6 +7,7 @@ counts, so voters of different slots do not delay each other.
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 
 from bson import ObjectId
 from pymongo import ReturnDocument
@@ -16,6 +17,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
 
+from . import rates
 from .post_rules import POLL
 from .posts import POSTS, VOTES
 
@@ -34,11 +36,20 @@ def slot_number(voter: str) -> int:
     return int.from_bytes(digest) % SLOTS
 
 
-async def vote(db: Database, *, post_id: ObjectId, voter: str, option: int, operation_id: str) -> None:
+async def vote(
+    db: Database,
+    *,
+    post_id: ObjectId,
+    voter: str,
+    option: int,
+    rate: int | None = None,
+    now: datetime,
+    operation_id: str,
+) -> None:
     """Sets the vote of a member who may see the poll.
 
-    Args:     option: the position of the option, from 0.
-    Raises:   NotFound; InvalidInput: the post is not a poll, or has no such option.
+    Args:     option: the position of the option, from 0.  rate: the most votes in a minute; None for no bound.
+    Raises:   NotFound; InvalidInput: the post is not a poll, or has no such option; RateLimited.
     Writes:   social.votes; one guarded upsert.
     """
     shown = {"type": 1, "detail.options": 1}
@@ -50,7 +61,20 @@ async def vote(db: Database, *, post_id: ObjectId, voter: str, option: int, oper
     count = len(post["detail"]["options"])
     if not 0 <= option < count:
         raise InvalidInput(f"The option must be between 0 and {count - 1}; got {option}.", "option")
-    await _put(db, slot_of(post_id, voter), voter, option, count, operation_id)
+    slot = slot_of(post_id, voter)
+    if not await _has_vote(db, slot, voter, option, operation_id):
+        await rates.count(db, voter, rates.VOTES, rate=rate, now=now, operation_id=operation_id)
+    await _put(db, slot, voter, option, count, operation_id)
+
+
+async def _has_vote(db: Database, slot: Document, voter: str, option: int, operation_id: str) -> bool:
+    """Returns whether the member has chosen this option, or the operation has taken effect before."""
+    shown = {"voters": {"$elemMatch": {"id": voter}}, "applied": 1}
+    found = await db[VOTES.name].find_one({"_id": slot, "post": slot["post"]}, shown)
+    if found is None:
+        return False
+    chosen = [one["option"] for one in found.get("voters", ())]
+    return chosen == [option] or idempotency.was_applied(found, operation_id)
 
 
 async def _put(db: Database, slot: Document, voter: str, option: int, count: int, operation_id: str) -> None:

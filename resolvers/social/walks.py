@@ -17,7 +17,7 @@ Place = tuple[datetime, DocumentId]
 # another command. To read ten instead of three takes 7 to 12 % more CPU time for a page.
 COMMENTS_READ = 5
 # With a filter for 200 authors each, a command reads the newest posts of 20,000.
-_WALKS_A_COMMAND = 100
+WALKS_A_COMMAND = 100
 _NEWEST = {"posted": -1, "_id": -1}
 _LIVE = {"deleted": None}
 
@@ -51,48 +51,79 @@ async def find_by_ids(db: Database, ids: Sequence[DocumentId], shown: Document |
     return {post["_id"]: post for post in found}
 
 
-async def find_newest_of_each(
-    db: Database, walks: Sequence[Document], shown: Document | None, limit: int
+async def find_newest(
+    db: Database, lists: Sequence[Sequence[Document]], shown: Document | None, limit: int
 ) -> list[list[Document]]:
-    """Returns the newest posts that match each of these filters, by one command. Each has an index in this order."""
-    if len(walks) == 1:
-        query = {**walks[0], **_LIVE}
+    """Returns the newest posts of each list: those that match any of its filters. Each has an index in this order.
+
+    Two filters of a list can match the same post, which is then in the list twice. One command for up to a hundred
+    filters.
+    """
+    found: list[list[Document]] = []
+    for parts in _a_command(lists):
+        found += await _find_together(db, parts, shown, limit)
+    # The filters of a list may be in several commands.
+    newest: list[list[Document]] = []
+    for filters in lists:
+        rows = [row for _ in range(0, len(filters), WALKS_A_COMMAND) for row in found.pop(0)]
+        newest.append(rows if len(filters) <= WALKS_A_COMMAND else sorted(rows, key=place_of, reverse=True)[:limit])
+    return newest
+
+
+def _a_command(lists: Sequence[Sequence[Document]]) -> list[list[Sequence[Document]]]:
+    """Returns the filters of each command, by list."""
+    commands: list[list[Sequence[Document]]] = []
+    free = 0
+    for filters in lists:
+        for start in range(0, len(filters), WALKS_A_COMMAND):
+            part = filters[start : start + WALKS_A_COMMAND]
+            if len(part) > free:
+                commands.append([])
+                free = WALKS_A_COMMAND
+            commands[-1].append(part)
+            free -= len(part)
+    return commands
+
+
+async def _find_together(
+    db: Database, lists: Sequence[Sequence[Document]], shown: Document | None, limit: int
+) -> list[list[Document]]:
+    if len(lists) == 1 and len(lists[0]) == 1:
+        query = {**lists[0][0], **_LIVE}
         only = db[POSTS.name].find(query, shown, sort=list(_NEWEST.items()), limit=limit, batch_size=limit + 1)
         return [await only.to_list()]
-    kept: list[Document] = [] if shown is None else [{"$project": _computed(shown)}]
     parts = [
-        [*_walk(walk, limit), *kept, {"$replaceWith": {"walk": {"$literal": number}, "post": "$$ROOT"}}]
-        for number, walk in enumerate(walks)
+        [*_merged(filters, shown, limit), {"$replaceWith": {"list": {"$literal": number}, "post": "$$ROOT"}}]
+        for number, filters in enumerate(lists)
     ]
-    found: list[list[Document]] = [[] for _ in walks]
-    rows = await db[POSTS.name].aggregate(_together(parts), batchSize=len(walks) * limit + 1)
+    found: list[list[Document]] = [[] for _ in lists]
+    rows = await db[POSTS.name].aggregate(together(POSTS.name, parts), batchSize=len(lists) * limit + 1)
     for row in await rows.to_list():
-        found[row["walk"]].append(row["post"])
+        found[row["list"]].append(row["post"])
     return found
 
 
-async def find_places(db: Database, walks: Sequence[Document], limit: int) -> list[Place]:
-    """Returns the newest places of the posts that match any of these filters. One command for up to a hundred filters.
-
-    Each filter has an index in this order. No post matches two of them.
-    """
-    places: list[Place] = []
-    for start in range(0, len(walks), _WALKS_A_COMMAND):
-        some = walks[start : start + _WALKS_A_COMMAND]
-        parts = [[*_walk(walk, limit), {"$project": {"posted": 1}}] for walk in some]
-        stages = parts[0] if len(parts) == 1 else [*_together(parts), {"$sort": _NEWEST}, {"$limit": limit}]
-        found = await db[POSTS.name].aggregate(stages, batchSize=limit + 1)
-        places += [place_of(post) for post in await found.to_list()]
-    return places if len(walks) <= _WALKS_A_COMMAND else sorted(places, reverse=True)[:limit]
+def _merged(filters: Sequence[Document], shown: Document | None, limit: int) -> list[Document]:
+    kept: list[Document] = [] if shown is None else [{"$project": _computed(shown)}]
+    parts = [[*_walk(one, limit), *kept] for one in filters]
+    return parts[0] if len(parts) == 1 else [*together(POSTS.name, parts), {"$sort": _NEWEST}, {"$limit": limit}]
 
 
-def by_authors(authors: Sequence[str], condition: Document) -> list[Document]:
+async def find_places(db: Database, filters: Sequence[Document], limit: int) -> list[Place]:
+    """Returns the newest places of the posts that match any of these filters: see `find_newest`."""
+    [found] = await find_newest(db, [filters], {"posted": 1}, limit)
+    return [place_of(post) for post in found]
+
+
+def by_authors(
+    authors: Sequence[str], condition: Document, *, path: str = "by.id", most: int = MAX_WALKS
+) -> list[Document]:
     """Returns filters for the posts of these authors that fulfil a condition.
 
     The server merges the walks of the authors of a filter. With more authors, it would sort all of their posts.
     """
-    parts = [authors[start : start + MAX_WALKS] for start in range(0, len(authors), MAX_WALKS)]
-    return [{"by.id": {"$in": part}, **condition} for part in parts]
+    parts = [authors[start : start + most] for start in range(0, len(authors), most)]
+    return [{**condition, path: {"$in": part}} for part in parts]
 
 
 def _walk(walk: Document, limit: int) -> list[Document]:
@@ -107,6 +138,7 @@ def _computed(shown: Document) -> Document:
     return {**shown, "comments": {"$slice": [comments, -COMMENTS_READ]}}
 
 
-def _together(parts: Sequence[list[Document]]) -> list[Document]:
-    unions: list[Document] = [{"$unionWith": {"coll": POSTS.name, "pipeline": part}} for part in parts[1:]]
+def together(collection: str, parts: Sequence[list[Document]]) -> list[Document]:
+    """Returns the stages with the results of all parts, which have at least one."""
+    unions: list[Document] = [{"$unionWith": {"coll": collection, "pipeline": part}} for part in parts[1:]]
     return [*parts[0], *unions]

@@ -8,9 +8,9 @@ import strawberry
 
 from portico.loaders.social import posts as loaders
 from portico.resolvers.paging import Page, page_size
-from portico.resolvers.social import post_lists
+from portico.resolvers.social import listed_posts
+from portico.resolvers.social.listed_posts import PostList
 from portico.resolvers.social.months import end_of_month
-from portico.resolvers.social.post_lists import PostList
 from portico.schema.connections import position_of
 from portico.schema.context import Caller, Info, core
 from portico.schema.fields import Source, reads
@@ -39,7 +39,7 @@ class UserWall:
         first: First = DEFAULT_POSTS,
         after: After = None,
     ) -> PostConnection:
-        return await _page(info, post_lists.WALL, root["_id"], month, first, after)
+        return await _page(info, listed_posts.WALL, root["_id"], month, first, after)
 
 
 @strawberry.type
@@ -50,7 +50,7 @@ class FeedViewer:
     async def news_feed(
         self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
     ) -> PostConnection:
-        return await _page(info, post_lists.NEWS_FEED, self.caller.subject, month, first, after)
+        return await _page(info, listed_posts.NEWS_FEED, self.caller.subject, month, first, after)
 
     @strawberry.field(
         description="The posts that others have written on your wall, newest first, whether you follow them or not. "
@@ -59,7 +59,7 @@ class FeedViewer:
     async def incoming(
         self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
     ) -> PostConnection:
-        return await _page(info, post_lists.INCOMING, self.caller.subject, month, first, after)
+        return await _page(info, listed_posts.INCOMING, self.caller.subject, month, first, after)
 
 
 async def _page(

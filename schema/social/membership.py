@@ -102,6 +102,7 @@ class MembershipMutation:
             subject=require_caller(info.context).subject,
             name=input.name,
             profile=_values(input.profile),
+            rate=info.context.resources.of(SocialSettings).rename_rate,
             **info.context.operation,
         )
         return _payload(changed)

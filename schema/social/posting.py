@@ -213,7 +213,8 @@ class PostingMutation:
             post_id=post["_id"],
             voter=voter["id"],
             option=input.option,
-            operation_id=context.operation_id,
+            rate=_rate(context),
+            **context.operation,
         )
         return await _payload(context, post["_id"])
 

@@ -15,6 +15,7 @@ from portico.resolvers.documents import Document, DocumentId, document_id
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.paging import Page, page_size
 from portico.resolvers.social import comment_reads, visibility
+from portico.resolvers.social.months import month_of
 from portico.resolvers.social.posts import CIRCLES, POSTS, PUBLIC, SELECTED
 from portico.resolvers.social.walks import COMMENTS_READ
 from portico.schema.authors import Author
@@ -216,8 +217,7 @@ async def _votes(context: Context, post: DocumentId) -> Document:
 
 
 def _month(edge: Any) -> str:
-    posted: datetime = edge.document["posted"]
-    return f"{posted:%Y%m}"
+    return month_of(edge.document["posted"])
 
 
 @strawberry.type(description="A row of a list of posts.")
@@ -227,7 +227,10 @@ class PostEdge(Edge[Post]):
     )
 
 
-@strawberry.type(description="A page of posts.")
+@strawberry.type(
+    description="A page of posts. A page considers a limited number of posts. If you may not see most of them, it can "
+    "have fewer posts than `first`, or none, while `hasNextPage` is true. The list continues after `endCursor`."
+)
 class PostConnection(Connection[Post]):
     edges: list[PostEdge] = computed(  # type: ignore[assignment]
         lambda connection: [PostEdge(page=connection.page, document=row) for row in connection.page.documents],

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
-from portico.resolvers.documents import Database
+import pytest
+from bson import ObjectId
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.social import fan_out, fan_out_turns
+from portico.resolvers.social.relation_checks import find_wrong_relations
+from portico.resolvers.writes.sweeps import SweepFailed
+from tests.support.harness import GatewayClient
+from tests.support.post_reads import post_id, posts_in
+from tests.support.social import circle, join, uncircle
 from tests.support.social_posts import (
+    NO_BOUND,
     NOW,
     add_followers,
     add_members,
     deliver,
     feeds_with,
+    later,
     put_in_circles,
     write_post,
 )
+from tests.support.sockets import until
 
 
 async def test_a_public_post_reaches_every_follower_and_nobody_else(db: Database) -> None:
@@ -83,3 +96,124 @@ async def test_an_author_with_too_many_followers_is_merged_on_read(db: Database)
     assert author["is_merged"]
     assert "merging" not in author
     assert await db["social.posts"].find_one({"fan_out": {"$exists": True}}) is None
+
+
+async def test_authors_take_turns_whatever_the_number_of_their_posts(gateway: GatewayClient) -> None:
+    db = gateway.db
+    await add_members(db, "star", "max", "zoe")
+    await add_followers(db, "star", [f"f{number:05}" for number in range(1_500)])
+    for author in ("max", "zoe"):
+        await add_followers(db, author, ["f00000", "f00001"])
+    bursts = [await write_post(db, "star", str(number)) for number in range(30)]
+    others = [await write_post(db, name, now=NOW + timedelta(milliseconds=1)) for name in ("max", "zoe", "max")]
+    gateway.commands.clear()
+
+    assert await deliver(db, now=NOW + timedelta(seconds=1)) == 2 * 30 + 3
+
+    turns = _turns(gateway)
+    assert max(turns.index(post["_id"]) for post in others) <= 8
+    for post in (bursts[0], bursts[-1]):
+        assert len(await feeds_with(db, post)) == 1_500
+
+
+async def test_a_post_that_is_written_while_a_burst_is_delivered_comes_next(gateway: GatewayClient) -> None:
+    db = gateway.db
+    await add_members(db, "max", "zoe")
+    await add_followers(db, "zoe", [f"f{number:05}" for number in range(1_500)])
+    await add_followers(db, "max", ["f00000"])
+    for number in range(30):
+        await write_post(db, "zoe", str(number))
+    gateway.commands.clear()
+    woken = asyncio.Event()
+    limits = fan_out.Limits(NO_BOUND, timedelta(days=1))
+    delivering = asyncio.create_task(fan_out.deliver_posts(db, limits, now=NOW + timedelta(seconds=1), woken=woken))
+    await until(lambda: len(_turns(gateway)) >= 10)
+    late = await write_post(db, "max")
+    woken.set()
+    begun = len(_turns(gateway))
+    await delivering
+
+    assert _turns(gateway).index(late["_id"]) - begun <= fan_out_turns.AT_ONCE
+    assert await feeds_with(db, late) == {"f00000"}
+
+
+async def test_an_author_without_a_name_that_can_be_read_delays_nobody(db: Database) -> None:
+    await add_members(db, "max")
+    await add_followers(db, "max", ["dwight"])
+    wrong = [await write_post(db, "max", str(number)) for number in range(4)]
+    post = await write_post(db, "max")
+    posts = db["social.posts"]
+    for damaged, by in zip(wrong, (None, {}, {"id": 7}, {"id": ["max"]}), strict=True):
+        await posts.update_one({"_id": damaged["_id"]}, {"$set": {"by": by}})
+
+    with pytest.raises(SweepFailed):
+        await deliver(db)
+
+    assert await feeds_with(db, post) == {"dwight"}
+
+
+def _turns(gateway: GatewayClient) -> list[ObjectId]:
+    """Returns the posts in the order in which they were claimed."""
+    return [one["query"]["_id"] for one in gateway.commands.sent if one.get("findAndModify") == "social.posts"]
+
+
+@pytest.mark.parametrize("returns_before", [True, False])
+async def test_a_member_who_stops_following_and_begins_again_has_the_posts_between(
+    gateway: GatewayClient, returns_before: bool
+) -> None:
+    db = gateway.db
+    await join(db, "max", "dwight", "jared", "rick")
+    for name in ("dwight", "jared"):
+        await circle(db, name, "max")
+    post = await write_post(db, "max", now=later(1))
+    await uncircle(db, "dwight", "max", now=later(2))
+    without = await write_post(db, "max", now=later(3))
+    if returns_before:
+        for moment in (4, 6):
+            await circle(db, "dwight", "max", now=later(moment))
+            await uncircle(db, "dwight", "max", now=later(moment + 1))
+        await circle(db, "dwight", "max", now=later(8))
+    await circle(db, "rick", "max", now=later(8))
+
+    await deliver(db, now=later(9))
+
+    if not returns_before:
+        assert await posts_in(gateway, "dwight", "newsFeed") == []
+        await circle(db, "dwight", "max", now=later(10))
+    assert await posts_in(gateway, "dwight", "newsFeed") == [post_id(post)]
+    assert await posts_in(gateway, "jared", "newsFeed") == [post_id(without), post_id(post)]
+    assert await posts_in(gateway, "rick", "newsFeed") == []
+
+
+async def test_the_times_of_following_are_bounded_and_copied(db: Database) -> None:
+    await join(db, "max", "dwight")
+    for moment in range(0, 40, 2):
+        await circle(db, "dwight", "max", now=later(moment))
+        await circle(db, "dwight", "max", name="work", now=later(moment))
+        await uncircle(db, "dwight", "max", name="work", now=later(moment))
+        await uncircle(db, "dwight", "max", now=later(moment + 1))
+    own = await db["social.relations"].find_one({"of": "dwight", "to": "max"}) or {}
+    copy = await db["social.relations"].find_one({"of": "max", "to": "dwight"}) or {}
+    assert len(own["followed_before"]) == 8
+    assert all(one["until"] - one["since"] >= timedelta(seconds=1) for one in own["followed_before"])
+    assert copy["follower_before"] == own["followed_before"]
+    assert [problem async for problem in find_wrong_relations(db)] == []
+
+
+async def test_a_run_ends_only_after_the_last_post_whenever_a_batch_ends(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add_members(db, "max")
+    await add_followers(db, "max", ["dwight"])
+    posts = [await write_post(db, "max", str(number)) for number in range(5)]
+    find = fan_out_turns.Turns._find
+
+    async def find_slowly(turns: fan_out_turns.Turns, query: Document) -> fan_out_turns.Turn | None:
+        found = await find(turns, query)
+        # All batches in flight end before the read returns.
+        await until(lambda: not turns._taken)
+        return found
+
+    monkeypatch.setattr(fan_out_turns.Turns, "_find", find_slowly)
+    assert await deliver(db) == 5
+    assert all([await feeds_with(db, post) == {"dwight"} for post in posts])

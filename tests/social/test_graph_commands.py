@@ -81,7 +81,11 @@ _CHANGE = [f"find {MEMBERS}", f"find {RELATIONS}", f"findAndModify {RELATIONS}"]
 _MARKED = [f"update {RATES}", f"update {RELATIONS}", f"update {RELATIONS}"]
 WRITES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "joining again": (JOIN, {"name": "Ada"}, [f"find {MEMBERS}", f"insert {MEMBERS}"]),
-    "another name": (UPDATE, {"name": "Ada"}, [f"find {MEMBERS}", f"find {MEMBERS}", f"update {MEMBERS}"]),
+    "another name": (
+        UPDATE,
+        {"name": "Ada"},
+        [f"find {MEMBERS}", f"find {MEMBERS}", f"update {MEMBERS}", "update social.rates"],
+    ),
     # One more read, for a circle that was removed from the list or an author who became merged meanwhile.
     "a member of a circle": (
         ADD,

@@ -79,7 +79,7 @@ async def _haunt(gateway: GatewayClient) -> None:
         for _ in range(1 if number else 45):
             await write_comment(db, post, GHOST, "I am the ghost")
         if post["type"] == "poll":
-            await votes.vote(db, post_id=post["_id"], voter=GHOST, option=0, operation_id=op())
+            await votes.vote(db, post_id=post["_id"], voter=GHOST, option=0, now=later(0), operation_id=op())
     for number, owner in enumerate([GHOST, "reader", *OTHERS]):
         for kind in ("status", "poll"):
             detail = {"text": f"The ghost to {owner}", "options": ["ghost", "no ghost"]}

@@ -59,7 +59,7 @@ async def test_a_page_behind_hidden_posts_is_full_without_a_post_that_is_deleted
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     # Every page searches.
-    monkeypatch.setattr(post_lists, "_ROUNDS_OF_POSTS", 0)
+    monkeypatch.setattr(post_lists, "_ROUNDS_OF_ALL", 0)
     await join(gateway.db, "ann", "bob")
     await circle(gateway.db, "bob", "ann")
     shown = [await write_post(gateway.db, "ann", now=later(number)) for number in range(4)]

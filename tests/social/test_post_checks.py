@@ -6,6 +6,7 @@ from portico.resolvers.documents import Database
 from portico.resolvers.social import votes
 from tests.support.domains import INVARIANTS
 from tests.support.social_posts import (
+    NOW,
     add_followers,
     add_members,
     deliver,
@@ -31,7 +32,7 @@ async def test_the_checks_accept_posts_comments_votes_and_deliveries(db: Databas
     for number in range(50):
         await write_comment(db, poll, "dwight", str(number))
     for voter, option in (("max", 0), ("dwight", 1), ("max", 1)):
-        await votes.vote(db, post_id=poll["_id"], voter=voter, option=option, operation_id=op())
+        await votes.vote(db, post_id=poll["_id"], voter=voter, option=option, now=NOW, operation_id=op())
     assert await problems(db) == []
 
     await deliver(db)
@@ -45,7 +46,7 @@ async def test_what_belongs_to_a_missing_post_is_reported_and_removed(db: Databa
     poll = await write_post(db, "max", kind="poll", detail={"text": "?", "options": ["a", "b"]})
     for number in range(41):
         await write_comment(db, poll, "dwight", str(number))
-    await votes.vote(db, post_id=poll["_id"], voter="max", option=0, operation_id=op())
+    await votes.vote(db, post_id=poll["_id"], voter="max", option=0, now=NOW, operation_id=op())
     await deliver(db)
     await db["social.posts"].delete_many({})
 
@@ -72,7 +73,7 @@ async def test_a_wrong_count_of_comments_or_votes_is_reported_and_corrected(db: 
     await add_members(db, "max")
     poll = await write_post(db, "max", kind="poll", detail={"text": "?", "options": ["a", "b"]})
     await write_comment(db, poll, "max")
-    await votes.vote(db, post_id=poll["_id"], voter="max", option=1, operation_id=op())
+    await votes.vote(db, post_id=poll["_id"], voter="max", option=1, now=NOW, operation_id=op())
     await db["social.posts"].update_one({}, {"$inc": {"comment_count": 2}})
     await db["social.votes"].update_one({}, {"$set": {"votes": [1, 1]}})
 

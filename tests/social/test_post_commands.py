@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-from portico.resolvers.social import fan_out, post_jobs, renames
+from portico.resolvers.social import post_jobs, renames
 from tests.gateway.test_routing import unroutable
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient, SettableClock
 from tests.support.social import circle, join
-from tests.support.social_posts import add_followers, call, new_post, write_comment, write_post
+from tests.support.social_posts import add_followers, call, deliver, new_post, write_comment, write_post
 
 POLL = {"poll": {"text": "?", "options": ["Yes", "No"]}}
 # The reads of jobs, which look for work on all shards.
 OF_ALL_SHARDS = {
-    "find social.posts fan_out.due",
+    "find social.posts _id by.id fan_out.due",
     "find social.posts remove_at",
     "find social.posts removing",
     "find social.members $or",
     # A name can be in any post and page.
-    "find social.posts by.id by.name",
-    "find social.posts to.id to.name",
+    "find social.posts by.id by.name deleted",
+    "find social.posts deleted to.id to.name",
     "find social.posts comments comments.by.id",
     "find social.comment_pages comments comments.by.id",
     "find social.news post",
@@ -33,6 +33,7 @@ OF_A_MEMBER = {
     "aggregate social.relations circles of",
     "aggregate social.relations follower of",
     "find social.relations follower of",
+    "find social.relations follower_before of",
 }
 
 
@@ -93,11 +94,11 @@ async def test_a_public_post_takes_the_insert_and_few_reads(members: GatewayClie
 
 async def test_jobs_of_posts_use_indexes_and_write_to_one_shard(members: GatewayClient, clock: SettableClock) -> None:
     db, now = members.db, clock.now() + timedelta(seconds=1)
-    await fan_out.deliver_posts(db, now=now, max_fan_out=10_000)
+    await deliver(db, now=now, max_fan_out=10_000)
     await assert_cheap(members)
     (latest,) = await db["social.posts"].find({"comment_count": 45}).to_list()
     await write_post(db, "max", now=now)
-    await fan_out.deliver_posts(db, now=now, max_fan_out=100)
+    await deliver(db, now=now, max_fan_out=100)
     members.commands.clear()
     await db["social.members"].update_one({"_id": "dwight"}, {"$set": {"name": "D", "renamed": {"op": "x", "at": now}}})
     await db["social.posts"].update_one({"_id": latest["_id"]}, {"$set": {"deleted": now, "remove_at": now}})

@@ -11,7 +11,7 @@ from bson import ObjectId
 
 from portico.gateway.http.streaming import Session
 from portico.resolvers.social import comment_reads, post_comments, post_edits, votes
-from portico.resolvers.social.post_lists import PostList
+from portico.resolvers.social.listed_posts import PostList
 from portico.schema.nodes import visible_of
 from portico.schema.social.posts import POST
 from portico.schema.watching import WatchedCaller
@@ -289,7 +289,7 @@ async def test_a_poll_shows_its_votes_and_that_of_the_viewer(gateway: GatewayCli
     await join(gateway.db, "ann", "bob", "cem")
     poll = await write_post(gateway.db, "ann", kind="poll", detail={"text": "Tea?", "options": ["yes", "no"]})
     for voter, option in (("ann", 0), ("bob", 1), ("cem", 1)):
-        await votes.vote(gateway.db, post_id=poll["_id"], voter=voter, option=option, operation_id=op())
+        await votes.vote(gateway.db, post_id=poll["_id"], voter=voter, option=option, now=NOW, operation_id=op())
     selection = "... on PollPost { text options { text votes } viewerVote }"
     for viewer, vote in (("ann", 0), ("cem", 1), ("nobody", None), (None, None)):
         [edge] = (await page_of(gateway, viewer, "wall of ann", selection))["edges"]

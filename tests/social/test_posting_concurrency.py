@@ -37,7 +37,7 @@ async def test_many_members_post_comment_vote_and_delete_at_once_while_workers_d
     async def act(name: str) -> None:
         post = await write_post(db, name)
         mine = await write_comment(db, poll, name, f"from {name}")
-        await votes.vote(db, post_id=poll["_id"], voter=name, option=rng.randrange(3), operation_id=op())
+        await votes.vote(db, post_id=poll["_id"], voter=name, option=rng.randrange(3), now=NOW, operation_id=op())
         if rng.random() < 0.3:
             await post_comments.delete_comment(db, post_id=poll["_id"], comment_id=mine, operation_id=op())
         if rng.random() < 0.2:

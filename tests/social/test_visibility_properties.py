@@ -156,11 +156,11 @@ class Network:
 
 
 @examples(short=12)
-@given(steps=step_lists(STEPS), rounds=st.sampled_from([0, 2]))
+@given(steps=step_lists(STEPS), rounds=st.sampled_from([0, 1]))
 async def test_every_list_shows_exactly_what_the_rules_allow(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, steps: list[Any], rounds: int
 ) -> None:
-    # With 0, lists of posts by followed members ask for these members from the beginning.
+    # With 0, lists take the walks that lead past hidden posts from the beginning.
     monkeypatch.setattr(post_lists, "_ROUNDS_OF_ALL", rounds)
     for name in ("members", "relations", "posts", "comment_pages", "votes", "news"):
         await gateway.db[f"social.{name}"].delete_many({})

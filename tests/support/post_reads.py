@@ -44,7 +44,8 @@ async def page_of(
     data = await gateway.data(
         query, {**({} if wall == name else {"id": user_id(wall)}), **variables}, **as_member(gateway, viewer)
     )
-    page: dict[str, Any] = {"edges": []} if data["root"] is None else data["root"]["list"]
+    none = {"edges": [], "pageInfo": {"hasNextPage": False, "hasPreviousPage": False, "endCursor": None}}
+    page: dict[str, Any] = none if data["root"] is None else data["root"]["list"]
     return page
 
 
@@ -55,13 +56,13 @@ async def posts_in(gateway: GatewayClient, viewer: str | None, name: str, **vari
 
 
 async def all_posts_in(gateway: GatewayClient, viewer: str | None, name: str, first: int = 3) -> list[str]:
-    """Returns the ids of all posts in a list, read page by page."""
+    """Returns the ids of all posts in a list, read page by page. A page in the middle may have no posts."""
     found: list[str] = []
     after = None
     while True:
         page = await page_of(gateway, viewer, name, "id", first=first, after=after)
         found += [edge["node"]["id"] for edge in page["edges"]]
-        if not page["edges"] or not page["pageInfo"]["hasNextPage"]:
+        if not page["pageInfo"]["hasNextPage"]:
             return found
         after = page["pageInfo"]["endCursor"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import datetime
 from typing import Any
 
 from portico.gateway.clock import SystemClock
@@ -15,9 +16,9 @@ from portico.resolvers.writes.idempotency import random_operation_id
 FRIENDS = "friends"
 
 
-def operation() -> dict[str, Any]:
+def operation(now: datetime | None = None) -> dict[str, Any]:
     """The arguments of a write that nobody repeats."""
-    return {"now": SystemClock().now(), "operation_id": random_operation_id()}
+    return {"now": now or SystemClock().now(), "operation_id": random_operation_id()}
 
 
 async def join(db: Database, *subjects: str, **profile: Any) -> list[Document]:
@@ -28,16 +29,18 @@ async def join(db: Database, *subjects: str, **profile: Any) -> list[Document]:
     ]
 
 
-async def circle(db: Database, member: str, *others: str, name: str = FRIENDS) -> None:
+async def circle(db: Database, member: str, *others: str, name: str = FRIENDS, now: datetime | None = None) -> None:
     """Puts others into a circle of the member."""
     for other in others:
-        await relation_edits.add_to_circle(db, member=member, other=other, circle=name, rate=None, **operation())
+        await relation_edits.add_to_circle(db, member=member, other=other, circle=name, rate=None, **operation(now))
 
 
-async def uncircle(db: Database, member: str, *others: str, name: str = FRIENDS) -> None:
+async def uncircle(db: Database, member: str, *others: str, name: str = FRIENDS, now: datetime | None = None) -> None:
     """Takes others out of a circle of the member."""
     for other in others:
-        await relation_edits.remove_from_circle(db, member=member, other=other, circle=name, rate=None, **operation())
+        await relation_edits.remove_from_circle(
+            db, member=member, other=other, circle=name, rate=None, **operation(now)
+        )
 
 
 async def block(db: Database, member: str, *others: str) -> None:

@@ -95,6 +95,27 @@ async def write_comment(db: Database, post: Document, author: str, text: str = "
     return await post_comments.comment_on_post(db, post_id=post["_id"], author=who(author), text=text, **given)
 
 
+def stored_post(author: str, posted: datetime, to: str | None = None, comments: int = 3) -> Document:
+    """Returns the document of a public status with comments by ann, which has been delivered."""
+    rows = [{"id": ObjectId(), "by": who("ann"), "posted": posted, "text": f"C{number}"} for number in range(comments)]
+    return {
+        "_id": ObjectId(),
+        "by": who(author),
+        "to": who(to or author),
+        "walls": list(dict.fromkeys((author, to or author))),
+        "audience": "PUBLIC",
+        "circles": [],
+        "type": "status",
+        "detail": {"text": "Hello"},
+        "posted": posted,
+        "created": posted,
+        "comments": rows,
+        "comment_count": comments,
+        "spilled": 0,
+        "version": 0,
+    }
+
+
 class CommentedPosts:
     """Posts of max with the same comments of dwight. The first is written as the resolvers write it. The others are
     copies of it with ids of their own, which takes two commands instead of one for each comment.
@@ -133,9 +154,11 @@ def _with_ids(value: Any, ids: dict[ObjectId, ObjectId]) -> Any:
     return ids.get(value, value) if isinstance(value, ObjectId) else value
 
 
-async def deliver(db: Database, *, now: datetime = NOW, max_fan_out: int = NO_BOUND) -> int:
+async def deliver(
+    db: Database, *, now: datetime = NOW, max_fan_out: int = NO_BOUND, news_age: timedelta = timedelta(days=1)
+) -> int:
     """Delivers all posts that are due."""
-    return await fan_out.deliver_posts(db, now=now, max_fan_out=max_fan_out)
+    return await fan_out.deliver_posts(db, fan_out.Limits(max_fan_out, news_age), now=now)
 
 
 async def feeds_with(db: Database, post: Document) -> set[str]:

@@ -27,8 +27,9 @@ from portico.resolvers.social import (
     votes,
 )
 from portico.resolvers.social.posts import PUBLIC
-from portico.resolvers.social.settings import SocialSettings
 from portico.schema.scalars import parse_instant
+
+from .posting import limits_of
 
 Record = dict[str, Any]
 
@@ -52,7 +53,7 @@ async def load(demo: Demo) -> None:
         photos = await _photos(demo.db, posts)
         await _concurrently([partial(_write, demo.db, post, authors, photos) for post in posts])
         await _concurrently([partial(_block, demo.db, person, demo.now) for person in others])
-        await fan_out.deliver_posts(demo.db, now=demo.now, max_fan_out=demo.resources.of(SocialSettings).max_fan_out)
+        await fan_out.deliver_posts(demo.db, limits_of(demo.resources), now=demo.now)
         await _join(demo.db, last)
     demo.say(f"social network: {len(people):,} members, {len(posts):,} posts")
 
@@ -137,4 +138,5 @@ async def _write(db: Database, record: Record, authors: Mapping[str, Record], ph
             operation_id=f"{operation}.{number}",
         )
     for voter, option in record.get("votes", {}).items():
-        await votes.vote(db, post_id=post["_id"], voter=voter, option=option, operation_id=f"{operation}.{voter}")
+        given = {"voter": voter, "option": option, "operation_id": f"{operation}.{voter}"}
+        await votes.vote(db, post_id=post["_id"], now=parse_instant(record["posted"]), **given)

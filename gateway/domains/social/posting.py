@@ -8,14 +8,21 @@ from functools import partial
 
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Gauge, Invariant, Job, Problem, Turn
+from portico.resolvers.domains import Gauge, Invariant, Job, Problem, Resources, Turn, Wakeups
 from portico.resolvers.social import fan_out, post_checks, post_jobs, renames
 from portico.resolvers.social.settings import SocialSettings
 
 
+def limits_of(resources: Resources) -> fan_out.Limits:
+    """Returns the limits of the delivery from the settings."""
+    settings = resources.of(SocialSettings)
+    return fan_out.Limits(settings.max_fan_out, timedelta(hours=settings.news_hours))
+
+
 async def _deliver_posts(turn: Turn) -> int:
-    most = turn.resources.of(SocialSettings).max_fan_out
-    return await fan_out.deliver_posts(turn.db, now=turn.now, max_fan_out=most)
+    wakeups = turn.resources.get(Wakeups)
+    woken = None if wakeups is None else wakeups.of(fan_out.JOB)
+    return await fan_out.deliver_posts(turn.db, limits_of(turn.resources), now=turn.now, woken=woken)
 
 
 async def _finish_posts(turn: Turn) -> int:

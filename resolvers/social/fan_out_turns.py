@@ -1,0 +1,102 @@
+"""The order in which a worker delivers posts: authors take turns, whatever the number of posts of each.
+
+A turn is one batch of a post. The next turn is that of the next author, by subject, who has a post that is due; among
+the posts of an author, the one that is due longest. After the last author, the first one follows. An index has the
+pending posts in this order, so it takes one read, whatever waits.
+
+An author has at most half of the places of a worker. So a member who posts while others have thousands of entries to
+get waits for a place for at most one turn of each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NamedTuple
+
+from portico.resolvers.documents import LENIENT, Database, Document, DocumentId
+from portico.resolvers.writes.sweeps import each
+from portico.resolvers.writes.timer import Timer
+
+from .posts import PENDING, POSTS
+
+# Batches that a worker writes concurrently: in all, and of one author.
+AT_ONCE, OF_AUTHOR = 4, 2
+# The most turns of one run of the job.
+_MOST = 10_000
+_ORDER = [("by.id", 1), ("fan_out.due", 1)]
+# Before all texts.
+_FIRST = ""
+
+
+class Turn(NamedTuple):
+    """The post whose next batch is to be delivered. A damaged post may have no author."""
+
+    post: DocumentId
+    author: Any
+
+
+class Turns:
+    """The turns of one run. `woken` is set when a request of this process has added a post."""
+
+    def __init__(self, db: Database, timer: Timer, woken: asyncio.Event) -> None:
+        # An undecodable name is the fault of its post only.
+        self._posts = db[POSTS.name].with_options(codec_options=LENIENT)
+        self._timer = timer
+        self._changed = woken
+        self._last: str | None = None
+        self._taken: dict[DocumentId, Any] = {}
+        self._failed: list[DocumentId] = []
+
+    async def run(self, deliver: Callable[[DocumentId], Awaitable[int]]) -> int:
+        """Delivers batches until no post is due. Returns how many.
+
+        Raises:   SweepFailed, after trying every post.
+        """
+
+        async def take(turn: Turn) -> int:
+            try:
+                return await deliver(turn.post)
+            except BaseException:
+                # Another try could fail in the same way. The next run tries again.
+                self._failed.append(turn.post)
+                raise
+            finally:
+                del self._taken[turn.post]
+                self._changed.set()
+
+        return await each(self._follow(), take, at_once=AT_ONCE)
+
+    async def _follow(self) -> AsyncIterator[Turn]:
+        for _ in range(_MOST):
+            while (turn := await self._next()) is None:
+                # A batch that ended during the read can have put its post back.
+                if not self._taken and not self._changed.is_set():
+                    return
+                # A place has become free, or there is another post.
+                await self._changed.wait()
+            self._last = turn.author if isinstance(turn.author, str) else _FIRST
+            self._taken[turn.post] = turn.author
+            yield turn
+
+    async def _next(self) -> Turn | None:
+        self._changed.clear()
+        places = Counter(author for author in self._taken.values() if isinstance(author, str))
+        busy = [author for author, taken in places.items() if taken >= OF_AUTHOR]
+        waiting: Document = {
+            "fan_out.due": {"$lte": self._timer.now()},
+            "_id": {"$nin": [*self._taken, *self._failed]},
+        }
+        if self._last is not None:
+            found = await self._find({**waiting, "by.id": {"$gt": self._last, "$nin": busy}})
+            if found is not None:
+                return found
+        return await self._find({**waiting, "by.id": {"$nin": busy}})
+
+    async def _find(self, query: Document) -> Turn | None:
+        found = await self._posts.find(query, {"by.id": 1}, sort=_ORDER, limit=1, hint=PENDING).to_list()
+        if not found:
+            return None
+        by = found[0].get("by")
+        return Turn(found[0]["_id"], by.get("id") if isinstance(by, dict) else None)

@@ -1,0 +1,91 @@
+"""Votes and changes of a name have a rate, like posts, comments and changes of the graph."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from portico.resolvers.documents import Database
+from portico.resolvers.errors import RateLimited
+from portico.resolvers.social import rates
+from portico.resolvers.social.settings import SocialSettings
+from tests.support.harness import GatewayClient, SettableClock, running, with_settings
+from tests.support.social import join
+from tests.support.social_posts import NOW, POSTING, call, codes, new_post, op
+
+pytestmark = pytest.mark.anyio
+UPDATE = "mutation ($input: UpdateProfileInput!) { updateProfile(input: $input) { __typename } }"
+POLL = {"poll": {"text": "Which?", "options": ["A", "B", "C"]}}
+
+
+def _clock() -> SettableClock:
+    """Returns a clock at the beginning of an hour."""
+    clock = SettableClock()
+    now = clock.now()
+    clock.advance(seconds=3_601 - now.minute * 60 - now.second)
+    return clock
+
+
+async def test_votes_are_bounded_by_the_minute_and_one_that_changes_nothing_does_not_count(
+    gateway: GatewayClient,
+) -> None:
+    await join(gateway.db, "max", "dwight")
+    clock = _clock()
+    async with running(with_settings(gateway.settings, SocialSettings, social_rate=3), clock=clock) as bounded:
+        poll = (await new_post(bounded, "dwight", detail=POLL))["id"]
+        for option, key in ((0, "a"), (0, "a"), (0, "b"), (1, "c"), (2, "d"), (1, "c"), (2, None)):
+            given: dict[str, Any] = {} if key is None else {"idempotencyKey": key}
+            await call(bounded, "max", "vote", postId=poll, option=option, **given)
+        limited = await bounded.as_caller("max").ask(POSTING["vote"], {"input": {"postId": poll, "option": 0}})
+        assert limited.codes == ["RATE_LIMITED"]
+        assert 0 < limited.body["errors"][0]["extensions"]["retryAfter"] <= 60
+        assert "at most 3 votes in a minute" in limited.body["errors"][0]["message"]
+        # Others have a count of their own, and so has the next minute.
+        await call(bounded, "dwight", "vote", postId=poll, option=0)
+        clock.advance(seconds=60)
+        changed = await call(bounded, "max", "vote", postId=poll, option=1)
+    assert [option["votes"] for option in changed["post"]["options"]] == [1, 1, 0]
+
+
+async def test_changes_of_a_name_are_bounded_by_the_hour(gateway: GatewayClient) -> None:
+    await join(gateway.db, "max")
+    clock = _clock()
+    async with running(with_settings(gateway.settings, SocialSettings, rename_rate=2), clock=clock) as bounded:
+        caller = bounded.as_caller("max")
+        for name in ("Maxim", "Maxim", "Max"):
+            await caller.data(UPDATE, {"input": {"name": name}})
+        for _ in range(2):
+            # A repeated call counts once.
+            await caller.data(UPDATE, {"input": {"name": "Max", "profile": {"about": "x"}, "idempotencyKey": "a"}})
+        limited = await caller.ask(UPDATE, {"input": {"name": "Moritz", "profile": {"about": "y"}}})
+        assert limited.codes == ["RATE_LIMITED"]
+        assert 0 < limited.body["errors"][0]["extensions"]["retryAfter"] <= 3_600
+        await caller.data(UPDATE, {"input": {"profile": {"location": "Porto"}}})
+        clock.advance(seconds=3_600)
+        await caller.data(UPDATE, {"input": {"name": "Moritz"}})
+    member = await gateway.db["social.members"].find_one({"_id": "max"}) or {}
+    assert member["name"] == "Moritz"
+    assert member["profile"] == {"about": "x", "location": "Porto"}
+
+
+async def test_a_call_without_a_visible_poll_does_not_count(gateway: GatewayClient) -> None:
+    await join(gateway.db, "max")
+    post = await new_post(gateway, "max")
+    for _ in range(3):
+        assert (await call(gateway, "max", "vote", postId=post["id"], option=0))["__typename"] == "InvalidInput"
+    assert await gateway.db["social.rates"].find_one({"_id.what": "votes"}) is None
+    assert await codes(gateway, "max", "vote", postId=post["id"], option=0) == []
+
+
+@pytest.mark.parametrize(("action", "seconds"), [(rates.VOTES, 60), (rates.NAMES, 3_600)])
+async def test_a_period_begins_at_a_whole_minute_or_hour(db: Database, action: rates.Action, seconds: int) -> None:
+    begin = NOW.replace(minute=0, second=0, microsecond=0)
+    last = begin + timedelta(seconds=seconds, microseconds=-1)
+    for moment in (begin, last):
+        await rates.count(db, "max", action, rate=2, now=moment, operation_id=op())
+    with pytest.raises(RateLimited) as raised:
+        await rates.count(db, "max", action, rate=2, now=last, operation_id=op())
+    assert raised.value.seconds == 1
+    await rates.count(db, "max", action, rate=2, now=begin + timedelta(seconds=seconds), operation_id=op())
