@@ -10,12 +10,14 @@ from portico.gateway.operations.execution import Executor
 from portico.gateway.rates import Rates
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Resources
+from portico.resolvers.writes.idempotency import Process
 from portico.schema.context import Caller, Context
 
 from .answers import Answers
 from .auth import Authenticator
 from .clock import Clock
 from .live import Hub
+from .processes import this_process
 from .settings import Settings
 from .telemetry.recording import Telemetry
 
@@ -33,6 +35,7 @@ class State:
     resources: Resources
     live: Hub
     rates: Rates
+    process: Process = field(default_factory=this_process)
     telemetry: Telemetry = field(default_factory=Telemetry)
     answers: Answers = field(init=False)
 
@@ -52,6 +55,7 @@ class State:
             resources=self.resources,
             live=self.live,
             keys_kept=timedelta(hours=self.settings.key_hours),
+            process=self.process,
             connection=connection,
             is_read_only=self.settings.read_only,
         )

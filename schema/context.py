@@ -15,6 +15,7 @@ from portico.resolvers.changes import Event
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.domains import Resources
+from portico.resolvers.writes.idempotency import Process
 
 from .roles import Role
 
@@ -69,10 +70,11 @@ class Context:
 
     `db` reads from the primary. `reading` may read from secondaries; it is for data that everybody may see.
     `selections` is cached with the parsed operation, for all its requests. `resources` has the settings and services of
-    the domains. `keys_kept` is how long an idempotency key keeps its answer. `seen` has the objects that the caller may
-    see, by kind and key as text. `connection` identifies the connection that the operation came by: connections take
-    turns. `folds` has the folded form of each keyword that a field of the operation has folded. `record` is what
-    telemetry records of the operation; None if it records nothing. If it `is_read_only`, mutations are refused.
+    the domains. `keys_kept` is how long an idempotency key keeps its answer. `process` is the process of the gateway.
+    `seen` has the objects that the caller may see, by kind and key as text. `connection` identifies the connection that
+    the operation came by: connections take turns. `folds` has the folded form of each keyword that a field of the
+    operation has folded. `record` is what telemetry records of the operation; None if it records nothing. If it
+    `is_read_only`, mutations are refused.
     """
 
     db: Database
@@ -85,6 +87,7 @@ class Context:
     resources: Resources
     live: Live
     keys_kept: timedelta
+    process: Process = Process()
     loaders: Loaders = field(default_factory=Loaders)
     seen: set[tuple[str, str]] = field(default_factory=set)
     folds: dict[str, str] = field(default_factory=dict)

@@ -89,7 +89,8 @@ class Write(FieldExtension):
     async def _once(self, record_id: str, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
         context = info.context
         owner = uuid4().hex
-        record = await self._begin(context, record_id, kwargs, owner)
+        call = idempotency.Call(record_id, self._field_name, _fingerprint(context, kwargs), owner, context.process)
+        record = await idempotency.begin(context.db, call, now=context.now, kept=context.keys_kept)
         # The call may have waited for another call, for as long as a lease.
         context.take_turn()
         operation_id = context.operation_id = record["operation"]
@@ -115,17 +116,6 @@ class Write(FieldExtension):
         if refusal is not None:
             raise refusal
         return result
-
-    async def _begin(self, context: Context, record_id: str, kwargs: dict[str, Any], owner: str) -> Document:
-        return await idempotency.begin(
-            context.db,
-            record_id,
-            field=self._field_name,
-            fingerprint=_fingerprint(context, kwargs),
-            now=context.now,
-            owner=owner,
-            kept=context.keys_kept,
-        )
 
     async def _answer_again(self, context: Context, info: Info, outcome: Document) -> Any:
         error = outcome.get("error")

@@ -29,9 +29,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
 from typing import Any
@@ -50,6 +49,7 @@ from portico.resolvers.writes.retries import attempts
 from . import room_turns
 from .characters import CHARACTERS
 from .locations import LOCATIONS, copy_of
+from .room_queues import Reader, RoomQueue, StillOurs, Waiting, answer, fail, has_failed
 from .room_turns import NotHere, keeps_outcome
 
 # Rooms that a process remembers. A room is usually below 100 kB.
@@ -71,52 +71,8 @@ class TurnOver(Exception):
     """The character's turn is over: another process has finished it."""
 
 
-StillOurs = Callable[[], Awaitable[bool]]
 # Is called with the error and the step of each turn that is refused because of a fault.
 Report = Callable[[Exception, Document], None]
-
-
-@dataclass(eq=False)
-class _Waiting:
-    """A step in the queue. `checked` is a moment before a proof that the turn was under way; see the module."""
-
-    db: Database
-    step: Document
-    still_ours: StillOurs
-    checked: int
-    done: asyncio.Future[Document]
-    looks: int = 0
-
-
-@dataclass(eq=False)
-class _Reader:
-    """A caller that waits for a refresh of the copies. `version` is what they must have; None for the current one."""
-
-    db: Database
-    version: int | None
-    done: asyncio.Future[Document]
-
-
-@dataclass(eq=False)
-class _Room:
-    """What a process knows about a room. `since` is the moment of the first state of the chain."""
-
-    state: Document | None = None
-    since: int = 0
-    dropped: dict[ObjectId, int] = field(default_factory=dict)
-    steps: list[_Waiting] = field(default_factory=list)
-    readers: list[_Reader] = field(default_factory=list)
-    over: dict[ObjectId, int] = field(default_factory=dict)
-    stepping: bool = False
-    refreshing: bool = False
-
-    def begin_chain(self, state: Document | None, moment: int) -> None:
-        self.state, self.since = state, moment
-        self.dropped.clear()
-
-    @property
-    def is_idle(self) -> bool:
-        return not (self.stepping or self.refreshing or self.steps or self.readers)
 
 
 class Rooms:
@@ -124,7 +80,7 @@ class Rooms:
 
     def __init__(self, report: Report | None = None) -> None:
         self._report = report
-        self._rooms: OrderedDict[ObjectId, _Room] = OrderedDict()
+        self._rooms: OrderedDict[ObjectId, RoomQueue] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._moments = count(1)
 
@@ -155,7 +111,7 @@ class Rooms:
         Writes:   game.locations; one update for all steps that wait.
         """
         room = self._of(room_id)
-        waiting = _Waiting(db, step, still_ours, checked, asyncio.get_running_loop().create_future())
+        waiting = Waiting(db, step, still_ours, checked, asyncio.get_running_loop().create_future())
         room.steps.append(waiting)
         if not room.stepping:
             room.stepping = True
@@ -169,7 +125,7 @@ class Rooms:
         Writes:   game.characters; one update of many. Then the mark of the room. Both for all callers that wait.
         """
         room = self._of(room_id)
-        reader = _Reader(db, version, asyncio.get_running_loop().create_future())
+        reader = Reader(db, version, asyncio.get_running_loop().create_future())
         room.readers.append(reader)
         if not room.refreshing:
             room.refreshing = True
@@ -185,8 +141,8 @@ class Rooms:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _of(self, room_id: ObjectId) -> _Room:
-        room = self._rooms.setdefault(room_id, _Room())
+    def _of(self, room_id: ObjectId) -> RoomQueue:
+        room = self._rooms.setdefault(room_id, RoomQueue())
         self._rooms.move_to_end(room_id)
         if len(self._rooms) > _REMEMBERED:
             oldest = next((key for key, one in self._rooms.items() if one.is_idle and one is not room), None)
@@ -204,7 +160,7 @@ class Rooms:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _step(self, room_id: ObjectId, room: _Room) -> None:
+    async def _step(self, room_id: ObjectId, room: RoomQueue) -> None:
         try:
             while room.steps:
                 batch, room.steps = room.steps[:_MOST_STEPS], room.steps[_MOST_STEPS:]
@@ -212,7 +168,7 @@ class Rooms:
         finally:
             room.stepping = False
 
-    async def _commit_all(self, room_id: ObjectId, room: _Room, batch: list[_Waiting]) -> None:
+    async def _commit_all(self, room_id: ObjectId, room: RoomQueue, batch: list[Waiting]) -> None:
         try:
             await self._commit(room_id, room, batch)
         except BaseException as error:
@@ -226,21 +182,21 @@ class Rooms:
             if is_own and isinstance(error, Exception) and self._is_refused(batch[0], error):
                 await self._commit_all(room_id, room, batch)
                 return
-            _fail(batch, error)
+            fail(batch, error)
             if not isinstance(error, Exception):
                 raise
 
-    async def _commit(self, room_id: ObjectId, room: _Room, batch: list[_Waiting]) -> None:
+    async def _commit(self, room_id: ObjectId, room: RoomQueue, batch: list[Waiting]) -> None:
         """Applies the steps and writes the room. Raises what the database raises; then nothing is remembered."""
         db = batch[0].db
         is_fresh = False
         async for _ in attempts(steps=3):
-            batch = [waiting for waiting in batch if not _has_failed(waiting)]
+            batch = [waiting for waiting in batch if not has_failed(waiting)]
             if room.state is None:
                 room.begin_chain(await _reading(db).find_one({"_id": room_id}), self.moment())
                 is_fresh = True
             if room.state is None:
-                _fail(batch, LookupError(f"the room {room_id} does not exist"))
+                fail(batch, LookupError(f"the room {room_id} does not exist"))
                 return
             applied = await self._applied(room, batch, is_fresh=is_fresh)
             if applied is not None:
@@ -248,21 +204,21 @@ class Rooms:
                 if state is room.state or await self._write(db, room, state, at=max(one.step["at"] for one in batch)):
                     room.state = state
                     for waiting in answered:
-                        _answer(waiting, state)
+                        answer(waiting, state)
                     return
             # Another process has written the room, or an entry is missing in a state that may be old.
             room.begin_chain(None, 0)
         raise Conflict("Too much happens in the room at once. Try again.")
 
     async def _applied(
-        self, room: _Room, batch: list[_Waiting], *, is_fresh: bool
-    ) -> tuple[Document, list[_Waiting]] | None:
+        self, room: RoomQueue, batch: list[Waiting], *, is_fresh: bool
+    ) -> tuple[Document, list[Waiting]] | None:
         """Applies the steps in memory. Returns the new state, and whose steps it has; None if an entry is missing."""
-        state, answered = self._without_took(room), list[_Waiting]()
+        state, answered = self._without_took(room), list[Waiting]()
         for waiting in batch:
             step = waiting.step
             if step["kind"] == room_turns.ENTER and not await self._may_enter(room, waiting):
-                _fail([waiting], TurnOver())
+                fail([waiting], TurnOver())
                 continue
             try:
                 state = self._decided(state, waiting, is_fresh=is_fresh)
@@ -270,19 +226,19 @@ class Rooms:
                 if not is_fresh:
                     return None
                 if not await waiting.still_ours():
-                    _fail([waiting], TurnOver())
+                    fail([waiting], TurnOver())
                     continue
                 waiting.looks += 1
                 if waiting.looks < _LOOKS:
                     return None
-                _fail([waiting], Conflict("The room does not know the character. Try again."))
+                fail([waiting], Conflict("The room does not know the character. Try again."))
             except Exception as error:  # noqa: BLE001 - one step must not make the others fail
-                _fail([waiting], error)
+                fail([waiting], error)
             else:
                 answered.append(waiting)
         return state, answered
 
-    def _decided(self, state: Document, waiting: _Waiting, *, is_fresh: bool) -> Document:
+    def _decided(self, state: Document, waiting: Waiting, *, is_fresh: bool) -> Document:
         """Returns the state after the step. Raises NotHere, and what a step raises that the room cannot refuse."""
         try:
             return room_turns.decide(state, waiting.step)
@@ -296,7 +252,7 @@ class Rooms:
                 raise
             return room_turns.decide(state, waiting.step)
 
-    def _is_refused(self, waiting: _Waiting, error: Exception) -> bool:
+    def _is_refused(self, waiting: Waiting, error: Exception) -> bool:
         """Lets the room refuse a step that failed by a fault, so that its turn ends. Returns whether it can."""
         step = waiting.step
         if step["kind"] not in room_turns.REFUSABLE or "failed" in step:
@@ -306,7 +262,7 @@ class Rooms:
             self._report(error, step)
         return True
 
-    def _without_took(self, room: _Room) -> Document:
+    def _without_took(self, room: RoomQueue) -> Document:
         """Returns the state without what turns that are over have given to their characters."""
         state = room.state
         assert state is not None
@@ -314,7 +270,7 @@ class Rooms:
             state = room_turns.forget(state, character, turn)
         return state
 
-    async def _may_enter(self, room: _Room, waiting: _Waiting) -> bool:
+    async def _may_enter(self, room: RoomQueue, waiting: Waiting) -> bool:
         step = waiting.step
         if room.dropped.get(step["character"], -1) >= step["turn"]:
             return False
@@ -323,7 +279,7 @@ class Rooms:
             return await waiting.still_ours()
         return True
 
-    async def _write(self, db: Database, room: _Room, new: Document, *, at: datetime) -> bool:
+    async def _write(self, db: Database, room: RoomQueue, new: Document, *, at: datetime) -> bool:
         """Writes the room if it still has the revision of the remembered state. Completes the new state."""
         old = room.state
         assert old is not None
@@ -350,23 +306,23 @@ class Rooms:
             room.begin_chain(new, self.moment())
         return True
 
-    async def _refresh(self, room_id: ObjectId, room: _Room) -> None:
+    async def _refresh(self, room_id: ObjectId, room: RoomQueue) -> None:
         try:
             while room.readers:
                 readers, room.readers = room.readers, []
                 try:
                     state = await self._refresh_once(room_id, room, readers)
                 except BaseException as error:
-                    _fail(readers, error)
+                    fail(readers, error)
                     if not isinstance(error, Exception):
                         raise
                 else:
                     for reader in readers:
-                        _answer(reader, state)
+                        answer(reader, state)
         finally:
             room.refreshing = False
 
-    async def _refresh_once(self, room_id: ObjectId, room: _Room, readers: list[_Reader]) -> Document:
+    async def _refresh_once(self, room_id: ObjectId, room: RoomQueue, readers: list[Reader]) -> Document:
         db = readers[0].db
         state = room.state
         if any(reader.version is None for reader in readers):
@@ -397,19 +353,3 @@ async def no_turn() -> bool:
 def _reading(db: Database) -> Collection:
     """Returns the rooms with majority reads: what a step follows from is never rolled back."""
     return db[LOCATIONS.name].with_options(read_concern=ReadConcern("majority"))
-
-
-def _has_failed(waiting: _Waiting) -> bool:
-    """Returns whether the step has an error. The step of a cancelled caller has none."""
-    return waiting.done.done() and not waiting.done.cancelled()
-
-
-def _answer(waiting: _Waiting | _Reader, found: Document) -> None:
-    if not waiting.done.done():
-        waiting.done.set_result(found)
-
-
-def _fail(waiting: list[_Waiting] | list[_Reader], error: BaseException) -> None:
-    for one in waiting:
-        if not one.done.done():
-            one.done.set_exception(error)

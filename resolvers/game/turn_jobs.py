@@ -17,9 +17,10 @@ from portico.resolvers.writes.sweeps import each, in_turn, sweep
 
 from .characters import CHARACTERS
 from .combining import Rooms, no_turn
+from .gifts import collect
 from .locations import LOCATIONS
 from .room_turns import FORGET, RETURN, TIDY, keeps_outcome
-from .turns import STALE_AFTER, collect, help_along, majority_reading
+from .turns import STALE_AFTER, help_along, majority_reading
 
 
 async def finish_turns(db: Database, rooms: Rooms, *, now: datetime) -> int:

@@ -2,8 +2,8 @@
 
 1. Every mutation has an operation id. If the caller sends an idempotency key, a record of the operation is stored for
    some time, by default a day. The id of the record is derived from the caller and the key.
-2. A crash leaves the record `running`. When its lease has expired, the next call with the key takes the operation over
-   and repeats its steps with the same operation id.
+2. A crash leaves the record `running`. When its lease has expired, or the process of the call is known to have ended,
+   the next call with the key takes the operation over and repeats its steps with the same operation id.
 3. Every step is idempotent for its operation id.
 4. After the record has expired, the same key starts an operation with another id.
 """
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -39,6 +40,17 @@ _MAX_WAIT = 40.0
 _KEYED = "k-"
 # A document keeps at least the marks of this many latest repeatable writes, finished or not.
 _MARKS_KEPT = 64
+
+
+@dataclass(frozen=True)
+class Process:
+    """The process of a call. `name` is None where processes cannot see each other.
+
+    `is_gone` returns whether the process with this name has certainly ended. A process that sleeps has not.
+    """
+
+    name: str | None = None
+    is_gone: Callable[[str], bool] = lambda _name: False
 
 
 def random_operation_id() -> str:
@@ -126,9 +138,18 @@ async def concluded(db: Database, operation_ids: Sequence[str]) -> list[str]:
     return [operation_id for operation_id in operation_ids if operation_id not in running]
 
 
-async def begin(
-    db: Database, record_id: str, *, field: str, fingerprint: str, now: datetime, owner: str, kept: timedelta
-) -> Document:
+@dataclass(frozen=True)
+class Call:
+    """A call with a key. `owner` is its own random id. Calls with the same key must have the same fingerprint."""
+
+    record_id: str
+    field: str
+    fingerprint: str
+    owner: str
+    process: Process
+
+
+async def begin(db: Database, call: Call, *, now: datetime, kept: timedelta) -> Document:
     """Claims the operation, or waits for the call that has claimed it.
 
     Args:     kept: how long the record of a new operation is kept.
@@ -141,10 +162,10 @@ async def begin(
     delay = 0.01
     while True:
         at = timer.now()
-        record = await _claim(db, record_id, field=field, fingerprint=fingerprint, at=at, owner=owner, kept=kept)
-        if record["fingerprint"] != fingerprint or record["field"] != field:
+        record = await _claim(db, call, at=at, kept=kept)
+        if record["fingerprint"] != call.fingerprint or record["field"] != call.field:
             raise OperationKeyReused
-        if record["state"] == "done" or record["owner"] == owner:
+        if record["state"] == "done" or record["owner"] == call.owner:
             return record
         if timer.seconds > _MAX_WAIT:
             raise OperationUnderWay
@@ -152,19 +173,17 @@ async def begin(
         delay = min(delay * 1.6, 1.0)
 
 
-async def _claim(
-    db: Database, record_id: str, *, field: str, fingerprint: str, at: datetime, owner: str, kept: timedelta
-) -> Document:
-    """Returns the current record. Claims it for the owner if no other call holds it."""
+async def _claim(db: Database, call: Call, *, at: datetime, kept: timedelta) -> Document:
+    """Returns the current record. Claims it for the call if no other call holds it."""
     operations = db[OPERATIONS.name]
-    lease = {"owner": owner, "lease_until": at + LEASE}
-    record = await operations.find_one({"_id": record_id})
+    lease = {"owner": call.owner, "lease_until": at + LEASE, "process": call.process.name}
+    record: Document | None = await operations.find_one({"_id": call.record_id})
     if record is None:
         fresh = {
-            "_id": record_id,
-            "operation": f"{record_id}.{uuid4().hex}",
-            "field": field,
-            "fingerprint": fingerprint,
+            "_id": call.record_id,
+            "operation": f"{call.record_id}.{uuid4().hex}",
+            "field": call.field,
+            "fingerprint": call.fingerprint,
             "state": "running",
             "started": at,
             "expires_at": at + kept,
@@ -173,13 +192,24 @@ async def _claim(
         try:
             await operations.insert_one(fresh)
         except DuplicateKeyError:
-            return await operations.find_one({"_id": record_id}) or {**fresh, "owner": None}
+            return await operations.find_one({"_id": call.record_id}) or {**fresh, "owner": None}
         return fresh
-    if record["fingerprint"] == fingerprint and record["state"] == "running" and record["lease_until"] <= at:
-        guard = {"_id": record_id, "state": "running", "lease_until": record["lease_until"]}
+    if record["fingerprint"] == call.fingerprint and record["state"] == "running" and _is_free(record, call, at):
+        guard = {
+            "_id": call.record_id,
+            "state": "running",
+            "owner": record["owner"],
+            "lease_until": record["lease_until"],
+        }
         if (await operations.update_one(guard, {"$set": lease})).matched_count:
             return {**record, **lease}
     return record
+
+
+def _is_free(record: Document, call: Call, at: datetime) -> bool:
+    """Returns whether the call that holds the lease has ended: its lease has expired, or its process is gone."""
+    process = record.get("process")
+    return record["lease_until"] <= at or (process is not None and call.process.is_gone(process))
 
 
 def _record_key(operation_id: str) -> Document:

@@ -16,6 +16,7 @@ from portico.schema.context import Info, core
 from portico.schema.fields import Source, computed, stored
 from portico.schema.inputs import described
 from portico.schema.nodes import Kind, Node, encode_id, everybody, key_in, load_one, node_id
+from portico.schema.scalars import BigInt
 
 from .items import Item, trees_of
 
@@ -63,6 +64,9 @@ class CharacterBrief:
 )
 class Surroundings:
     location_id: strawberry.ID = node_id(LOCATION.name, "_id", description="The room's `id`.")
+    version: BigInt = stored(
+        description="The number of the room's state. Of two states of a room, the one with the higher number is later."
+    )
     name: str = stored(description="The room's name.")
     description: str = stored(description="What a character sees here.")
     exits: list[Exit] = stored(length=len(Direction), description="The ways out.")
@@ -88,6 +92,10 @@ def _shown_in(room: Source) -> list[Document]:
 @strawberry.type(description="A room: the place of record for who and what is in it.")
 class Location(Node):
     id: strawberry.ID = node_id(LOCATION.name, "_id")
+    version: BigInt = stored(
+        description="Grows with each change that players can see. It orders queries, events of `locationChanged` and "
+        "the copies of characters: the highest number is the latest state."
+    )
     name: str = stored(description="The room's name.")
     description: str = stored(description="What a character sees here.")
     exits: list[Exit] = stored(length=len(Direction), description="The ways out.")

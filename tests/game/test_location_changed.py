@@ -17,7 +17,16 @@ from portico.resolvers.documents import Database, Document, Projection
 from portico.schema.game import events, locations
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
-from tests.support.game_world import add_character, add_room, item, room_id
+from tests.support.game_world import (
+    add_character,
+    add_room,
+    character_id,
+    item,
+    item_ids,
+    keeper,
+    keeper_id,
+    room_id,
+)
 from tests.support.harness import Commands, GatewayClient, running
 from tests.support.sockets import EventStream, streamed, until
 
@@ -53,6 +62,40 @@ async def test_subscribers_see_who_and_what_comes_and_goes(gateway: GatewayClien
 
     assert first == {"description": "This is the Temple.", "characters": [{"name": "Ann"}], "inventory": []}
     assert second == {"description": "Now", "characters": [{"name": "Ann"}], "inventory": [{"name": "lamp"}]}
+
+
+async def test_the_version_orders_queries_events_and_the_copies_of_characters(
+    gateway: GatewayClient, db: Database
+) -> None:
+    lamp = item("lamp")
+    room = await add_room(db, "Temple", items=[lamp])
+    me = await add_character(db, gateway.subject, room)
+    keeper_of_room = {"keepers": [keeper("Smith")]}
+    await db["game.locations"].update_one({"_id": room["_id"]}, {"$set": keeper_of_room, "$inc": {"revision": 1}})
+    given = {"room": room_id(room), "keeper": keeper_id(room)}
+    query = """query ($room: ID!, $keeper: ID!) {
+      location(id: $room) { version }
+      character(id: $keeper) { location { version } }
+      viewer { characters { location { version } } } }"""
+
+    def numbers(found: Any) -> set[int]:
+        mine = found["viewer"]["characters"][0]
+        return {one["version"] for one in (found["location"], found["character"]["location"], mine["location"])}
+
+    before = await gateway.data(query, given)
+    changed = "subscription ($id: ID!) { locationChanged(id: $id) { version } }"
+    async with gateway.subscription(changed, {"id": room_id(room)}) as events_:
+        text = """mutation ($input: ItemInput!) { pickUp(input: $input) {
+          ... on CharacterPayload { character { location { version } } } } }"""
+        item_input = {"characterId": character_id(me), "itemId": item_ids([lamp])[0]}
+        answer = await gateway.data(text, {"input": item_input})
+        event = await anext(events_)
+    after = await gateway.data(query, given)
+
+    (first,), (last,) = numbers(before), numbers(after)
+    assert last == first + 1
+    assert event["locationChanged"]["version"] == last
+    assert answer["pickUp"]["character"]["location"]["version"] == last
 
 
 async def test_a_write_that_players_cannot_see_delivers_nothing(gateway: GatewayClient, db: Database) -> None:
