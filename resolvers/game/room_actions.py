@@ -16,7 +16,8 @@ from portico.resolvers.errors import Conflict, DomainError, NotFound
 from . import equipment, items, locations, room_turns
 from .refusals import InsufficientGold, ItemGone, NoSuchExit, WrongItem, not_in_room
 from .room_turns import BUY, DROP, GIVE, PICK_UP, PUT_IN, SELL, STAY, TAKE_OUT
-from .turns import MOVE, Acting, Plan, act, collect
+from .turn_runs import MOVE
+from .turns import Acting, Plan, act, collect
 
 # The key of a character of a player, or of a shopkeeper.
 CharacterKey = ObjectId | str
@@ -35,13 +36,13 @@ async def move(acting: Acting, *, direction: str) -> Document:
             raise NoSuchExit
         if found == here["_id"]:
             return Plan(STAY)
-        await _require_place(acting, found)
+        await require_place(acting, found)
         return Plan(MOVE, {"to": found})
 
     return await act(acting, plan)
 
 
-async def _require_place(acting: Acting, room_id: ObjectId) -> None:
+async def require_place(acting: Acting, room_id: ObjectId) -> None:
     """Refuses to go to a room that is full before anything is written. The room itself decides."""
     for is_fresh in (False, True):
         room = await acting.rooms.glance(acting.db, room_id, is_fresh=is_fresh)

@@ -9,6 +9,7 @@ A step:
     items, gold  what the character has handed over; missing for nothing
     item, container, keeper, to  what the action is about: `_id`s, the number of a shopkeeper; as the kind needs
     entry        for ENTER: {name, limit, load, count} of the new entry
+    before       for REST: the character rests if its latest action began by then
 
 `decide` never changes its arguments. It records the outcome of the turn in the character's entry of the roster, so
 that a step that is repeated or late finds the outcome and changes nothing.
@@ -30,6 +31,8 @@ from .refusals import InsufficientGold, ItemGone, LimitReached, WrongItem, not_i
 
 STAY, PICK_UP, DROP, GIVE, BUY, SELL = "STAY", "PICK_UP", "DROP", "GIVE", "BUY", "SELL"
 TAKE_OUT, PUT_IN, LEAVE, ENTER = "TAKE_OUT", "PUT_IN", "LEAVE", "ENTER"
+# A character leaves its room without going to another: it rests if it is idle, or it is deleted.
+REST, REMOVE = "REST", "REMOVE"
 # These follow a turn whose outcome is known: take `leaving` back, drop an entry that is left over, forget `took`.
 RETURN, TIDY, FORGET = "RETURN", "TIDY", "FORGET"
 # Items that are neither on the floor nor with a shopkeeper: `took` and gifts. A document must stay below 16 MB, and
@@ -82,16 +85,22 @@ def _take_turn(room: Document, entry: Document, step: Document) -> Document:
         "turn": step["turn"],
         "load": entry["load"] + items.weight_of(took) - items.weight_of(given),
         "count": entry["count"] + len(took) - len(given),
-        # The gifts go along. They count already.
-        "took": [*took, *entry["gifts"]],
+        # The gifts go along, or to the floor with everything else. They count already.
+        "took": took if step["kind"] == REMOVE and refused is None else [*took, *entry["gifts"]],
         "gold": gold,
         "refused": refused,
         "gifts": [],
         "since": step["at"],
     }
-    if step["kind"] == LEAVE:
+    if refused is None and _leaves(entry, step):
         new["leaving"] = True
     return _with_entry(changed, new)
+
+
+def _leaves(entry: Document, step: Document) -> bool:
+    if step["kind"] == REST:
+        return bool(entry["since"] <= step["before"])
+    return step["kind"] in (LEAVE, REMOVE)
 
 
 def _enter(room: Document, step: Document) -> Document:
@@ -173,6 +182,12 @@ def _drop(room: Document, _entry: Document, step: Document) -> _Result:
 def _put_in(room: Document, _entry: Document, step: Document) -> _Result:
     require_fit(room["items"], step["container"], step["items"])
     return {**room, "items": _on_floor(room, items.placed(step["items"], step["container"]))}, [], 0
+
+
+def _remove(room: Document, entry: Document, step: Document) -> _Result:
+    """Everything that the character has falls to the floor. What is worn or wielded does, too."""
+    left = [*step.get("items", []), *entry["gifts"]]
+    return {**room, "items": _on_floor(room, left)}, [], 0
 
 
 def _on_floor(room: Document, given: list[Document]) -> list[Document]:
@@ -319,6 +334,8 @@ def _bytes_of(some: Iterable[Document]) -> int:
 _ACTIONS: dict[str, Callable[[Document, Document, Any], _Result]] = {
     STAY: _nothing,
     LEAVE: _nothing,
+    REST: _nothing,
+    REMOVE: _remove,
     PICK_UP: _pick_up,
     TAKE_OUT: _take_out,
     DROP: _drop,

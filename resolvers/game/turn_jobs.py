@@ -14,6 +14,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import sweep
 
+from . import presence
 from .characters import CHARACTERS
 from .combining import Rooms, no_turn
 from .locations import LOCATIONS
@@ -96,7 +97,8 @@ async def tidy(db: Database, rooms: Rooms, room_id: ObjectId, entry: Document, *
     if character is not None and character["turn"] < entry["turn"]:
         # A former primary has answered the read.
         return
-    here = None if character is None or "location" not in character else character["location"]["_id"]
+    is_here = character is not None and "location" in character and not presence.rests(character)
+    here = character["location"]["_id"] if character is not None and is_here else None
     kind = RETURN if here == room_id and "leaving" in entry else TIDY
     if here is not None:
         await rooms.refresh(db, here)

@@ -13,7 +13,8 @@ Whatever a character does with its room is one turn:
     free --1--> action (turn n) --2--> the room's entry has turn n --3--> free
 
 A move has two rooms: the old room notes that the character is `leaving`, the new room enters it or refuses, and after
-step 3 the old room drops the entry.
+step 3 the old room drops the entry. A character that rests or is deleted leaves its room in the same way, and enters no
+other; one that comes back from its rest enters one.
 
 Every interleaving is correct, even if processes stop or are suspended between any two steps:
 
@@ -41,10 +42,8 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from bson import ObjectId
-from pymongo import ReturnDocument
 from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.documents import Collection, Database, Document
@@ -52,26 +51,26 @@ from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
-from . import room_turns
+from . import presence, room_turns
 from .characters import CHARACTERS
 from .combining import Rooms, TurnOver
 from .locations import copy_of
 from .refusals import InsufficientGold, error_of
-from .room_turns import BUY, ENTER, LEAVE, RETURN, STAY, TIDY
+from .room_turns import BUY, ENTER, LEAVE, REST, RETURN, STAY, TIDY
+from .turn_runs import MOVE, WAKE, Run, changed
 
-# A turn of two rooms. All other kinds are those of `room_turns`.
-MOVE = "MOVE"
 # A turn takes milliseconds. One that is older was left by a crash or by a suspended process.
 STALE_AFTER = timedelta(seconds=5)
 # A slot that was read proves nothing: a former primary may have answered.
 NO_PROOF = 0
-# What a slot has besides the facts of the step.
-_SLOT = ("id", "turn", "kind", "room", "since", "looks")
 
 
 @dataclass(frozen=True)
 class Acting:
-    """Who acts, and in which operation. `owner` is None for what happens to any character, such as a gift."""
+    """Who acts, and in which operation. `owner` is None for what happens to any character, such as a gift.
+
+    If the character rests, it enters the room `to` first; by default the room where it was, or a start room.
+    """
 
     db: Database
     rooms: Rooms
@@ -79,6 +78,7 @@ class Acting:
     owner: str | None
     now: datetime
     operation_id: str
+    to: ObjectId | None = None
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,14 @@ async def act(acting: Acting, plan: Planning) -> Document:
             continue
         if idempotency.was_applied(character, acting.operation_id):
             return character
-        chosen = await plan(character)
+        rests = presence.rests(character)
+        chosen = Plan(WAKE, await presence.waking(acting.db, character, acting.to)) if rests else await plan(character)
         checked = acting.rooms.moment()
-        begun = await _begin(acting, character, chosen)
+        begun = await begin(acting, character, chosen)
         if begun is not None:
             # The change is made if the action has no room to decide about it.
             ended = begun if chosen.kind is None else await _finish_as(acting, begun, checked)
-            if ended is not None:
+            if ended is not None and not rests:
                 await idempotency.trim_marks(acting.db, CHARACTERS, ended)
                 return ended
     raise Conflict("Other calls act for the character. Try again.")
@@ -137,7 +138,7 @@ async def _require(acting: Acting) -> Document:
     return found
 
 
-async def _begin(acting: Acting, character: Document, chosen: Plan) -> Document | None:
+async def begin(acting: Acting, character: Document, chosen: Plan) -> Document | None:
     """Takes the slot, or makes the change. Returns the character; None if it has changed since it was read."""
     guard = {"_id": character["_id"], "turn": character["turn"], "action": {"$exists": False}}
     update: Document = {"$inc": {"turn": 1}}
@@ -159,7 +160,7 @@ async def _begin(acting: Acting, character: Document, chosen: Plan) -> Document 
             action["gold"] = chosen.gold
             update["$inc"] = {"turn": 1, "gold": -chosen.gold}
         update["$set"] = {"action": action}
-    return await _changed(acting.db, guard, update)
+    return await changed(acting.db, guard, update)
 
 
 async def _finish_as(acting: Acting, character: Document, checked: int) -> Document | None:
@@ -200,19 +201,21 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
     Raises:   TurnOver (another process has finished it), LookupError (the room does not know the character).
     Writes:   game.locations, game.characters; steps 2 and 3 of a turn.
     """
-    run = _Run(db, rooms, character["_id"], character["action"], checked)
+    run = Run(db, rooms, character["_id"], character["action"], checked)
     if run.action["kind"] == MOVE:
         return await _finish_move(run)
-    if run.action["kind"] == ENTER:
+    if run.action["kind"] in (ENTER, WAKE):
         return await _finish_entry(run, character)
     room = await run.step(run.action["room"], run.action["kind"])
     entry = run.entry(room)
+    if "leaving" in entry:
+        return await _finish_exit(run, room, entry)
     after = await run.end(entry, entry["refused"])
     rooms.forget_turn(room["_id"], run.character, run.turn)
     return Ended(await run.refreshed(after, room), entry["refused"])
 
 
-async def _finish_move(run: _Run) -> Ended:
+async def _finish_move(run: Run) -> Ended:
     """Finishes a move. The answer waits until the entry that the move has left over is dropped.
 
     Until then the entry takes a place in its room, because a character that is leaving may be sent back. If the answer
@@ -225,7 +228,7 @@ async def _finish_move(run: _Run) -> Ended:
     entered = await run.step(new, ENTER, entry=own)
     refused = run.entry(entered)["refused"]
     if refused is None:
-        after = await run.end(leaving, None, location=copy_of(entered))
+        after = await run.end(leaving, None, location=copy_of(entered), **presence.relocation(run.action))
         copy, _ = await asyncio.gather(run.rooms.refresh(run.db, new), run.refreshed(after, left))
         await run.step(old, TIDY)
         return Ended({**after, "location": copy}, None)
@@ -237,9 +240,21 @@ async def _finish_move(run: _Run) -> Ended:
     return Ended({**after, "location": copy}, refused)
 
 
-async def _finish_entry(run: _Run, character: Document) -> Ended:
-    """Enters a new character into the first of its start rooms that is not full; removes it if all are."""
-    own = {"name": character["name"], "limit": run.action["limit"], "load": 0, "count": 0}
+async def _finish_exit(run: Run, left: Document, leaving: Document) -> Ended:
+    """Finishes the turn by which the character has left its room, to rest or for ever."""
+    if run.action["kind"] == REST:
+        after = await run.end(leaving, None, resting_since=run.action["since"])
+    else:
+        after = await run.bury()
+    if left.get("stale_since") is not None:
+        await run.rooms.refresh(run.db, left["_id"], left["version"])
+    await run.step(left["_id"], TIDY)
+    return Ended(after, None)
+
+
+async def _finish_entry(run: Run, character: Document) -> Ended:
+    """Enters a character into the first of its rooms that is not full. If all are, a new one is removed."""
+    own = {"name": character["name"], "load": 0, "count": 0} | presence.carried(run.action)
     refused, tried = None, list[ObjectId]()
     after: Document | None = None
     for room_id in run.action["rooms"]:
@@ -247,101 +262,26 @@ async def _finish_entry(run: _Run, character: Document) -> Ended:
         refused = run.entry(room)["refused"]
         if refused is None:
             copy = copy_of(room)
-            older = {**run.slot, "location.version": {"$not": {"$gte": copy["version"]}}}
+            is_older = [{"location._id": {"$ne": room_id}}, {"location.version": {"$lt": copy["version"]}}]
+            older = {**run.slot, "$or": is_older}
             await run.db[CHARACTERS.name].update_one(older, {"$set": {"location": copy}})
             # The slot stays until the room is refreshed, because it is the mark for the job.
             await run.rooms.refresh(run.db, room_id)
-            after = await run.end(run.entry(room), None)
+            after = await run.end(run.entry(room), None, **presence.relocation(run.action))
             break
         tried.append(room_id)
-    if after is None and not (await run.db[CHARACTERS.name].delete_one(run.slot)).deleted_count:
+    if after is None and run.action["kind"] == WAKE:
+        after = await run.end(run.entry(room), refused)
+    elif after is None and not (await run.db[CHARACTERS.name].delete_one(run.slot)).deleted_count:
         raise TurnOver
     for room_id in tried:
         await run.step(room_id, TIDY)
     return Ended(after, refused)
 
 
-@dataclass(frozen=True)
-class _Run:
-    """One attempt to finish a turn."""
-
-    db: Database
-    rooms: Rooms
-    character: ObjectId
-    action: Document
-    checked: int
-
-    @property
-    def turn(self) -> int:
-        turn: int = self.action["turn"]
-        return turn
-
-    @property
-    def slot(self) -> Document:
-        """The guard of everything that needs the slot."""
-        return {"_id": self.character, "action.id": self.action["id"], "action.turn": self.turn}
-
-    async def step(self, room_id: ObjectId, kind: str, **facts: Any) -> Document:
-        """Lets the room decide. Returns the room."""
-        given = {name: value for name, value in self.action.items() if name not in _SLOT}
-        step = {
-            **given,
-            **facts,
-            "kind": kind,
-            "character": self.character,
-            "turn": self.turn,
-            "at": self.action["since"],
-        }
-        return await self.rooms.take_step(self.db, room_id, step, self._still_ours, self.checked)
-
-    def entry(self, room: Document) -> Document:
-        """Returns the character's entry with the outcome of the turn. Raises TurnOver if it has a later one."""
-        entry = room_turns.entry_of(room, self.character)
-        if entry is None or entry["turn"] != self.turn:
-            raise TurnOver
-        return entry
-
-    async def end(self, entry: Document, refused: Document | None, **changes: Document) -> Document:
-        """Gives the character what the entry says, and frees the slot. Returns the character. Raises TurnOver."""
-        update: Document = {"$unset": {"action": ""}}
-        if changes:
-            update["$set"] = changes
-        if entry["gold"]:
-            update["$inc"] = {"gold": entry["gold"]}
-        pushed: Document = {"items": {"$each": entry["took"]}} if entry["took"] else {}
-        if refused is None and self.action["kind"] not in (ENTER, STAY):
-            pushed["applied"] = self.action["id"]
-        if pushed:
-            update["$push"] = pushed
-        after = await _changed(self.db, self.slot, update)
-        if after is None:
-            raise TurnOver
-        return after
-
-    async def refreshed(self, after: Document, room: Document) -> Document:
-        """Refreshes the copies of the room if they are older. Returns the character with its copy."""
-        if room.get("stale_since") is None:
-            return after
-        copy = await self.rooms.refresh(self.db, room["_id"], room["version"])
-        is_newer = after["location"]["_id"] == copy["_id"] and after["location"]["version"] < copy["version"]
-        return {**after, "location": copy} if is_newer else after
-
-    async def _still_ours(self) -> bool:
-        """Returns whether the turn is under way. It writes, because a former primary could answer a read."""
-        looked = await self.db[CHARACTERS.name].update_one(self.slot, {"$inc": {"action.looks": 1}})
-        return bool(looked.matched_count)
-
-
 def majority_reading(db: Database) -> Collection:
     """Returns the characters with majority reads: what a turn follows from is never rolled back."""
     return db[CHARACTERS.name].with_options(read_concern=ReadConcern("majority"))
-
-
-async def _changed(db: Database, guard: Document, update: Document) -> Document | None:
-    after: Document | None = await db[CHARACTERS.name].find_one_and_update(
-        guard, update, return_document=ReturnDocument.AFTER
-    )
-    return after
 
 
 async def help_along(db: Database, rooms: Rooms, character_id: ObjectId) -> Document | None:
