@@ -22,6 +22,7 @@ from portico.resolvers.writes.timer import Timer
 
 from . import stacks, trade_bounds
 from .new_records import insert_settled
+from .refusals import LimitReached
 from .settlements import (
     Attempt,
     Line,
@@ -83,7 +84,12 @@ async def _offer(
 ) -> Document:
     """Claims a place among the open offers, and makes the offer."""
     source, to, claim = record["from"]["owner"], record["to"]["owner"], record["claim"]
-    await trade_bounds.claim_place(db, source, to, claim=claim, now=now)
+    try:
+        await trade_bounds.claim_place(db, source, to, claim=claim, now=now)
+    except LimitReached:
+        # An earlier call with this operation id may have made the offer, which has been concluded since.
+        if await db[TRADES.name].find_one({"claim": claim}, {"_id": 1}) is None:
+            raise
     try:
         offered = await insert_settled(db, record, lines, now=now, operation_id=operation_id)
     except DomainError:

@@ -86,6 +86,29 @@ async def test_offers_that_crash_anywhere_take_no_place_for_long(gateway: Gatewa
     await assert_items(gateway)
 
 
+async def test_a_repeated_offer_finds_its_trade_even_if_the_places_are_used_up_since(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    given = request()
+    # The operation record and the claim come before the trade.
+    with crashing(gateway, 3) as faulty:
+        await ask(gateway, "offerTrade", "mara", given)
+    assert faulty.has_crashed
+    (made,) = await trades(gateway, "mara")
+    await call(gateway, "cancelTrade", "jonas", keyed(id=made["id"]))
+    for _ in range(MAX_OPEN):
+        await call(gateway, "offerTrade", "mara", request())
+    clock.advance(seconds=31)
+
+    again = await call(gateway, "offerTrade", "mara", given)
+
+    assert (again["__typename"], again["trade"]["id"], again["trade"]["state"]) == (
+        "TradePayload",
+        made["id"],
+        "CANCELLED",
+    )
+
+
 async def test_trades_are_listed_by_state(gateway: GatewayClient) -> None:
     await give(gateway.db, "jonas", "coin", 5)
     ids = [await offer(gateway, "mara", "jonas", [], [goods("coin")]) for _ in range(3)]
