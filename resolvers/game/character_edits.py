@@ -9,11 +9,11 @@ from bson import ObjectId
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import NotFound
 
+from . import presence
 from .characters import CHARACTERS
 from .room_actions import require_place
 from .room_turns import REMOVE, STAY
-from .turn_runs import MOVE
-from .turns import Acting, Plan, act
+from .turns import MOVE, Acting, Plan, act
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ async def move_character(acting: Acting, *, to: ObjectId) -> Moved:
         if was_there:
             return Plan(STAY)
         await require_place(acting, to)
-        return Plan(MOVE, {"to": to, "relocates": True})
+        return Plan(MOVE, {"to": to}, changes=presence.relocation(character, acting.operation_id))
 
     moved = await act(replace(acting, to=to), plan)
     noted = moved.get("relocated", {})

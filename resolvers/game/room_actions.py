@@ -14,10 +14,10 @@ from portico.resolvers.documents import Document
 from portico.resolvers.errors import Conflict, DomainError, NotFound
 
 from . import equipment, items, locations, room_turns
+from .gifts import collect
 from .refusals import InsufficientGold, ItemGone, NoSuchExit, WrongItem, not_in_room
 from .room_turns import BUY, DROP, GIVE, PICK_UP, PUT_IN, SELL, STAY, TAKE_OUT
-from .turn_runs import MOVE
-from .turns import Acting, Plan, act, collect
+from .turns import MOVE, Acting, Plan, act
 
 # The key of a character of a player, or of a shopkeeper.
 CharacterKey = ObjectId | str

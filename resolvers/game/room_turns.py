@@ -8,8 +8,8 @@ A step:
     at           when the action began, UTC
     items, gold  what the character has handed over; missing for nothing
     item, container, keeper, to  what the action is about: `_id`s, the number of a shopkeeper; as the kind needs
-    entry        for ENTER: {name, limit, load, count} of the new entry
     before       for REST: the character rests if its latest action began by then
+    entry        for ENTER: {name, limit, load, count} of the new entry
 
 `decide` never changes its arguments. It records the outcome of the turn in the character's entry of the roster, so
 that a step that is repeated or late finds the outcome and changes nothing.
@@ -31,14 +31,14 @@ from .refusals import InsufficientGold, ItemGone, LimitReached, WrongItem, not_i
 
 STAY, PICK_UP, DROP, GIVE, BUY, SELL = "STAY", "PICK_UP", "DROP", "GIVE", "BUY", "SELL"
 TAKE_OUT, PUT_IN, LEAVE, ENTER = "TAKE_OUT", "PUT_IN", "LEAVE", "ENTER"
-# A character leaves its room without going to another: it rests if it is idle, or it is deleted.
-REST, REMOVE = "REST", "REMOVE"
 # These follow a turn whose outcome is known: take `leaving` back, drop an entry that is left over, forget `took`.
 RETURN, TIDY, FORGET = "RETURN", "TIDY", "FORGET"
 # Items that are neither on the floor nor with a shopkeeper: `took` and gifts. A document must stay below 16 MB, and
 # the floor and the shopkeepers need at most 7 of them.
 MAX_BYTES_IN_PASSING = 4_000_000
 _BYTES_BESIDES_TEXT = 500
+# A character leaves its room without going to another: it rests if it is idle, or it is deleted.
+REST, REMOVE = "REST", "REMOVE"
 
 
 class NotHere(Exception):
@@ -85,8 +85,8 @@ def _take_turn(room: Document, entry: Document, step: Document) -> Document:
         "turn": step["turn"],
         "load": entry["load"] + items.weight_of(took) - items.weight_of(given),
         "count": entry["count"] + len(took) - len(given),
-        # The gifts go along, or to the floor with everything else. They count already.
-        "took": took if step["kind"] == REMOVE and refused is None else [*took, *entry["gifts"]],
+        # The gifts go along. They count already.
+        "took": [*took, *entry["gifts"]],
         "gold": gold,
         "refused": refused,
         "gifts": [],
@@ -94,6 +94,9 @@ def _take_turn(room: Document, entry: Document, step: Document) -> Document:
     }
     if refused is None and _leaves(entry, step):
         new["leaving"] = True
+    if refused is None and step["kind"] == REMOVE:
+        # The gifts are on the floor, too.
+        new["took"] = []
     return _with_entry(changed, new)
 
 

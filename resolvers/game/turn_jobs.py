@@ -17,9 +17,10 @@ from portico.resolvers.writes.sweeps import sweep
 from . import presence
 from .characters import CHARACTERS
 from .combining import Rooms, no_turn
+from .gifts import collect
 from .locations import LOCATIONS
 from .room_turns import FORGET, RETURN, TIDY, keeps_outcome
-from .turns import STALE_AFTER, collect, help_along, majority_reading
+from .turns import STALE_AFTER, help_along, majority_reading
 
 
 async def finish_turns(db: Database, rooms: Rooms, *, now: datetime) -> int:
@@ -97,9 +98,8 @@ async def tidy(db: Database, rooms: Rooms, room_id: ObjectId, entry: Document, *
     if character is not None and character["turn"] < entry["turn"]:
         # A former primary has answered the read.
         return
-    is_here = character is not None and "location" in character and not presence.rests(character)
-    here = character["location"]["_id"] if character is not None and is_here else None
-    kind = RETURN if here == room_id and "leaving" in entry else TIDY
+    here = None if character is None or "location" not in character else character["location"]["_id"]
+    kind = RETURN if here == room_id and "leaving" in entry and not presence.rests(character or {}) else TIDY
     if here is not None:
         await rooms.refresh(db, here)
     step = {"kind": kind, "character": entry["_id"], "turn": entry["turn"], "at": now}

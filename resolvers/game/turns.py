@@ -13,8 +13,7 @@ Whatever a character does with its room is one turn:
     free --1--> action (turn n) --2--> the room's entry has turn n --3--> free
 
 A move has two rooms: the old room notes that the character is `leaving`, the new room enters it or refuses, and after
-step 3 the old room drops the entry. A character that rests or is deleted leaves its room in the same way, and enters no
-other; one that comes back from its rest enters one.
+step 3 the old room drops the entry. A character that rests or is deleted leaves its room in the same way.
 
 Every interleaving is correct, even if processes stop or are suspended between any two steps:
 
@@ -38,12 +37,13 @@ the mark for the job.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from bson import ObjectId
+from pymongo import ReturnDocument
 from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.documents import Collection, Database, Document
@@ -56,21 +56,23 @@ from .characters import CHARACTERS
 from .combining import Rooms, TurnOver
 from .locations import copy_of
 from .refusals import InsufficientGold, error_of
-from .room_turns import BUY, ENTER, LEAVE, REST, RETURN, STAY, TIDY
-from .turn_runs import MOVE, WAKE, Run, changed
+from .room_turns import BUY, ENTER, LEAVE, RETURN, STAY, TIDY
 
+# A turn of two rooms. All other kinds are those of `room_turns`.
+MOVE = "MOVE"
+# The turn of a character that rests: it enters a room, and then takes the turn that it is about.
+WAKE = "WAKE"
 # A turn takes milliseconds. One that is older was left by a crash or by a suspended process.
 STALE_AFTER = timedelta(seconds=5)
 # A slot that was read proves nothing: a former primary may have answered.
 NO_PROOF = 0
+# What a slot has besides the facts of the step.
+_SLOT = ("id", "turn", "kind", "room", "since", "looks")
 
 
 @dataclass(frozen=True)
 class Acting:
-    """Who acts, and in which operation. `owner` is None for what happens to any character, such as a gift.
-
-    If the character rests, it enters the room `to` first; by default the room where it was, or a start room.
-    """
+    """Who acts, and in which operation. `owner` is None for what happens to any character, such as a gift."""
 
     db: Database
     rooms: Rooms
@@ -78,6 +80,7 @@ class Acting:
     owner: str | None
     now: datetime
     operation_id: str
+    # Where a character that rests enters; None for the room where it was, or a start room.
     to: ObjectId | None = None
 
 
@@ -88,7 +91,7 @@ class Plan:
     Args:     kind: of the action; None for a change of nothing but the character's own things.
               facts: what the room must know, as in a step of `room_turns`; `to` for a move.
               handed: the items that the character hands over, and `gold` the gold pieces.
-              changes: the fields of the character that change, if `kind` is None.
+              changes: the fields of the character that change at once.
     """
 
     kind: str | None
@@ -115,14 +118,16 @@ async def act(acting: Acting, plan: Planning) -> Document:
             continue
         if idempotency.was_applied(character, acting.operation_id):
             return character
-        rests = presence.rests(character)
-        chosen = Plan(WAKE, await presence.waking(acting.db, character, acting.to)) if rests else await plan(character)
+        if presence.rests(character):
+            await _wake(acting, character)
+            continue
+        chosen = await plan(character)
         checked = acting.rooms.moment()
         begun = await begin(acting, character, chosen)
         if begun is not None:
             # The change is made if the action has no room to decide about it.
             ended = begun if chosen.kind is None else await _finish_as(acting, begun, checked)
-            if ended is not None and not rests:
+            if ended is not None:
                 await idempotency.trim_marks(acting.db, CHARACTERS, ended)
                 return ended
     raise Conflict("Other calls act for the character. Try again.")
@@ -136,6 +141,16 @@ async def _require(acting: Acting) -> Document:
     if found is None:
         raise NotFound("Character", str(acting.character))
     return found
+
+
+async def _wake(acting: Acting, character: Document) -> None:
+    """Lets a character that rests enter a room. Raises LimitReached (all rooms are full)."""
+    # Unless an operator moves the character, its operation is still to come.
+    waking = acting if acting.to is not None else replace(acting, operation_id=idempotency.random_operation_id())
+    facts, changes = await presence.waking(acting.db, character, acting.to, acting.operation_id)
+    checked = acting.rooms.moment()
+    if begun := await begin(waking, character, Plan(WAKE, facts, changes=changes)):
+        await _finish_as(waking, begun, checked)
 
 
 async def begin(acting: Acting, character: Document, chosen: Plan) -> Document | None:
@@ -159,8 +174,10 @@ async def begin(acting: Acting, character: Document, chosen: Plan) -> Document |
         if chosen.gold:
             action["gold"] = chosen.gold
             update["$inc"] = {"turn": 1, "gold": -chosen.gold}
-        update["$set"] = {"action": action}
-    return await changed(acting.db, guard, update)
+        update["$set"] = {"action": action, **chosen.changes}
+        if chosen.kind == WAKE:
+            update["$unset"] = presence.AWAKE
+    return await _changed(acting.db, guard, update)
 
 
 async def _finish_as(acting: Acting, character: Document, checked: int) -> Document | None:
@@ -201,7 +218,7 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
     Raises:   TurnOver (another process has finished it), LookupError (the room does not know the character).
     Writes:   game.locations, game.characters; steps 2 and 3 of a turn.
     """
-    run = Run(db, rooms, character["_id"], character["action"], checked)
+    run = _Run(db, rooms, character["_id"], character["action"], checked)
     if run.action["kind"] == MOVE:
         return await _finish_move(run)
     if run.action["kind"] in (ENTER, WAKE):
@@ -215,7 +232,7 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
     return Ended(await run.refreshed(after, room), entry["refused"])
 
 
-async def _finish_move(run: Run) -> Ended:
+async def _finish_move(run: _Run) -> Ended:
     """Finishes a move. The answer waits until the entry that the move has left over is dropped.
 
     Until then the entry takes a place in its room, because a character that is leaving may be sent back. If the answer
@@ -228,7 +245,7 @@ async def _finish_move(run: Run) -> Ended:
     entered = await run.step(new, ENTER, entry=own)
     refused = run.entry(entered)["refused"]
     if refused is None:
-        after = await run.end(leaving, None, location=copy_of(entered), **presence.relocation(run.action))
+        after = await run.end(leaving, None, location=copy_of(entered))
         copy, _ = await asyncio.gather(run.rooms.refresh(run.db, new), run.refreshed(after, left))
         await run.step(old, TIDY)
         return Ended({**after, "location": copy}, None)
@@ -240,19 +257,16 @@ async def _finish_move(run: Run) -> Ended:
     return Ended({**after, "location": copy}, refused)
 
 
-async def _finish_exit(run: Run, left: Document, leaving: Document) -> Ended:
+async def _finish_exit(run: _Run, left: Document, leaving: Document) -> Ended:
     """Finishes the turn by which the character has left its room, to rest or for ever."""
-    if run.action["kind"] == REST:
-        after = await run.end(leaving, None, resting_since=run.action["since"])
-    else:
-        after = await run.bury()
+    after = await run.conclude(presence.departure(run.action, leaving))
     if left.get("stale_since") is not None:
         await run.rooms.refresh(run.db, left["_id"], left["version"])
     await run.step(left["_id"], TIDY)
     return Ended(after, None)
 
 
-async def _finish_entry(run: Run, character: Document) -> Ended:
+async def _finish_entry(run: _Run, character: Document) -> Ended:
     """Enters a character into the first of its rooms that is not full. If all are, a new one is removed."""
     own = {"name": character["name"], "load": 0, "count": 0} | presence.carried(run.action)
     refused, tried = None, list[ObjectId]()
@@ -267,11 +281,11 @@ async def _finish_entry(run: Run, character: Document) -> Ended:
             await run.db[CHARACTERS.name].update_one(older, {"$set": {"location": copy}})
             # The slot stays until the room is refreshed, because it is the mark for the job.
             await run.rooms.refresh(run.db, room_id)
-            after = await run.end(run.entry(room), None, **presence.relocation(run.action))
+            after = await run.end(run.entry(room), None)
             break
         tried.append(room_id)
     if after is None and run.action["kind"] == WAKE:
-        after = await run.end(run.entry(room), refused)
+        after = await run.conclude(presence.asleep(run.action))
     elif after is None and not (await run.db[CHARACTERS.name].delete_one(run.slot)).deleted_count:
         raise TurnOver
     for room_id in tried:
@@ -279,9 +293,94 @@ async def _finish_entry(run: Run, character: Document) -> Ended:
     return Ended(after, refused)
 
 
+@dataclass(frozen=True)
+class _Run:
+    """One attempt to finish a turn."""
+
+    db: Database
+    rooms: Rooms
+    character: ObjectId
+    action: Document
+    checked: int
+
+    @property
+    def turn(self) -> int:
+        turn: int = self.action["turn"]
+        return turn
+
+    @property
+    def slot(self) -> Document:
+        """The guard of everything that needs the slot."""
+        return {"_id": self.character, "action.id": self.action["id"], "action.turn": self.turn}
+
+    async def step(self, room_id: ObjectId, kind: str, **facts: Any) -> Document:
+        """Lets the room decide. Returns the room."""
+        given = {name: value for name, value in self.action.items() if name not in _SLOT}
+        step = {
+            **given,
+            **facts,
+            "kind": kind,
+            "character": self.character,
+            "turn": self.turn,
+            "at": self.action["since"],
+        }
+        return await self.rooms.take_step(self.db, room_id, step, self._still_ours, self.checked)
+
+    def entry(self, room: Document) -> Document:
+        """Returns the character's entry with the outcome of the turn. Raises TurnOver if it has a later one."""
+        entry = room_turns.entry_of(room, self.character)
+        if entry is None or entry["turn"] != self.turn:
+            raise TurnOver
+        return entry
+
+    async def end(self, entry: Document, refused: Document | None, **changes: Document) -> Document:
+        """Gives the character what the entry says, and frees the slot. Returns the character. Raises TurnOver."""
+        update: Document = {"$unset": {"action": ""}}
+        if changes:
+            update["$set"] = changes
+        if entry["gold"]:
+            update["$inc"] = {"gold": entry["gold"]}
+        pushed: Document = {"items": {"$each": entry["took"]}} if entry["took"] else {}
+        if refused is None and self.action["kind"] not in (ENTER, STAY):
+            pushed["applied"] = self.action["id"]
+        if pushed:
+            update["$push"] = pushed
+        after = await _changed(self.db, self.slot, update)
+        if after is None:
+            raise TurnOver
+        return after
+
+    async def conclude(self, update: Document) -> Document:
+        """Frees the slot by this update. Returns the character. Raises TurnOver."""
+        after = await _changed(self.db, self.slot, update)
+        if after is None:
+            raise TurnOver
+        return after
+
+    async def refreshed(self, after: Document, room: Document) -> Document:
+        """Refreshes the copies of the room if they are older. Returns the character with its copy."""
+        if room.get("stale_since") is None:
+            return after
+        copy = await self.rooms.refresh(self.db, room["_id"], room["version"])
+        is_newer = after["location"]["_id"] == copy["_id"] and after["location"]["version"] < copy["version"]
+        return {**after, "location": copy} if is_newer else after
+
+    async def _still_ours(self) -> bool:
+        """Returns whether the turn is under way. It writes, because a former primary could answer a read."""
+        looked = await self.db[CHARACTERS.name].update_one(self.slot, {"$inc": {"action.looks": 1}})
+        return bool(looked.matched_count)
+
+
 def majority_reading(db: Database) -> Collection:
     """Returns the characters with majority reads: what a turn follows from is never rolled back."""
     return db[CHARACTERS.name].with_options(read_concern=ReadConcern("majority"))
+
+
+async def _changed(db: Database, guard: Document, update: Document) -> Document | None:
+    after: Document | None = await db[CHARACTERS.name].find_one_and_update(
+        guard, update, return_document=ReturnDocument.AFTER
+    )
+    return after
 
 
 async def help_along(db: Database, rooms: Rooms, character_id: ObjectId) -> Document | None:
@@ -298,24 +397,3 @@ async def help_along(db: Database, rooms: Rooms, character_id: ObjectId) -> Docu
         except TurnOver:
             continue
     raise Conflict("The character is busy. Try again.")
-
-
-async def collect(db: Database, rooms: Rooms, room_id: ObjectId, character_id: ObjectId, *, now: datetime) -> None:
-    """Hands the gifts that wait for a character in the room to the character.
-
-    Raises:   Conflict (others keep acting for the character; a job hands the gifts over).
-    Writes:   game.characters and game.locations; a turn, if gifts wait.
-    """
-    room = await rooms.glance(db, room_id, is_fresh=True)
-    entry = None if room is None else room_turns.entry_of(room, character_id)
-    if entry is not None and entry["gifts"]:
-        acting = Acting(db, rooms, character_id, None, now, idempotency.random_operation_id())
-
-        async def stay(_character: Document) -> Plan:
-            return Plan(STAY)
-
-        # If the character is busy for too long, the job hands the gifts over.
-        with contextlib.suppress(Conflict, NotFound):
-            await act(acting, stay)
-    # Another process may be about to hand them over.
-    await help_along(db, rooms, character_id)

@@ -20,7 +20,7 @@ from portico.resolvers.game.trade_records import TRADES
 from portico.schema.game import characters, events, inventories, keeping, locations, trading
 from portico.schema.game.acting import GameMutation
 
-from . import acting, demo, stacks
+from . import acting, demo, idling, stacks
 from .equipment import equipment
 from .world import world
 
@@ -40,7 +40,7 @@ DOMAIN = Domain(
     name="game",
     about="A world of rooms, its characters and their items.",
     collections=(CHARACTERS, LOCATIONS, BLUEPRINTS, STACKS, TRADES, PAIRS),
-    jobs=(*acting.JOBS, *stacks.JOBS),
+    jobs=(*acting.JOBS, *idling.JOBS, *stacks.JOBS),
     invariants=(*acting.INVARIANTS, *stacks.INVARIANTS),
     settings=GameSettings,
     services=(Service(Rooms, _rooms),),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from functools import partial
 
 from portico.resolvers.documents import Database, DocumentId
 from portico.resolvers.domains import Invariant, Job, Problem, Turn
-from portico.resolvers.game import resting, turn_checks, turn_jobs
+from portico.resolvers.game import turn_checks, turn_jobs
 from portico.resolvers.game.combining import Rooms
-from portico.resolvers.game.settings import GameSettings
 
 
 async def _finish_turns(turn: Turn) -> int:
@@ -42,18 +40,7 @@ async def _refresh(db: Database, room_id: DocumentId) -> None:
     await Rooms().refresh(db, room_id)
 
 
-async def _rest_idle(turn: Turn) -> int:
-    hours = turn.resources.of(GameSettings).idle_character_hours
-    if hours <= 0:
-        return 0
-    return await resting.rest_idle(turn.db, turn.resources.of(Rooms), idle_for=timedelta(hours=hours), now=turn.now)
-
-
-JOBS = (
-    Job("finish-turns", _finish_turns),
-    Job("settle-rooms", _settle_rooms),
-    Job("rest-characters", _rest_idle),
-)
+JOBS = (Job("finish-turns", _finish_turns), Job("settle-rooms", _settle_rooms))
 INVARIANTS = (
     Invariant("Every item of the game is in exactly one place.", _items),
     Invariant("The gold of the game is neither made nor lost.", _gold),
