@@ -17,7 +17,7 @@ A document:
     location      its copy of the room: {_id, name, description, exits, characters [{_id, name}], items, version};
                   missing until the character has entered its first room. Until then, no read shows the character
     turn          the number of its latest action; grows by 1 with each, from the time of creation
-    resting_since  since when it has left the roster of its room because it was idle; missing if it is there
+    resting_since  since when it has left the roster of its room because it was idle; None or missing if it is there
     relocated     the latest move by an operator: {by: the operation, room: from where}; missing if there was none
     deleted       {by: the operation, at, room: where its things are}; missing if it is not deleted
     action        the action under way: {id, turn, kind, since, …}; missing if there is none. See `turns`

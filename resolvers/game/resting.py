@@ -41,7 +41,7 @@ async def _rest(
 ) -> int:
     """Lets the character rest, unless it acts. The room decides whether it is idle."""
     query = {"_id": character_id, "location._id": room_id, "action": {"$exists": False}}
-    character = await majority_reading(db).find_one({**query, "resting_since": {"$exists": False}})
+    character = await majority_reading(db).find_one({**query, "resting_since": None})
     if character is None:
         return 0
     acting = Acting(db, rooms, character_id, None, now, idempotency.random_operation_id())

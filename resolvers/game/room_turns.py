@@ -100,12 +100,6 @@ def _take_turn(room: Document, entry: Document, step: Document) -> Document:
     return _with_entry(changed, new)
 
 
-def _leaves(entry: Document, step: Document) -> bool:
-    if step["kind"] == REST:
-        return bool(entry["since"] <= step["before"])
-    return step["kind"] in (LEAVE, REMOVE)
-
-
 def _enter(room: Document, step: Document) -> Document:
     old = entry_of(room, step["character"])
     if old is not None and old["turn"] >= step["turn"]:
@@ -327,6 +321,12 @@ def _require_passing(room: Document, taken: list[Document]) -> None:
     passing = (item for one in room["characters"] for item in (*one["took"], *one["gifts"]))
     if _bytes_of(passing) + _bytes_of(taken) > MAX_BYTES_IN_PASSING:
         raise LimitReached("Too many items change hands in this room. Try again.", MAX_BYTES_IN_PASSING)
+
+
+def _leaves(entry: Document, step: Document) -> bool:
+    if step["kind"] == REST:
+        return bool(entry["since"] <= step["before"])
+    return step["kind"] in (LEAVE, REMOVE)
 
 
 def _bytes_of(some: Iterable[Document]) -> int:

@@ -188,7 +188,7 @@ def _roster_problems(world: World, character: Document) -> Iterator[Document]:
             yield {"problem": f"{len(shown)} rooms list it"}
         return
     here = character["location"]["_id"]
-    if "resting_since" in character:
+    if character.get("resting_since") is not None:
         if shown:
             yield {"problem": f"it rests, but room {shown[0]} lists it"}
         return

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -55,13 +55,12 @@ from . import presence, room_turns
 from .characters import CHARACTERS
 from .combining import Rooms, TurnOver
 from .locations import copy_of
+from .presence import WAKE
 from .refusals import InsufficientGold, error_of
-from .room_turns import BUY, ENTER, LEAVE, RETURN, STAY, TIDY
+from .room_turns import BUY, ENTER, LEAVE, REMOVE, REST, RETURN, STAY, TIDY
 
 # A turn of two rooms. All other kinds are those of `room_turns`.
 MOVE = "MOVE"
-# The turn of a character that rests: it enters a room, and then takes the turn that it is about.
-WAKE = "WAKE"
 # A turn takes milliseconds. One that is older was left by a crash or by a suspended process.
 STALE_AFTER = timedelta(seconds=5)
 # A slot that was read proves nothing: a former primary may have answered.
@@ -80,8 +79,7 @@ class Acting:
     owner: str | None
     now: datetime
     operation_id: str
-    # Where a character that rests enters; None for the room where it was, or a start room.
-    to: ObjectId | None = None
+    to: ObjectId | None = None  # the room that it enters if it rests; None for its own or a start room
 
 
 @dataclass(frozen=True)
@@ -145,9 +143,7 @@ async def _require(acting: Acting) -> Document:
 
 async def _wake(acting: Acting, character: Document) -> None:
     """Lets a character that rests enter a room. Raises LimitReached (all rooms are full)."""
-    # Unless an operator moves the character, its operation is still to come.
-    waking = acting if acting.to is not None else replace(acting, operation_id=idempotency.random_operation_id())
-    facts, changes = await presence.waking(acting.db, character, acting.to, acting.operation_id)
+    waking, facts, changes = await presence.waking(acting, character)
     checked = acting.rooms.moment()
     if begun := await begin(waking, character, Plan(WAKE, facts, changes=changes)):
         await _finish_as(waking, begun, checked)
@@ -175,8 +171,6 @@ async def begin(acting: Acting, character: Document, chosen: Plan) -> Document |
             action["gold"] = chosen.gold
             update["$inc"] = {"turn": 1, "gold": -chosen.gold}
         update["$set"] = {"action": action, **chosen.changes}
-        if chosen.kind == WAKE:
-            update["$unset"] = presence.AWAKE
     return await _changed(acting.db, guard, update)
 
 
@@ -223,10 +217,10 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
         return await _finish_move(run)
     if run.action["kind"] in (ENTER, WAKE):
         return await _finish_entry(run, character)
+    if run.action["kind"] in (REST, REMOVE):
+        return Ended(*await presence.finish_exit(run))
     room = await run.step(run.action["room"], run.action["kind"])
     entry = run.entry(room)
-    if "leaving" in entry:
-        return await _finish_exit(run, room, entry)
     after = await run.end(entry, entry["refused"])
     rooms.forget_turn(room["_id"], run.character, run.turn)
     return Ended(await run.refreshed(after, room), entry["refused"])
@@ -257,15 +251,6 @@ async def _finish_move(run: _Run) -> Ended:
     return Ended({**after, "location": copy}, refused)
 
 
-async def _finish_exit(run: _Run, left: Document, leaving: Document) -> Ended:
-    """Finishes the turn by which the character has left its room, to rest or for ever."""
-    after = await run.conclude(presence.departure(run.action, leaving))
-    if left.get("stale_since") is not None:
-        await run.rooms.refresh(run.db, left["_id"], left["version"])
-    await run.step(left["_id"], TIDY)
-    return Ended(after, None)
-
-
 async def _finish_entry(run: _Run, character: Document) -> Ended:
     """Enters a character into the first of its rooms that is not full. If all are, a new one is removed."""
     own = {"name": character["name"], "load": 0, "count": 0} | presence.carried(run.action)
@@ -276,8 +261,7 @@ async def _finish_entry(run: _Run, character: Document) -> Ended:
         refused = run.entry(room)["refused"]
         if refused is None:
             copy = copy_of(room)
-            is_older = [{"location._id": {"$ne": room_id}}, {"location.version": {"$lt": copy["version"]}}]
-            older = {**run.slot, "$or": is_older}
+            older = {**run.slot, **presence.with_older_copy(copy)}
             await run.db[CHARACTERS.name].update_one(older, {"$set": {"location": copy}})
             # The slot stays until the room is refreshed, because it is the mark for the job.
             await run.rooms.refresh(run.db, room_id)
@@ -285,7 +269,7 @@ async def _finish_entry(run: _Run, character: Document) -> Ended:
             break
         tried.append(room_id)
     if after is None and run.action["kind"] == WAKE:
-        after = await run.conclude(presence.asleep(run.action))
+        after = await presence.sleep_on(run)
     elif after is None and not (await run.db[CHARACTERS.name].delete_one(run.slot)).deleted_count:
         raise TurnOver
     for room_id in tried:
@@ -345,13 +329,6 @@ class _Run:
             pushed["applied"] = self.action["id"]
         if pushed:
             update["$push"] = pushed
-        after = await _changed(self.db, self.slot, update)
-        if after is None:
-            raise TurnOver
-        return after
-
-    async def conclude(self, update: Document) -> Document:
-        """Frees the slot by this update. Returns the character. Raises TurnOver."""
         after = await _changed(self.db, self.slot, update)
         if after is None:
             raise TurnOver

@@ -150,7 +150,7 @@ async def test_a_rest_that_crashes_anywhere_is_finished_and_an_action_ends_it(sc
 
 
 async def resting(db: Database) -> list[str]:
-    found = await db["game.characters"].find({"resting_since": {"$exists": True}}).to_list()
+    found = await db["game.characters"].find({"resting_since": {"$ne": None}}).to_list()
     return [one["name"] for one in found]
 
 

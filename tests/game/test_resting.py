@@ -105,7 +105,7 @@ async def test_idle_characters_do_not_keep_new_ones_out(
 
     assert refused["__typename"] == "LimitReached"
     assert [one["name"] for one in created["character"]["location"]["characters"]] == ["A"]
-    assert await db["game.characters"].count_documents({"resting_since": {"$exists": True}}) == 200
+    assert await db["game.characters"].count_documents({"resting_since": {"$ne": None}}) == 200
     await assert_settled(db)
 
 
