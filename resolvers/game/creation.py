@@ -5,28 +5,27 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 from bson import ObjectId
-from pymongo import ASCENDING
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.errors import Conflict, InvalidInput
-from portico.resolvers.text import require_text
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound
+from portico.resolvers.text import MAX_AUTHOR, require_text
 from portico.resolvers.writes.retries import attempts
 
-from . import characters, items
+from . import characters, presence, start_rooms
 from .characters import CHARACTERS
 from .combining import Rooms, TurnOver
-from .locations import LOCATIONS
 from .refusals import LimitReached, error_of
 from .room_turns import ENTER
 from .turns import NO_PROOF, finish
 
 MAX_NAME = 80
-# Start rooms that a new character tries.
-_MOST_STARTS = 20
+# A deleted character counts for so long. Otherwise a player could get the starting gold again and again.
+COUNTED_AFTER_DELETION = timedelta(days=1)
 # What every new character has.
 _BARE: Document = {
     "health": characters.HEALTH,
@@ -37,6 +36,18 @@ _BARE: Document = {
     "applied": [],
     SCHEMA_VERSION: CHARACTERS.version,
 }
+
+
+async def spawn_character(db: Database, rooms: Rooms, *, owner: str, room: ObjectId, **new: Any) -> Document:
+    """Creates a character of any player in any room, for an operator. Otherwise like `create_character`.
+
+    Raises:   NotFound (the room), InvalidInput (the owner).
+    """
+    if require_text(owner, "owner", longest=MAX_AUTHOR) != owner:
+        raise InvalidInput("The subject of a player has no surrounding blanks.", "owner")
+    if await rooms.glance(db, room, is_fresh=True) is None:
+        raise NotFound("Location", str(room))
+    return await create_character(db, rooms, owner=owner, room=room, **new)
 
 
 async def create_character(
@@ -50,14 +61,17 @@ async def create_character(
     gold: int,
     now: datetime,
     operation_id: str,
+    room: ObjectId | None = None,
 ) -> Document:
-    """Creates a character in the first start room that is not full.
+    """Creates a character in the start room with the fewest characters, or in a room that an operator chooses.
 
-    Args:     intrinsics: strength, dexterity, intelligence and charisma, 3 to 18 each.
+    Args:     owner: the subject of the player.
+              intrinsics: strength, dexterity, intelligence and charisma, 3 to 18 each.
               gold: the gold pieces that it starts with.
+              room: None for a start room.
     Returns:  the character.
     Raises:   InvalidInput, also if there is no start room; LimitReached (20 characters; all start rooms are full);
-              Conflict.
+              NotFound (a repeated call after the character was deleted); Conflict.
     Writes:   game.characters; one insert, with the slot of a turn. Then the steps of a turn.
     """
     new = {
@@ -77,7 +91,10 @@ async def create_character(
         character = next((one for one in mine if one.get("created_by") == operation_id), None)
         if character is None:
             checked = rooms.moment()
-            character = await _insert(db, {one["number"] for one in mine}, new, after=last_turn)
+            number = _free_number(mine, now)
+            character = await _insert(db, number, new, room=room, after=last_turn)
+        elif "deleted" in character:
+            raise NotFound("Character", str(character["_id"]))
         elif "action" not in character or "location" in character:
             return character
         if character is not None:
@@ -109,28 +126,41 @@ def _require_intrinsics(given: Mapping[str, int]) -> Document:
     return {name: given[name] for name in characters.INTRINSICS}
 
 
-async def _insert(db: Database, taken: set[int], new: Document, *, after: int) -> Document | None:
+def _free_number(mine: list[Document], now: datetime) -> int:
+    """Returns the lowest free number of a player. Raises LimitReached.
+
+    Numbers are never used again. A number must be below 20 plus the number of characters that were deleted long ago;
+    these never become fewer. So, however many calls run at once, at most 20 numbers are those of other characters.
+    """
+    most = characters.MAX_CHARACTERS
+    deleted = [one["deleted"]["at"] for one in mine if "deleted" in one]
+    long_ago = sum(at <= now - COUNTED_AFTER_DELETION for at in deleted)
+    taken = {one["number"] for one in mine}
+    number = next((free for free in range(most + long_ago) if free not in taken), None)
+    if number is None:
+        recent = len(deleted) - long_ago
+        counted = f" {recent} of them were deleted less than a day ago, and still count." if recent else ""
+        raise LimitReached(f"A player has at most {most} characters.{counted}", most)
+    return number
+
+
+async def _insert(db: Database, number: int, new: Document, *, room: ObjectId | None, after: int) -> Document | None:
     """Inserts the character on its way into the world, with a first turn after this one.
 
     Returns:  the character; None if its number was taken in the meantime.
     """
-    number = next((free for free in range(characters.MAX_CHARACTERS) if free not in taken), None)
-    if number is None:
-        most = characters.MAX_CHARACTERS
-        raise LimitReached(f"You already have {most} characters.", most)
     # The first turn follows the clock. A room may still have an entry of an earlier character with this key that was
     # not admitted, and a later turn replaces it. The clock of its process may have been ahead.
     key = character_id(new["owner"], number)
-    starts = await _starts(db, key)
+    starts = await _starts(db, key, room)
     turn = int(new["created_at"].timestamp() * 1_000_000) + random.randrange(1_000)  # noqa: S311 - keeps attempts apart
     turn = max(turn, after + 1, *(entry["turn"] + 1 for room in starts for entry in room.get("characters", ())))
-    limit = characters.POUNDS_BY_STRENGTH * new["intrinsics"]["strength"] * items.POUND
     action = {
         "id": new["created_by"],
         "turn": turn,
         "kind": ENTER,
         "rooms": [room["_id"] for room in starts],
-        "limit": limit,
+        "limit": presence.limit_of(new["intrinsics"]),
         "since": new["created_at"],
     }
     character = {"_id": key, **new, **_BARE, "number": number, "turn": turn, "action": action}
@@ -141,11 +171,9 @@ async def _insert(db: Database, taken: set[int], new: Document, *, after: int) -
     return character
 
 
-async def _starts(db: Database, key: ObjectId) -> list[Document]:
-    """Returns the start rooms, in order, with the entry of this character. Raises InvalidInput if there is none."""
-    query = {"start": {"$exists": True}}
-    wanted = {"_id": 1, "characters": {"$elemMatch": {"_id": key}}}
-    found = await db[LOCATIONS.name].find(query, wanted, sort=[("start", ASCENDING)]).limit(_MOST_STARTS).to_list()
+async def _starts(db: Database, key: ObjectId, room: ObjectId | None) -> list[Document]:
+    """Returns the rooms that the character tries, with its entry if they have one. Raises InvalidInput for no room."""
+    found = await start_rooms.find(db, key, only=room)
     if not found:
         raise InvalidInput("There is no world yet, so a character cannot enter it. Import a world first.")
     return found

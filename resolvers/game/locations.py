@@ -57,6 +57,8 @@ LOCATIONS = CollectionSpec(
     "game.locations",
     indexes=[
         IndexModel([("key", ASCENDING)], sparse=True),
+        # The rooms where characters may be idle.
+        IndexModel([("characters.since", ASCENDING)], sparse=True),
         IndexModel([("start", ASCENDING)], sparse=True),
         IndexModel([("stale_since", ASCENDING)], sparse=True),
         IndexModel([("gifts_since", ASCENDING)], partialFilterExpression={"gifts_since": {"$type": "date"}}),

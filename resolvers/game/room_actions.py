@@ -36,13 +36,13 @@ async def move(acting: Acting, *, direction: str) -> Document:
             raise NoSuchExit
         if found == here["_id"]:
             return Plan(STAY)
-        await _require_place(acting, found)
+        await require_place(acting, found)
         return Plan(MOVE, {"to": found})
 
     return await act(acting, plan)
 
 
-async def _require_place(acting: Acting, room_id: ObjectId) -> None:
+async def require_place(acting: Acting, room_id: ObjectId) -> None:
     """Refuses to go to a room that is full before anything is written. The room itself decides."""
     for is_fresh in (False, True):
         room = await acting.rooms.glance(acting.db, room_id, is_fresh=is_fresh)

@@ -8,6 +8,7 @@ A step:
     at           when the action began, UTC
     items, gold  what the character has handed over; missing for nothing
     item, container, keeper, to  what the action is about: `_id`s, the number of a shopkeeper; as the kind needs
+    before       for REST: the character rests if its latest action began by then
     entry        for ENTER: {name, limit, load, count} of the new entry
     failed       why an earlier attempt to apply this step failed by a fault, a text; missing if none did. Then the
                  turn is refused, so that it ends
@@ -39,6 +40,8 @@ FOLLOW_UPS = {RETURN, TIDY, FORGET}
 # the floor and the shopkeepers need at most 7 of them.
 MAX_BYTES_IN_PASSING = 4_000_000
 _BYTES_BESIDES_TEXT = 500
+# A character leaves its room without going to another: it rests if it is idle, or it is deleted.
+REST, REMOVE = "REST", "REMOVE"
 
 
 class NotHere(Exception):
@@ -106,8 +109,11 @@ def _take_turn(room: Document, entry: Document, step: Document) -> Document:
         "gifts": [],
         "since": step["at"],
     }
-    if step["kind"] == LEAVE:
+    if refused is None and _leaves(entry, step):
         new["leaving"] = True
+    if refused is None and step["kind"] == REMOVE:
+        # The gifts are on the floor, too.
+        new["took"] = []
     return _with_entry(changed, new)
 
 
@@ -207,6 +213,12 @@ def _drop(room: Document, _entry: Document, step: Document) -> _Result:
 def _put_in(room: Document, _entry: Document, step: Document) -> _Result:
     require_fit(room["items"], step["container"], step["items"])
     return {**room, "items": _on_floor(room, items.placed(step["items"], step["container"]))}, [], 0
+
+
+def _remove(room: Document, entry: Document, step: Document) -> _Result:
+    """Everything that the character has falls to the floor. What is worn or wielded does, too."""
+    left = [*step.get("items", []), *entry["gifts"]]
+    return {**room, "items": _on_floor(room, left)}, [], 0
 
 
 def _on_floor(room: Document, given: list[Document]) -> list[Document]:
@@ -346,6 +358,12 @@ def _require_passing(room: Document, taken: list[Document]) -> None:
         raise LimitReached("Too many items change hands in this room. Try again.", MAX_BYTES_IN_PASSING)
 
 
+def _leaves(entry: Document, step: Document) -> bool:
+    if step["kind"] == REST:
+        return bool(entry["since"] <= step["before"])
+    return step["kind"] in (LEAVE, REMOVE)
+
+
 def _bytes_of(some: Iterable[Document]) -> int:
     """Returns an upper bound of the size of the items: UTF-8 needs up to 4 bytes a character."""
     return sum(_BYTES_BESIDES_TEXT + 4 * (len(item["name"]) + len(item["description"])) for item in some)
@@ -354,6 +372,8 @@ def _bytes_of(some: Iterable[Document]) -> int:
 _ACTIONS: dict[str, Callable[[Document, Document, Any], _Result]] = {
     STAY: _nothing,
     LEAVE: _nothing,
+    REST: _nothing,
+    REMOVE: _remove,
     PICK_UP: _pick_up,
     TAKE_OUT: _take_out,
     DROP: _drop,

@@ -3,7 +3,7 @@
 A document:
 
     _id          text, derived from owner, inventory, category and item id
-    owner        a subject, or the name of an NPC or a shop
+    owner        the subject of a player, or `npc:` and the name of an NPC or a shop
     inventory    the name of one of the owner's inventories, e.g. `bag`
     category     what kind of item it is, e.g. `weapon`
     item_id      the item within the category
@@ -48,6 +48,8 @@ MAX_ITEM_ID = 200
 MAX_NAME = 200
 MAX_DESCRIPTION = 10_000
 MAX_IMAGE = 2_000
+# The owners that begin with this are shops and NPCs. All others are the subjects of players.
+NPC_PREFIX = "npc:"
 # What everybody may look into.
 OPEN_INVENTORIES = ("shop", "npc")
 _MAX_PREFIX = 200
@@ -107,8 +109,10 @@ class Viewer(NamedTuple):
     is_game_master: bool
 
     def owns(self, owner: str) -> bool:
-        """Returns whether the viewer may act for this owner."""
-        return self.is_game_master or (self.subject is not None and owner == self.subject)
+        """Returns whether the viewer may act for this owner. No player owns what belongs to a shop or an NPC."""
+        if self.is_game_master:
+            return True
+        return self.subject is not None and owner == self.subject and not owner.startswith(NPC_PREFIX)
 
     def sees(self, place: Place) -> bool:
         return self.owns(place.owner) or place.name in OPEN_INVENTORIES

@@ -7,20 +7,22 @@ gives the goods back. Each is a settlement, see `settlements`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from bson import ObjectId
 from pymongo import ReturnDocument
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import Conflict, InvalidInput, NotEnough, NotFound
+from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotEnough, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
 
-from . import stacks
+from . import stacks, trade_bounds
 from .new_records import insert_settled
+from .refusals import LimitReached
 from .settlements import (
     Attempt,
     Line,
@@ -52,9 +54,9 @@ async def offer_trade(
     """Offers goods to another owner for other goods. The trade holds what is offered until it is accepted or cancelled.
 
     Returns:  the trade, OFFERED.
-    Raises:   InvalidInput, NotFound (the viewer does not own the inventory), NotEnough, Conflict (goods in flight did
-              not come back).
-    Writes:   game.stacks, game.trades; a settlement.
+    Raises:   InvalidInput, NotFound (the viewer does not own the inventory), NotEnough, LimitReached (open offers to
+              this owner), Conflict (goods in flight did not come back).
+    Writes:   game.trade_pairs, a capped counter; then game.stacks, game.trades, a settlement.
     """
     offers, wants = _require_lines(offers, "offers"), _require_lines(wants, "wants")
     if not viewer.owns(source.owner):
@@ -70,10 +72,33 @@ async def offer_trade(
         "offers": [one._asdict() for one in offers],
         "wants": [one._asdict() for one in wants],
         "stacks": [line.stack_id for line in (*giving, *receiving)],
+        "claim": idempotency.derived_id(operation_id, "claim"),
         "round": 0,
         "created_at": now,
     }
-    return await insert_settled(db, record, debits(source, offers), now=now, operation_id=operation_id)
+    return await _offer(db, record, debits(source, offers), now=now, operation_id=operation_id)
+
+
+async def _offer(
+    db: Database, record: Document, lines: Sequence[Line], *, now: datetime, operation_id: str
+) -> Document:
+    """Claims a place among the open offers, and makes the offer."""
+    source, to, claim = record["from"]["owner"], record["to"]["owner"], record["claim"]
+    try:
+        await trade_bounds.claim_place(db, source, to, claim=claim, now=now)
+    except LimitReached:
+        # An earlier call with this operation id may have made the offer, which has been concluded since.
+        if await db[TRADES.name].find_one({"claim": claim}, {"_id": 1}) is None:
+            raise
+    try:
+        offered = await insert_settled(db, record, lines, now=now, operation_id=operation_id)
+    except DomainError:
+        await trade_bounds.release_claim(db, source, to, claim)
+        raise
+    if offered["state"] != OFFERED:
+        # A repeated call: the trade is concluded already.
+        await trade_bounds.release_place(db, offered)
+    return offered
 
 
 def _require_two_sides(source: Place, to: Place, offers: Sequence[Wanted], wants: Sequence[Wanted]) -> None:
@@ -108,16 +133,24 @@ def _require_lines(lines: Sequence[Wanted], side: str) -> list[Wanted]:
 
 
 async def accept_trade(
-    db: Database, *, viewer: Viewer, trade_id: ObjectId, now: datetime, operation_id: str
+    db: Database,
+    *,
+    viewer: Viewer,
+    trade_id: ObjectId,
+    expire_after: timedelta | None = None,
+    now: datetime,
+    operation_id: str,
 ) -> Document:
     """Takes what is wanted from the other side, and gives both sides what they are due.
 
+    Args:     expire_after: the age of an offer that nobody can accept any more; None for no bound.
     Returns:  the trade, SETTLED.
-    Raises:   NotFound, InvalidInput (the viewer made the offer), NotEnough, Conflict (it is accepted or cancelled, or
-              goods in flight did not come back).
+    Raises:   NotFound, InvalidInput (the viewer made the offer), NotEnough, Conflict (it is accepted or cancelled, it
+              has expired, or goods in flight did not come back).
     Writes:   game.stacks, game.trades; a settlement.
     """
-    return await _conclude(db, trade_id, ACCEPTED, viewer, now, operation_id)
+    latest = None if expire_after is None else now - expire_after
+    return await _conclude(db, trade_id, ACCEPTED, viewer, now, operation_id, latest=latest)
 
 
 async def cancel_trade(
@@ -133,8 +166,19 @@ async def cancel_trade(
 
 
 async def _conclude(
-    db: Database, trade_id: ObjectId, state: str, viewer: Viewer, now: datetime, operation_id: str
+    db: Database,
+    trade_id: ObjectId,
+    state: str,
+    viewer: Viewer,
+    now: datetime,
+    operation_id: str,
+    *,
+    latest: datetime | None = None,
 ) -> Document:
+    """Accepts or cancels the trade.
+
+    Args:     latest: offers that were made by then have expired; None for no expiry.
+    """
     timer = Timer(now)
     async for _ in attempts(steps=2):
         trade = await _read(db, trade_id)
@@ -146,6 +190,8 @@ async def _conclude(
             return await finish_another(db, trade_id)
         if trade["state"] != OFFERED:
             raise Conflict(f"The trade is {'cancelled' if trade['state'] == CANCELLED else 'accepted'} already.")
+        if latest is not None and trade["created_at"] <= latest:
+            raise Conflict("The offer has expired.")
         lines = lines_of(trade, state)
         attempt = Attempt(trade_id, lines, timer.now(), trade["round"])
         if await prepare(db, attempt, new=_missing(trade) if state == ACCEPTED else ()):
@@ -196,7 +242,7 @@ def lines_of(trade: Document, state: str) -> list[Line]:
 
 async def _decide(db: Database, attempt: Attempt, state: str, operation_id: str) -> Document | None:
     """Sets the state of a trade that is still OFFERED, in the round of the attempt. Returns it, or None."""
-    changes: Document = {"state": state, "decided": attempt.key}
+    changes: Document = {"state": state, "decided": attempt.key, "concluded_at": attempt.at}
     if state == ACCEPTED:
         changes["open_since"] = attempt.at
     if idempotency.is_repeatable(operation_id):
@@ -216,9 +262,10 @@ async def _explain(db: Database, attempt: Attempt, now: datetime) -> None:
 
 
 async def finish_another(db: Database, trade_id: ObjectId) -> Document:
-    """Finishes a trade that another process has accepted or cancelled. Returns it. Idempotent."""
+    """Finishes a trade that another process has accepted or cancelled. Returns it. Idempotent. Raises NotFound."""
     trade = await look_at(db, trade_id)
-    assert trade is not None, "trades are never deleted"
+    if trade is None:
+        raise NotFound("Trade", str(trade_id))
     return await finish(db, trade)
 
 
@@ -226,7 +273,8 @@ async def finish(db: Database, decided: Document) -> Document:
     """Finishes an accepted or cancelled trade, and returns it. Idempotent, also when run concurrently."""
     if decided["state"] not in {ACCEPTED, CANCELLED}:
         return decided
-    await settle(db, decided["decided"], lines_of(decided, decided["state"]))
+    settling = settle(db, decided["decided"], lines_of(decided, decided["state"]))
+    await asyncio.gather(settling, trade_bounds.release_place(db, decided))
     if decided["state"] == CANCELLED:
         return decided
     update = {"$set": {"state": SETTLED}, "$unset": {"open_since": ""}}

@@ -13,6 +13,8 @@ A document:
     key         the key of the settlement that inserted it, see `settlements`
     decided     the key of the settlement that accepted or cancelled it
     decided_by  the operation that accepted or cancelled it, if it can be repeated
+    claim       of a trade: its place among the open offers of both owners, see `trade_bounds`
+    concluded_at  when it was accepted or cancelled
     round       increased to make attempts to accept or cancel it impossible
     stacks      of a trade: the ids of the stacks that an acceptance reads, those that give and those that receive
     created_at
@@ -23,7 +25,8 @@ A document:
          |
          +--cancel--> CANCELLED
 
-Records are never deleted: a missing record must mean that its settlement is open.
+A missing record means that its settlement is open. So a record is deleted only long after it was concluded, and only
+if no stack has a note of it; see `trade_history`.
 """
 
 from __future__ import annotations
@@ -39,6 +42,8 @@ from portico.resolvers.paging import Listing, Sort
 TRADE, MOVE = "TRADE", "MOVE"
 OFFERED, ACCEPTED, SETTLED, CANCELLED = "OFFERED", "ACCEPTED", "SETTLED", "CANCELLED"
 MOVED, ABANDONED = "MOVED", "ABANDONED"
+# States that never change again.
+CONCLUDED = (SETTLED, CANCELLED, MOVED, ABANDONED)
 MAX_LINES = 20
 
 TRADES = CollectionSpec(
@@ -50,6 +55,14 @@ TRADES = CollectionSpec(
             [("owners", ASCENDING), ("created_at", DESCENDING), ("_id", DESCENDING)],
             partialFilterExpression={"kind": TRADE},
         ),
+        # The same, in one state.
+        IndexModel(
+            [("owners", ASCENDING), ("state", ASCENDING), ("created_at", DESCENDING), ("_id", DESCENDING)],
+            partialFilterExpression={"kind": TRADE},
+        ),
+        # Offers that expire, and records that were concluded long ago.
+        IndexModel([("state", ASCENDING), ("created_at", ASCENDING)]),
+        IndexModel([("claim", ASCENDING)], sparse=True),
     ],
     shard_key={"_id": "hashed"},
 )
@@ -76,6 +89,7 @@ async def look_at(db: Database, record_id: ObjectId) -> Document | None:
     )
 
 
-def listing(owner: str) -> Listing:
-    """Returns the trades that the owner has offered or was offered, latest first."""
-    return Listing({"owners": owner, "kind": TRADE}, _LATEST)
+def listing(owner: str, state: str | None = None) -> Listing:
+    """Returns the trades that the owner has offered or was offered, latest first; with a state, only those in it."""
+    wanted = {"owners": owner, "kind": TRADE}
+    return Listing(wanted if state is None else {**wanted, "state": state}, _LATEST)

@@ -35,7 +35,7 @@ _CHARACTER = (
     *(f"items.{name}" for name in _ITEM),
     *(f"action.items.{name}" for name in _ITEM),
     *("action.turn", "action.gold", "action.room", "action.kind", "armor", "weapons"),
-    *("name", "gold", "initial_gold", "location._id", "location.version"),
+    *("name", "gold", "initial_gold", "location._id", "location.version", "deleted.room", "resting_since"),
 )
 _BATCH = 1_000
 # Jobs settle what is older than five seconds.
@@ -48,6 +48,8 @@ _LEFT: dict[str, tuple[str, tuple[str, ...]]] = {
     "stale_since": ("characters have had old copies of it", ()),
 }
 _ON_ITS_WAY = "on its way"
+# Turns during which a character is in no roster, or in two.
+_BETWEEN_ROOMS = ("MOVE", "ENTER", "WAKE", "REST", "REMOVE")
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,15 @@ async def find_wrong_items(db: Database) -> AsyncIterator[Document]:
     for wrong in _nowhere(world, places.keys()):
         yield wrong
     for character in world.characters.values():
-        top = {item["_id"] for item in character["items"] if item["inside"] is None}
+        # The things of a character that is being deleted are on their way to the floor.
+        handed = character.get("action", {}).get("items", ()) if _is_leaving(character) else ()
+        top = {item["_id"] for item in (*character["items"], *handed) if item["inside"] is None}
         for missing in equipped(character) - top:
             yield {"_id": missing, "problem": f"character {character['_id']} wears or wields it, but does not have it"}
+
+
+def _is_leaving(character: Document) -> bool:
+    return bool(character.get("action", {}).get("kind") == "REMOVE")
 
 
 def _nowhere(world: World, found: Collection[ObjectId]) -> Iterator[Document]:
@@ -204,11 +212,19 @@ def _roster_problems(world: World, character: Document) -> Iterator[Document]:
     listed = dict(world.entries.get(character["_id"], ()))
     shown = [place for place in listed if present({"characters": [listed[place]]})]
     action: dict[str, Any] = character.get("action", {})
-    if action.get("kind") in ("MOVE", "ENTER"):
+    if "deleted" in character:
+        if shown:
+            yield {"problem": f"it is deleted, but room {shown[0]} lists it"}
+        return
+    if action.get("kind") in _BETWEEN_ROOMS:
         if len(shown) > 1:
             yield {"problem": f"{len(shown)} rooms list it"}
         return
     here = character["location"]["_id"]
+    if character.get("resting_since") is not None:
+        if shown:
+            yield {"problem": f"it rests, but room {shown[0]} lists it"}
+        return
     if shown != [here]:
         rooms = ", ".join(str(place) for place in shown) or "no room"
         yield {"problem": f"it is in room {here}, but {rooms} lists it"}

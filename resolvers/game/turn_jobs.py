@@ -15,6 +15,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import each, in_turn, sweep
 
+from . import presence
 from .characters import CHARACTERS
 from .combining import Rooms, no_turn
 from .gifts import collect
@@ -96,7 +97,7 @@ async def tidy(db: Database, rooms: Rooms, room_id: ObjectId, entry: Document, *
         # A former primary has answered the read.
         return 0
     here = None if character is None or "location" not in character else character["location"]["_id"]
-    kind = RETURN if here == room_id and "leaving" in entry else TIDY
+    kind = RETURN if here == room_id and "leaving" in entry and not presence.rests(character or {}) else TIDY
     if here is not None:
         await rooms.refresh(db, here)
     step = {"kind": kind, "character": entry["_id"], "turn": entry["turn"], "at": now}

@@ -13,7 +13,7 @@ Whatever a character does with its room is one turn:
     free --1--> action (turn n) --2--> the room's entry has turn n --3--> free
 
 A move has two rooms: the old room notes that the character is `leaving`, the new room enters it or refuses, and after
-step 3 the old room drops the entry.
+step 3 the old room drops the entry. A character that rests or is deleted leaves its room in the same way.
 
 Every interleaving is correct, even if processes stop or are suspended between any two steps:
 
@@ -54,12 +54,13 @@ from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
-from . import room_turns
+from . import presence, room_turns
 from .characters import CHARACTERS
 from .combining import Rooms, TurnOver
 from .locations import copy_of
+from .presence import WAKE
 from .refusals import InsufficientGold, error_of
-from .room_turns import BUY, ENTER, LEAVE, RETURN, STAY, TIDY
+from .room_turns import BUY, ENTER, LEAVE, REMOVE, REST, RETURN, STAY, TIDY
 
 # A turn of two rooms. All other kinds are those of `room_turns`.
 MOVE = "MOVE"
@@ -81,6 +82,7 @@ class Acting:
     owner: str | None
     now: datetime
     operation_id: str
+    to: ObjectId | None = None  # the room that it enters if it rests; None for its own or a start room
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Plan:
     Args:     kind: of the action; None for a change of nothing but the character's own things.
               facts: what the room must know, as in a step of `room_turns`; `to` for a move.
               handed: the items that the character hands over, and `gold` the gold pieces.
-              changes: the fields of the character that change, if `kind` is None.
+              changes: the fields of the character that change at once.
     """
 
     kind: str | None
@@ -119,9 +121,12 @@ async def act(acting: Acting, plan: Planning) -> Document:
             # The call that has finished it may not have refreshed the copies.
             await acting.rooms.refresh(acting.db, character["location"]["_id"])
             return character
+        if presence.rests(character):
+            await _wake(acting, character)
+            continue
         chosen = await plan(character)
         checked = acting.rooms.moment()
-        begun = await _begin(acting, character, chosen)
+        begun = await begin(acting, character, chosen)
         if begun is not None:
             # The change is made if the action has no room to decide about it.
             ended = begun if chosen.kind is None else await _finish_as(acting, begun, checked)
@@ -141,7 +146,15 @@ async def _require(acting: Acting) -> Document:
     return found
 
 
-async def _begin(acting: Acting, character: Document, chosen: Plan) -> Document | None:
+async def _wake(acting: Acting, character: Document) -> None:
+    """Lets a character that rests enter a room. Raises LimitReached (all rooms are full)."""
+    waking, facts, changes = await presence.waking(acting, character)
+    checked = acting.rooms.moment()
+    if begun := await begin(waking, character, Plan(WAKE, facts, changes=changes)):
+        await _finish_as(waking, begun, checked)
+
+
+async def begin(acting: Acting, character: Document, chosen: Plan) -> Document | None:
     """Takes the slot, or makes the change. Returns the character; None if it has changed since it was read."""
     guard = {"_id": character["_id"], "turn": character["turn"], "action": {"$exists": False}}
     update: Document = {"$inc": {"turn": 1}}
@@ -162,7 +175,7 @@ async def _begin(acting: Acting, character: Document, chosen: Plan) -> Document 
         if chosen.gold:
             action["gold"] = chosen.gold
             update["$inc"] = {"turn": 1, "gold": -chosen.gold}
-        update["$set"] = {"action": action}
+        update["$set"] = {"action": action, **chosen.changes}
     return await _changed(acting.db, guard, update)
 
 
@@ -207,8 +220,10 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
     run = _Run(db, rooms, character["_id"], character["action"], checked)
     if run.action["kind"] == MOVE:
         return await _finish_move(run)
-    if run.action["kind"] == ENTER:
+    if run.action["kind"] in (ENTER, WAKE):
         return await _finish_entry(run, character)
+    if run.action["kind"] in (REST, REMOVE):
+        return Ended(*await presence.finish_exit(run))
     room = await run.step(run.action["room"], run.action["kind"])
     entry = run.entry(room)
     after = await run.end(entry, entry["refused"], room)
@@ -242,8 +257,8 @@ async def _finish_move(run: _Run) -> Ended:
 
 
 async def _finish_entry(run: _Run, character: Document) -> Ended:
-    """Enters a new character into the first of its start rooms that is not full; removes it if all are."""
-    own = {"name": character["name"], "limit": run.action["limit"], "load": 0, "count": 0}
+    """Enters a character into the first of its rooms that is not full. If all are, a new one is removed."""
+    own = {"name": character["name"], "load": 0, "count": 0} | presence.carried(run.action)
     refused, tried = None, list[ObjectId]()
     after: Document | None = None
     for room_id in run.action["rooms"]:
@@ -251,14 +266,16 @@ async def _finish_entry(run: _Run, character: Document) -> Ended:
         refused = run.entry(room)["refused"]
         if refused is None:
             copy = copy_of(room)
-            older = {**run.slot, "location.version": {"$not": {"$gte": copy["version"]}}}
+            older = {**run.slot, **presence.with_older_copy(copy)}
             await run.db[CHARACTERS.name].update_one(older, {"$set": {"location": copy}})
             # The slot stays until the room is refreshed, because it is the mark for the job.
             await run.rooms.refresh(run.db, room_id)
             after = await run.end(run.entry(room), None, room)
             break
         tried.append(room_id)
-    if after is None and not (await run.db[CHARACTERS.name].delete_one(run.slot)).deleted_count:
+    if after is None and run.action["kind"] == WAKE:
+        after = await presence.sleep_on(run)
+    elif after is None and not (await run.db[CHARACTERS.name].delete_one(run.slot)).deleted_count:
         raise TurnOver
     for room_id in tried:
         await run.step(room_id, TIDY)

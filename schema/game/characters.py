@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import Enum
 from typing import Annotated, cast
 
@@ -117,6 +118,17 @@ class Character(Node):
     health: int = stored(description="Health points.")
     mana: int = stored(description="Mana points.")
     gold: BigInt = stored(description="Gold pieces.")
+    owner: str | None = computed(
+        lambda character: character.get("owner"),
+        "owner",
+        description="The subject of its player; null for a shopkeeper.",
+    )
+    resting_since: datetime | None = computed(
+        lambda character: character.get("resting_since"),
+        "resting_since",
+        description="Since when it rests: it was idle and left its room, where nobody sees it any more. Its next "
+        "action brings it back. Null if it does not rest.",
+    )
     location: Surroundings = stored(description="The room as this character sees it, without a further query.")
     armor: Armor = computed(
         lambda character: _equipped(character, "armor"), "armor", "items", description="What it wears."

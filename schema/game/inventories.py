@@ -12,6 +12,7 @@ from portico.loaders.game import stacks as loaders
 from portico.resolvers.documents import document_id
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game import stacks, trade_records
+from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import Place
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged
@@ -81,7 +82,9 @@ class TradeState(Enum):
         "ACCEPTED", description="Agreed: both sides will get what they are due, even after a crash."
     )
     SETTLED = strawberry.enum_value("SETTLED", description="Finished: both sides have what they are due.")
-    CANCELLED = strawberry.enum_value("CANCELLED", description="Cancelled: what was offered was given back.")
+    CANCELLED = strawberry.enum_value(
+        "CANCELLED", description="Cancelled, or expired: what was offered was given back."
+    )
 
 
 @strawberry.type(description="A number of items of one kind in an inventory, with everything that you need to show it.")
@@ -114,13 +117,27 @@ class Trade(Node):
     wants: list[TradeLine] = stored(length=trade_records.MAX_LINES, description="What the offering owner gets.")
     created_at: datetime = stored(description="When the trade was offered.")
 
+    @reads(
+        "state",
+        "created_at",
+        description="When the offer expires: it is then cancelled. Null for a trade that was accepted or cancelled, "
+        "and if offers do not expire.",
+    )
+    @staticmethod
+    def expires_at(root: strawberry.Parent[Source], info: Info) -> datetime | None:
+        after = info.context.resources.of(GameSettings).trade_expires_after
+        if after is None or root["state"] != trade_records.OFFERED:
+            return None
+        expires: datetime = root["created_at"] + after
+        return expires
+
 
 @strawberry.type(
     description="An inventory of any size: a player's bag or bank, a shop's shelf, an NPC's pockets. "
     "The names of the owner and of the inventory find it. It needs no creation, and can be empty."
 )
 class Inventory:
-    owner: str = stored(description="The owner: the subject of a player, or the name of a shop or an NPC.")
+    owner: str = stored(description="The owner: the subject of a player, or `npc:` and the name of a shop or an NPC.")
     name: str = stored(description="The name of the inventory, for example `bag`.")
 
     @reads("owner", "name", description="The stacks of the inventory, without empty ones.")
@@ -167,7 +184,9 @@ class InventoryQuery:
     def inventory(
         self,
         info: Info,
-        owner: Annotated[str, described("The owner: a subject, or the name of a shop or an NPC.")],
+        owner: Annotated[
+            str, described("The owner: the subject of a player, or `npc:` and the name of a shop or an NPC.")
+        ],
         name: Annotated[str, described("The name of the inventory.")] = "bag",
     ) -> Inventory | None:
         place = Place(owner, name)
@@ -190,7 +209,13 @@ class TradeViewer:
     caller: strawberry.Private[Caller]
 
     @strawberry.field(description="The trades that the viewer has offered or was offered, latest first.")
-    async def trades(self, info: Info, first: First = DEFAULT_TRADES, after: After = None) -> Connection[Trade]:
-        listing = trade_records.listing(self.caller.subject)
+    async def trades(
+        self,
+        info: Info,
+        state: Annotated[TradeState | None, described("Only the trades in this state.")] = None,
+        first: First = DEFAULT_TRADES,
+        after: After = None,
+    ) -> Connection[Trade]:
+        listing = trade_records.listing(self.caller.subject, None if state is None else state.name)
         page = await _TRADES.page(info, listing, first=first, default=DEFAULT_TRADES, after=after)
         return Connection(page=page)

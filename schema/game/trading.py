@@ -9,6 +9,7 @@ import strawberry
 from portico.resolvers import errors
 from portico.resolvers.documents import Document
 from portico.resolvers.game import stack_edits, trade_edits
+from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import Place, Wanted
 from portico.schema.access import require_caller
 from portico.schema.context import Info
@@ -20,11 +21,14 @@ from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
 from .inventories import Stack, Trade, viewer_of
+from .results import LimitReached
 
 
 @strawberry.input(description="An inventory.")
 class InventoryRef:
-    owner: str = strawberry.field(description="The owner: a subject, or the name of a shop or an NPC.")
+    owner: str = strawberry.field(
+        description="The owner: the subject of a player, or `npc:` and the name of a shop or an NPC."
+    )
     name: str = strawberry.field(default="bag", description="The name of the inventory, up to 64 characters.")
 
     def place(self) -> Place:
@@ -64,7 +68,10 @@ class ConsumeInput:
     idempotency_key: str = idempotency_key(is_required=True)
 
 
-@strawberry.input(description="Items to move between two inventories of the same owner.")
+@strawberry.input(
+    description="Items to move between two inventories of the same owner. A GAME_MASTER can also move them from the "
+    "owner `name` to `npc:name`."
+)
 class TransferStackInput:
     from_: InventoryRef = strawberry.field(name="from", description="The inventory that gives the items.")
     to: InventoryRef = strawberry.field(description="Another inventory of the same owner.")
@@ -117,7 +124,7 @@ StackResult = Annotated[
     strawberry.union("StackResult", description="The result of a change of a stack."),
 ]
 TradeResult = Annotated[
-    TradePayload | NotEnough | NotFound | Conflict | InvalidInput,
+    TradePayload | NotEnough | LimitReached | NotFound | Conflict | InvalidInput,
     strawberry.union("TradeResult", description="The result of a change of a trade."),
 ]
 
@@ -173,7 +180,10 @@ class TradingMutation:
         )
         return _stack(received)
 
-    @mutation(description="Offers items to another owner. The trade holds them until it is accepted or cancelled.")
+    @mutation(
+        description="Offers items to another owner. The trade holds them until it is accepted, cancelled or expires. "
+        "An owner can have 20 open offers to another one."
+    )
     async def offer_trade(self, info: Info, input: OfferTradeInput) -> TradeResult | None:
         require_caller(info.context)
         offered = await trade_edits.offer_trade(
@@ -196,6 +206,7 @@ class TradingMutation:
             info.context.db,
             viewer=viewer_of(info.context),
             trade_id=key_in("Trade", input.id),
+            expire_after=info.context.resources.of(GameSettings).trade_expires_after,
             **info.context.operation,
         )
         return _trade(accepted)

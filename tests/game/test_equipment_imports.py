@@ -38,7 +38,7 @@ async def imported(gateway: GatewayClient, tmp_path: Path, *lines: Line, **optio
     return dict(done.counts), {one.line: one.reason for one in bad}
 
 
-async def shelf(gateway: GatewayClient, owner: str = "outfitter", **given: Any) -> list[Line]:
+async def shelf(gateway: GatewayClient, owner: str = "npc:outfitter", **given: Any) -> list[Line]:
     data = await gateway.data(SHELF, {"owner": owner, **given}, token=None)
     found: list[Line] = data["inventory"]["stacks"]["nodes"]
     return found
@@ -90,12 +90,12 @@ async def test_a_second_import_changes_what_is_shown_and_creates_no_items(
 
 
 async def test_an_import_adds_once_to_a_stack_that_exists(gateway: GatewayClient, tmp_path: Path) -> None:
-    await give(gateway.db, "outfitter", "lamp", 3, name="shop", category="gear")
+    await give(gateway.db, "npc:outfitter", "lamp", 3, name="shop", category="gear")
 
     counts = [(await imported(gateway, tmp_path, OWN))[0] for _ in range(2)]
 
     assert counts == [{"changed": 1}, {"unchanged": 1}]
-    assert await held(gateway.db, "outfitter", "shop") == {"lamp": 10}
+    assert await held(gateway.db, "npc:outfitter", "shop") == {"lamp": 10}
     await assert_items(gateway)
 
 

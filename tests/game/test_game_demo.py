@@ -75,7 +75,7 @@ async def test_the_viewer_buys_a_sword_and_wields_it_and_loading_again_takes_not
 
 INVENTORIES = """{
   bag: inventory(owner: "demo") { stacks { nodes { itemId quantity } } }
-  shop: inventory(owner: "outfitter", name: "shop") { stacks { nodes { itemId quantity } } }
+  shop: inventory(owner: "npc:outfitter", name: "shop") { stacks { nodes { itemId quantity } } }
   viewer { trades { nodes { id state from to } } } }"""
 ACCEPT = "mutation ($id: ID!) { acceptTrade(input: { id: $id }) { __typename } }"
 
@@ -122,3 +122,14 @@ def test_every_room_can_be_reached_and_left_and_every_way_is_wide_enough() -> No
         for way, to in one["exits"].items():
             assert one["zone"] == "maze" or rooms[to]["exits"][_OPPOSITE[way]] == key
     assert Counter("keeper" in one for one in records)[True] == 5
+
+
+async def test_a_character_of_the_demo_that_was_deleted_does_not_come_back(player: GatewayClient) -> None:
+    await load(player)
+    (wren,) = (await player.data(MINE))["viewer"]["characters"]
+    await player.result("deleteCharacter", {"characterId": wren["id"]})
+
+    await load(player)
+
+    assert (await player.data(MINE))["viewer"]["characters"] == []
+    await assert_invariants(player)

@@ -13,7 +13,7 @@ from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient
 from tests.support.stacks import bag, give, goods, keyed, offer
 
 ME = "tester"
-STACKS, TRADES = "game.stacks", "game.trades"
+STACKS, TRADES, PAIRS = "game.stacks", "game.trades", "game.trade_pairs"
 LARGE = 1_000_000 if IS_SOAK else 20_000
 PAGE = 50
 
@@ -31,6 +31,10 @@ READS: dict[str, tuple[str, list[str]]] = {
             }}""",
         [f"find {STACKS}"],
     ),
+    "the viewer's open trades": (
+        "{ viewer { trades(state: OFFERED) { nodes { state expiresAt } } } }",
+        [f"find {TRADES}"],
+    ),
     "the viewer's trades": ("{ viewer { trades { nodes { state offers { itemId } } } } }", [f"find {TRADES}"]),
 }
 # Operation records come with every key. The other commands are those of `settlements`.
@@ -41,7 +45,7 @@ WRITES: dict[str, tuple[str, list[str]]] = {
         "transferStack",
         [f"find {STACKS}", f"find {STACKS}", f"insert {TRADES}", f"update {STACKS}", f"update {STACKS}"],
     ),
-    "an offer": ("offerTrade", [f"insert {TRADES}", f"update {STACKS}", f"update {STACKS}"]),
+    "an offer": ("offerTrade", [f"insert {TRADES}", f"update {STACKS}", f"update {STACKS}", f"update {PAIRS}"]),
     "an acceptance": (
         "acceptTrade",
         [
@@ -49,12 +53,13 @@ WRITES: dict[str, tuple[str, list[str]]] = {
             f"findAndModify {TRADES}",
             f"update {STACKS}",
             f"update {STACKS}",
+            f"update {PAIRS}",
             f"update {TRADES}",
         ],
     ),
     "a cancellation": (
         "cancelTrade",
-        [f"aggregate {TRADES}", f"findAndModify {TRADES}", f"update {STACKS}", f"update {STACKS}"],
+        [f"aggregate {TRADES}", f"findAndModify {TRADES}", f"update {STACKS}", f"update {STACKS}", f"update {PAIRS}"],
     ),
 }
 
@@ -100,7 +105,7 @@ def _astray(commands: list[Any]) -> str:
     return {
         f"aggregate {STACKS}": f"aggregate {STACKS} inventory owner quantity",
         f"find {STACKS}": f"find {STACKS} inventory owner quantity",
-        f"find {TRADES}": f"find {TRADES} kind owners",
+        f"find {TRADES}": f"find {TRADES} kind owners" + (" state" if "state" in commands[0].get("filter", {}) else ""),
     }[names(commands)[0]]
 
 

@@ -30,7 +30,7 @@ Bags = tuple[dict[str, int], dict[str, int], dict[str, int]]
 class Scene(Stage):
     """Mara has five swords and has offered two of them to Jonas, for six of his ten coins."""
 
-    collections = ("game.stacks", "game.trades", "operations")
+    collections = ("game.stacks", "game.trades", "game.trade_pairs", "operations")
 
     async def build(self) -> None:
         await give(self.gateway.db, "mara", "sword", 5)

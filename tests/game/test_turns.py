@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from bson import ObjectId
-
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game import creation
 from portico.resolvers.game.locations import MAX_CHARACTERS
-from tests.support.game_world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id, room_id
+from tests.support.game_world import (
+    add_character,
+    add_room,
+    character_id,
+    item,
+    item_ids,
+    keeper,
+    keeper_id,
+    monks,
+    room_id,
+)
 from tests.support.harness import GatewayClient
 
 SHOWN = """
@@ -172,12 +180,6 @@ async def test_a_new_character_is_refused_if_all_start_rooms_are_full_and_the_pl
     created = await do(gateway, "createCharacter", **given, idempotencyKey="the second try")
 
     assert created["character"]["location"]["name"] == "Cave"
-
-
-def monks() -> list[Document]:
-    """Returns as many entries as fit into a roster."""
-    empty: Document = {"took": [], "gold": 0, "refused": None, "gifts": [], "limit": 0, "load": 0, "count": 0}
-    return [{"_id": ObjectId(), "name": f"Monk {number}", "turn": 1, **empty} for number in range(MAX_CHARACTERS)]
 
 
 async def assert_no_entry_is_left(db: Database, room: Document) -> None:

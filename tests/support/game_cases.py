@@ -8,19 +8,23 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.game.characters import MAX_CHARACTERS
+from portico.resolvers.game.locations import MAX_ITEMS
 from portico.schema.nodes import encode_id
 
 from .failures import Failing, Failure
 from .game_scene import Temple, action, add_equipped, add_temple
-from .game_world import add_character, add_room, character_id, item, item_ids
+from .game_world import add_character, add_room, character_id, item, item_ids, monks
 from .harness import GatewayClient
 
 Given = dict[str, Any]
 Case = Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]
 NOBODY = encode_id("Character", ObjectId())
 NO_ITEM = encode_id("Item", ObjectId())
+NOWHERE = encode_id("Location", ObjectId())
 WITH_ITEM = ("pickUp", "drop", "takeOut", "putIn", "wear", "wield", "unequip", "give", "buy", "sell")
-DONE = {"CharacterPayload"}
+NEW = ("createCharacter", "spawnCharacter")
+KEEPING = ("moveCharacter", "deleteCharacter")
+DONE = {"CharacterPayload", "MoveCharacterPayload", "DeleteCharacterPayload"}
 COLLECTIONS = ("game.characters", "game.locations")
 
 
@@ -29,12 +33,12 @@ def _case(mutation: str) -> Case:
         """The same action in two temples. The second one is open to new characters as well."""
         one, other = [await add_temple(gateway.db, gateway.subject, friend) for friend in ("bo", "cy")]
         given, another = action(one, mutation), action(other, mutation)
-        return given, {**another, "name": "Another"} if mutation == "createCharacter" else another
+        return given, {**another, "name": "Another"} if mutation in NEW else another
 
     return case
 
 
-CASES: dict[str, Case] = {mutation: _case(mutation) for mutation in ("createCharacter", "move", *WITH_ITEM)}
+CASES: dict[str, Case] = {mutation: _case(mutation) for mutation in (*NEW, "move", *KEEPING, *WITH_ITEM)}
 
 
 def _in_temple(mutation: str, change: Callable[[Temple], Given]) -> Failing:
@@ -59,6 +63,30 @@ async def _too_many(gateway: GatewayClient) -> Failure:
     for _ in range(MAX_CHARACTERS - 1):
         await add_character(gateway.db, gateway.subject, temple.market)
     return Failure(action(temple, "createCharacter"))
+
+
+async def _too_many_of_another(gateway: GatewayClient) -> Failure:
+    temple = await add_temple(gateway.db, gateway.subject)
+    for _ in range(MAX_CHARACTERS):
+        await add_character(gateway.db, "eva", temple.market)
+    return Failure(action(temple, "spawnCharacter"))
+
+
+async def _no_floor(gateway: GatewayClient) -> Failure:
+    temple = await add_temple(gateway.db, gateway.subject)
+    await gateway.db["game.locations"].update_one(
+        {"_id": temple.room["_id"]},
+        {"$push": {"items": {"$each": [item("straw", weight=0) for _ in range(MAX_ITEMS)]}}, "$inc": {"revision": 1}},
+    )
+    return Failure(action(temple, "deleteCharacter"))
+
+
+async def _full_market(gateway: GatewayClient) -> Failure:
+    temple = await add_temple(gateway.db, gateway.subject)
+    await gateway.db["game.locations"].update_one(
+        {"_id": temple.market["_id"]}, {"$set": {"characters": monks()}, "$inc": {"revision": 1}}
+    )
+    return Failure(action(temple, "moveCharacter"))
 
 
 async def _too_dear(gateway: GatewayClient) -> Failure:
@@ -95,11 +123,19 @@ _WRONG: dict[str, Callable[[Temple], Given]] = {
 FAILURES: dict[tuple[str, str], Failing] = {
     ("createCharacter", "InvalidInput"): _in_temple("createCharacter", lambda _: {"name": " "}),
     ("createCharacter", "LimitReached"): _too_many,
+    ("spawnCharacter", "InvalidInput"): _in_temple("spawnCharacter", lambda _: {"owner": " eva"}),
+    ("spawnCharacter", "NotFound"): _in_temple("spawnCharacter", lambda _: {"locationId": NOWHERE}),
+    ("spawnCharacter", "LimitReached"): _too_many_of_another,
+    ("deleteCharacter", "LimitReached"): _no_floor,
+    ("moveCharacter", "LimitReached"): _full_market,
     ("move", "NoSuchExit"): _in_temple("move", lambda _: {"direction": "S"}),
     ("pickUp", "LimitReached"): _too_heavy,
     ("buy", "InsufficientGold"): _too_dear,
     ("sell", "InsufficientGold"): _too_poor,
-    **{(name, "NotFound"): _in_temple(name, lambda _: {"characterId": NOBODY}) for name in ("move", *WITH_ITEM)},
+    **{
+        (name, "NotFound"): _in_temple(name, lambda _: {"characterId": NOBODY})
+        for name in ("move", *KEEPING, *WITH_ITEM)
+    },
     **{(name, "ItemGone"): _in_temple(name, lambda _: {"itemId": NO_ITEM}) for name in WITH_ITEM},
     **{(name, "WrongItem"): _in_temple(name, change) for name, change in _WRONG.items()},
 }

@@ -13,6 +13,7 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
 from portico.schema.nodes import encode_id
+from portico.schema.roles import Role
 
 from .game_model import Thing
 from .game_worlds import item, keeper, room
@@ -46,6 +47,15 @@ MUTATIONS = {
         "putIn": "ContainerInput",
         "takeOut": "ContainerInput",
     }.items()
+}
+_KEPT = {
+    "moveCharacter": "... on MoveCharacterPayload { character { location { locationId } } to { id } }",
+    "deleteCharacter": "... on DeleteCharacterPayload { deletedId location { id } }",
+}
+MUTATIONS |= {
+    name: f"mutation ($input: {name[0].upper()}{name[1:]}Input!) {{ {name}(input: $input) {{ "
+    f"__typename ... on UserError {{ message }} {shown} }} }}"
+    for name, shown in _KEPT.items()
 }
 REFUSALS = {"ItemGone", "WrongItem", "NotFound", "LimitReached", "InsufficientGold", "NoSuchExit"}
 SHELF = "query ($id: ID!) { character(id: $id) { inventory { id price } } }"
@@ -182,6 +192,29 @@ class Player:
             given = {"containerId": container["id"], "itemId": item["id"]}
             await self.act("takeOut", given, gains=[item["id"]])
 
+    async def visit(self, operator: str, rooms: Sequence[str]) -> None:
+        """Lives a short life: it takes what it finds, an operator moves it around, and then deletes it."""
+        given = {"name": self._name, "characterClass": "Ghost", "intrinsics": {"strength": 18}}
+        self._seen = (await self.call("createCharacter", given))["character"]
+        for _ in range(4):
+            await self.pick_up()
+            moved = {"characterId": self._seen["id"], "locationId": self._rng.choice(rooms)}
+            result = await self.keep("moveCharacter", moved, operator)
+            assert result["to"]["id"] == result["character"]["location"]["locationId"] == moved["locationId"]
+            self._seen = (await self._client.ask(_READ, {"id": self._seen["id"]}, token=self._token))["character"]
+            assert self._seen["location"]["locationId"] == moved["locationId"]
+        deleted = await self.keep("deleteCharacter", {"characterId": self._seen["id"]}, operator)
+        assert deleted["deletedId"] == self._seen["id"]
+        gone = (await self._client.ask(_READ, {"id": self._seen["id"]}, token=self._token))["character"]
+        assert gone is None
+
+    async def keep(self, mutation: str, given: dict[str, Any], operator: str) -> Any:
+        variables = {"input": {**given, "idempotencyKey": new_key()}}
+        result = (await self._client.ask(MUTATIONS[mutation], variables, token=operator))[mutation]
+        assert result["__typename"].endswith("Payload"), result
+        self._operations[mutation] += 1
+        return result
+
     def _keeper(self) -> Any:
         here = {one["characterId"] for one in self._seen["location"]["characters"]}
         return self._some([keeper for keeper in self._keepers if keeper in here])
@@ -200,7 +233,7 @@ def _tree(items: Sequence[dict[str, Any]]) -> list[str]:
 
 @dataclass
 class Game:
-    """What the world of the players has in the beginning: the ids of its items, and the shopkeepers.
+    """What the world of the players has in the beginning: the ids of its items, the shopkeepers and the rooms.
 
     `gifts` has the items that players have tried to give, with those who were to get them. Whoever hands an item over
     forgets the earlier gifts of it. `takers` has the characters who get gifts. `operations` counts what was done.
@@ -208,6 +241,7 @@ class Game:
 
     items: set[ObjectId]
     keepers: list[str]
+    rooms: list[str]
     gifts: set[tuple[str, str]] = field(default_factory=set)
     takers: set[str] = field(default_factory=set)
     operations: Counter[str] = field(default_factory=Counter)
@@ -233,16 +267,35 @@ async def prepared_world(db: Database) -> Game:
     stored = [room(key, f"Room {at}", exits=exits[at], items=things(12)) for at, key in enumerate(rooms)]
     stored.append(room(shop, "Shop", exits=[{"direction": "W", "to": rooms[0]}], keepers=keepers, is_start=True))
     await db["game.locations"].insert_many(stored)
-    return Game({one["_id"] for one in items}, [encode_id("Character", f"{shop}.{number}") for number in range(2)])
+    shopkeepers = [encode_id("Character", f"{shop}.{number}") for number in range(2)]
+    return Game({one["_id"] for one in items}, shopkeepers, [encode_id("Location", key) for key in (*rooms, shop)])
+
+
+class Visitors:
+    """Short-lived characters of one player after the other."""
+
+    def __init__(self, lives: Sequence[Player], operator: str, rooms: Sequence[str]) -> None:
+        self._lives = lives
+        self._operator = operator
+        self._rooms = rooms
+
+    async def run(self, seconds: float) -> None:
+        ends = asyncio.get_running_loop().time() + seconds
+        for life in self._lives:
+            if asyncio.get_running_loop().time() > ends:
+                break
+            await life.visit(self._operator, self._rooms)
 
 
 class World:
-    """Players, half of whom get no gifts. An auditor of the world compares its items with `items`."""
+    """Players, half of whom get no gifts, and visitors. An auditor of the world compares its items with `items`."""
 
     _game: Game
+    _operator: str
 
     def __init__(self, players: int) -> None:
         self._names = [f"player-{number}" for number in range(players)]
+        self._visitors = [f"visitor-{number}" for number in range(100 * players)]
         self._tokens: dict[str, str] = {}
 
     @property
@@ -255,20 +308,20 @@ class World:
 
     async def prepare(self, gateway: GatewayClient) -> None:
         self._game = await prepared_world(gateway.db)
-        self._tokens = {name: gateway.token(name, []) for name in self._names}
+        self._tokens = {name: gateway.token(name, []) for name in (*self._names, *self._visitors)}
+        self._operator = gateway.token("operator", [Role.GAME_MASTER])
 
-    def actors(self, clients: Clients) -> list[Player]:
-        return [
-            Player(
-                clients.connect(),
-                self._tokens[name],
-                name,
-                self._game,
-                random.Random(number),
-                gets_gifts=number % 2 == 0,
-            )
+    def actors(self, clients: Clients) -> list[Player | Visitors]:
+        players = [
+            self._player(clients.connect(), name, number, gets_gifts=number % 2 == 0)
             for number, name in enumerate(self._names)
         ]
+        client = clients.connect()
+        lives = [self._player(client, name, number, gets_gifts=False) for number, name in enumerate(self._visitors)]
+        return [*players, Visitors(lives, self._operator, self._game.rooms)]
+
+    def _player(self, client: Client, name: str, number: int, *, gets_gifts: bool) -> Player:
+        return Player(client, self._tokens[name], name, self._game, random.Random(number), gets_gifts=gets_gifts)
 
     async def check(self, gateway: GatewayClient) -> None:
         """Checks nothing: each player checks every answer, and the auditor the world."""

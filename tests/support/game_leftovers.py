@@ -54,3 +54,10 @@ async def room_with_outcome(gateway: GatewayClient) -> Left:
 
 async def room_with_entry(gateway: GatewayClient) -> Left:
     return await _room(gateway, "move", 8, "leaving_since")
+
+
+async def idle_character(gateway: GatewayClient) -> Left:
+    temple = await add_temple(gateway.db)
+    entry = {"characters.0.since": LONG_AGO}
+    await gateway.db["game.locations"].update_one({"_id": temple.room["_id"]}, {"$set": entry})
+    return "game.locations", entry

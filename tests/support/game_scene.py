@@ -13,7 +13,7 @@ from portico.resolvers.game.items import weight_of
 from portico.resolvers.game.locations import LOCATIONS
 from portico.schema.nodes import encode_id
 
-from .game_world import add_character, add_room, character_id, item, keeper, keeper_id
+from .game_world import add_character, add_room, character_id, item, keeper, keeper_id, room_id
 
 Given = dict[str, Any]
 
@@ -104,6 +104,14 @@ def action(temple: Temple, mutation: str) -> Given:
         "give": temple.on("bag", **to),
         "buy": temple.on("helmet", **smith),
         "sell": temple.on("axe", **smith),
+        "moveCharacter": {"characterId": character_id(temple.me), "locationId": room_id(temple.market)},
+        "deleteCharacter": {"characterId": character_id(temple.me)},
+        "spawnCharacter": {
+            "owner": "eva",
+            "locationId": room_id(temple.market),
+            "name": "Eva",
+            "characterClass": "thief",
+        },
     }[mutation]
 
 
@@ -124,7 +132,7 @@ async def world(db: Database) -> dict[str, Any]:
         for one in room["keepers"]:
             found[f"gold of {one['name']}"] = one["gold"]
             found |= {ware["name"]: one["name"] for ware in one["items"]}
-    async for character in db[CHARACTERS.name].find({}):
+    async for character in db[CHARACTERS.name].find({"deleted": {"$exists": False}}):
         name = character["name"]
         found[name] = character["location"]["name"]
         found[f"gold of {name}"] = character["gold"]
@@ -142,7 +150,7 @@ async def assert_settled(db: Database) -> None:
     for room in rooms.values():
         marks = [room.get(name) for name in ("stale_since", "gifts_since", "leaving_since")]
         assert marks == [None] * 3, room["name"]
-    async for character in db[CHARACTERS.name].find({}):
+    async for character in db[CHARACTERS.name].find({"deleted": {"$exists": False}}):
         assert character["location"] == locations.copy_of(rooms[character["location"]["_id"]])
     await assert_sound(db)
 

@@ -108,6 +108,13 @@ async def add_character(db: Database, owner: str, room: Document, **fields: Any)
     return character
 
 
+def monks(**fields: Any) -> list[Document]:
+    """Returns as many entries as fit into a roster."""
+    empty: Document = {"took": [], "gold": 0, "refused": None, "gifts": [], "limit": 0, "load": 0, "count": 0, **fields}
+    size = locations.MAX_CHARACTERS
+    return [{"_id": ObjectId(), "name": f"Monk {number}", "turn": 1, **empty} for number in range(size)]
+
+
 def character_id(character: Document) -> str:
     return encode_id("Character", character["_id"])
 

@@ -171,6 +171,11 @@ MUTATIONS = {
             ("pickUp", "drop", "takeOut", "putIn", "wear", "wield", "unequip", "give"), f"{_CHARACTER} {_GONE}"
         ),
         **dict.fromkeys(("buy", "sell"), f"{_CHARACTER} {_GONE} ... on InsufficientGold {{ price gold }}"),
+        "moveCharacter": "... on MoveCharacterPayload { character { id name location { locationId name } } "
+        f"from {{ id name }} to {{ id name characters {{ name }} }} }} ... on LimitReached {{ limit }} {_NOT_FOUND}",
+        "deleteCharacter": "... on DeleteCharacterPayload { deletedId location { id name inventory { id } } } "
+        f"... on LimitReached {{ limit }} {_NOT_FOUND}",
+        "spawnCharacter": f"{_CHARACTER} ... on LimitReached {{ limit }} {_INVALID}",
         "placeAd": "... on AdZonePayload { zone { id siteId zoneId ads { campaignId adUnitId ecpm keywords } } } "
         "... on InvalidInput { path }",
         "serveAds": "... on ServedAdsPayload { ads { campaignId adUnitId ecpm keywords } } "

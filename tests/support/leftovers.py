@@ -13,10 +13,17 @@ from portico.schema.nodes import key_in
 from tests.gateway.test_upgrades import album
 from tests.support.photos import use_pictures
 
-from . import ad_leftovers
+from . import ad_leftovers, trade_leftovers
 from .accounts import open_account, transfer_input
 from .discussions import open_on_product, post
-from .game_leftovers import room_with_entry, room_with_gift, room_with_outcome, stale_room, unfinished_turn
+from .game_leftovers import (
+    idle_character,
+    room_with_entry,
+    room_with_gift,
+    room_with_outcome,
+    stale_room,
+    unfinished_turn,
+)
 from .harness import GatewayClient, create_category, create_product
 from .hit_leftovers import old_hit_id, old_log_event, sealed_flush
 from .interruptions import crashing
@@ -26,7 +33,6 @@ from .shop import checkout_input, new_cart, stock_up
 from .site import create_page, create_section
 from .social import circle, join
 from .social_posts import write_post
-from .stacks import ask, bag, give, goods, keyed, offer
 
 Given = dict[str, Any]
 OP = "r-0123456789abcdef0123456789abcdef"
@@ -330,29 +336,6 @@ async def renamed_member(gateway: GatewayClient) -> Left:
     return "social.members", {"renamed.op": OP}
 
 
-async def _trade(gateway: GatewayClient) -> Given:
-    await give(gateway.db, "mara", "sword")
-    await give(gateway.db, "jonas", "coin")
-    return keyed(id=await offer(gateway, "mara", "jonas", [goods("sword")], [goods("coin")]))
-
-
-async def noted_stack(gateway: GatewayClient) -> Left:
-    await give(gateway.db, "mara", "sword")
-    given = keyed(**{"from": bag("mara"), "to": bag("mara", "bank"), "stack": goods("sword")})
-    with crashing(gateway, 2):
-        await ask(gateway, "transferStack", "mara", given)
-    await gateway.db["game.stacks"].update_many({"notes.delta": {"$exists": True}}, {"$set": {"notes.0.at": LONG_AGO}})
-    return "game.stacks", {"inventory": "bank", "notes.at": LONG_AGO}
-
-
-async def accepted_trade(gateway: GatewayClient) -> Left:
-    given = await _trade(gateway)
-    await ask(gateway, "acceptTrade", "jonas", given)
-    changed = {"state": "ACCEPTED", "open_since": LONG_AGO}
-    await set_values(gateway, "game.trades", key_in("Trade", given["id"]), **changed)
-    return "game.trades", {"open_since": LONG_AGO}
-
-
 async def old_product(gateway: GatewayClient) -> Left:
     await gateway.db["products"].insert_one(album())
     return "products", {"schema_version": None}
@@ -382,7 +365,10 @@ LEFTOVERS: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
     "copy-names": (renamed_member,),
     "finish-turns": (unfinished_turn,),
     "settle-rooms": (stale_room, room_with_gift, room_with_outcome, room_with_entry),
-    "finish-trades": (noted_stack, accepted_trade),
+    "finish-trades": (trade_leftovers.noted_stack, trade_leftovers.accepted_trade),
+    "rest-characters": (idle_character,),
+    "expire-trades": (trade_leftovers.old_offer,),
+    "prune-trades": (trade_leftovers.old_trade,),
     "settle-ads": (ad_leftovers.pending_ad, ad_leftovers.ending_campaign),
     "settle-ad-claims": (ad_leftovers.undecided_claim, ad_leftovers.decided_claim),
     "forget-ad-events": (ad_leftovers.old_event, ad_leftovers.profile_of_an_old_call),

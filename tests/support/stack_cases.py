@@ -8,6 +8,7 @@ from typing import Any
 
 from bson import ObjectId
 
+from portico.resolvers.game.trade_bounds import MAX_OPEN
 from portico.schema.nodes import encode_id
 
 from .failures import Failing, Failure, fails_with
@@ -66,7 +67,7 @@ CASES: dict[str, Case] = {
     "cancelTrade": _open_trades,
 }
 DONE = ("StackPayload", "TradePayload")
-COLLECTIONS = ("game.stacks", "game.trades")
+COLLECTIONS = ("game.stacks", "game.trades", "game.trade_pairs")
 
 
 def _without_swords(given: Given) -> Failing:
@@ -76,6 +77,13 @@ def _without_swords(given: Given) -> Failing:
         return Failure(given, partial(give, gateway.db, "tester", "sword", 9))
 
     return fail
+
+
+async def _too_many_offers(gateway: GatewayClient) -> Failure:
+    await give(gateway.db, "tester", "sword", 9)
+    for _ in range(MAX_OPEN):
+        await offer(gateway, "tester", "jonas", [], [goods("coin")])
+    return Failure(_offered(1))
 
 
 async def _accepted_without_swords(gateway: GatewayClient) -> Failure:
@@ -92,6 +100,7 @@ FAILURES: dict[tuple[str, str], Failing] = {
     ("transferStack", "InvalidInput"): fails_with(lambda: _moved(0)),
     ("offerTrade", "NotEnough"): _without_swords(_offered(1)),
     ("offerTrade", "InvalidInput"): fails_with(lambda: _offered(0)),
+    ("offerTrade", "LimitReached"): _too_many_offers,
     ("acceptTrade", "NotEnough"): _accepted_without_swords,
     ("acceptTrade", "NotFound"): fails_with(lambda: {"id": NO_TRADE}),
     ("cancelTrade", "NotFound"): fails_with(lambda: {"id": NO_TRADE}),
@@ -103,4 +112,5 @@ ELSEWHERE = {
     *((name, "Conflict") for name in ("offerTrade", "acceptTrade", "cancelTrade")),
     *((name, "InvalidInput") for name in ("acceptTrade", "cancelTrade")),
     ("cancelTrade", "NotEnough"),
+    *((name, "LimitReached") for name in ("acceptTrade", "cancelTrade")),
 }

@@ -78,7 +78,7 @@ class Trader:
     async def call(self, caller: str, mutation: str, given: dict[str, Any]) -> Any:
         variables = {"input": {**given, "idempotencyKey": new_key()}}
         result = (await self._client.ask(MUTATIONS[mutation], variables, token=self._tokens[caller]))[mutation]
-        assert result["__typename"] in {"StackPayload", "TradePayload", "NotEnough", "Conflict"}, result
+        assert result["__typename"] in {"StackPayload", "TradePayload", "NotEnough", "Conflict", "LimitReached"}, result
         self._market.operations[mutation if "Payload" in result["__typename"] else f"{mutation} refused"] += 1
         return result
 

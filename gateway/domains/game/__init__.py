@@ -16,11 +16,12 @@ from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import STACKS
+from portico.resolvers.game.trade_bounds import PAIRS
 from portico.resolvers.game.trade_records import TRADES
-from portico.schema.game import characters, events, inventories, locations, trading
+from portico.schema.game import characters, events, inventories, keeping, locations, trading
 from portico.schema.game.acting import GameMutation
 
-from . import acting, demo, stacks
+from . import acting, demo, idling, stacks
 from .equipment import equipment
 from .world import world
 
@@ -43,15 +44,15 @@ def _report(error: Exception, step: Document) -> None:
 DOMAIN = Domain(
     name="game",
     about="A world of rooms, its characters and their items.",
-    collections=(CHARACTERS, LOCATIONS, BLUEPRINTS, STACKS, TRADES),
-    jobs=(*acting.JOBS, *stacks.JOBS),
+    collections=(CHARACTERS, LOCATIONS, BLUEPRINTS, STACKS, TRADES, PAIRS),
+    jobs=(*acting.JOBS, *idling.JOBS, *stacks.JOBS),
     invariants=(*acting.INVARIANTS, *stacks.INVARIANTS),
     settings=GameSettings,
     services=(Service(Rooms, _rooms),),
     importers={"equipment": equipment(), "world": world()},
     kinds=(characters.CHARACTER, locations.LOCATION, inventories.STACK, inventories.TRADE),
-    queries=(characters.CharacterQuery, locations.LocationQuery, inventories.InventoryQuery),
-    mutations=(GameMutation, trading.TradingMutation),
+    queries=(characters.CharacterQuery, keeping.KeepingQuery, locations.LocationQuery, inventories.InventoryQuery),
+    mutations=(GameMutation, keeping.KeepingMutation, trading.TradingMutation),
     subscriptions=(events.LocationSubscription,),
     events=sources.SOURCES,
     extensions={"Viewer": (characters.CharacterViewer, inventories.TradeViewer)},

@@ -5,10 +5,12 @@ The viewer, a friend and a shop have inventories, and two trades are open betwee
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from portico.gateway.demo import demo_token
 from portico.gateway.demo.loading import OPERATION, Demo
+from portico.resolvers.errors import NotFound
 from portico.resolvers.game import characters, creation
 from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.settings import GameSettings
@@ -16,13 +18,15 @@ from portico.resolvers.game.stack_imports import StackRecord, import_stack
 from portico.resolvers.game.stacks import Place, Viewer, Wanted
 from portico.resolvers.game.trade_edits import offer_trade
 
+from .equipment import INVENTORY, OWNER
+
 WORLD = Path(__file__).parent / "data" / "world.jsonl"
 NAME, CLASS = "Wren", "wanderer"
 _INTRINSICS = {"strength": 12, "dexterity": 14, "intelligence": 13, "charisma": 11}
 
 FRIEND = "mara"
 _BAG, _BANK = Place(demo_token.SUBJECT, "bag"), Place(demo_token.SUBJECT, "bank")
-_FRIENDS_BAG, _SHOP = Place(FRIEND, "bag"), Place("outfitter", "shop")
+_FRIENDS_BAG, _SHOP = Place(FRIEND, "bag"), Place(OWNER, INVENTORY)
 _STACKS = (
     StackRecord(_BAG, "food", "rye-bread", "Rye Bread", 6, "Keeps for a week."),
     StackRecord(_BAG, "gem", "amber", "Amber Bead", 12, "A fly sleeps in each of them."),
@@ -48,17 +52,19 @@ async def load(demo: Demo) -> None:
     """Imports the world, puts the viewer's character into it, and fills the inventories, each once. Idempotent."""
     await demo.load_files("world", [WORLD])
     if not await characters.find_by_owner(demo.db, demo_token.SUBJECT, {"_id": 1}):
-        await creation.create_character(
-            demo.db,
-            demo.resources.of(Rooms),
-            owner=demo_token.SUBJECT,
-            name=NAME,
-            character_class=CLASS,
-            intrinsics=_INTRINSICS,
-            gold=demo.resources.of(GameSettings).starting_gold,
-            now=demo.now,
-            operation_id=f"{OPERATION}character",
-        )
+        # A character that somebody has deleted does not come back.
+        with contextlib.suppress(NotFound):
+            await creation.create_character(
+                demo.db,
+                demo.resources.of(Rooms),
+                owner=demo_token.SUBJECT,
+                name=NAME,
+                character_class=CLASS,
+                intrinsics=_INTRINSICS,
+                gold=demo.resources.of(GameSettings).starting_gold,
+                now=demo.now,
+                operation_id=f"{OPERATION}character",
+            )
     demo.say(f"game: {NAME} is in the world")
     for record in _STACKS:
         await import_stack(demo.db, record, now=demo.now)

@@ -20,7 +20,7 @@ from portico.resolvers.errors import InvalidInput
 from portico.resolvers.game.stack_imports import StackRecord, import_stacks
 from portico.resolvers.game.stacks import Place
 
-OWNER = "outfitter"
+OWNER = "npc:outfitter"
 INVENTORY = "shop"
 # The lists say what an item is, and not how many of it a shop has.
 IN_STOCK = 100

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Invariant, Job, Problem, Turn
-from portico.resolvers.game import stack_checks, stack_jobs
+from portico.resolvers.game import stack_checks, stack_jobs, trade_history
+from portico.resolvers.game.settings import GameSettings
 
 
 async def _finish_trades(turn: Turn) -> int:
@@ -24,7 +26,25 @@ async def _stacks(db: Database) -> AsyncIterator[Problem]:
         yield Problem(f"stack {wrong['_id']}", wrong["problem"])
 
 
-JOBS = (Job("finish-trades", _finish_trades),)
+async def _expire_trades(turn: Turn) -> int:
+    expire_after = turn.resources.of(GameSettings).trade_expires_after
+    if expire_after is None:
+        return 0
+    return await trade_history.expire_trades(turn.db, expire_after=expire_after, now=turn.now)
+
+
+async def _prune_trades(turn: Turn) -> int:
+    days = turn.resources.of(GameSettings).trade_history_days
+    if days <= 0:
+        return 0
+    return await trade_history.prune_trades(turn.db, kept=timedelta(days=days), now=turn.now)
+
+
+JOBS = (
+    Job("finish-trades", _finish_trades),
+    Job("expire-trades", _expire_trades),
+    Job("prune-trades", _prune_trades),
+)
 INVARIANTS = (
     Invariant("Items in stacks and trades are those that were granted and not consumed.", _items),
     Invariant("Every stack has a valid quantity, and the id of its item.", _stacks),

@@ -1,0 +1,60 @@
+"""Cancels offers that nobody has accepted for long, and deletes trades that were concluded long ago."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound
+from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.sweeps import sweep
+
+from . import trade_edits
+from .stacks import STACKS, Viewer
+from .trade_records import CONCLUDED, OFFERED, TRADES
+
+# Processes that were suspended for so long must not find their records gone; see `settlements`.
+_SHORTEST = timedelta(days=1)
+_BATCH = 1_000
+_GAME_MASTER = Viewer(None, is_game_master=True)
+
+
+async def expire_trades(db: Database, *, expire_after: timedelta, now: datetime) -> int:
+    """Cancels offers of this age, so that their goods go back. Returns how many."""
+
+    async def cancel(trade: Document) -> int:
+        operation_id = idempotency.random_operation_id()
+        try:
+            await trade_edits.cancel_trade(
+                db, viewer=_GAME_MASTER, trade_id=trade["_id"], now=now, operation_id=operation_id
+            )
+        except (Conflict, NotFound, InvalidInput):
+            # Somebody was faster, or the inventory has no room for the goods. The next run tries again.
+            return 0
+        return 1
+
+    return await sweep(
+        db, TRADES, {"state": OFFERED, "created_at": {"$lte": now - expire_after}}, cancel, fields=(), at_once=4
+    )
+
+
+async def prune_trades(db: Database, *, kept: timedelta, now: datetime) -> int:
+    """Deletes up to 1,000 records that were concluded so long ago. Returns how many.
+
+    The notes are read after the records. A record that was concluded before that has its notes until its settlement is
+    done, so the record of a settlement in flight is never deleted.
+    """
+    before = now - max(kept, _SHORTEST)
+    concluded: Document = {"state": {"$in": list(CONCLUDED)}, "created_at": {"$lte": before}}
+    old = {**concluded, "concluded_at": {"$not": {"$gt": before}}}
+    found = [record["_id"] async for record in db[TRADES.name].find(old, {"_id": 1}).limit(_BATCH)]
+    if not found:
+        return 0
+    noted: list[Document] = [
+        {"$match": {"notes.at": {"$exists": True}}},
+        {"$unwind": "$notes"},
+        {"$group": {"_id": "$notes.record"}},
+    ]
+    held = [note["_id"] async for note in await db[STACKS.name].aggregate(noted)]
+    over = [record for record in found if record not in held]
+    return (await db[TRADES.name].delete_many({**old, "_id": {"$in": over}})).deleted_count

@@ -1,0 +1,330 @@
+"""What operators do with characters: they list, move, spawn and delete them. Players delete their own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.game.characters import MAX_CHARACTERS
+from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.creation import create_character
+from portico.resolvers.game.locations import MAX_ITEMS
+from portico.resolvers.game.refusals import LimitReached
+from portico.resolvers.writes.idempotency import random_operation_id
+from portico.schema.roles import Role
+from tests.support.game_scene import action, add_temple, assert_settled, world
+from tests.support.game_world import add_character, add_room, character_id, item, item_ids, monks, room_id
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs
+
+LIST = """query ($owner: String, $room: ID, $first: Int, $after: String) {
+  characters(owner: $owner, locationId: $room, first: $first, after: $after) {
+    nodes { name owner restingSince location { name } } pageInfo { hasNextPage endCursor } } }"""
+
+
+async def act(gateway: GatewayClient, mutation: str, given: Document, subject: str, *roles: Role) -> Any:
+    token = gateway.token(subject, list(roles))
+    return (await gateway.data(MUTATIONS[mutation], {"input": given}, token=token))[mutation]
+
+
+async def create(gateway: GatewayClient, subject: str, name: str = "New") -> Any:
+    return await act(gateway, "createCharacter", {"name": name, "characterClass": "thief"}, subject)
+
+
+# --------------------------------------------------------------------- moves
+
+
+async def test_a_game_master_moves_a_character_out_of_a_room_that_it_cannot_leave(
+    gateway: GatewayClient, db: Database
+) -> None:
+    full = await add_room(db, "Hall", characters=monks())
+    trap = await add_room(db, "Cell", exits=[{"direction": "N", "to": full["_id"]}])
+    square = await add_room(db, "Square")
+    ann, bo = await add_character(db, "ann", trap), await add_character(db, "bo", trap)
+    given = {"characterId": character_id(ann), "locationId": room_id(square)}
+
+    stuck = await act(gateway, "move", {"characterId": character_id(ann), "direction": "N"}, "ann")
+    moved = await act(gateway, "moveCharacter", given, "master", Role.GAME_MASTER)
+
+    assert stuck["__typename"] == "LimitReached"
+    assert moved["character"]["location"]["name"] == "Square"
+    assert (moved["from"]["name"], moved["to"]["name"]) == ("Cell", "Square")
+    assert [one["name"] for one in moved["to"]["characters"]] == ["Ann"]
+    found = await db["game.characters"].find_one({"_id": bo["_id"]})
+    assert found is not None
+    assert [one["name"] for one in found["location"]["characters"]] == ["Bo"]
+
+
+@pytest.mark.parametrize("role", [Role.MERCHANT, Role.EDITOR])
+async def test_only_a_game_master_moves_spawns_and_lists_characters(gateway: GatewayClient, role: Role) -> None:
+    temple = await add_temple(gateway.db)
+    before = await world(gateway.db)
+    token = gateway.token("tester", [role])
+
+    for mutation in ("moveCharacter", "spawnCharacter"):
+        answer = await gateway.ask(MUTATIONS[mutation], {"input": action(temple, mutation)}, token=token)
+        assert answer.codes == ["FORBIDDEN"]
+    assert (await gateway.ask(LIST, token=token)).codes == ["FORBIDDEN"]
+    assert (await gateway.ask(LIST, token=None)).codes == ["UNAUTHENTICATED"]
+
+    assert await world(gateway.db) == before
+
+
+async def test_an_admin_moves_a_character_to_the_room_where_it_is(gateway: GatewayClient, db: Database) -> None:
+    temple = await add_temple(db)
+    given = {"characterId": character_id(temple.me), "locationId": room_id(temple.room)}
+
+    moved = await act(gateway, "moveCharacter", given, "root", Role.ADMIN)
+
+    assert (moved["from"]["name"], moved["to"]["name"]) == ("Temple", "Temple")
+    await assert_settled(db)
+
+
+async def test_a_repeated_move_says_from_where_even_if_the_first_answer_was_lost(
+    gateway: GatewayClient, db: Database
+) -> None:
+    temple = await add_temple(db)
+    given = {**action(temple, "moveCharacter"), "idempotencyKey": "out"}
+    await gateway.result("moveCharacter", given)
+    # The process stopped before it stored the answer.
+    await db["operations"].update_many({}, {"$set": {"state": "running", "lease_until": gateway.state.clock.now()}})
+
+    again = await gateway.result("moveCharacter", given)
+
+    assert (again["from"]["name"], again["to"]["name"]) == ("Temple", "Market")
+
+
+# ----------------------------------------------------------------- deletions
+
+
+async def test_a_player_deletes_a_character_and_its_things_lie_on_the_floor(
+    gateway: GatewayClient, db: Database
+) -> None:
+    temple = await add_temple(db, "ann")
+    mine = [temple.items[name] for name in ("knife", "hat", "axe", "dagger", "cap", "bag", "pear")]
+    floor = [temple.items[name] for name in ("sword", "chest")]
+    given = action(temple, "deleteCharacter")
+
+    deleted = await act(gateway, "deleteCharacter", given, "ann")
+
+    assert deleted["deletedId"] == character_id(temple.me)
+    assert deleted["location"]["name"] == "Temple"
+    assert sorted(one["id"] for one in deleted["location"]["inventory"]) == sorted([*mine, *floor])
+    token = gateway.token("ann")
+    shown = await gateway.data(
+        "query ($id: ID!) { character(id: $id) { id } node(id: $id) { id } viewer { characters { id } } }",
+        {"id": given["characterId"]},
+        token=token,
+    )
+    assert shown == {"character": None, "node": None, "viewer": {"characters": []}}
+    again = await act(gateway, "deleteCharacter", given, "ann")
+    moved = await act(gateway, "moveCharacter", action(temple, "moveCharacter"), "m", Role.GAME_MASTER)
+    assert (again["__typename"], moved["__typename"]) == ("NotFound", "NotFound")
+    assert (await world(db))["apple"] == "Temple"
+    await assert_settled(db)
+
+
+async def test_a_gift_that_waits_falls_to_the_floor_too(gateway: GatewayClient, db: Database) -> None:
+    temple = await add_temple(db)
+    gift = item("gift")
+    entry = {"characters.$.gifts": [gift], "characters.$.since": gateway.state.clock.now()}
+    counted = {"characters.$.load": gift["weight"], "characters.$.count": 1, "revision": 1}
+    mine = {"_id": temple.room["_id"], "characters._id": temple.me["_id"]}
+    await db["game.locations"].update_one(mine, {"$set": entry, "$inc": counted})
+
+    await gateway.result("deleteCharacter", action(temple, "deleteCharacter"))
+
+    assert (await world(db))["gift"] == "Temple"
+    await assert_settled(db)
+
+
+async def test_nobody_deletes_the_character_of_another_player_but_a_game_master(
+    gateway: GatewayClient, db: Database
+) -> None:
+    temple = await add_temple(db, "ann")
+    given = action(temple, "deleteCharacter")
+
+    refused = await act(gateway, "deleteCharacter", given, "bo")
+    shopkeeper = await act(
+        gateway, "deleteCharacter", {"characterId": action(temple, "buy")["shopkeeperId"]}, "m", Role.GAME_MASTER
+    )
+    deleted = await act(gateway, "deleteCharacter", given, "master", Role.GAME_MASTER)
+
+    assert (refused["__typename"], shopkeeper["__typename"]) == ("NotFound", "NotFound")
+    assert deleted["deletedId"] == given["characterId"]
+    await assert_settled(db)
+
+
+async def test_a_character_with_more_than_the_floor_can_take_stays_as_it_is(
+    gateway: GatewayClient, db: Database
+) -> None:
+    straw = [item(f"straw {number}", weight=0) for number in range(MAX_ITEMS)]
+    temple = await add_temple(db)
+    await db["game.locations"].update_one(
+        {"_id": temple.room["_id"]}, {"$set": {"items": straw}, "$inc": {"revision": 1, "version": 1}}
+    )
+    await Rooms().refresh(db, temple.room["_id"])
+    before = await world(db)
+
+    refused = await gateway.result("deleteCharacter", action(temple, "deleteCharacter"))
+
+    assert (refused["__typename"], refused["limit"]) == ("LimitReached", MAX_ITEMS)
+    assert await world(db) == before
+    await assert_settled(db)
+
+
+async def test_a_deleted_character_counts_for_a_day_and_no_id_is_used_again(
+    gateway: GatewayClient, db: Database, clock: SettableClock
+) -> None:
+    await add_room(db, "Temple", start=0)
+    created = [await create(gateway, "ann", f"Ann {number}") for number in range(MAX_CHARACTERS)]
+    ids = [one["character"]["id"] for one in created]
+    for one in ids[:2]:
+        await act(gateway, "deleteCharacter", {"characterId": one}, "ann")
+
+    refused = await create(gateway, "ann")
+    clock.advance(hours=25)
+    both = [await create(gateway, "ann"), await create(gateway, "ann")]
+    full = await create(gateway, "ann")
+
+    assert refused["message"] == (
+        "A player has at most 20 characters. 2 of them were deleted less than a day ago, and still count."
+    )
+    assert not {one["character"]["id"] for one in both} & set(ids)
+    assert full["message"] == "A player has at most 20 characters."
+    assert await db["game.characters"].count_documents({"owner": "ann", "deleted": None}) == MAX_CHARACTERS
+    await assert_settled(db)
+
+
+async def test_concurrent_creations_after_deletions_stay_within_the_bound(
+    gateway: GatewayClient, db: Database, clock: SettableClock
+) -> None:
+    await add_room(db, "Temple", start=0)
+    ids = [(await create(gateway, "ann"))["character"]["id"] for _ in range(6)]
+    for one in ids:
+        await act(gateway, "deleteCharacter", {"characterId": one}, "ann")
+    clock.advance(hours=25)
+    processes = [Rooms(), Rooms()]
+
+    async def create_one(number: int) -> Document | LimitReached:
+        try:
+            return await create_character(
+                db,
+                processes[number % 2],
+                owner="ann",
+                name="Ann",
+                character_class="thief",
+                intrinsics=dict.fromkeys(("strength", "dexterity", "intelligence", "charisma"), 10),
+                gold=100,
+                now=clock.now(),
+                operation_id=random_operation_id(),
+            )
+        except LimitReached as error:
+            return error
+
+    found = await asyncio.gather(*(create_one(number) for number in range(30)))
+
+    alive = await db["game.characters"].count_documents({"owner": "ann", "deleted": None})
+    assert alive == sum(isinstance(one, dict) for one in found) == MAX_CHARACTERS
+    await assert_settled(db)
+
+
+# --------------------------------------------------- new characters and lists
+
+
+async def test_start_rooms_share_new_characters(gateway: GatewayClient, db: Database) -> None:
+    rooms = [await add_room(db, f"Room {number}", start=number) for number in range(3)]
+
+    for number in range(9):
+        await create(gateway, f"player {number}")
+
+    found = await db["game.locations"].find({}).to_list()
+    assert [len(room["characters"]) for room in found] == [3] * len(rooms)
+
+
+async def test_a_game_master_spawns_a_character_for_a_player_anywhere(gateway: GatewayClient, db: Database) -> None:
+    temple = await add_temple(db)
+
+    spawned = await act(gateway, "spawnCharacter", action(temple, "spawnCharacter"), "master", Role.GAME_MASTER)
+
+    assert (spawned["character"]["gold"], spawned["character"]["location"]["name"]) == (100, "Market")
+    mine = await gateway.data("{ viewer { characters { id } } }", token=gateway.token("eva"))
+    assert mine == {"viewer": {"characters": [{"id": spawned["character"]["id"]}]}}
+    await assert_settled(db)
+
+
+async def test_a_game_master_lists_characters_by_player_and_room(gateway: GatewayClient, db: Database) -> None:
+    temple = await add_temple(db, "ann", "bo")
+    await add_character(db, "cy", temple.market)
+    await act(gateway, "deleteCharacter", {"characterId": character_id(temple.friend)}, "bo")
+    token = gateway.token("master", [Role.GAME_MASTER])
+
+    async def names(**given: Any) -> list[str]:
+        found = (await gateway.data(LIST, given, token=token))["characters"]
+        return [one["name"] for one in found["nodes"]]
+
+    assert sorted(await names()) == ["Ann", "Cy"]
+    assert await names(owner="ann") == ["Ann"]
+    assert await names(owner="bo") == []
+    assert await names(room=room_id(temple.market)) == ["Cy"]
+    assert await names(owner="ann", room=room_id(temple.market)) == []
+    first = (await gateway.data(LIST, {"first": 1}, token=token))["characters"]
+    second = (await gateway.data(LIST, {"after": first["pageInfo"]["endCursor"]}, token=token))["characters"]
+    assert sorted(one["name"] for one in (*first["nodes"], *second["nodes"])) == ["Ann", "Cy"]
+    assert first["nodes"][0]["owner"] in ("ann", "cy")
+
+
+async def test_an_item_on_the_floor_after_a_deletion_is_like_any_other(gateway: GatewayClient, db: Database) -> None:
+    room = await add_room(db, "Temple")
+    ring = item("ring")
+    ann, bo = await add_character(db, "ann", room, items=[ring]), await add_character(db, "bo", room)
+    await db["game.locations"].update_one(
+        {"characters._id": ann["_id"]},
+        {"$inc": {"characters.$.load": 100, "characters.$.count": 1, "revision": 1}},
+    )
+
+    await act(gateway, "deleteCharacter", {"characterId": character_id(ann)}, "ann")
+    taken = await act(gateway, "pickUp", {"characterId": character_id(bo), "itemId": item_ids([ring])[0]}, "bo")
+
+    assert [one["id"] for one in taken["character"]["inventory"]] == item_ids([ring])
+    await assert_settled(db)
+
+
+async def test_characters_are_deleted_and_moved_while_everybody_acts(
+    gateway: GatewayClient, db: Database, clock: SettableClock
+) -> None:
+    """Gifts, pick-ups, deletions and moves by an operator race. Every item stays in exactly one place."""
+    rings = [item(f"ring {number}") for number in range(8)]
+    market = await add_room(db, "Market")
+    room = await add_room(db, "Temple", items=rings, exits=[{"direction": "N", "to": market["_id"]}])
+    everybody = [await add_character(db, f"player {number}", room) for number in range(8)]
+    ids, keys = [character_id(one) for one in everybody], item_ids(rings)
+
+    async def play(number: int) -> list[str]:
+        me, other = {"characterId": ids[number]}, ids[(number + 1) % 8]
+        calls: list[tuple[str, Document]] = [
+            ("pickUp", {**me, "itemId": keys[number]}),
+            ("give", {**me, "itemId": keys[number], "toId": other}),
+            ("give", {**me, "itemId": keys[number - 1], "toId": other}),
+            ("move", {**me, "direction": "N"}),
+        ]
+        return [(await act(gateway, name, given, f"player {number}"))["__typename"] for name, given in calls]
+
+    async def keep(number: int) -> str:
+        if number % 2:
+            given = {"characterId": ids[number]}
+            return str((await act(gateway, "deleteCharacter", given, f"player {number}"))["__typename"])
+        given = {"characterId": ids[number], "locationId": room_id(market)}
+        return str((await act(gateway, "moveCharacter", given, "master", Role.GAME_MASTER))["__typename"])
+
+    found = await asyncio.gather(*(play(number) for number in range(8)), *(keep(number) for number in range(8)))
+
+    assert found[8:] == ["MoveCharacterPayload", "DeleteCharacterPayload"] * 4
+    clock.advance(seconds=6)
+    await run_jobs(gateway, clock)
+    await assert_settled(db)
+    places = await world(db)
+    assert all(places[f"ring {number}"] for number in range(8))
+    assert await db["game.characters"].count_documents({"deleted": {"$exists": True}}) == 4

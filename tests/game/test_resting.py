@@ -1,0 +1,199 @@
+"""Idle characters leave their room, so that newcomers have a place, and come back when they act."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.resting import rest_idle
+from portico.resolvers.game.settings import GameSettings
+from portico.schema.roles import Role
+from tests.support.game_scene import action, add_temple, assert_settled, assert_sound
+from tests.support.game_world import add_character, add_room, character_id, item, item_ids, monks, room_id
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs
+
+DAY = timedelta(days=1)
+SHOWN = """query ($id: ID!) { character(id: $id) { name owner restingSince location { name characters { name } } } }"""
+
+
+async def age(db: Database, clock: SettableClock, *characters: Document) -> None:
+    """Makes the latest actions of these characters old."""
+    for one in characters:
+        old = {"$set": {"characters.$.since": clock.now() - 2 * DAY}, "$inc": {"revision": 1}}
+        await db["game.locations"].update_one({"characters._id": one["_id"]}, old)
+
+
+async def rest(db: Database, clock: SettableClock, rooms: Rooms | None = None) -> int:
+    return await rest_idle(db, rooms or Rooms(), idle_for=DAY, now=clock.now())
+
+
+async def shown(gateway: GatewayClient, character: Document, subject: str) -> Any:
+    data = await gateway.data(SHOWN, {"id": character_id(character)}, token=gateway.token(subject))
+    return data["character"]
+
+
+async def call(gateway: GatewayClient, mutation: str, given: Document, subject: str, *roles: Role) -> Any:
+    token = gateway.token(subject, list(roles))
+    return (await gateway.data(MUTATIONS[mutation], {"input": given}, token=token))[mutation]
+
+
+async def test_an_idle_character_leaves_its_room_and_comes_back_when_it_acts(
+    gateway: GatewayClient, db: Database, clock: SettableClock
+) -> None:
+    temple = await add_temple(db)
+    await age(db, clock, temple.me)
+
+    assert await rest(db, clock) == 1
+    assert await rest(db, clock) == 0
+
+    resting = await shown(gateway, temple.me, "tester")
+    assert resting["location"] == {"name": "Temple", "characters": [{"name": "Smith"}, {"name": "Bo"}]}
+    assert resting["restingSince"] is not None
+    assert (await shown(gateway, temple.friend, "bo"))["location"] == resting["location"]
+    await assert_settled(db)
+
+    taken = await gateway.result("pickUp", action(temple, "pickUp"))
+
+    assert taken["__typename"] == "CharacterPayload"
+    assert [one["name"] for one in taken["character"]["location"]["characters"]] == ["Smith", "Bo", "Tester"]
+    assert (await shown(gateway, temple.me, "tester"))["restingSince"] is None
+    await assert_settled(db)
+
+
+@pytest.mark.parametrize("mutation", ["wear", "unequip", "move", "give", "sell", "deleteCharacter"])
+async def test_every_action_brings_a_resting_character_back(
+    gateway: GatewayClient, db: Database, clock: SettableClock, mutation: str
+) -> None:
+    temple = await add_temple(db)
+    await age(db, clock, temple.me)
+    await rest(db, clock)
+
+    answer = await gateway.result(mutation, action(temple, mutation))
+
+    assert answer["__typename"].endswith("Payload")
+    await assert_settled(db)
+
+
+async def test_a_gift_goes_to_nobody_who_rests(gateway: GatewayClient, db: Database, clock: SettableClock) -> None:
+    temple = await add_temple(db)
+    await age(db, clock, temple.friend)
+    await rest(db, clock)
+
+    refused = await gateway.result("give", action(temple, "give"))
+
+    assert refused["__typename"] == "NotFound"
+    await assert_settled(db)
+
+
+async def test_idle_characters_do_not_keep_new_ones_out(
+    gateway: GatewayClient, db: Database, clock: SettableClock
+) -> None:
+    await add_room(db, "Temple", start=0)
+    given = {"name": "A", "characterClass": "thief"}
+    for player in range(10):
+        await asyncio.gather(*(call(gateway, "createCharacter", given, f"idler {player}") for _ in range(20)))
+    refused = await call(gateway, "createCharacter", given, "ann")
+    clock.advance(hours=25)
+
+    await run_jobs(gateway, clock)
+    created = await call(gateway, "createCharacter", given, "ann")
+
+    assert refused["__typename"] == "LimitReached"
+    assert [one["name"] for one in created["character"]["location"]["characters"]] == ["A"]
+    assert await db["game.characters"].count_documents({"resting_since": {"$ne": None}}) == 200
+    await assert_settled(db)
+
+
+async def test_with_zero_hours_nobody_rests(gateway: GatewayClient, db: Database, clock: SettableClock) -> None:
+    gateway.state.resources[GameSettings] = GameSettings(idle_character_hours=0)
+    temple = await add_temple(db)
+    await age(db, clock, temple.me)
+
+    await run_jobs(gateway, clock)
+
+    assert (await shown(gateway, temple.me, "tester"))["restingSince"] is None
+
+
+async def test_a_resting_character_whose_room_is_full_enters_a_start_room(
+    gateway: GatewayClient, db: Database, clock: SettableClock
+) -> None:
+    temple = await add_temple(db)
+    await age(db, clock, temple.me)
+    await rest(db, clock)
+    await fill(db, temple.room)
+    drop = action(temple, "drop")
+
+    stuck = await gateway.result("drop", drop)
+    square = await add_room(db, "Square", start=1)
+    dropped = await gateway.result("drop", drop)
+
+    assert stuck["__typename"] == "LimitReached"
+    assert dropped["character"]["location"]["locationId"] == room_id(square)
+    await empty(db, temple.room)
+    await assert_sound(db)
+
+
+async def fill(db: Database, room: Document) -> None:
+    await db["game.locations"].update_one(
+        {"_id": room["_id"]}, {"$push": {"characters": {"$each": monks()}}, "$inc": {"revision": 1}}
+    )
+
+
+async def empty(db: Database, room: Document) -> None:
+    """Takes the monks away, who have no documents of their own."""
+    monks_only = {"$pull": {"characters": {"limit": 0}}, "$inc": {"revision": 1}}
+    await db["game.locations"].update_one({"_id": room["_id"]}, monks_only)
+
+
+async def test_a_game_master_moves_a_resting_character_whose_room_is_full(
+    gateway: GatewayClient, db: Database, clock: SettableClock
+) -> None:
+    temple = await add_temple(db)
+    await age(db, clock, temple.me)
+    await rest(db, clock)
+    await fill(db, temple.room)
+
+    moved = await call(gateway, "moveCharacter", action(temple, "moveCharacter"), "master", Role.GAME_MASTER)
+
+    assert (moved["from"]["name"], moved["to"]["name"]) == ("Temple", "Market")
+    assert [one["name"] for one in moved["to"]["characters"]] == ["Tester"]
+    assert (await shown(gateway, temple.me, "tester"))["restingSince"] is None
+    await empty(db, temple.room)
+    await assert_sound(db)
+
+
+async def test_characters_that_act_while_jobs_let_others_rest_stay_consistent(
+    gateway: GatewayClient, db: Database, clock: SettableClock
+) -> None:
+    """Two processes let everybody rest, again and again, while two others act for everybody."""
+    things = [item(f"thing {number}") for number in range(8)]
+    room = await add_room(db, "Temple", items=things, start=0)
+    everybody = [await add_character(db, f"player {number}", room) for number in range(8)]
+    ids = item_ids(things)
+    jobs = [Rooms(), Rooms()]
+    counts = {"CharacterPayload": 0}
+
+    async def lull() -> None:
+        for number in range(12):
+            await age(db, clock, *everybody)
+            await rest(db, clock, jobs[number % 2])
+
+    async def play(number: int) -> None:
+        given = {"characterId": character_id(everybody[number]), "itemId": ids[number]}
+        for mutation in ("pickUp", "drop") * 4:
+            answer = await call(gateway, mutation, given, f"player {number}")
+            counts[answer["__typename"]] = counts.get(answer["__typename"], 0) + 1
+
+    await asyncio.gather(lull(), lull(), *(play(number) for number in range(8)))
+
+    assert counts == {"CharacterPayload": 64}
+    await run_jobs(gateway, clock)
+    await assert_sound(db)
+    found = await db["game.locations"].find_one({})
+    assert found is not None
+    assert len(found["items"]) == 8

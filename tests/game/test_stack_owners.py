@@ -1,0 +1,51 @@
+"""The owners of inventories: players, and shops and NPCs, which are in a namespace of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from portico.schema.roles import Role
+from tests.game.test_stacks import LIST, items
+from tests.support.harness import GatewayClient
+from tests.support.stacks import assert_items, bag, call, give, goods, held, keyed
+
+
+@pytest.mark.parametrize("subject", ["outfitter", "npc:outfitter"])
+async def test_no_player_owns_the_inventories_of_a_shop_or_an_npc_whatever_the_subject(
+    gateway: GatewayClient, subject: str
+) -> None:
+    for name in ("shop", "vault"):
+        await give(gateway.db, "npc:outfitter", "rope", 5, name=name)
+    taken = {"from": bag("npc:outfitter", "shop"), "stack": goods("rope")}
+    moved = {**taken, "to": bag("npc:outfitter", "bank")}
+    sold = {"from": bag("npc:outfitter", "shop"), "to": bag("bo"), "offers": [goods("rope")], "wants": []}
+
+    answers = [
+        await call(gateway, "consume", subject, keyed(**taken)),
+        await call(gateway, "transferStack", subject, keyed(**moved)),
+        await call(gateway, "offerTrade", subject, keyed(**sold)),
+    ]
+    shelf = await items(gateway, subject, "npc:outfitter", name="shop")
+    vault = await gateway.data(LIST, {"owner": "npc:outfitter", "name": "vault"}, token=gateway.token(subject, []))
+
+    assert [one["__typename"] for one in answers] == ["NotFound"] * 3
+    assert shelf == ["rope"]
+    assert vault == {"inventory": None}
+    assert await held(gateway.db, "npc:outfitter", "shop") == {"rope": 5}
+
+
+async def test_a_game_master_moves_the_goods_of_a_shop_from_its_name_to_the_npc(gateway: GatewayClient) -> None:
+    """Shops of an earlier version have names like those of players."""
+    await give(gateway.db, "outfitter", "rope", 5, name="shop")
+    given = {"from": bag("outfitter", "shop"), "to": bag("npc:outfitter", "shop"), "stack": goods("rope", 5)}
+
+    refused = await call(gateway, "transferStack", "outfitter", keyed(**given))
+    moved = await call(gateway, "transferStack", "master", keyed(**given), Role.GAME_MASTER)
+    back = {"from": bag("npc:outfitter", "shop"), "to": bag("bo"), "stack": goods("rope")}
+    other = await call(gateway, "transferStack", "master", keyed(**back), Role.GAME_MASTER)
+
+    assert (refused["__typename"], refused["path"]) == ("InvalidInput", ["to", "owner"])
+    assert moved["stack"]["quantity"] == 5
+    assert (other["__typename"], other["path"]) == ("InvalidInput", ["to", "owner"])
+    assert await held(gateway.db, "npc:outfitter", "shop") == {"rope": 5}
+    await assert_items(gateway)
