@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import bson
 
 from .cursors import behind, encode_cursor
-from .documents import Collection, Document, Projection, with_version
+from .documents import SCHEMA_VERSION, Collection, Document, Projection
 from .errors import InvalidInput
 
 Key = tuple[Any, ...]
@@ -371,10 +372,13 @@ def _part(
 
 def sorted_projection(sort: Sort, projection: Projection | None) -> Projection | None:
     """Returns the projection with the paths that cursors and upgrades need, without nested duplicates."""
-    versioned = with_version(projection)
-    if versioned is None:
-        return None
-    needed = {path: 1 for path, _ in sort.paths if not is_covered(path, versioned)}
+    return None if projection is None else _sorted_projection(sort.paths, tuple(projection))
+
+
+@lru_cache(maxsize=1_000)
+def _sorted_projection(order: tuple[tuple[str, int], ...], paths: tuple[str, ...]) -> Projection:
+    versioned = {**dict.fromkeys(paths, 1), SCHEMA_VERSION: 1}
+    needed = {path: 1 for path, _ in order if not is_covered(path, versioned)}
     return {**drop_below(versioned, needed), **needed}
 
 

@@ -117,7 +117,7 @@ class Reader:
         Raises ExecutionTimeout and NetworkTimeout, and what `bson.encode` raises.
         """
         deadline = asyncio.get_running_loop().time() + self._seconds
-        link = await self._links.take(deadline)
+        link = self._links.idle() or await self._links.take(deadline)
         if link is None:
             return None
         event = _Event(self._listeners, command, link.primary.address, self._database) if self._listeners else None
