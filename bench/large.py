@@ -18,12 +18,11 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
-import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench import generated, mongo
+from bench import generated, mongo, report
 from bench.processes import share_out
 from portico.gateway.domains.catalog.records import category_record, product_record
 from portico.gateway.settings import Settings
@@ -197,7 +196,7 @@ def main(
     with ExitStack() as stack:
         found = uri or stack.enter_context(mongo.running(share_out().rest))
         figures = asyncio.run(run(found, products, times, most))
-    json.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+    report.write(json, figures)
     table = Table("operation", "ms", "commands", "keys", "documents", title=f"{figures['products']:,} products")
     for name, row in figures["operations"].items():
         table.add_row(

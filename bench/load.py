@@ -16,7 +16,7 @@ import orjson
 import uvloop
 
 from bench import page
-from bench.processes import HOST, cpu_seconds
+from bench.processes import HOST, cpu_seconds, kernel_seconds
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Sample:
     p50_ms: float
     p99_ms: float
     busy: float  # the server's share of one core
+    kernel: float  # the share of its CPU time that the kernel used, for sockets above all
 
 
 class Counter:
@@ -121,10 +122,10 @@ async def measure(job: Job) -> Sample:
     connections = await open_connections(job)
     warmup, counter = Counter(job.warmup), Counter(job.requests)
     await asyncio.gather(*(connection.run(warmup) for connection in connections))
-    cpu, start = cpu_seconds(job.pid), time.perf_counter()
+    cpu, kernel, start = cpu_seconds(job.pid), kernel_seconds(job.pid), time.perf_counter()
     await asyncio.gather(*(connection.run(counter) for connection in connections))
     seconds = time.perf_counter() - start
-    cpu = cpu_seconds(job.pid) - cpu
+    cpu, kernel = cpu_seconds(job.pid) - cpu, kernel_seconds(job.pid) - kernel
     ordered = sorted(counter.latencies)
     return Sample(
         cpu_ms=cpu * 1_000 / job.requests,
@@ -132,6 +133,7 @@ async def measure(job: Job) -> Sample:
         p50_ms=percentile(ordered, 0.50) * 1_000,
         p99_ms=percentile(ordered, 0.99) * 1_000,
         busy=cpu / seconds,
+        kernel=kernel / cpu if cpu else 0.0,
     )
 
 

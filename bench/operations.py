@@ -24,7 +24,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from bench import dataset, mongo
+from bench import dataset, mongo, report
 from bench.__main__ import load
 from bench.processes import share_out
 from portico.gateway.clock import SystemClock
@@ -209,7 +209,7 @@ def main(
             raise typer.Exit(1) from error
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             figures = runner.run(run(uri, blocks, memory_of))
-    json.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS))
+    report.write(json, figures)
     table = Table("operation", "compiled ms", "reference ms", "ratio")
     for row in figures["operations"]:
         table.add_row(row["operation"], *(f"{row[name]:.2f}" for name in (*EXECUTORS, "ratio")))

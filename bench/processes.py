@@ -73,6 +73,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 class Stat(NamedTuple):
     parent: int
     ticks: int
+    kernel_ticks: int
 
 
 def read_stat(pid: int) -> Stat | None:
@@ -82,14 +83,26 @@ def read_stat(pid: int) -> Stat | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text.rpartition(")")[2].split()  # the name before it may contain spaces
-    return Stat(parent=int(fields[1]), ticks=sum(map(int, fields[11:15])))
+    user, kernel, children_user, children_kernel = map(int, fields[11:15])
+    ticks = user + kernel + children_user + children_kernel
+    return Stat(parent=int(fields[1]), ticks=ticks, kernel_ticks=kernel + children_kernel)
 
 
 def cpu_seconds(pid: int) -> float:
     """Return the CPU time of a process and its descendants, to a hundredth of a second."""
+    return sum(stat.ticks for stat in family(pid)) / TICKS_PER_SECOND
+
+
+def kernel_seconds(pid: int) -> float:
+    """Return the part of `cpu_seconds` that the kernel used."""
+    return sum(stat.kernel_ticks for stat in family(pid)) / TICKS_PER_SECOND
+
+
+def family(pid: int) -> list[Stat]:
+    """Return what the system knows of a process and its descendants."""
     stats = {int(entry.name): read_stat(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
     tree, size = {pid}, 0
     while len(tree) > size:
         size = len(tree)
         tree |= {child for child, stat in stats.items() if stat and stat.parent in tree}
-    return sum(stat.ticks for child in tree if (stat := stats.get(child))) / TICKS_PER_SECOND
+    return [stat for child in tree if (stat := stats.get(child))]

@@ -18,7 +18,7 @@ from pymongo.errors import PyMongoError
 from rich.console import Console
 from rich.table import Table
 
-from bench import node
+from bench import node, origins
 from bench.load import Sample
 from bench.measure import Samples, Settings, median_of
 from bench.peerlist import FLOOR, Peer
@@ -84,8 +84,11 @@ def figures(
 
 
 def write(path: Path, report: dict[str, Any]) -> None:
+    """Store figures, with the commit and a sketch of the sources that they measure."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    stored = {**report, **(origins.origin(path.stem) if path.stem in origins.MEASURED else {})}
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+    path.write_bytes(orjson.dumps(stored, option=options))
 
 
 def publish(measure: Callable[[], dict[str, Any]], target: Path | None, show: Callable[[dict[str, Any]], None]) -> None:

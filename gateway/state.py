@@ -38,9 +38,11 @@ class State:
     process: Process = field(default_factory=this_process)
     telemetry: Telemetry = field(default_factory=Telemetry)
     answers: Answers = field(init=False)
+    _keys_kept: timedelta = field(init=False)
 
     def __post_init__(self) -> None:
         self.answers = Answers(self.live.counts)
+        self._keys_kept = timedelta(hours=self.settings.key_hours)
 
     def context(self, caller: Caller | None, request_id: str, connection: Hashable = None) -> Context:
         """Returns the context that the fields of one operation share, of this caller and on this connection."""
@@ -54,7 +56,7 @@ class State:
             selections={},
             resources=self.resources,
             live=self.live,
-            keys_kept=timedelta(hours=self.settings.key_hours),
+            keys_kept=self._keys_kept,
             process=self.process,
             connection=connection,
             is_read_only=self.settings.read_only,

@@ -22,7 +22,8 @@ __all__ = ["PortTaken", "bind", "require_free", "serve", "worker_app"]
 
 # The folders that `--reload` watches. In a source checkout they are links, which a watcher does not follow.
 _ROOMS = [str(path.resolve()) for path in Path(__file__).parents[2].iterdir() if path.is_dir()]
-_YOUNG_OBJECTS = 20_000
+# Twice as many as the requests that run at a time have when their answers are complete.
+_YOUNG_OBJECTS = 60_000
 
 
 def worker_app() -> ASGIApp:

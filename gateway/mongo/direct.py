@@ -132,7 +132,7 @@ class Reader:
     async def _read(self, command: Document, meter: Meter | None) -> list[Document] | None:
         """Reads as `read` does. Raises TooLong for a reply that may not be received now."""
         deadline = asyncio.get_running_loop().time() + self._seconds
-        link = await self._links.take(deadline)
+        link = self._links.idle() or await self._links.take(deadline)
         if link is None:
             return None
         event = _Event(self._listeners, command, link.primary.address, self._database) if self._listeners else None

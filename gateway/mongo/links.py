@@ -203,7 +203,7 @@ class Links:
         Args:     deadline: in the time of the loop.
         Raises:   NetworkTimeout if no link is free by the deadline.
         """
-        link = self._idle_link()
+        link = self.idle()
         if link is not None:
             return link
         self._open_another()
@@ -251,7 +251,8 @@ class Links:
             link.close()
         self._fall_back()
 
-    def _idle_link(self) -> Link | None:
+    def idle(self) -> Link | None:
+        """Returns an idle link like `take`; None if there is none at the moment."""
         self._current()
         loop = asyncio.get_running_loop()
         now = loop.time()

@@ -60,9 +60,13 @@ class Operation:
     plans: dict[Hashable, Plan | NotCompiled] = field(default_factory=dict)
     conditions: dict[int, tuple[str, ...]] = field(default_factory=dict)
     costs: dict[Hashable, float] = field(default_factory=dict)
+    definitions: dict[str | None, OperationDefinitionNode] = field(default_factory=dict)
 
     def definition(self, name: str | None) -> OperationDefinitionNode:
         """Returns the operation of this name; with None, the only one. Raises InvalidOperation if there is none."""
+        known = self.definitions.get(name)
+        if known is not None:
+            return known
         found = get_operation_ast(self.document, name)
         if found is None:
             message = (
@@ -71,6 +75,8 @@ class Operation:
                 else f"The document has no operation {name!r}."
             )
             raise InvalidOperation([GraphQLError(message, extensions={"code": "BAD_USER_INPUT"})])
+        # The document has as many names as operations, so this is bounded.
+        self.definitions[name] = found
         return found
 
 

@@ -118,7 +118,7 @@ class Executor:
             if call.definition.operation is OperationType.SUBSCRIPTION:
                 return Subscription(call)
             if call.definition.operation is OperationType.QUERY:
-                return await self._response(call, wants_plan=wants_plan)
+                return await self._begun(call, wants_plan=wants_plan)
         if not may_write:
             raise MutationNotAllowed
         # A mutation that is refused, or whose client leaves the queue, has not begun.
@@ -126,12 +126,13 @@ class Executor:
             # The caller reads its own writes from the primary.
             context.reading = context.db
             context.is_write = True
-            return await self._response(call, wants_plan=wants_plan)
+            return await self._begun(call, wants_plan=wants_plan)
 
-    async def _response(self, call: Call, *, wants_plan: bool) -> Response:
+    def _begun(self, call: Call, *, wants_plan: bool) -> Awaitable[Response]:
         call.context.selections = call.operation.selections
-        if wants_plan and self._shows_plans:
-            return await self._traced(call)
+        return self._traced(call) if wants_plan and self._shows_plans else self._response(call)
+
+    async def _response(self, call: Call) -> Response:
         return response_of(await self.run(call), call.context)
 
     def _call(

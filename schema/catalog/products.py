@@ -34,8 +34,11 @@ _COSTLY = (
 )
 
 
+_TYPE_NAMES = {ALBUM: "AudioAlbum", FILM: "Film"}
+
+
 def _type_name(document: Source) -> str:
-    return {ALBUM: "AudioAlbum", FILM: "Film"}.get(document["type"], "GeneralProduct")
+    return _TYPE_NAMES.get(document["type"], "GeneralProduct")
 
 
 def _sku(text: str) -> str:

@@ -1,0 +1,110 @@
+"""`python -m bench.docs`: write the stored figures into the pages of docs.
+
+A block of a page between `<!-- figures of NAME -->` and `<!-- end of figures -->` is generated from the results of
+that name. It says on which commit they were measured, and whether much of what they measure has changed since.
+"""
+
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from bench.origins import LEAST_LIKENESS, likeness, sketch, sources, stored
+from bench.peerlist import ROOT
+
+PAGES = ROOT / "docs"
+_BLOCK = re.compile(r"(<!-- figures of (?P<name>\w+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+_WIDTH = 120
+_PACKAGES = {
+    "graphql-core": "graphql-core",
+    "strawberry-graphql": "strawberry",
+    "pymongo": "PyMongo",
+    "mercurius": "mercurius",
+    "graphql-jit": "graphql-jit",
+}
+
+
+def written(page: str) -> str:
+    """Return the page with its blocks made anew."""
+    return _BLOCK.sub(lambda found: f"{found[1]}\n{block(found['name'])}\n\n{found[3]}", page)
+
+
+def block(name: str) -> str:
+    """Return the text of a block."""
+    figures = stored(name)
+    of_name = {"page": _page, "operations": _operations, "profile": _profile}.get(name, _origin)
+    return of_name(name, figures)
+
+
+def _origin(name: str, figures: dict[str, Any], settings: str = "") -> str:
+    """Return what the figures were measured on, and with what."""
+    command = "python -m bench" if name == "page" else f"python -m bench.{name}"
+    load = figures["machine"]["load_average"][0] if "machine" in figures else None
+    shown = "" if load is None else f", at a load average of {load}"
+    when = f"Measured on {figures['date'][:10]} at commit `{figures['commit']}` with `{command}`"
+    text = textwrap.fill(f"{when}{settings}{shown}. {_machine(figures) if 'page' in figures else ''}", _WIDTH)
+    if likeness(figures["sources"], sketch(sources(name))) < LEAST_LIKENESS:
+        text += "\n**Much of the measured code has changed since, so the figures are out of date.**"
+    return text
+
+
+def _page(name: str, figures: dict[str, Any]) -> str:
+    settings, peers = figures["settings"], figures["peers"]
+    tables = []
+    for count in map(str, settings["connections"]):
+        heading = f"| {count} connection{'s' if count != '1' else ''} | CPU ms a request | ratio | in the kernel |"
+        lines = [f"{heading} requests a second | p50 ms | p99 ms |", "|---|---|---|---|---|---|---|"]
+        for peer in sorted(peers, key=lambda peer: peer["connections"][count]["cpu_ms"]):
+            run = peer["connections"][count]
+            kernel = f"{run['kernel']:.0%}".replace("%", " %") if "kernel" in run else ""
+            cells = (f"{run['cpu_ms']:.2f}", f"{run['cpu_ratio']:.2f}", kernel, f"{run['rate']:.0f}")
+            lines.append(f"| {' | '.join((peer['name'], *cells, *_latencies(run)))} |")
+        tables.append("\n".join(lines))
+    requests = f"{settings['requests']:,} requests, and twice as many at 16 connections"
+    return "\n\n".join([*tables, _origin(name, figures, f": the medians of {settings['rounds']} rounds of {requests}")])
+
+
+def _latencies(run: dict[str, Any]) -> tuple[str, str]:
+    return f"{run['p50_ms']:.1f}", f"{run['p99_ms']:.1f}"
+
+
+def _machine(figures: dict[str, Any]) -> str:
+    host = figures["machine"]
+    versions = {name: version for peer in figures["peers"] for name, version in peer["versions"].items()}
+    shown = [f"{title} {versions[name]}" for name, title in _PACKAGES.items() if name in versions]
+    programs = [f"Python {host['python']}", *shown, f"Node.js {host['node']}", f"MongoDB {figures['page']['mongodb']}"]
+    return f"{host['cpu']}, {host['cores']} cores. {', '.join(programs)}."
+
+
+def _operations(name: str, figures: dict[str, Any]) -> str:
+    lines = ["| | compiled ms | reference ms | ratio |", "|---|---|---|---|"]
+    for row in figures["operations"]:
+        times = " | ".join(f"{row[column]:.2f}" for column in ("compiled", "reference", "ratio"))
+        lines.append(f"| {row['operation']} | {times} |")
+    return "\n".join([*lines, "", _origin(name, figures)])
+
+
+def _profile(name: str, figures: dict[str, Any]) -> str:
+    lines = [
+        "| part | share |",
+        "|---|---|",
+        *(f"| {part} | {share:.1%} |" for part, share in figures["shares"].items()),
+    ]
+    return "\n".join([*(line.replace("%", " %") for line in lines), "", _origin(name, figures)])
+
+
+def main(folder: Path = PAGES) -> None:
+    """Write the stored figures into the pages of a folder."""
+    for page in sorted(folder.glob("*.md")):
+        before = page.read_text()
+        after = written(before)
+        if after != before:
+            page.write_text(after)
+            Console().print(f"{page.name} has new figures.")
+
+
+if __name__ == "__main__":
+    typer.run(main)
