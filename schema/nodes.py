@@ -90,6 +90,11 @@ def register(kinds: Iterable[Kind]) -> None:
     KINDS.update((kind.name, kind) for kind in kinds)
 
 
+def kind_of_type(name: str) -> str:
+    """Returns the name of the kind that has this GraphQL type; the type itself if no kind has it."""
+    return next((kind.name for kind in KINDS.values() if name in kind.types), name)
+
+
 class KindDocument(dict[str, Any]):
     """A document with its kind, for fields that can have an object of any kind."""
 

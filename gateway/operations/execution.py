@@ -19,11 +19,13 @@ from graphql import (
 )
 
 from portico.gateway.deadlines import Deadlines
+from portico.gateway.logs import logger
 from portico.gateway.operations.plans.describe import describe
 from portico.gateway.operations.plans.executor import PlanExecutor, ReferenceExecutor, run_reference
 from portico.gateway.operations.plans.plan import Plan
 from portico.gateway.operations.plans.run import Run
 from portico.gateway.operations.plans.trace import explain_commands, tracing
+from portico.gateway.operations.plans.values import NullValue
 from portico.gateway.outages import fault_code, log_fault
 from portico.gateway.settings import Settings
 from portico.resolvers import errors
@@ -314,13 +316,24 @@ def format_error(error: GraphQLError, context: Context) -> dict[str, Any]:
     elif cause is not None and "code" not in extensions and _is_fault(error, cause):
         extensions = {"code": fault_code(cause), "requestId": context.request_id}
         formatted["message"] = FAULTS[extensions["code"]]
-        log_fault("fault", cause, request_id=context.request_id, path=error.path)
+        _log_fault(error, cause, context.request_id)
     extensions.setdefault("code", "BAD_USER_INPUT")
     if error.locations:
         formatted["locations"] = [{"line": place.line, "column": place.column} for place in error.locations]
     if error.path is not None:
         formatted["path"] = error.path
     return {**formatted, "extensions": extensions}
+
+
+def _log_fault(error: GraphQLError, cause: BaseException, request_id: str) -> None:
+    """Logs a fault with its traceback; a stored value that does not fit its type with the document, in one line."""
+    notes = getattr(cause, "__notes__", ())
+    if isinstance(cause, GraphQLError | NullValue):
+        document = notes[0] if notes else None
+        about = {"document": document, "path": error.path, "request_id": request_id}
+        logger().error("stored value does not fit", **about, error=cause.args[0] if cause.args else str(cause))
+    else:
+        log_fault("fault", cause, request_id=request_id, path=error.path)
 
 
 def _is_fault(error: GraphQLError, cause: BaseException) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from bson import DatetimeMS
+from structlog.testing import capture_logs
 
 from tests.support.catalog import add_products, document, product
 from tests.support.harness import GatewayClient
@@ -68,3 +69,17 @@ async def test_an_edit_keeps_such_a_date(gateway: GatewayClient) -> None:
     stored = await gateway.db["products"].find_one({"sku": "beyond-1"})
     assert stored is not None
     assert (stored["title"], stored["issue_date"]) == ("New", BEYOND[1])
+
+
+async def test_the_log_names_each_document_in_one_line(gateway: GatewayClient) -> None:
+    await fill(gateway)
+    with capture_logs() as log:
+        await gateway.ask(ALL)
+
+    shown = [entry for entry in log if entry["event"] == "stored value does not fit"]
+    assert [entry["path"] for entry in shown] == [["products", "nodes", place, "issueDate"] for place in (0, 3)]
+    assert {entry["error"] for entry in shown} == {"DateTime cannot represent DatetimeMS."}
+    assert not any("exc_info" in entry for entry in log)
+    if gateway.settings.executor == "compiled":
+        stored = gateway.db["products"].find({"sku": {"$regex": "^beyond"}}, sort=[("sku", -1)])
+        assert [entry["document"] for entry in shown] == [f"Product {one['_id']!r}" async for one in stored]

@@ -8,6 +8,7 @@ from graphql import GraphQLError, located_error
 
 from portico.loaders.batching import Siblings
 from portico.resolvers.answer_bounds import Size
+from portico.schema.nodes import kind_of_type
 
 from .places import Errors, Place, path_of
 from .plan import FieldPlan
@@ -21,10 +22,15 @@ class Nulls:
         self.errors = Errors(size)
         self._data: dict[str, Any] | None = {}
         self._running = Running(siblings)
+        # The type and the `_id` of the document that is completed field by field, for the log.
+        self._document: tuple[str, Any] | None = None
 
     def _record_or_raise(self, field: FieldPlan, error: Exception, here: Place) -> None:
         """Records the error of a value and nulls its place. If the place is not nullable, raises the located error."""
         _, holder, key, is_nullable, _ = here
+        if self._document is not None and not hasattr(error, "__notes__"):
+            name, key_of_document = self._document
+            error.add_note(f"{kind_of_type(name)} {key_of_document!r}")
         located = located_error(error, field.nodes, path_of(here))
         if not is_nullable:
             raise located

@@ -214,8 +214,14 @@ class Run(Nulls):
     def _field_by_field(
         self, plan: ObjectPlan, source: Any, answer: dict[str, Any], place: Place | None
     ) -> dict[str, Any]:
-        for field in plan.fields:
-            self._field(field, source, answer, place)
+        outer = self._document
+        if isinstance(source, dict) and "_id" in source:
+            self._document = plan.type.name, source["_id"]
+        try:
+            for field in plan.fields:
+                self._field(field, source, answer, place)
+        finally:
+            self._document = outer
         return answer
 
     def _field(self, field: FieldPlan, source: Any, answer: dict[str, Any], place: Place | None) -> None:

@@ -148,8 +148,12 @@ def complete_leaf(shape: Leaf, value: Any) -> Any:
     return coerced
 
 
-def null_error(field: FieldPlan) -> TypeError:
-    return TypeError(f"Cannot return null for non-nullable field {field.parent}.{field.name}.")
+class NullValue(TypeError):
+    """A value is null although its type does not allow that. The text and the base are graphql-core's."""
+
+
+def null_error(field: FieldPlan) -> NullValue:
+    return NullValue(f"Cannot return null for non-nullable field {field.parent}.{field.name}.")
 
 
 def object_type(plan: Plan, name: str) -> GraphQLObjectType:
