@@ -65,8 +65,10 @@ class Settings:
         "Whether the gateway only reads: it creates no indexes, runs no jobs, and refuses mutations. For a user of "
         "MongoDB with the role `read`.",
     )
-    core_prefix: str = setting(
-        "", "What the names of the collections `operations`, `intents` and `leases` begin with, for example `portico_`."
+    core_prefix: str | None = setting(
+        None,
+        "What the names of the collections `operations`, `intents` and `leases` begin with, for example `portico_`. "
+        "Unset: nothing.",
     )
 
     jwt_secret: Secret | None = setting(

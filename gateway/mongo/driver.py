@@ -58,7 +58,7 @@ def connect(settings: Settings, uri: str, listeners: Sequence[CommandListener] =
         "appname": "portico",
         "event_listeners": list(listeners),
     }
-    _require_prefix(settings.core_prefix)
+    _require_prefix(settings.core_prefix or "")
     try:
         if settings.driver == "motor":
             return _restricted(settings, _MotorConnection(settings, uri, options))
