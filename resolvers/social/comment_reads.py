@@ -5,6 +5,9 @@ how many comments have moved, and then the pages below that number. A cursor has
 be, its time and its id. If the comment was deleted, the list continues after its time.
 
 The author of a post finds the comments by members with a block in a list of their own: see `find_hidden`.
+
+Comments by members with a block are left out. Where they wrote most of a long discussion, a read considers about 1,000
+comments at most. A page then ends early: it has fewer comments than requested, and the next page continues behind them.
 """
 
 from __future__ import annotations
@@ -23,12 +26,13 @@ from . import relations as relations_of
 from .posts import COMMENT_PAGES, PAGE, POSTS
 from .visibility import Relations, find_relations, without_blocked
 
-# The most pages that one command reads of a post.
-_MOST_PAGES = 50
+# The most pages that one command reads of a post, and the most of these commands.
+_MOST_PAGES, _ROUNDS = 50, 3
 # The numbers of pages of one batch.
 _PAGES_A_BATCH = 10_000
 _BY_PLACE = Sort((("page", 1), ("posted", 1)))
 _READ = {"comments": 1, "spilled": 1, "removing": 1}
+_BEFORE_ALL = (datetime.min, ObjectId(bytes(12)))  # noqa: DTZ901 - as the driver gives it
 
 
 class CommentPage(Page):
@@ -55,19 +59,20 @@ async def find_comment_pages(
 ) -> dict[DocumentId, Page]:
     """Returns a page of each post's comments, without those by members with a block.
 
-    Three commands for all posts. More only if blocked members wrote most of the comments. Leaves out missing posts.
+    Three commands for all posts, or up to seven if blocked members wrote most of the comments. Leaves out posts that do
+    not exist.
 
     Args:     after: the key of a cursor, from `comments_of`.
     """
     readers = {post["_id"]: _Reader(post, after) for post in await _find_posts(db, posts)}
     width = math.ceil((first + 1) / PAGE) + 1
-    while unfinished := [one for one in readers.values() if len(one.shown) <= first and not one.is_finished]:
+    for _ in range(_ROUNDS):
+        unfinished = [one for one in readers.values() if len(one.shown) <= first and not one.is_finished]
+        if not unfinished:
+            break
         await _read_on(db, unfinished, width, viewer)
         width = min(4 * width, _MOST_PAGES)
-    return {
-        key: CommentPage(comments_of(key), db[POSTS.name], one.shown[:first], len(one.shown) > first, after)
-        for key, one in readers.items()
-    }
+    return {key: one.page(db, first, after) for key, one in readers.items()}
 
 
 async def find_latest(
@@ -75,7 +80,8 @@ async def find_latest(
 ) -> dict[DocumentId, list[Document]]:
     """Returns the latest comments of each post, oldest first, without those by members with a block.
 
-    Two commands for all posts, and two more if the comments in the posts do not suffice.
+    Two commands for all posts, and two more if the comments in the posts do not suffice; up to six more if blocked
+    members wrote most of the latest ones. Then there can be fewer.
     """
     found: dict[DocumentId, list[Document]] = {}
     ends: dict[DocumentId, Document] = {}
@@ -85,7 +91,10 @@ async def find_latest(
         found[post["_id"]] = without_blocked(post["comments"], relations)
         ends[post["_id"]] = {**post, "end": post.get("spilled") or 0}
     width = math.ceil(last / PAGE) + 1
-    while short := [post for key, post in ends.items() if len(found[key]) < last and post["end"] > 0]:
+    for _ in range(_ROUNDS):
+        short = [post for key, post in ends.items() if len(found[key]) < last and post["end"] > 0]
+        if not short:
+            break
         starts = {post["_id"]: max(0, post["end"] - width * PAGE) for post in short}
         pages = await _find_pages(db, [(post, starts[post["_id"]], post["end"]) for post in short])
         relations = await _relations_with(db, viewer, [comment for rows in pages.values() for comment in rows])
@@ -162,6 +171,8 @@ class _Reader:
         self.next_page = 0 if self.after is None else min(self.after[0] // PAGE * PAGE, self.spilled)
         self.is_finished = False
         self.shown: list[Document] = []
+        # The time and the id of the last comment that was considered.
+        self.last: tuple[datetime, ObjectId] = _BEFORE_ALL if self.after is None else (self.after[1], self.after[2])
 
     def end_of(self, width: int) -> int:
         return min(self.next_page + width * PAGE, self.spilled)
@@ -173,7 +184,16 @@ class _Reader:
             rows += [_row(comment, self.spilled) for comment in self.post["comments"]]
             self.is_finished = True
         self.next_page = end
+        if rows:
+            self.last = rows[-1]["posted"], rows[-1]["id"]
         return self._behind_cursor(rows)
+
+    def page(self, db: Database, first: int, after: Key | None) -> Page:
+        """Returns the page. If too few comments were found before the last round ended, it ends early."""
+        has_more = len(self.shown) > first
+        end = None if has_more or self.is_finished else (self.next_page, *self.last)
+        listing, collection = comments_of(self.post["_id"]), db[POSTS.name]
+        return CommentPage(listing, collection, self.shown[:first], has_more or end is not None, after, end)
 
     def _behind_cursor(self, rows: list[Document]) -> list[Document]:
         if self.after is None:

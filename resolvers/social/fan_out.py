@@ -50,6 +50,8 @@ JOB = "deliver-posts"
 # A batch takes less than a second.
 LEASE = timedelta(seconds=10)
 BATCH = 1_000
+# To encode a command with more entries would delay other posts, and everything else in the process.
+_ENTRIES_A_COMMAND = 200
 _SHOWN = dict.fromkeys(("by", "to", "posted", "created", "audience", "circles", "fan_out"), 1)
 
 
@@ -175,13 +177,12 @@ def entry_of(post: Document, member: str) -> Document:
 
 async def insert_entries(db: Database, entries: Sequence[Document]) -> None:
     """Inserts entries, except those that exist. Raises BulkWriteError."""
-    if not entries:
-        return
-    try:
-        await db[NEWS.name].insert_many(entries, ordered=False)
-    except BulkWriteError as error:
-        if error.details.get("writeConcernErrors") or any(map(refused_row, error.details["writeErrors"])):
-            raise
+    for start in range(0, len(entries), _ENTRIES_A_COMMAND):
+        try:
+            await db[NEWS.name].insert_many(entries[start : start + _ENTRIES_A_COMMAND], ordered=False)
+        except BulkWriteError as error:
+            if error.details.get("writeConcernErrors") or any(map(refused_row, error.details["writeErrors"])):
+                raise
 
 
 async def oldest_pending(db: Database, now: datetime) -> float:

@@ -4,8 +4,8 @@ A turn is one batch of a post. The next turn is that of the next author, by subj
 the posts of an author, the one that is due longest. After the last author, the first one follows. An index has the
 pending posts in this order, so it takes one read, whatever waits.
 
-An author has at most half of the places of a worker. So a member who posts while others have thousands of entries to
-get waits for a place for at most one turn of each.
+An author has one of the places of a worker at a time. So a member who posts while others have thousands of entries to
+deliver waits for a place for at most one turn of each.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from portico.resolvers.writes.timer import Timer
 
 from .posts import PENDING, POSTS
 
-# Batches that a worker writes concurrently: in all, and of one author.
-AT_ONCE, OF_AUTHOR = 4, 2
+# Batches that a worker writes concurrently: in all, and of one author. Two of an author are hardly faster together, and
+# delay the others.
+AT_ONCE, OF_AUTHOR = 4, 1
 # The most turns of one run of the job.
 _MOST = 10_000
 _ORDER = [("by.id", 1), ("fan_out.due", 1)]

@@ -12,13 +12,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from bson import ObjectId
 
 from portico.resolvers.documents import Document
 from portico.resolvers.social import fan_out, post_lists
 from tests.support.explaining import explain
 from tests.support.harness import Commands, GatewayClient
 from tests.support.post_reads import all_posts_in, as_member, page_of, post_id, user_id
-from tests.support.social_posts import NOW, add_followers, add_members, put_in_circles, stored_post
+from tests.support.social_posts import NOW, add_followers, add_members, put_in_circles, stored_post, who
 
 pytestmark = pytest.mark.anyio
 SELECTION = "id posted ... on StatusPost { text }"
@@ -180,3 +181,77 @@ async def test_a_page_that_ends_early_has_the_posts_before_the_hidden_ones(gatew
     assert [edge["node"]["id"] for edge in page["edges"]] == [post_id(post) for post in later]
     assert page["pageInfo"]["hasNextPage"]
     assert page["pageInfo"]["endCursor"] != page["edges"][-1]["cursor"]
+
+
+async def test_comments_behind_those_of_a_blocked_member_cost_the_same_however_many_they_are(
+    gateway: GatewayClient, commands: Commands
+) -> None:
+    await _add_network(gateway)
+    costs = []
+    for count in (2_000, 6_000):
+        post = await _add_post_with_comments(gateway, count)
+        commands.clear()
+        early = await _comments(gateway, post)
+        sent = list(commands.sent)
+        plans = [plan for one in sent for plan in await explain(gateway.db, one)]
+        costs.append((len(sent), sum(plan.documents_examined for plan in plans)))
+        assert [comment["text"] for comment in early["nodes"]] == ["first"]
+        assert early["pageInfo"]["hasNextPage"]
+        texts, after = ["first"], early["pageInfo"]["endCursor"]
+        while after is not None:
+            page = await _comments(gateway, post, after)
+            texts += [comment["text"] for comment in page["nodes"]]
+            after = page["pageInfo"]["endCursor"] if page["pageInfo"]["hasNextPage"] else None
+        assert texts == ["first", "middle", "last"]
+        assert await _latest(gateway, post) == ["last"]
+    assert costs[0] == costs[1]
+    assert costs[0][0] <= 12
+    assert costs[0][1] <= 100
+
+
+async def _comments(gateway: GatewayClient, post: Document, after: str | None = None) -> dict[str, Any]:
+    query = """
+    query ($id: ID!, $after: String) {
+      node(id: $id) { ... on Post {
+        comments(first: 10, after: $after) { nodes { text } pageInfo { hasNextPage endCursor } }
+      } }
+    }
+    """
+    data = await gateway.data(query, {"id": post_id(post), "after": after}, **as_member(gateway, "v"))
+    page: dict[str, Any] = data["node"]["comments"]
+    return page
+
+
+async def _add_post_with_comments(gateway: GatewayClient, count: int) -> Document:
+    """Adds a post with this many comments by foe, and one by ann before, between and after them."""
+    post = {**stored_post("ann", NOW), "spilled": count}
+    [_, _, last] = post["comments"]
+    post["comments"] = [{**last, "posted": NOW + timedelta(days=1), "text": "last"}]
+    written = {0: "first", count // 2: "middle"}
+    comments = [
+        {
+            "id": ObjectId(),
+            "by": who("ann" if number in written else "foe"),
+            "posted": NOW + timedelta(seconds=number),
+            "text": written.get(number, "Spam"),
+        }
+        for number in range(count)
+    ]
+    pages = [
+        {
+            "_id": {"post": post["_id"], "page": start},
+            "post": post["_id"],
+            "version": 0,
+            "comments": comments[start : start + 20],
+        }
+        for start in range(0, count, 20)
+    ]
+    await gateway.db["social.posts"].insert_one({**post, "comment_count": count + 1})
+    await gateway.db["social.comment_pages"].insert_many(pages)
+    return post
+
+
+async def _latest(gateway: GatewayClient, post: Document) -> list[str]:
+    query = "query ($id: ID!) { node(id: $id) { ... on Post { latestComments(last: 3) { text } } } }"
+    data = await gateway.data(query, {"id": post_id(post)}, **as_member(gateway, "v"))
+    return [comment["text"] for comment in data["node"]["latestComments"]]
