@@ -171,7 +171,14 @@ class Gateway:
             telemetry=telemetry,
             live=Hub(connection.database, self._domains.events, self._counts, max_waiting=max_waiting),
         )
-        worker = Worker(connection.database, clock, self._settings.job_seconds, resources, self._domains.jobs)
+        worker = Worker(
+            connection.database,
+            clock,
+            self._settings.job_seconds,
+            resources,
+            self._domains.jobs,
+            database=self._settings.database_address,
+        )
         jobs = [asyncio.create_task(worker.run())] if self._settings.jobs else []
         logger().info("started", database=self._settings.database, driver=self._settings.driver)
         try:
