@@ -215,7 +215,13 @@ class Gateway:
             live=Hub(connection.database, self._domains.events, self._counts, max_waiting=max_waiting),
         )
         worker = Worker(
-            connection.database, clock, self._settings.job_seconds, resources, self._domains.jobs, runs=self._runs
+            connection.database,
+            clock,
+            self._settings.job_seconds,
+            resources,
+            self._domains.jobs,
+            database=self._settings.database_address,
+            runs=self._runs,
         )
         jobs = [asyncio.create_task(worker.run())] if self._settings.jobs and not self._settings.read_only else []
         logger().info("started", database=self._settings.database, driver=self._settings.driver)

@@ -200,6 +200,11 @@ class Settings:
         return not self.production if self.introspection is None else self.introspection
 
     @property
+    def database_address(self) -> str:
+        """The address and the name of the database, which tell databases apart. It can hold a password."""
+        return f"{self.mongodb_uri or self.data_dir.absolute()} {self.database}"
+
+    @property
     def domain_names(self) -> Sequence[str] | None:
         """The names in `domains`; None for all domains. Raises SettingsError if the setting names none."""
         if self.domains is None:

@@ -248,7 +248,8 @@ async def run_jobs(settings: Settings, out: Console) -> None:
             if stopping.is_set():
                 return
         async with clock_of(db) as clock:
-            worker = Worker(db, clock, settings.job_seconds, resources, domains.jobs)
+            address = settings.database_address
+            worker = Worker(db, clock, settings.job_seconds, resources, domains.jobs, database=address)
             watch = LoopWatch()
             running = asyncio.create_task(worker.run())
             stop_requested = asyncio.create_task(stopping.wait())

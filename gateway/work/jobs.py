@@ -22,6 +22,7 @@ from portico.resolvers.tasks import end, end_if_cancelled
 from portico.resolvers.writes import leases
 from portico.resolvers.writes.sweeps import SweepFailed
 
+from .duty import Duty
 from .job_runs import AllRuns
 
 # Short, because the jobs of a killed worker wait until their leases expire. A worker renews the lease of a running job.
@@ -36,6 +37,10 @@ class Worker:
     """Runs each job repeatedly and concurrently with the others, so that a slow job delays no other.
 
     If a run fails, the worker logs the error, and the job continues with its next run, after a pause that grows.
+
+    Args:     database: the address and the name of the database. Of the workers of a machine with the same one, those
+              that are not on duty look for no work; see `duty`. If empty, the worker always does.  runs: where the runs
+              are counted.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class Worker:
         jobs: Sequence[Job],
         *,
         lease: timedelta = LEASE,
+        database: str = "",
         runs: AllRuns | None = None,
     ) -> None:
         self._db = db
@@ -59,14 +65,21 @@ class Worker:
         self._runs = AllRuns() if runs is None else runs
         self._owner = uuid4().hex
         self._acquiring: set[asyncio.Task[bool]] = set()
+        self._database = database
+        self._duty: Duty | None = None
 
     async def run(self) -> None:
         """Runs the jobs until the task is cancelled, then releases their leases."""
+        if self._database:
+            work = " ".join((self._database, str(self._pause), *(job.name for job in self._jobs)))
+            self._duty = Duty(work, self._lease.total_seconds(), self._wakeups.wake)
         try:
             async with asyncio.TaskGroup() as group:
                 for job in self._jobs:
                     group.create_task(self._repeat(job))
         finally:
+            if self._duty is not None:
+                self._duty.close()
             # The leases also expire by themselves, so an unreachable database does not delay the stop for long.
             with contextlib.suppress(PyMongoError, TimeoutError):
                 async with asyncio.timeout(RELEASE_SECONDS):
@@ -80,10 +93,17 @@ class Worker:
 
     async def _repeat(self, job: Job) -> None:
         woken = self._wakeups.of(job.name)
+        worked = 0
         while True:
+            # A shared job that was woken, or has work, needs nobody on duty.
+            is_called = job.is_shared and (woken.is_set() or worked > 0)
             woken.clear()
-            worked = await self._turn(job)
             runs = self._runs.of(job)
+            if is_called or self._duty is None or self._duty.is_ours():
+                worked = await self._turn(job)
+                self._note_work(job, worked)
+            else:
+                worked = 0
             if runs.is_failing:
                 # A request that wakes the job does not shorten the pause.
                 await asyncio.sleep(runs.pause(self._pause))
@@ -108,6 +128,10 @@ class Worker:
         if done:
             logger().info("job done", job=job.name, count=done)
         return done
+
+    def _note_work(self, job: Job, worked: int) -> None:
+        if self._duty is not None and job.is_shared:
+            (self._duty.at_work.add if worked else self._duty.at_work.discard)(job.name)
 
     def _begin(self) -> Turn:
         return Turn(self._db, self._clock.now(), self._resources)

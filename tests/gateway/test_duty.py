@@ -1,0 +1,133 @@
+"""Of the workers of a machine, one looks for the work of the jobs. The others send nothing while nothing happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+
+from portico.gateway.mongo.faults import FaultyDatabase
+from portico.gateway.work.duty import Duty
+from portico.gateway.work.jobs import Worker
+from portico.resolvers.domains import Job, Resources, Turn, Wakeups
+from tests.support.harness import GatewayClient, SettableClock
+
+PATIENCE = 0.5
+
+
+@pytest.fixture
+def duty(request: pytest.FixtureRequest) -> Iterator[Callable[..., Duty]]:
+    opened: list[Duty] = []
+
+    def open_(work: str = "", wake: Callable[[str], None] = lambda _: None) -> Duty:
+        opened.append(Duty(f"{request.node.nodeid} {work}", PATIENCE, wake))
+        return opened[-1]
+
+    yield open_
+    for one in opened:
+        one.close()
+
+
+async def asked(one: Duty, seconds: float = 2 * PATIENCE) -> set[bool]:
+    """Asks whether it is on duty for some time. Returns the answers."""
+    found = set()
+    async with asyncio.timeout(seconds + 10):
+        for _ in range(int(seconds / 0.05)):
+            found.add(one.is_ours())
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def test_one_of_several_is_on_duty(duty: Callable[..., Duty]) -> None:
+    first, second, third = duty(), duty(), duty()
+    assert first.is_ours()
+
+    found = await asyncio.gather(*(asked(one) for one in (first, second, third)))
+
+    assert found == [{True}, {False}, {False}]
+
+
+async def test_the_end_of_the_one_on_duty_is_seen_at_once(duty: Callable[..., Duty]) -> None:
+    first, second, third = duty(), duty(), duty()
+    assert [one.is_ours() for one in (first, second, third)] == [True, False, False]
+
+    first.close()
+
+    assert [one.is_ours() for one in (second, third)] == [True, False]
+    assert await asked(third) == {False}
+
+
+async def test_others_look_for_work_while_the_one_on_duty_is_suspended(duty: Callable[..., Duty]) -> None:
+    first, second = duty(), duty()
+    assert (first.is_ours(), second.is_ours()) == (True, False)
+    loop = asyncio.get_running_loop()
+    assert first._socket is not None
+    loop.remove_reader(first._socket)
+
+    while_suspended = await asked(second)
+    loop.add_reader(first._socket, first._receive, first._socket)
+    await asked(second, 0.3)
+
+    assert while_suspended == {False, True}
+    assert await asked(second) == {False}
+
+
+async def test_other_work_has_a_duty_of_its_own(duty: Callable[..., Duty]) -> None:
+    assert duty("one").is_ours()
+    assert duty("other").is_ours()
+
+
+async def test_others_help_with_shared_jobs_that_have_work(duty: Callable[..., Duty]) -> None:
+    woken: list[str] = []
+    first, second = duty(), duty(wake=woken.append)
+    assert first.is_ours()
+    await asked(second, 0.2)
+    assert woken == []
+
+    first.at_work |= {"deliver", "send"}
+    await asked(second, 0.2)
+
+    assert set(woken) == {"deliver", "send"}
+
+
+async def test_a_second_worker_sends_nothing_while_idle_and_takes_over_when_the_first_one_ends(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    ran: list[str] = []
+    databases = [FaultyDatabase.around(gateway.db) for _ in range(2)]
+
+    def worker(number: int) -> Worker:
+        async def run(_: Turn) -> int:
+            ran.append(f"alone {number}")
+            return 0
+
+        async def share(_: Turn) -> int:
+            ran.append(f"shared {number}")
+            return 0
+
+        jobs = [Job("alone", run), Job("shared", share, is_shared=True)]
+        resources = Resources({Wakeups: wakeups[number]})
+        lease = timedelta(seconds=2)
+        _, database = databases[number]
+        return Worker(database, clock, 0.05, resources, jobs, lease=lease, database=gateway.state.settings.database)
+
+    wakeups = [Wakeups(), Wakeups()]
+    first = asyncio.create_task(worker(0).run())
+    await asyncio.sleep(0.2)
+    second = asyncio.create_task(worker(1).run())
+    await asyncio.sleep(0.6)
+    idle, sent = set(ran), list(databases[1][0].commands)
+    wakeups[1].wake("shared")
+    await asyncio.sleep(0.3)
+    woken = set(ran)
+    first.cancel()
+    await asyncio.wait({first})
+    await asyncio.sleep(0.5)
+    second.cancel()
+    await asyncio.wait({second})
+
+    assert (idle, sent) == ({"alone 0", "shared 0"}, [])
+    assert woken == {*idle, "shared 1"}
+    assert set(ran) == {*woken, "alone 1"}
