@@ -108,6 +108,10 @@ class Settings:
     admin_address: HostPort | None = setting(
         None, "The host and port for `/metrics` and the health checks, for example `127.0.0.1:9000`. Unset: none."
     )
+    metrics: bool | None = setting(
+        None,
+        "Whether everybody can read `/metrics`. Unset: neither in production nor with `PORTICO_ADMIN_ADDRESS`.",
+    )
     header_seconds: float = setting(
         10.0, "Seconds for a client to send the headers of a request, from its connection or its first byte."
     )
@@ -187,6 +191,11 @@ class Settings:
     @property
     def allows_introspection(self) -> bool:
         return not self.production if self.introspection is None else self.introspection
+
+    @property
+    def shows_metrics(self) -> bool:
+        """Whether everybody can read the metrics. They are always at the address for operators, if there is one."""
+        return not (self.production or self.admin_address) if self.metrics is None else self.metrics
 
     @property
     def domain_names(self) -> Sequence[str] | None:

@@ -140,6 +140,7 @@ class Paged:
         if isinstance(page, Exception):
             raise page
         assert isinstance(page, Page)
+        context.listed.append((kind, page.documents))
         return page
 
 

@@ -47,7 +47,7 @@ _PAGED = Paged(USER.name, loaders.pages)
 
 @strawberry.type(description="What a member tells about themselves.")
 class Profile:
-    about: str | None = stored(description="A text about the member.")
+    about: str | None = stored(text=member_edits.MAX_ABOUT, description="A text about the member.")
     location: str | None = stored(description="Where the member lives.")
     website: str | None = stored(description="An http or https address.")
     birth_year: int | None = stored(description="The year of birth.")
