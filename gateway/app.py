@@ -240,8 +240,7 @@ class Gateway:
             Route(_PATH, _Graphql(self)),
             WebSocketRoute(_PATH, _Sockets(self)),
             *self._health_checks(),
-            # The numbers are nobody else's business if operators have an address of their own.
-            *([] if self._settings.admin_address else [self._metrics_route()]),
+            *([self._metrics_route()] if self._settings.shows_metrics else []),
             *self._domains.routes(lambda: self.state),
             *explorer.routes(self._settings, self._domains),
         ]

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 ERROR_CODES: Mapping[str, str] = {
     "ANSWER_TOO_LARGE": "The answer, or what is read for it, exceeds `PORTICO_MAX_ANSWER_BYTES`. Ask for smaller pages "
-    "or fewer long texts. A mutation has taken effect: repeat it with the same idempotency key and a smaller "
-    "selection.",
+    "or fewer long texts. A mutation has taken effect: repeat it with the same key and a smaller selection.",
     "BAD_REQUEST": "The HTTP request can't be parsed: its body, its parameters, or a part of a multipart body.",
     "BAD_USER_INPUT": "An argument or a variable is not valid. If Portico knows which one, `argument` names it.",
     "BODY_TOO_LARGE": "The body exceeds `PORTICO_MAX_BODY_BYTES`, or a multipart body exceeds its limit.",

@@ -66,7 +66,8 @@ def _missing(settings: Settings, *, is_single_server: bool) -> Iterator[str]:
     if settings.jwks_url is not None and settings.jwt_issuer is None:
         yield f"{PREFIX}JWT_ISSUER is not set, so tokens of every issuer with these keys are valid."
     if settings.admin_address is None:
-        yield f"{PREFIX}ADMIN_ADDRESS is not set, so everybody can read /metrics."
+        readers = "everybody" if settings.shows_metrics else "nobody"
+        yield f"{PREFIX}ADMIN_ADDRESS is not set, so {readers} can read /metrics."
     if settings.caller_rate is None or settings.address_rate is None:
         yield f"{PREFIX}CALLER_RATE or {PREFIX}ADDRESS_RATE is not set, so one client may use a whole worker."
     if settings.log_format != "json":

@@ -119,6 +119,10 @@ class Settings:
     admin_address: HostPort | None = setting(
         None, "The host and port for `/metrics` and the health checks, for example `127.0.0.1:9000`. Unset: none."
     )
+    metrics: bool | None = setting(
+        None,
+        "Whether everybody can read `/metrics`. Unset: neither in production nor with `PORTICO_ADMIN_ADDRESS`.",
+    )
     header_seconds: float = setting(
         10.0, "Seconds for a client to send the headers of a request, from its connection or its first byte."
     )
@@ -203,6 +207,11 @@ class Settings:
     def database_address(self) -> str:
         """The address and the name of the database, which tell databases apart. It can hold a password."""
         return f"{self.mongodb_uri or self.data_dir.absolute()} {self.database}"
+
+    @property
+    def shows_metrics(self) -> bool:
+        """Whether everybody can read the metrics. They are always at the address for operators, if there is one."""
+        return not (self.production or self.admin_address) if self.metrics is None else self.metrics
 
     @property
     def domain_names(self) -> Sequence[str] | None:

@@ -150,7 +150,7 @@ class Meter:
     @property
     def is_large(self) -> bool:
         """Whether the operation holds more than SMALL_BYTES, or its answer may have more than `most`, encoded."""
-        return self._read > SMALL_BYTES or self.size[0] * _ENCODED > self.most
+        return self._read > SMALL_BYTES or (self._read + self.size[0]) * _ENCODED > self.most
 
     @property
     def must_wait(self) -> bool:

@@ -145,6 +145,7 @@ class Paged:
             raise page
         assert isinstance(page, Page)
         page.cursors = context.cursors
+        context.listed.append((kind, page.documents))
         return page
 
 

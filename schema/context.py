@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
@@ -71,10 +71,10 @@ class Context:
     `db` reads from the primary. `reading` may read from secondaries; it is for data that everybody may see.
     `selections` is cached with the parsed operation, for all its requests. `resources` has the settings and services of
     the domains. `keys_kept` is how long an idempotency key keeps its answer. `process` is the process of the gateway.
-    `seen` has the objects that the caller may see, by kind and key as text. `connection` identifies the connection that
-    the operation came by: connections take turns. `folds` has the folded form of each keyword that a field of the
-    operation has folded. `record` is what telemetry records of the operation; None if it records nothing. If it
-    `is_read_only`, mutations are refused.
+    `seen` has the objects that the caller may see, by kind and key as text; `listed` has pages whose rows are not in it
+    yet. `connection` identifies the connection that the operation came by: connections take turns. `folds` has the
+    folded form of each keyword that a field of the operation has folded. `record` is what telemetry records of the
+    operation; None if it records nothing. If it `is_read_only`, mutations are refused.
     """
 
     db: Database
@@ -90,6 +90,7 @@ class Context:
     process: Process = Process()
     loaders: Loaders = field(default_factory=Loaders)
     seen: set[tuple[str, str]] = field(default_factory=set)
+    listed: list[tuple[Any, Sequence[Any]]] = field(default_factory=list)
     folds: dict[str, str] = field(default_factory=dict)
     connection: Hashable = None
     is_write: bool = False
@@ -112,6 +113,7 @@ class Context:
         """Sets `now` to the current time and forgets what the caller may see. A mutation calls this when it starts."""
         self.now = self.clock()
         self.seen = set()
+        self.listed = []
 
     def has_role(self, role: Role) -> bool:
         """Returns whether the caller has this role, or ADMIN."""

@@ -11,6 +11,7 @@
 The cost of a field is part of its declaration, as `length` or with `costs`:
 
     tracks: list[str] = stored("details.tracks", default=(), length=20)
+    text: str = stored("detail.text", text=100_000)
     @strawberry.field(metadata=costs(extra=500, costly=True))
 
 A document is a mapping, and is itself the object of its GraphQL type, so nothing is copied. A plain `@strawberry.field`
@@ -35,6 +36,8 @@ Getter = Callable[[Any], Any]
 # How many values a list has: a number, or "page" for one value per row of its connection.
 Length = int | Literal["page"]
 
+# This many characters of a text weigh as much as a field.
+TEXT_UNIT = 2_000
 # The most costly fields of one operation: each makes the database read a whole list.
 MAX_COSTLY = 2
 _SOURCE = "portico.source"
@@ -125,14 +128,17 @@ def stored(
     *,
     default: Any = None,
     length: Length | None = None,
+    text: int = 0,
     description: str | None = None,
     name: str | None = None,
 ) -> Any:
     """Returns a field at a path of the document. If its type is an object type, that type's paths are below this.
 
-    `name` is the public name of a field whose name Python reserves, such as `from`. It then needs a path.
+    `text` is how many characters a long text can have: the bound that the write rules enforce if all callers can write
+    it, otherwise a generous estimate. `name` is the public name of a field whose name Python reserves, such as `from`.
+    It then needs a path.
     """
-    metadata = {_SOURCE: Stored(path, default), **costs(length=length)}
+    metadata = {_SOURCE: Stored(path, default), **costs(length=length, extra=text // TEXT_UNIT)}
     return strawberry.field(name=name, metadata=metadata, description=description)
 
 
@@ -159,9 +165,10 @@ def related(
     return strawberry.field(metadata=metadata, description=description)
 
 
-def reads(*needs: str, length: Length | None = None, description: str | None = None) -> Any:
-    """Returns a field with a resolver method that reads the paths `needs` of the document."""
-    return strawberry.field(metadata={_SOURCE: Method(needs), **costs(length=length)}, description=description)
+def reads(*needs: str, length: Length | None = None, text: int = 0, description: str | None = None) -> Any:
+    """Returns a field with a resolver method that reads the paths `needs` of the document. `text` as in `stored`."""
+    cost = costs(length=length, extra=text // TEXT_UNIT)
+    return strawberry.field(metadata={_SOURCE: Method(needs), **cost}, description=description)
 
 
 def declaration_of(field: StrawberryField) -> Declaration | None:

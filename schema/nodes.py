@@ -285,6 +285,7 @@ async def _visible_within(
     context: Context, within: Callable[[Source], Holder], documents: Mapping[Any, Any]
 ) -> dict[Any, Any]:
     """Returns the documents whose containing objects the caller may see."""
+    _remember_listed(context)
     found: dict[Any, Any] = {}
     held: dict[Holder, list[Any]] = {}
     for key, document in documents.items():
@@ -305,6 +306,13 @@ async def _visible_within(
                 wrong = holders[holder]
                 found.update((key, documents[key] if wrong is None else wrong) for key in keys)
     return found
+
+
+def _remember_listed(context: Context) -> None:
+    """Remembers the rows of the pages that the caller has got: objects inside them need no further read."""
+    for kind, rows in context.listed:
+        context.seen.update((kind.name, str(row[kind.path])) for row in rows if kind.path in row)
+    context.listed.clear()
 
 
 async def _visible_holders(context: Context, holders: Iterable[Holder]) -> dict[Holder, Exception | None]:

@@ -88,7 +88,9 @@ class Operations:
         self._settings = settings
         self._hide_suggestions = not settings.allows_introspection
         self._rules = _RULES if settings.allows_introspection else (*_RULES, NoSchemaIntrospectionCustomRule)
-        self._limits = Limits(schema, max_depth=settings.max_depth, max_cost=settings.max_cost)
+        self._limits = Limits(
+            schema, max_depth=settings.max_depth, max_cost=settings.max_cost, max_fields=settings.max_tokens
+        )
         self._kept: OrderedDict[str, Operation] = OrderedDict()
         self._kept_characters = 0
         self._refused: OrderedDict[bytes, list[GraphQLError]] = OrderedDict()

@@ -37,13 +37,19 @@ from .sizes import Sizes, facts_of, length_of
 _WHOLE_SCHEMAS = 2
 # Counting the costly fields visits each field of an operation. Only nested fragments have more fields than this.
 _MOST_COUNTED = 2_000
+# The least that a row of a page costs: as much as one field of it.
+_ROW = 2
+# This many characters of an alias weigh as much as a field.
+_LONG_NAME = 50
 
 
 class Limits:
     """Checks the limits of the operations of one schema."""
 
-    def __init__(self, schema: GraphQLSchema, *, max_depth: int, max_cost: int) -> None:
+    def __init__(self, schema: GraphQLSchema, *, max_depth: int, max_cost: int, max_fields: int = 4_000) -> None:
+        """`max_fields` is the most fields that an operation selects, with each fragment wherever it is spread."""
         self._schema = schema
+        self._max_fields = max_fields
         self._max_depth = max_depth
         self._max_cost = max_cost
         self._costly = costly_fields(schema)
@@ -59,6 +65,11 @@ class Limits:
         found = self._weigh(document, operation, variables)
         if found.depth > self._max_depth:
             raise too_complex(f"The operation can have at most {self._max_depth} levels of fields; got {found.depth}.")
+        if found.fields > self._max_fields:
+            raise too_complex(
+                f"An operation can select at most {self._max_fields:,} fields, with each fragment wherever it is "
+                f"spread; got {found.fields:,}. Select fewer fields, or send separate operations."
+            )
         if found.may_be_costly:
             self._check_costly(found, document, operation, variables)
         if found.cost > self._max_cost:
@@ -172,10 +183,16 @@ class _Scale:
         return self._weighed[name]
 
     def _field(self, node: FieldNode, parent: GraphQLNamedType | None) -> _Weight:
+        found = self._selected_field(node, parent)
+        # A response repeats the name for each value.
+        length = 0 if node.alias is None else len(node.alias.value) // _LONG_NAME
+        return found._replace(cost=found.cost + length) if length else found
+
+    def _selected_field(self, node: FieldNode, parent: GraphQLNamedType | None) -> _Weight:
         name = node.name.value
         if name == "__typename":
             # Clients add it to every selection. With an alias, one selection can have it any number of times.
-            return _Weight(cost=0 if node.alias is None else 1, depth=1)
+            return _Weight(depth=1, fields=0) if node.alias is None else _Weight(1, depth=1)
         if name in {"__schema", "__type"}:
             assert node.selection_set is not None
             below = self.of(node.selection_set, self._schema.type_map["__Schema" if name == "__schema" else "__Type"])
@@ -197,8 +214,11 @@ class _Scale:
         )
         if declared.length == "page":
             return found._replace(paged=cost + below.cost)
-        rows = self._sizes.page(node, field) if below.paged else 0
-        return found._replace(cost=cost + below.cost * length + below.paged * rows)
+        if "first" not in field.args and not below.paged:
+            return found._replace(cost=cost + below.cost * length)
+        # The database reads the rows, also if the selection shows none of them.
+        rows = self._sizes.page(node, field)
+        return found._replace(cost=cost + below.cost * length + max(below.paged, _ROW) * rows)
 
     def _length(self, node: FieldNode, parent: GraphQLNamedType | None, length: float) -> float:
         """Returns how many values the field can return. For introspection, this is the average over the schema."""

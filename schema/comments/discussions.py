@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, cast
@@ -14,6 +13,7 @@ from portico.loaders.comments import discussions as loaders
 from portico.resolvers import attachments
 from portico.resolvers.comments import comments, discussions
 from portico.resolvers.comments import edits as comment_edits
+from portico.resolvers.comments.rules import LONGEST
 from portico.resolvers.documents import Document, DocumentId, document_id
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.paging import Listing
@@ -24,10 +24,9 @@ from portico.schema.fields import Source, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.markdown import comment_html
 from portico.schema.nodes import KINDS, Kind, KindDocument, Node, is_visible, load, node_id, projection_of, require
+from portico.schema.rendering import rendered
 
 DEFAULT_COMMENTS = 20
-# Characters. Longer texts are rendered in a thread.
-_SHORT = 2_000
 
 DISCUSSION = Kind(
     name="Discussion",
@@ -95,6 +94,7 @@ class Comment(Node):
     edited: datetime | None = stored(description="When its text was last changed; null if never.")
     text: str = stored(
         default="",
+        text=LONGEST,
         description="CommonMark. Empty if the comment is deleted; a deleted comment stays while it has replies.",
     )
     deleted: bool = stored(description="Whether it was deleted, and only stays because of its replies.")
@@ -103,11 +103,10 @@ class Comment(Node):
     )
     reply_count: int = stored("replies", default=0, description="The number of direct replies.")
 
-    @reads("text", description="The rendered text. It is safe to insert into a page.")
+    @reads("text", text=LONGEST, description="The rendered text. It is safe to insert into a page.")
     @staticmethod
-    async def html(root: strawberry.Parent[Source]) -> str:
-        text = root["text"]
-        return comment_html(text) if len(text) <= _SHORT else await asyncio.to_thread(comment_html, text)
+    async def html(root: strawberry.Parent[Source], info: Info) -> str:
+        return await rendered(info.context, comment_html, root["text"])
 
     @reads(comments.REF, description="The direct replies, by time.")
     @staticmethod

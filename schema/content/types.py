@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any, cast
@@ -24,10 +23,11 @@ from portico.schema.fields import Source, computed, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.markdown import page_html
 from portico.schema.nodes import Kind, Node, is_visible, node_id, projection_of
+from portico.schema.rendering import rendered
 
 DEFAULT_CONTENT = 20
-# Characters. Longer texts are rendered in a thread.
-_SHORT = 4_000
+# In characters, for the cost of an operation. Only EDITORs write longer ones.
+_USUAL_TEXT = 20_000
 _TYPES = {content.SECTION: "Section", content.PAGE: "Page", content.ENTRY: "BlogEntry", content.PHOTO: "Photo"}
 
 CONTENT = Kind(
@@ -108,7 +108,7 @@ class ContentConnection(Connection[ContentNode]):
 class Revision(Node):
     id: strawberry.ID = node_id(REVISION.name, "_id")
     nonce: strawberry.ID = stored(description="The `nonce` of the node while this was its text.")
-    text: str = stored(description="CommonMark, as written.")
+    text: str = stored(text=_USUAL_TEXT, description="CommonMark, as written.")
     author: Author = stored(description="Who saved it.")
     created: datetime = stored(description="When it was saved.")
 
@@ -117,13 +117,12 @@ class Revision(Node):
 class _Written(ContentNode):
     """The common fields of pages and blog entries."""
 
-    text: str = stored("detail.text", description="CommonMark, as written.")
+    text: str = stored("detail.text", text=_USUAL_TEXT, description="CommonMark, as written.")
 
-    @reads("detail.text", description="The rendered text. It is safe to insert into a page.")
+    @reads("detail.text", text=_USUAL_TEXT, description="The rendered text. It is safe to insert into a page.")
     @staticmethod
-    async def html(root: strawberry.Parent[Source]) -> str:
-        text = root["detail"]["text"]
-        return page_html(text) if len(text) <= _SHORT else await asyncio.to_thread(page_html, text)
+    async def html(root: strawberry.Parent[Source], info: Info) -> str:
+        return await rendered(info.context, page_html, root["detail"]["text"])
 
     @reads("_id", description="The texts, newest first; the first is the current one. For EDITORs; empty for others.")
     @staticmethod

@@ -16,6 +16,7 @@ from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.paging import Page, page_size
 from portico.resolvers.social import comment_reads, visibility
 from portico.resolvers.social.months import month_of
+from portico.resolvers.social.post_rules import LONGEST_COMMENT, LONGEST_POST
 from portico.resolvers.social.posts import CIRCLES, POSTS, PUBLIC, SELECTED
 from portico.resolvers.social.walks import COMMENTS_READ
 from portico.schema.authors import Author
@@ -83,7 +84,7 @@ class PostComment:
     )
     by: Author = stored(description="Who wrote it.")
     posted: datetime = stored(description="When it was written.")
-    text: str = stored(description="The text, as written.")
+    text: str = stored(text=LONGEST_COMMENT, description="The text, as written.")
 
 
 @strawberry.interface(
@@ -160,18 +161,18 @@ async def _comment_page(context: Context, post: DocumentId, first: int | None, a
 
 @strawberry.type(description="A post with a text.")
 class StatusPost(Post):
-    text: str = stored("detail.text", default="", description="The text, as written.")
+    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The text, as written.")
 
 
 @strawberry.type(description="A post with a link.")
 class LinkPost(Post):
-    text: str = stored("detail.text", default="", description="The text, as written; may be empty.")
+    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The text, as written; may be empty.")
     url: str = stored("detail.url", description="The address, with the scheme http or https.")
 
 
 @strawberry.type(description="A post with a photo of the site.")
 class PhotoPost(Post):
-    text: str = stored("detail.text", default="", description="The text, as written; may be empty.")
+    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The text, as written; may be empty.")
     photo: Photo | None = related(
         CONTENT.name, "detail.photo", description="The photo; null if it is gone, or if you may not see it."
     )
@@ -179,7 +180,7 @@ class PhotoPost(Post):
 
 @strawberry.type(description="A post from a place.")
 class CheckinPost(Post):
-    text: str = stored("detail.text", default="", description="The text, as written; may be empty.")
+    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The text, as written; may be empty.")
     place: str = stored("detail.place", description="The name of the place.")
     latitude: float = stored("detail.latitude", description="Degrees, WGS 84.")
     longitude: float = stored("detail.longitude", description="Degrees, WGS 84.")
@@ -193,7 +194,7 @@ class PollOption:
 
 @strawberry.type(description="A post with a question.")
 class PollPost(Post):
-    text: str = stored("detail.text", default="", description="The question, as written.")
+    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The question, as written.")
 
     @reads("_id", "detail.options", length=MAX_OPTIONS, description="The options, with their votes.")
     @staticmethod

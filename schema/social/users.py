@@ -64,7 +64,7 @@ _BLOCKED = Paged(USER.name, loaders.pages, shown_to=_with_name_alone)
 
 @strawberry.type(description="What a member tells about themselves.")
 class Profile:
-    about: str | None = stored(description="A text about the member.")
+    about: str | None = stored(text=member_edits.MAX_ABOUT, description="A text about the member.")
     location: str | None = stored(description="Where the member lives.")
     website: str | None = stored(description="An http or https address.")
     birth_year: int | None = stored(description="The year of birth.")

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -108,3 +109,24 @@ def test_a_port_that_is_taken_ends_the_start_with_one_line(settings: Settings, p
 async def test_without_the_setting_the_metrics_are_public(settings: Settings) -> None:
     async with running(settings) as gateway:
         assert (await gateway.http.get("/metrics")).status_code == 200
+
+
+PRODUCTION: dict[str, Any] = {"production": True, "graphiql": "off"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "status"),
+    [
+        (PRODUCTION, 404),
+        ({**PRODUCTION, "metrics": True}, 200),
+        ({"metrics": False}, 404),
+        ({"admin_address": "127.0.0.1:9000"}, 404),
+        ({"admin_address": "127.0.0.1:9000", "metrics": True}, 200),
+    ],
+)
+async def test_the_metrics_are_closed_in_production_unless_they_are_opened(
+    settings: Settings, chosen: dict[str, Any], status: int
+) -> None:
+    async with running(replace(settings, **chosen)) as gateway:
+        assert (await gateway.http.get("/metrics")).status_code == status
+        assert (await gateway.http.get("/livez")).status_code == 200

@@ -13,6 +13,7 @@ from graphql import get_introspection_query
 from portico.gateway.operations.documents import MAX_ERRORS
 from portico.gateway.settings import Settings
 from portico.schema.context import Context
+from portico.schema.nodes import encode_id
 from tests.support.harness import Answer, GatewayClient, create_category, running
 
 PAGES = "query ($n: Int) { categories(first: $n) { nodes { children(first: $n) { nodes { id } } } } }"
@@ -138,6 +139,58 @@ async def test_many_aliases_of_one_leaf_count_each(gateway: GatewayClient, leaf:
     assert_too_complex(await quickly(gateway, text(1_000)))
 
 
+async def test_fragments_count_wherever_they_are_spread(gateway: GatewayClient) -> None:
+    leaves = " ".join(f"a{number}: title" for number in range(500))
+
+    def text(spreads: int) -> str:
+        products = " ".join(f'p{number}: product(sku: "{number}") {{ ...F }}' for number in range(spreads))
+        return f"{{ {products} }} fragment F on Product {{ {leaves} }}"
+
+    assert await gateway.data(text(7)) == {f"p{number}": None for number in range(7)}
+    answer = await quickly(gateway, text(8))
+    assert_too_complex(answer)
+    assert answer.body["errors"][0]["message"] == (
+        "An operation can select at most 4,000 fields, with each fragment wherever it is spread; got 4,008. "
+        "Select fewer fields, or send separate operations."
+    )
+
+
+async def test_nested_fragments_that_double_their_fields_are_refused(gateway: GatewayClient) -> None:
+    fragments = [
+        f"fragment F{n} on Category {{ a: parent {{ ...F{n + 1} }} b: parent {{ ...F{n + 1} }} }}" for n in range(12)
+    ]
+    query = '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + " fragment F12 on Category { id }"
+
+    assert_too_complex(await quickly(gateway, query))
+
+
+async def test_a_page_costs_its_rows_even_if_it_shows_none_of_them(settings: Settings) -> None:
+    page = "products(first: 100) { pageInfo { hasNextPage } }"
+    async with running(replace(settings, max_cost=410)) as gateway:
+        assert await gateway.data(f"{{ a: {page} b: {page} }}")
+        assert_too_complex(await gateway.ask(f"{{ a: {page} b: {page} c: {page} }}"))
+
+
+async def test_long_texts_cost_more(gateway: GatewayClient) -> None:
+    text = (
+        "query ($id: ID!) {"
+        + " ".join(
+            f"a{number}: user(id: $id) {{ wall(first: 100) {{ nodes {{ ... on StatusPost {{ text }} }} }} }}"
+            for number in range(10)
+        )
+        + "}"
+    )
+
+    assert_too_complex(await gateway.ask(text, {"id": encode_id("User", "u")}))
+
+
+async def test_long_aliases_cost_more(gateway: GatewayClient) -> None:
+    query = "{ products(first: 100) { nodes { %s: title } } }"
+
+    assert await gateway.data(query.replace("%s", "a" * 1_000))
+    assert_too_complex(await gateway.ask(query.replace("%s", "a" * 25_000)))
+
+
 async def test_a_type_name_without_an_alias_is_free(settings: Settings) -> None:
     text = "{ __typename categories(first: 10) { __typename nodes { __typename id } } }"
 
@@ -167,7 +220,7 @@ async def test_lists_below_pages_cost_as_much_as_they_may_contain(gateway: Gatew
         ("{ products(first: 2) { nodes { categories { breadcrumbs { slug } } } } }", 1 + 2 * (1 + 1 + 10 * (1 + 8))),
         ('{ nodes(ids: ["a"]) { id } }', 1 + 100),
         ("{ viewer { roles accounts { id } } }", 1 + 7 + 1 + 100),
-        ("{ products(first: 1) { totalCount } }", 1 + 101),
+        ("{ products(first: 1) { totalCount } }", 1 + 2 + 101),
     ],
 )
 async def test_a_list_costs_its_declared_length(settings: Settings, query: str, cost: int) -> None:

@@ -35,6 +35,9 @@ REFUSED: dict[str, dict[str, Any]] = {
     "PORTICO_MAX_TOKENS must be at most 100000: a higher limit protects nothing.": {"max_tokens": 100_001},
     "PORTICO_MAX_DEPTH must be at most 500: a higher limit protects nothing.": {"max_depth": 501},
     "PORTICO_MAX_COST must be at most 1000000: a higher limit protects nothing.": {"max_cost": 1_000_001},
+    "PORTICO_MAX_ANSWER_BYTES must be at most 100000000: a higher limit protects nothing.": {
+        "max_answer_bytes": 100_000_001
+    },
     "PORTICO_MAX_BODY_BYTES must be at most 100000000: a higher limit protects nothing.": {
         "max_body_bytes": 100_000_001
     },
@@ -46,7 +49,8 @@ MISSING: dict[str, dict[str, Any]] = {
     "PORTICO_JWT_ISSUER is not set, so tokens of every issuer with these keys are valid.": {
         "jwks_url": "https://issuer.example/keys"
     },
-    "PORTICO_ADMIN_ADDRESS is not set, so everybody can read /metrics.": {"admin_address": None},
+    "PORTICO_ADMIN_ADDRESS is not set, so nobody can read /metrics.": {"admin_address": None},
+    "PORTICO_ADMIN_ADDRESS is not set, so everybody can read /metrics.": {"admin_address": None, "metrics": True},
     "PORTICO_CALLER_RATE or PORTICO_ADDRESS_RATE is not set, so one client may use a whole worker.": {
         "address_rate": None
     },

@@ -57,6 +57,7 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_UPLOAD_STALL_SECONDS": ("4", 4),
     "PORTICO_DATABASE_SECONDS": ("5", 5),
     "PORTICO_ADMIN_ADDRESS": ("127.0.0.1:9000", "127.0.0.1:9000"),
+    "PORTICO_METRICS": ("false", False),
     "PORTICO_HEADER_SECONDS": ("3", 3.0),
     "PORTICO_BODY_SECONDS": ("4.5", 4.5),
     "PORTICO_DRAIN_SECONDS": ("5", 5.0),

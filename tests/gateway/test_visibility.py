@@ -204,6 +204,19 @@ async def test_a_parent_of_many_objects_is_read_once(shelves: GatewayClient) -> 
     assert sorted(shelves.commands.names()) == ["find books", "find readers", "find readers", "find shelfs"]
 
 
+@pytest.mark.parametrize("rule", ["within"], indirect=True)
+async def test_the_rows_of_a_page_are_not_read_again_for_what_they_contain(shelves: GatewayClient) -> None:
+    await shelves.db["shelfs"].insert_one({"_id": "open", "owner": None})
+    await shelves.db["books"].insert_one({"_id": "z", "shelf": "open"})
+    shelves.commands.clear()
+
+    found = await shelves.data("{ shelves { nodes { books(first: 10) { nodes { title } } } } }")
+
+    titles = [[book["title"] for book in shelf["books"]["nodes"]] for shelf in found["shelves"]["nodes"]]
+    assert titles == [HER_BOOKS, ["z"]]
+    assert [name.split()[1] for name in shelves.commands.names()].count("shelfs") == 1
+
+
 async def test_a_rule_can_show_less_of_an_object_by_every_path(
     shelves: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,12 +41,17 @@ def _by_id(collection: str) -> Any:
     return by_id
 
 
-def _pages(db: Database, *, first: int, after: Key | None, projection: Projection | None) -> BatchRead[Listing, Page]:
-    async def read(listings: Sequence[Listing]) -> Mapping[Listing, Page]:
-        found = await find_pages(db["books"], listings, first=first, after=after, projection=projection)
-        return dict(zip(listings, found, strict=True))
+def _pages(collection: str) -> Any:
+    def pages(
+        db: Database, *, first: int, after: Key | None, projection: Projection | None
+    ) -> BatchRead[Listing, Page]:
+        async def read(listings: Sequence[Listing]) -> Mapping[Listing, Page]:
+            found = await find_pages(db[collection], listings, first=first, after=after, projection=projection)
+            return dict(zip(listings, found, strict=True))
 
-    return read
+        return read
+
+    return pages
 
 
 def kind_of(name: str, **rule: Any) -> Kind:
@@ -66,7 +71,8 @@ SHELF = kind_of(
 )
 BOOK = kind_of("Book", discriminator=("shelf",), within=lambda book: ("Shelf", book["shelf"]))
 READER = kind_of("Reader", visible_to=everybody)
-_BOOKS = Paged("Book", _pages)
+_BOOKS = Paged("Book", _pages("books"))
+_SHELVES = Paged("Shelf", _pages("shelfs"))
 
 
 @strawberry.type
@@ -115,6 +121,11 @@ class LibraryQuery:
     @strawberry.field
     async def reader(self, info: Info, name: str) -> Reader | None:
         return cast("Reader | None", await load_one(core(info), READER, name))
+
+    @strawberry.field
+    async def shelves(self, info: Info, first: First = 3, after: After = None) -> Connection[Shelf]:
+        listing = Listing({}, Sort(()))
+        return Connection(page=await _SHELVES.page(info, listing, first=first, default=3, after=after))
 
 
 DOMAIN = Domain(name="library", about="Books.", kinds=(SHELF, BOOK, READER), queries=(LibraryQuery,))

@@ -35,6 +35,7 @@ from portico.schema.selections import Selection
 
 from .arguments import compile_arguments
 from .flat import Complete, compile_related
+from .fresh import mark_fresh
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, NotCompiled, Object, ObjectPlan, Plan, Relation, Shape
 from .resolvers import direct_resolver
 
@@ -87,7 +88,9 @@ def compile_operation(
     if root_type is None:
         raise NotCompiled(definition.operation.value)
     selection = Selection(schema, fragments, conditions, [definition.selection_set])
-    return Plan(schema, definition, fragments, _Compiler(schema).object_plan(root_type, selection))
+    root = _Compiler(schema).object_plan(root_type, selection)
+    mark_fresh(root)
+    return Plan(schema, definition, fragments, root)
 
 
 class _Compiler:

@@ -67,8 +67,9 @@ def _code(text: str) -> CodeType:
 class _Source:
     """The source text of some functions, and the values of its names."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_counted: bool = True) -> None:
         self.lines: list[str] = []
+        self.is_counted = is_counted
         self.names: dict[str, Any] = {"Mapping": Mapping, "NOTHING": {}, "Unfit": Unfit}
         self._count = 0
 
@@ -90,7 +91,7 @@ class _Source:
 def completer(plan: ObjectPlan) -> Complete:
     """Returns the function that makes the answer of a document. The fields that are not flat are null in it."""
     if plan.complete is None:
-        source = _Source()
+        source = _Source(is_counted=plan.is_counted)
         plan.complete = source.function(_object_function(source, plan))
     return plan.complete
 
@@ -113,20 +114,27 @@ def compile_related(shape: Shape, kind: Kind, schema: GraphQLSchema) -> Complete
 def _object_function(source: _Source, plan: ObjectPlan) -> str:
     """Writes the function of an object, after the functions that it calls. Returns its name."""
     body: list[str] = []
-    texts: list[str] = []
+    texts: dict[str, bool] = {}
     answer = _answer(source, plan, "d", body, texts)
     name = source.new("object")
-    if texts:
-        body += [f"a = {answer}", f"n[0] += {' + '.join(texts)}"]
+    if texts and plan.is_counted:
+        # An embedded object may be missing, and then its texts get no value.
+        body.insert(0, " = ".join([*texts, "''"]))
+        lengths = [
+            f"len({text})" if is_required else f"(len({text}) if {text} else 0)" for text, is_required in texts.items()
+        ]
+        body += [f"a = {answer}", f"n[0] += {' + '.join(lengths)}"]
         answer = "a"
     source.lines += [f"def {name}(d, n):", *(f"    {line}" for line in body), f"    return {answer}"]
     return name
 
 
-def _answer(source: _Source, plan: ObjectPlan, document: str, body: list[str] | None, texts: list[str] | None) -> str:
+def _answer(
+    source: _Source, plan: ObjectPlan, document: str, body: list[str] | None, texts: dict[str, bool] | None
+) -> str:
     """Returns the expression of an answer. Appends statements that must run first to `body`, unless that is None.
 
-    Appends the expressions of the lengths of its texts to `texts`. With None, the answer counts them itself.
+    Adds the names of its texts to `texts`, each with whether it cannot be null. With None, the answer counts them.
     """
     embedded: dict[str, str] = {}
     items = []
@@ -140,9 +148,10 @@ def _answer(source: _Source, plan: ObjectPlan, document: str, body: list[str] | 
     return "{" + ", ".join(items) + "}"
 
 
-def _counted_in(field: FieldPlan, texts: list[str] | None) -> list[str] | None:
-    """Returns where the length of a field's text is counted. A value without a path is computed."""
-    return None if field.path is None and field.name != "__typename" else texts
+def _counted_in(field: FieldPlan, texts: dict[str, bool] | None) -> dict[str, bool] | None:
+    """Returns where the length of a field's text is counted. A value without a path is computed, and counts at once."""
+    is_computed = field.path is None and field.name != "__typename"
+    return None if is_computed and isinstance(named_shape(field.shape), Leaf) else texts
 
 
 def _read(source: _Source, field: FieldPlan, document: str, body: list[str] | None, embedded: dict[str, str]) -> str:
@@ -171,7 +180,7 @@ def _embedded(source: _Source, name: str, document: str, body: list[str], embedd
     return embedded[name]
 
 
-def _value(source: _Source, shape: Shape, read: str, texts: list[str] | None) -> str:
+def _value(source: _Source, shape: Shape, read: str, texts: dict[str, bool] | None) -> str:
     """Returns the expression of a completed value."""
     is_required = isinstance(shape, NonNull)
     inner = shape.inner if isinstance(shape, NonNull) else shape
@@ -179,11 +188,11 @@ def _value(source: _Source, shape: Shape, read: str, texts: list[str] | None) ->
         case Leaf(type=leaf):
             return _leaf(source, leaf, read, texts, is_required=is_required)
         case ListOf(item=item):
-            return f"{source.bind(_list(item, is_required=is_required))}({read}, n)"
+            counts = texts is None or source.is_counted
+            return f"{source.bind(_list(item, is_required=is_required, counts=counts))}({read}, n)"
         case Object(plan=plan):
             value = source.new("v")
-            # The object may be missing, and with it the names of its texts.
-            answer = _answer(source, plan, value, None, None)
+            answer = _answer(source, plan, value, None, texts)
             # The selection may read nothing of the object, so this checks for null.
             missing = f"{source.bind(_unfit)}()" if is_required else "None"
             return f"({missing} if ({value} := {read}) is None else {answer})"
@@ -191,14 +200,16 @@ def _value(source: _Source, shape: Shape, read: str, texts: list[str] | None) ->
             raise AssertionError(inner)
 
 
-def _leaf(source: _Source, leaf: GraphQLLeafType, read: str, texts: list[str] | None, *, is_required: bool) -> str:
+def _leaf(
+    source: _Source, leaf: GraphQLLeafType, read: str, texts: dict[str, bool] | None, *, is_required: bool
+) -> str:
     slow = source.bind(_coercion(leaf, is_required=is_required))
     value = source.new("v")
     if leaf is GraphQLString and texts is None:
         return f"n.added({value} if ({value} := {read}).__class__ is str else {slow}({value}))"
     if leaf in _TEXTS:
         if leaf is GraphQLString and texts is not None and not read.startswith(("'", '"')):
-            texts.append(f"len({value})" if is_required else f"(len({value}) if {value} else 0)")
+            texts[value] = is_required
         return f"({value} if ({value} := {read}).__class__ is str else {slow}({value}))"
     if leaf is GraphQLBoolean:
         return f"({value} if ({value} := {read}).__class__ is bool else {slow}({value}))"
@@ -234,7 +245,7 @@ def _coercion(leaf: GraphQLLeafType, *, is_required: bool) -> Getter:
     return coerced
 
 
-def _list(item: Shape, *, is_required: bool) -> Callable[[Any, Size], Any]:
+def _list(item: Shape, *, is_required: bool, counts: bool) -> Callable[[Any, Size], Any]:
     """Returns a function that completes a list. It is separate, because loops in an expression cannot assign names."""
     required_text = isinstance(item, NonNull) and isinstance(item.inner, Leaf) and item.inner.type in _TEXTS
     complete = None if required_text else _item(item)
@@ -249,7 +260,8 @@ def _list(item: Shape, *, is_required: bool) -> Callable[[Any, Size], Any]:
         for value in values:
             if value.__class__ is not str:
                 raise Unfit
-        size[0] += sum(map(len, values))
+        if counts:
+            size[0] += sum(map(len, values))
         return list(values)
 
     return completed

@@ -134,13 +134,15 @@ class FieldPlan:
 class ObjectPlan:
     """The selection on one object type.
 
-    `complete` makes the answer of a document with the flat fields. `rest` are the other fields, in order.
+    `complete` makes the answer of a document with the flat fields. `rest` are the other fields, in order. With
+    `is_counted`, `complete` counts the stored texts.
     """
 
     type: GraphQLObjectType
     fields: list[FieldPlan]
     rest: list[FieldPlan] = field(default_factory=list)
     complete: Callable[[Any, Size], dict[str, Any]] | None = None
+    is_counted: bool = True
 
 
 @dataclass(slots=True, eq=False)
