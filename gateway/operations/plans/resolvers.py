@@ -27,6 +27,9 @@ def direct_resolver(schema: GraphQLSchema, definition: GraphQLField, field: Stra
     of_strawberry: Any = getattr(schema, "_strawberry_schema", None)
     if field is None or of_strawberry is None or field.base_resolver is None or field.extensions:
         return None
+    # The resolver of a subscription is for its source. Its events are the root values of plans.
+    if field.is_subscription:
+        return None
     # Strawberry turns an exception into a member of a union.
     if is_union_type(get_named_type(definition.type)) or not callable(field.base_resolver.wrapped_func):
         return None
