@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 import bson
 
 from .cursors import behind, encode_cursor
-from .documents import SCHEMA_VERSION, Collection, Document, Projection
+from .documents import Collection, Document, Projection
 from .errors import InvalidInput
+from .projections import sorted_projection
 
 Key = tuple[Any, ...]
 MAX_PAGE = 100
@@ -232,7 +232,7 @@ async def _page(
         return Page(listing, collection, found[:first], len(found) > first, after)
     # Considers the rows again, so that the page and its end are of the same moment.
     walk = _stages(collection, replace(listing, rest={}), limit=listing.window, after=after, projection=None)
-    wanted = sorted_projection(listing.sort, projection)
+    wanted = _projection(listing.sort, projection)
     shown: list[Document] = [{"$match": listing.rest}, {"$limit": first + 1}]
     keys = {"$project": {path: 1 for path, _ in listing.sort.keys}}
     parts = {
@@ -257,7 +257,7 @@ async def find_documents(
     backwards: bool = False,
 ) -> list[Document]:
     sort = listing.sort.reversed() if backwards else listing.sort
-    wanted = sorted_projection(sort, projection)
+    wanted = _projection(sort, projection)
     if listing.by_score or listing.is_partial or after is not None:
         stages = _stages(collection, listing, limit=limit, after=after, projection=wanted, backwards=backwards)
         return await (await collection.aggregate(stages, batchSize=limit + 1)).to_list()
@@ -365,31 +365,13 @@ def _part(
     after: Key | None,
     projection: Projection | None,
 ) -> list[Document]:
-    wanted = sorted_projection(listing.sort, projection)
+    wanted = _projection(listing.sort, projection)
     stages = _stages(collection, listing, limit=first + 1, after=after, projection=wanted)
     return [*stages, {"$replaceWith": {"part": {"$literal": number}, "document": "$$ROOT"}}]
 
 
-def sorted_projection(sort: Sort, projection: Projection | None) -> Projection | None:
-    """Returns the projection with the paths that cursors and upgrades need, without nested duplicates."""
-    return None if projection is None else _sorted_projection(sort.paths, tuple(projection))
-
-
-@lru_cache(maxsize=1_000)
-def _sorted_projection(order: tuple[tuple[str, int], ...], paths: tuple[str, ...]) -> Projection:
-    versioned = {**dict.fromkeys(paths, 1), SCHEMA_VERSION: 1}
-    needed = {path: 1 for path, _ in order if not is_covered(path, versioned)}
-    return {**drop_below(versioned, needed), **needed}
-
-
-def is_covered(path: str, projection: Mapping[str, int]) -> bool:
-    """Returns whether the path or a parent of it is in the projection."""
-    return path in projection or any(path.startswith(f"{other}.") for other in projection)
-
-
-def drop_below(projection: Mapping[str, int], paths: Mapping[str, int]) -> dict[str, int]:
-    """Returns the projection without paths below one of `paths`; MongoDB rejects such overlaps."""
-    return {name: 1 for name in projection if not any(name.startswith(f"{path}.") for path in paths)}
+def _projection(sort: Sort, projection: Projection | None) -> Projection | None:
+    return None if projection is None else sorted_projection(sort.paths, tuple(projection))
 
 
 def value_at(document: Document, path: str) -> Any:
