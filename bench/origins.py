@@ -22,7 +22,14 @@ RESULTS = Path(__file__).parent / "results"
 LEAST_LIKENESS = 0.6
 _HASHES = 400
 _PLANS = ("gateway/operations", "gateway/mongo", "loaders/batching.py", "schema/nodes.py", "schema/fields.py")
-_CATALOG = ("loaders/catalog", "resolvers/catalog", "resolvers/paging.py", "schema/catalog", "schema/connections.py")
+_CATALOG = (
+    "loaders/catalog",
+    "resolvers/catalog",
+    "resolvers/paging.py",
+    "resolvers/projections.py",
+    "schema/catalog",
+    "schema/connections.py",
+)
 _SERVING = ("gateway/http", "gateway/deadlines.py")
 
 
