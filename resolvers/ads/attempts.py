@@ -10,7 +10,7 @@ if the profile has an entry with their token, and otherwise makes the decision i
 
 A call without a user and without a key has nothing to decide. It counts its impressions at once.
 
-An impression of an ad without a total cap needs no claim, unless the call can be repeated: it is counted while the call
+An impression of an ad without a cap needs no claim, unless the call can be repeated: it is counted while the call
 decides (`tallying`).
 """
 
@@ -34,7 +34,7 @@ from . import counters, profiles, serves
 from .combining import FILLED, GRANTED, Counters, Outcome
 from .counters import CountedAd
 from .profiles import Decision
-from .tallying import Tally
+from .tallying import Tally, take_back
 from .zone_reads import Zones
 
 
@@ -76,8 +76,8 @@ class Call:
         return profiles.id_of_call(self.operation_id) if idempotency.is_repeatable(self.operation_id) else None
 
     def claims(self, ad: Document) -> bool:
-        """Returns whether the call claims an impression of this placement before it shows the ad."""
-        return ad["total_cap"] is not None or idempotency.is_repeatable(self.operation_id)
+        """Returns whether the call claims an impression before it shows this ad, as choices see it."""
+        return ad["cap"] is not None or idempotency.is_repeatable(self.operation_id)
 
     async def read_profile(self) -> Document | None:
         if self.profile_id is None:
@@ -122,37 +122,44 @@ class Attempt:
             return GRANTED
         profile_id = self._call.profile_id
         claim = None if profile_id is None else {"token": self._token, "profile": profile_id}
+        outcome = await self._patiently(ad, claim)
+        if outcome == GRANTED and claim is not None:
+            self._claimed.append(ad)
+        return outcome
+
+    async def _patiently(self, ad: Document, claim: Document | None) -> Outcome:
         outcome = await self._ask(ad, claim, is_patient=False)
         if outcome == FILLED:
             async with waiting():
                 outcome = await self._ask(ad, claim, is_patient=True)
-        if outcome == GRANTED and claim is not None:
-            self._claimed.append(ad)
         return outcome
 
     async def _ask(self, ad: Document, claim: Document | None, *, is_patient: bool) -> Outcome:
         return await self._writer.claim(
             self._call.db,
             CountedAd.of(ad),
-            cap=ad["total_cap"],
+            cap=ad["cap"],
             claim=claim,
             timer=self._call.timer,
             is_patient=is_patient,
         )
 
-    async def decide(self, ads: Sequence[Document], *, events: Sequence[Document]) -> bool:
-        """Decides that these ads are shown. Returns False if the profile has changed; then the claims are released.
+    async def decide(self, ads: Sequence[Document], *, events: Sequence[Document]) -> Sequence[Document] | None:
+        """Decides that these ads are shown. Returns None if the profile has changed; then the claims are released.
+
+        Otherwise it returns the ads, without those that have just got their first cap and have reached it.
 
         Args:     ads: the placements, each with its `key`.
         """
         free = [CountedAd.of(ad) for ad in ads if not self._call.claims(ad)]
         deciding = self._decide(ads, events=events, entry=self._entry(ads))
         if not free:
-            return await deciding
-        is_decided, _ = await asyncio.gather(deciding, self._tally.add(self._call.db, free))
+            return ads if await deciding else None
+        is_decided, refused = await asyncio.gather(deciding, self._tally.add(self._call.db, free))
         if not is_decided:
-            await self._tally.add(self._call.db, free, -1)
-        return is_decided
+            await take_back(self._call.db, [ad for ad in free if ad not in refused])
+            return None
+        return [ad for ad in ads if CountedAd.of(ad) not in refused or await self._patiently(ad, None) == GRANTED]
 
     async def refuse(self) -> bool:
         """Decides that the call shows and records nothing. Returns False if the profile has changed.
@@ -193,7 +200,7 @@ class Attempt:
 
         It waits only for ads whose caps are used up, so that whoever reads after the last answer finds them exhausted.
         """
-        used_up = [one for one in self._claimed if self._writer.is_used_up(CountedAd.of(one), one["total_cap"])]
+        used_up = [one for one in self._claimed if self._writer.is_used_up(CountedAd.of(one), one["cap"])]
         others = [one for one in self._claimed if one not in used_up]
         self._end(others, is_shown=True, is_urgent=False)
         await asyncio.gather(*self._end(used_up, is_shown=True, is_urgent=True))
@@ -213,7 +220,7 @@ class Attempt:
             self._writer.end(
                 self._call.db,
                 CountedAd.of(ad),
-                cap=ad["total_cap"],
+                cap=ad["cap"],
                 token=self._token,
                 is_shown=is_shown,
                 is_urgent=is_urgent,

@@ -36,7 +36,7 @@ from portico.resolvers.waiting import ASIDE
 from portico.resolvers.writes.timer import Timer
 
 from . import counters
-from .counters import Changes, CountedAd
+from .counters import Changes, CountedAd, smaller
 from .exhaustion import mark_zones
 
 # New claims, patient claims, and ends of claims in one update, of each at most this many.
@@ -78,9 +78,10 @@ class _Claim:
 
     def stays(self, counter: Document) -> bool:
         """Returns whether a refused claim stays in the queue."""
-        if not self.is_patient or self.done.done() or self.cap is None:
+        cap = smaller(self.cap, counter.get("cap"))
+        if not self.is_patient or self.done.done() or cap is None:
             return False
-        return can_be_granted(counter["shown"], [one["at"] for one in counter["claims"]], self.cap, self.timer)
+        return can_be_granted(counter["shown"], [one["at"] for one in counter["claims"]], cap, self.timer)
 
 
 @dataclass(eq=False)
@@ -147,8 +148,8 @@ class Counters:
 
     def __init__(self) -> None:
         self._queues: dict[str, _Queue] = {}
-        # How much of the caps is used up, by shown and claimed impressions: the latest that this process has seen.
-        self._used: OrderedDict[str, int] = OrderedDict()
+        # The shown and claimed impressions of ads, and their caps: the latest that this process has seen.
+        self._used: OrderedDict[str, tuple[int, int | None]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def claim(
@@ -163,7 +164,7 @@ class Counters:
     ) -> Outcome:
         """Claims an impression, or counts it at once if `claim` is None.
 
-        Args:     cap: the total cap of the placement, or None.  claim: {token, profile}.  timer: of the call.
+        Args:     cap: of the placement, or None.  claim: {token, profile}.  timer: of the call.
                   is_patient: waits while claims in flight fill the rest; see the module.
         Writes:   ads.counters; one update for all that waits. ads.zones, if the cap is reached.
         """
@@ -194,7 +195,9 @@ class Counters:
 
     def is_used_up(self, ad: CountedAd, cap: int | None) -> bool:
         """Returns whether shown and claimed impressions have reached the cap, as far as this process knows."""
-        return cap is not None and self._used.get(ad.key, cap) >= cap
+        used, known = self._used.get(ad.key, (cap, None))
+        limit = smaller(cap, known)
+        return limit is not None and used is not None and used >= limit
 
     async def settled(self) -> None:
         """Waits until nothing is in a queue."""
@@ -238,7 +241,7 @@ class Counters:
         try:
             counter = await counters.apply(db, queue.ad, _changes(claims, ends))
             self._remember(queue.ad, counter)
-            caps = (*(claim.cap for claim in claims), *(end.cap for end in ends))
+            caps = (counter.get("cap"), *(claim.cap for claim in claims), *(end.cap for end in ends))
             if any(cap is not None and counter["shown"] >= cap for cap in caps):
                 # The next refused claim tells the zones if this fails.
                 with contextlib.suppress(PyMongoError):
@@ -261,7 +264,7 @@ class Counters:
             elif one.claim is None and counted > 0:
                 counted -= 1
                 _answer(one, GRANTED)
-            elif one.cap is not None and counter["shown"] >= one.cap:
+            elif (cap := smaller(one.cap, counter.get("cap"))) is not None and counter["shown"] >= cap:
                 _answer(one, EXHAUSTED)
             elif one.stays(counter):
                 queue.patient.append(one)
@@ -269,7 +272,7 @@ class Counters:
                 _answer(one, FILLED)
 
     def _remember(self, ad: CountedAd, counter: Document) -> None:
-        self._used[ad.key] = counter["shown"] + len(counter["claims"])
+        self._used[ad.key] = counter["shown"] + len(counter["claims"]), counter.get("cap")
         self._used.move_to_end(ad.key)
         if len(self._used) > _REMEMBERED:
             self._used.popitem(last=False)

@@ -12,10 +12,12 @@ A document:
     counted       how many impressions the latest update counted without a claim
     claims_since  a lower bound of the oldest claim's time, rounded down to ten seconds so that the index of a hot
                   counter seldom changes. It can stay when there are no claims; then a job removes it
-    highest_cap   the largest total cap that a claim has ever had
+    cap           the cap of the ad: the smallest total cap of its placements; missing if none has one. See `capping`
+    cap_version   how often `cap` was stored
+    highest_cap   the largest cap that a claim has ever had
 
-Each placement's own cap is compared with the ad's one counter. A claim is granted only below the cap of its own
-placement. So no cap is ever exceeded, and the impressions and claims that a cap has limited are at most `highest_cap`.
+A claim is granted only below the cap of the ad, and below the cap of its own placement, which may have just been
+placed. So no cap is ever exceeded, and the impressions and claims that a cap has limited are at most `highest_cap`.
 
 `apply` computes the new document on the server, so it never misses and never has to be repeated, however many processes
 write the same counter. `combining` sends the claims of all calls of a process with one update.
@@ -31,11 +33,12 @@ from typing import Any, NamedTuple
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, ReturnDocument
+from pymongo.errors import DuplicateKeyError
 from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.documents import CollectionSpec, Database, Document
 
-from .ads import ad_key
+from .ads import MAX_CAP, ad_key
 
 COUNTERS = CollectionSpec(
     "ads.counters",
@@ -63,10 +66,16 @@ class CountedAd(NamedTuple):
 
 
 class Used(NamedTuple):
-    """The counted impressions of an ad, and the times of its claims."""
+    """The counted impressions of an ad, the times of its claims, and its cap."""
 
     shown: int
     claims: Sequence[datetime]
+    cap: int | None = None
+
+
+def smaller(one: int | None, other: int | None) -> int | None:
+    """Returns the smaller of two caps. None is no cap."""
+    return min((cap for cap in (one, other) if cap is not None), default=None)
 
 
 def random_token() -> ObjectId:
@@ -78,7 +87,7 @@ def random_token() -> ObjectId:
 class Changes:
     """What one update changes in a counter.
 
-    Args:     cap: the total cap of the placements of `claims` and `counted`; None if nothing limits them.
+    Args:     cap: for `claims` and `counted`, as their calls know it; None if they know of none.
               claims: new claims, {token, at, profile}; granted in this order while there is room.
               counted: impressions to count at once, without a claim.
               concluded, released: the tokens of claims to remove, with and without counting them.
@@ -125,25 +134,30 @@ def _pipeline(ad: CountedAd, changes: Changes) -> list[Document]:
     stages: list[Document] = [{"$set": {**named, **before}}, *_new(changes)]
     oldest = {"$dateTrunc": {"date": {"$min": "$claims.at"}, "unit": "second", "binSize": _ROUNDED}}
     since = {"$cond": [{"$eq": ["$claims", []]}, "$claims_since", oldest]}
-    return [*stages, {"$set": {"claims_since": since}}]
+    return [*stages, {"$set": {"claims_since": since}}, {"$unset": "limit"}]
 
 
 def _new(changes: Changes) -> list[Document]:
     """Returns the stages that grant new claims, and count impressions, while there is room."""
     if not changes.claims and not changes.counted:
         return []
-    if changes.cap is None:
-        free = [{**claim, "is_uncapped": True} for claim in changes.claims]
-        more = {"claims": {"$concatArrays": ["$claims", {"$literal": free}]}, "counted": changes.counted}
-        counts = {name: {"$add": [f"${name}", changes.counted]} for name in ("shown", "uncapped")}
-        return [{"$set": {**more, **counts}}]
-    room = {"$max": [0, {"$subtract": [changes.cap, {"$add": ["$shown", {"$size": "$claims"}]}]}]}
-    granted = {"$slice": [{"$literal": changes.claims}, _as_int(room)]}
+    # Null if nothing limits them.
+    limit = {"$min": [changes.cap, "$cap"]}
+    is_free = {"$eq": ["$limit", None]}
+    room = {"$max": [0, {"$subtract": [{"$ifNull": ["$limit", MAX_CAP]}, {"$add": ["$shown", {"$size": "$claims"}]}]}]}
+    free = {"$literal": [{**claim, "is_uncapped": True} for claim in changes.claims]}
+    granted = {"$cond": [is_free, free, {"$slice": [{"$literal": changes.claims}, _as_int(room)]}]}
     return [
-        {"$set": {"highest_cap": {"$max": ["$highest_cap", changes.cap]}}},
+        {"$set": {"limit": limit}},
+        {"$set": {"highest_cap": {"$ifNull": [{"$max": ["$highest_cap", "$limit"]}, "$$REMOVE"]}}},
         *([{"$set": {"claims": {"$concatArrays": ["$claims", granted]}}}] if changes.claims else []),
         {"$set": {"counted": _as_int({"$min": [changes.counted, room]})}},
-        {"$set": {"shown": {"$add": ["$shown", "$counted"]}}},
+        {
+            "$set": {
+                "shown": {"$add": ["$shown", "$counted"]},
+                "uncapped": {"$add": ["$uncapped", {"$cond": [is_free, "$counted", 0]}]},
+            }
+        },
     ]
 
 
@@ -163,19 +177,38 @@ async def used_of(db: Database, keys: Sequence[str]) -> dict[str, Used]:
     Both are on a majority.
     """
     at_majority = db[COUNTERS.name].with_options(read_concern=ReadConcern("majority"))
-    fields = {"shown": 1, "claims.at": 1}
+    fields = {"shown": 1, "claims.at": 1, "cap": 1}
     found = await at_majority.find({"_id": {"$in": list(keys)}}, fields, batch_size=len(keys) + 1).to_list()
-    return {one["_id"]: Used(one["shown"], [claim["at"] for claim in one.get("claims", ())]) for one in found}
+    times = {one["_id"]: [claim["at"] for claim in one.get("claims", ())] for one in found}
+    return {one["_id"]: Used(one["shown"], times[one["_id"]], one.get("cap")) for one in found}
 
 
-async def shown_of(db: Database, keys: Sequence[str]) -> dict[str, int]:
-    """Returns the counted impressions of ads, by their keys; without ads that were never counted.
+async def cap_of(db: Database, key: str) -> Document:
+    """Returns `shown`, `cap` and `cap_version` of an ad, as far as it has them."""
+    return await db[COUNTERS.name].find_one({"_id": key}, {"shown": 1, "cap": 1, "cap_version": 1}) or {}
 
-    The numbers are on a majority, so they only rise.
+
+async def store_cap(db: Database, ad: CountedAd, cap: int | None, version: int) -> Document | None:
+    """Stores the cap of an ad if its `cap_version` is still this one. Returns the counter; None if it is another.
+
+    Writes:   ads.counters; one guarded upsert.
     """
-    at_majority = db[COUNTERS.name].with_options(read_concern=ReadConcern("majority"))
-    found = await at_majority.find({"_id": {"$in": list(keys)}}, {"shown": 1}, batch_size=len(keys) + 1).to_list()
-    return {counter["_id"]: counter["shown"] for counter in found}
+    new = {"campaign_id": ad.campaign_id, "ad_unit_id": ad.ad_unit_id, "shown": 0, "claims": []}
+    update: Document = {"$set": {"cap_version": version + 1}, "$setOnInsert": new}
+    if cap is None:
+        update["$unset"] = {"cap": ""}
+    else:
+        update["$set"]["cap"] = cap
+    try:
+        return await db[COUNTERS.name].find_one_and_update(
+            {"_id": ad.key, "cap_version": version or None},
+            update,
+            projection={"shown": 1, "cap": 1, "cap_version": 1},
+            upsert=True,
+            return_document=ReturnDocument.AFTER,
+        )
+    except DuplicateKeyError:
+        return None
 
 
 async def with_claims(db: Database, keys: Sequence[str], tokens: Sequence[ObjectId]) -> set[ObjectId]:

@@ -15,12 +15,15 @@ A deactivation makes the campaign ENDING, and then takes its ads out of all zone
   confirmed before, it was taken out live.
 * If it was not, the token is gone. No other placement, also of the same operation, has the same token.
 
+If the placement has changed the total cap of the ad, the cap of the ad is then worked out (`capping`).
+
 A job removes pending ads that are older than five seconds. Their placement was not confirmed, and starts again if it is
 still running.
 """
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -33,10 +36,11 @@ from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
 
-from .ads import Ad, ad_key, advertiser_of, require_ad, require_id
+from . import capping, counters
+from .ads import Ad, advertiser_of, require_ad, require_id
 from .campaigns import ACTIVE, CAMPAIGNS
-from .counters import shown_of
-from .zones import MAX_ADS, RENEW, SORT, ZONES, live_where, same_ad, zone_key
+from .counters import CountedAd
+from .zones import MAX_ADS, RENEW, SORT, VERSION_OF_NEW, ZONES, live_ads, live_where, same_ad, zone_key
 
 # A pending ad that is older was left behind by a crash.
 STALE_AFTER = timedelta(seconds=5)
@@ -47,14 +51,14 @@ async def place_ad(db: Database, *, site_id: str, zone_id: str, ad: Ad, now: dat
 
     Returns:  the zone after the write.
     Raises:   InvalidInput (a field, a full zone, or a deactivated campaign), Conflict (too many concurrent placements).
-    Writes:   ads.zones, ads.campaigns, ads.zones; see above.
+    Writes:   ads.zones, ads.campaigns, ads.zones; see above. As `capping.settle`, if the total cap has changed.
     """
     placing = _Placing(db, site_id, zone_id, require_ad(ad, "ad"), operation_id)
     timer = Timer(now)
-    await placing.prepare()
     async for _ in attempts(steps=2):
         zone = await placing.attempt(timer.now())
         if zone is not None:
+            await placing.settle(zone)
             await idempotency.trim_marks(db, ZONES, zone)
             return zone
     raise Conflict("Too many concurrent calls place ads in the same zone. Try again.")
@@ -69,13 +73,14 @@ class _Placing:
         self._operation_id = operation_id
         self._names = {"site_id": require_id(site_id, "site_id"), "zone_id": require_id(zone_id, "zone_id")}
         self._key = zone_key(site_id, zone_id)
-        self._shown = 0
+        self._counted = CountedAd.of(ad._asdict())
 
-    async def prepare(self) -> None:
-        """Reads how many impressions the ad has had, so that an exhausted ad is exhausted in a new zone at once."""
-        if self._ad.total_cap is not None:
-            key = ad_key(self._ad.campaign_id, self._ad.ad_unit_id)
-            self._shown = (await shown_of(self._db, [key])).get(key, 0)
+    async def settle(self, zone: Document) -> None:
+        """Works out the cap of the ad if the placement has changed its total cap."""
+        names = (self._ad.campaign_id, self._ad.ad_unit_id)
+        own = [ad for ad in live_ads(zone) if (ad["campaign_id"], ad["ad_unit_id"]) == names]
+        if any("capping" in ad for ad in own):
+            await capping.settle(self._db, self._counted)
 
     async def attempt(self, at: datetime) -> Document | None:
         """Returns the zone with the live ad. None if another process was faster, or if the pending ad was removed."""
@@ -86,20 +91,31 @@ class _Placing:
             return await self._explain_miss()
         if not any(ad.get("pending", {}).get("token") == token for ad in zone["ads"]):
             return zone
-        if await self._is_active():
-            return await self._confirm(token)
+        # It looks at the counter after the ad was inserted: see `capping`.
+        is_active, counter = await asyncio.gather(self._is_active(), counters.cap_of(self._db, self._counted.key))
+        if is_active:
+            return await self._confirm(token, at, counter)
         await self._withdraw(token)
         raise InvalidInput("The campaign is deactivated, which is final. Use another campaign id.", "ad", "campaign_id")
 
     async def _put(self, token: str, at: datetime) -> Document:
         """Changes the live ad, or inserts a pending one. Raises DuplicateKeyError if the zone takes neither."""
         placed = {**self._ad._asdict(), "keywords": list(self._ad.keywords)}
-        pending = {**placed, "shown": self._shown, "pending": {"token": token, "at": at}}
+        mark = {"capping": {"token": token, "at": at}}
+        marked = mark if self._ad.total_cap is not None else {}
+        pending = {**placed, "shown": 0, "pending": {"token": token, "at": at}, **marked}
         live = {"$and": [same_ad("$$ad", self._ad), live_where("$$ad")]}
-        changed = {"$mergeObjects": ["$$ad", {"$literal": placed}, {"shown": {"$max": ["$$ad.shown", self._shown]}}]}
+        has_changed = {"$ne": ["$$ad.total_cap", self._ad.total_cap]}
+        changed = {"$mergeObjects": ["$$ad", {"$literal": placed}, {"$cond": [has_changed, mark, {}]}]}
         is_live: Document = {"$anyElementTrue": [{"$map": {"input": "$ads", "as": "ad", "in": live}}]}
         stages: list[Document] = [
-            {"$set": {"ads": {"$ifNull": ["$ads", []]}, **{name: {"$literal": v} for name, v in self._names.items()}}},
+            {
+                "$set": {
+                    **VERSION_OF_NEW,
+                    "ads": {"$ifNull": ["$ads", []]},
+                    **{name: {"$literal": v} for name, v in self._names.items()},
+                }
+            },
             {"$set": {"applied": {"$cond": [is_live, idempotency.applied_with(self._operation_id), "$applied"]}}},
             {
                 "$set": {
@@ -152,17 +168,19 @@ class _Placing:
                 return True
         raise Conflict("Too many concurrent calls use the campaign. Try again.")
 
-    async def _confirm(self, token: str) -> Document | None:
-        """Makes the pending ad with this token live, in place of a live one. Returns None if it is gone."""
+    async def _confirm(self, token: str, at: datetime, counter: Document) -> Document | None:
+        """Makes the pending ad with this token live, in place of a live one. Returns None if it is gone.
+
+        Args:     counter: as read after the ad was inserted.
+        """
         own = {"$eq": ["$$ad.pending.token", token]}
-        others: Document = {
-            "$filter": {
-                "input": "$ads",
-                "as": "ad",
-                "cond": {"$not": [{"$and": [same_ad("$$ad", self._ad), live_where("$$ad")]}]},
-            }
-        }
-        live = {"$unsetField": {"field": "pending", "input": "$$ad"}}
+        is_replaced = {"$and": [same_ad("$$ad", self._ad), live_where("$$ad")]}
+        others: Document = {"$filter": {"input": "$ads", "as": "ad", "cond": {"$not": [is_replaced]}}}
+        # The replaced one may have had another total cap.
+        replaces = {"$anyElementTrue": [{"$map": {"input": "$ads", "as": "ad", "in": is_replaced}}]}
+        mark = {"$cond": [replaces, {"capping": {"token": token, "at": at}}, {}]}
+        confirmed = {"$unsetField": {"field": "pending", "input": capping.with_cap("$$ad", counter)}}
+        live = {"$mergeObjects": [confirmed, mark]}
         stages: list[Document] = [
             {"$set": {"ads": {"$map": {"input": others, "as": "ad", "in": {"$cond": [own, live, "$$ad"]}}}}},
             {"$set": {"applied": idempotency.applied_with(self._operation_id)}},

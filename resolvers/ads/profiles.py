@@ -11,7 +11,7 @@ A document:
     serves        decided calls: [{op, token, at, ads, refused, is_settled}], oldest first. A call has an entry if it
                   can be repeated, or if it has claims. `ads` are the placements as they were shown, [{key, cap,
                   campaign_id, ad_unit_id, ecpm, keywords}]; only {key, cap} of a call that cannot be repeated. `cap` is
-                  the total cap of a claim, or None. `refused` is true if the call shows and
+                  the cap of the ad as the call knew it, or None. `refused` is true if the call shows and
                   records nothing. `is_settled` is true if a job has counted a claim of the call. If the entries are
                   large, `ads` becomes empty when the call has finished
     fence         a random nonce. A call that has claims decides only while the fence is the one that it has read

@@ -10,7 +10,7 @@ from portico.resolvers.documents import Document
 from portico.resolvers.errors import Conflict, InvalidInput
 from portico.resolvers.writes.retries import attempts
 
-from . import profiles, serves
+from . import counters, profiles, serves
 from .ads import ad_key
 from .attempts import Attempt, Call, Means
 from .campaigns import CAMPAIGNS
@@ -21,8 +21,7 @@ from .zone_reads import EMPTY, ParsedZone, is_exhausted
 async def record_event(means: Means, call: Call, *, kind: str, campaign_id: str, ad_unit_id: str) -> bool:
     """Records a click or an impression of an ad in the profile of a user.
 
-    An impression counts for the caps of the ad in this zone. If the ad is not placed there, it only counts for the
-    user.
+    An impression counts for the caps of the ad. If the ad is not placed in this zone, it has no daily cap there.
 
     Args:     kind: CLICK or IMPRESSION.
     Returns:  False if a cap does not allow the impression. Then nothing is counted or recorded.
@@ -40,14 +39,19 @@ async def record_event(means: Means, call: Call, *, kind: str, campaign_id: str,
             return not decided.get("refused", False)
         attempt = Attempt(call, means, profile)
         event = profiles.event(kind, named, at=call.now, site_id=call.site_id, zone_id=call.zone_id)
-        ad = None if kind == CLICK else _placed(zone, named)
+        ad = None if kind == CLICK else await _placed(call, zone, named)
         if ad is not None and not await attempt.is_ready([ad]):
             continue
         is_allowed = ad is None or (_may_show(ad, profile, call) and all(await attempt.claim([ad])))
         shown = [] if ad is None else [ad]
-        if await (attempt.decide(shown, events=[event]) if is_allowed else attempt.refuse()):
+        if not is_allowed:
+            if await attempt.refuse():
+                return False
+            continue
+        decided_on = await attempt.decide(shown, events=[event])
+        if decided_on is not None:
             await attempt.conclude()
-            return is_allowed
+            return len(decided_on) == len(shown)
     raise Conflict("Too many parallel calls for the same user. Try again.")
 
 
@@ -62,8 +66,10 @@ async def _zone(means: Means, call: Call, kind: str) -> ParsedZone:
     return EMPTY if kind == CLICK else await means.zones.read(call.db, call.site_id, call.zone_id)
 
 
-def _placed(zone: ParsedZone, named: Mapping[str, Any]) -> Document:
-    """Returns the ad as it is placed in the zone; without caps if it is not."""
+async def _placed(call: Call, zone: ParsedZone, named: Mapping[str, Any]) -> Document:
+    """Returns the ad as it is placed in the zone; with the cap of the ad alone if it is not."""
     if named["key"] in zone.keys:
         return {**zone.ads[zone.keys.index(named["key"])], **named}
-    return {**named, "ecpm": 0, "keywords": [], "daily_cap": 2**63 - 1, "total_cap": None, "shown": 0}
+    counter = await counters.cap_of(call.db, named["key"])
+    caps = {"daily_cap": 2**63 - 1, "cap": counter.get("cap"), "shown": counter.get("shown", 0)}
+    return {**named, "ecpm": 0, "keywords": [], **caps}

@@ -20,7 +20,7 @@ from .profiles import PROFILES, SERVES_BYTES, SERVES_KEPT, TRIMMED_BYTES
 def entry(operation_id: str, token: ObjectId, ads: Sequence[Document], *, at: datetime) -> Document | None:
     """Returns the entry of a decided call; None if it needs none."""
     is_repeatable = idempotency.is_repeatable(operation_id)
-    claimed = [{"key": ad["key"], "cap": ad.get("total_cap")} for ad in ads]
+    claimed = [{"key": ad["key"], "cap": ad["cap"]} for ad in ads]
     if is_repeatable:
         shown = ("campaign_id", "ad_unit_id", "ecpm", "keywords")
         named = [{**one, **{name: ad.get(name) for name in shown}} for one, ad in zip(claimed, ads, strict=True)]

@@ -1,10 +1,10 @@
 """Serving ads: choosing the best ones, and counting their impressions in the same step.
 
 1. Read the zone and the profile of the user, both at once.
-2. Choose (`choosing`). Claim an impression of each chosen ad that has a total cap (`combining`). An ad that another
+2. Choose (`choosing`). Claim an impression of each chosen ad that has a cap (`combining`). An ad that another
    page has used up meanwhile is passed over for the next best.
 3. Decide by one guarded update of the profile (`profiles`). If the user has reached a daily cap meanwhile, release the
-   claims, and start again.
+   claims, and start again. Impressions of ads without a cap are counted at the same moment (`tallying`).
 4. Answer. Then conclude the claims.
 
 A repeated call finds the entry of the first one in the profile, and gets the same ads, or none if there were none.
@@ -26,7 +26,7 @@ from . import choosing, counters, profiles, serves
 from .attempts import Attempt, Call, Means
 from .choosing import Choice
 from .combining import can_be_granted
-from .counters import CountedAd, Used
+from .counters import CountedAd, Used, smaller
 from .exhaustion import mark_zones
 from .profiles import IMPRESSION
 from .zone_reads import ParsedZone
@@ -67,9 +67,15 @@ async def serve(means: Means, call: Call, *, keywords: frozenset[str], limit: in
         if choice is None:
             continue
         ads = [{**zone.ads[place], "key": zone.keys[place]} for place in choice.places]
-        if await (attempt.decide(ads, events=_events(call, ads)) if ads else attempt.refuse()):
+        if not ads:
+            if await attempt.refuse():
+                return Served([], zone, choice)
+            continue
+        shown = await attempt.decide(ads, events=_events(call, ads))
+        if shown is not None:
             await attempt.conclude()
-            return Served(ads, zone, choice)
+        if shown:
+            return Served(shown, zone, choice)
     raise Conflict("Too many parallel calls for the same user. Try again.")
 
 
@@ -158,14 +164,14 @@ class _Choosing:
         """
         ads, keys = self.zone.ads, self.zone.keys
         while places := self._next(max(limit, _LOOK_AHEAD)):
-            capped = [place for place in places if ads[place]["total_cap"] is not None]
+            capped = [place for place in places if ads[place]["cap"] is not None]
             if not capped:
                 return places[:limit]
             used = await counters.used_of(self.call.db, [keys[place] for place in capped])
             full = {place for place in capped if self._is_full(place, used)}
             self.refused.update(keys[place] for place in full)
             shown = {place: used[keys[place]].shown for place in full if keys[place] in used}
-            over = [place for place, number in shown.items() if number >= ads[place]["total_cap"]]
+            over = [place for place, number in shown.items() if number >= ads[place]["cap"]]
             await mark_zones(self.call.db, [(CountedAd.of(ads[place]), shown[place]) for place in over])
             able = [place for place in places if place not in full]
             if able:
@@ -174,4 +180,5 @@ class _Choosing:
 
     def _is_full(self, place: int, used: Mapping[str, Used]) -> bool:
         counted = used.get(self.zone.keys[place], Used(0, ()))
-        return not can_be_granted(*counted, self.zone.ads[place]["total_cap"], self.call.timer)
+        cap = smaller(self.zone.ads[place]["cap"], counted.cap)
+        return cap is not None and not can_be_granted(counted.shown, counted.claims, cap, self.call.timer)

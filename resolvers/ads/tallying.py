@@ -1,23 +1,29 @@
 """Counts impressions that no cap in all limits: one command at a time for all calls and ads of a process.
 
-Such an impression needs no claim, because nothing can refuse it. Its call counts it and decides at the same moment, and
-answers after both. So every impression that a page shows is counted. If a process is killed in between, an impression
-can stay counted that no page has shown.
+Such an impression needs no claim. Its call counts it and decides at the same moment, and answers after both. So every
+impression that a page shows is counted. If a process is killed in between, an impression can stay counted that no page
+has shown.
+
+A zone may not know yet that the ad has just got a cap. The counter knows, and refuses such an impression: its update
+matches only a counter without a cap.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 
 from pymongo import UpdateOne
+from pymongo.errors import BulkWriteError
 
 from portico.resolvers.documents import Database
 from portico.resolvers.waiting import ASIDE
 
 from .counters import COUNTERS, CountedAd
+
+_DUPLICATE_KEY = 11000
 
 
 class Tally:
@@ -26,24 +32,22 @@ class Tally:
     def __init__(self) -> None:
         self._numbers: Counter[CountedAd] = Counter()
         # Completed when the impressions in `_numbers` are counted.
-        self._done: asyncio.Future[None] | None = None
+        self._done: asyncio.Future[frozenset[CountedAd]] | None = None
         self._task: asyncio.Task[None] | None = None
 
-    async def add(self, db: Database, ads: Iterable[CountedAd], number: int = 1) -> None:
-        """Counts this many impressions of each ad; a negative number takes impressions back.
+    async def add(self, db: Database, ads: Iterable[CountedAd]) -> frozenset[CountedAd]:
+        """Counts an impression of each of these ads, at least one. Returns those that it refuses: they have a cap.
 
         Writes:   ads.counters; one command for all that waits.
         """
-        self._numbers.update(dict.fromkeys(ads, number))
-        if not self._numbers:
-            return
+        self._numbers.update(ads)
         if self._done is None:
             self._done = asyncio.get_running_loop().create_future()
         done = self._done
         if self._task is None:
             self._task = asyncio.create_task(self._empty(db))
         # The impressions of a call that is cancelled are counted with the others.
-        await asyncio.shield(done)
+        return await asyncio.shield(done)
 
     async def _empty(self, db: Database) -> None:
         # The work belongs to all callers, so it waits on behalf of none of them.
@@ -53,7 +57,7 @@ class Tally:
                 numbers, done = self._numbers, self._done
                 self._numbers, self._done = Counter(), None
                 try:
-                    await _count(db, numbers)
+                    refused = await _count(db, numbers)
                 except BaseException as error:
                     done.set_exception(error)
                     # Retrieves an error that nobody waits for, so that asyncio does not log it.
@@ -61,21 +65,47 @@ class Tally:
                     if not isinstance(error, Exception):
                         raise
                 else:
-                    done.set_result(None)
+                    done.set_result(refused)
         finally:
             self._task = None
 
 
-async def _count(db: Database, numbers: Counter[CountedAd]) -> None:
+async def _count(db: Database, numbers: Counter[CountedAd]) -> frozenset[CountedAd]:
+    """Counts the impressions. Returns the ads that have a cap."""
+    refused = await _upsert(db, numbers, list(numbers))
+    # Another process may just have inserted the counter of an ad. The second time, its counter is there.
+    return frozenset(await _upsert(db, numbers, refused)) if refused else frozenset()
+
+
+async def _upsert(db: Database, numbers: Counter[CountedAd], ads: Sequence[CountedAd]) -> Sequence[CountedAd]:
+    """Returns the ads whose counters do not match. For these, the upsert tries to insert a second one."""
     updates = [
         UpdateOne(
-            {"_id": ad.key},
+            {"_id": ad.key, "cap": None},
             {
-                "$inc": {"shown": number, "uncapped": number},
+                "$inc": {"shown": numbers[ad], "uncapped": numbers[ad]},
                 "$setOnInsert": {"campaign_id": ad.campaign_id, "ad_unit_id": ad.ad_unit_id, "claims": []},
+                "$unset": {"cap": ""},
             },
             upsert=True,
         )
-        for ad, number in numbers.items()
+        for ad in ads
     ]
-    await db[COUNTERS.name].bulk_write(updates, ordered=False)
+    try:
+        await db[COUNTERS.name].bulk_write(updates, ordered=False)
+    except BulkWriteError as error:
+        failed = error.details["writeErrors"]
+        if error.details["writeConcernErrors"] or any(one["code"] != _DUPLICATE_KEY for one in failed):
+            raise
+        return [ads[one["index"]] for one in failed]
+    return []
+
+
+async def take_back(db: Database, ads: Sequence[CountedAd]) -> None:
+    """Takes back an impression of each of these ads that was counted, and that no page shows.
+
+    Writes:   ads.counters; one command.
+    """
+    if ads:
+        change = {"$inc": {"shown": -1, "uncapped": -1}}
+        await db[COUNTERS.name].bulk_write([UpdateOne({"_id": ad.key}, change) for ad in ads], ordered=False)

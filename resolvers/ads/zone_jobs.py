@@ -6,17 +6,23 @@ from datetime import datetime
 from functools import partial
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import in_turn, sweep
+from portico.resolvers.writes.sweeps import each, in_turn, sweep
 
-from . import deactivating
+from . import capping, deactivating
 from .campaigns import CAMPAIGNS
+from .counters import CountedAd
 from .placing import STALE_AFTER
 from .zones import RENEW, ZONES
 
 
 async def settle_ads(db: Database, *, now: datetime) -> int:
-    """Finishes deactivations, and removes pending ads, that are older than five seconds. Returns how many."""
-    return await in_turn(partial(_finish_deactivations, db, now), partial(_remove_pending, db, now))
+    """Finishes deactivations, removes pending ads and works out caps that are older than five seconds.
+
+    Returns how many.
+    """
+    return await in_turn(
+        partial(_finish_deactivations, db, now), partial(_remove_pending, db, now), partial(_settle_caps, db, now)
+    )
 
 
 async def _finish_deactivations(db: Database, now: datetime) -> int:
@@ -34,6 +40,20 @@ async def _remove_pending(db: Database, now: datetime) -> int:
         return await remove_pending(db, zone["_id"], before)
 
     return await sweep(db, ZONES, {"ads.pending.at": {"$lte": before}}, remove, fields=())
+
+
+async def _settle_caps(db: Database, now: datetime) -> int:
+    before = now - STALE_AFTER
+
+    async def settle(ad: Document) -> int:
+        await capping.settle(db, CountedAd.of(ad))
+        return 1
+
+    async def settle_in(zone: Document) -> int:
+        marked = [ad for ad in zone["ads"] if "capping" in ad and ad["capping"]["at"] <= before]
+        return await each(marked, settle)
+
+    return await sweep(db, ZONES, {"ads.capping.at": {"$lte": before}}, settle_in, fields=("ads",))
 
 
 async def remove_pending(db: Database, zone: str, before: datetime) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from portico.resolvers.documents import Database, Document
 
 from .ads import folded, key_of_ad
+from .counters import smaller
 from .zones import ZONES, live_ads, zone_key
 
 # The most zones, ads and keywords together that a process keeps: some tens of megabytes.
@@ -22,9 +23,9 @@ MAX_KEPT = 200_000
 class ParsedZone:
     """The live ads of a zone, prepared for choices. Immutable: concurrent choices share it.
 
-    Ads are named by their places in `ads`, which are in order of price. `by_price` has the places that are not
-    exhausted, with the price of each group, dearest first. `by_keyword` has those of each folded keyword. `words` has
-    the folded keywords of every place.
+    Ads are named by their places in `ads`, which are in order of price. Their `cap` is the smaller one of their total
+    cap and the cap of the ad. `by_price` has the places that are not exhausted, with the price of each group,
+    dearest first. `by_keyword` has those of each folded keyword. `words` has the folded keywords of every place.
     """
 
     nonce: Any
@@ -36,7 +37,7 @@ class ParsedZone:
 
     @classmethod
     def of(cls, zone: Document) -> ParsedZone:
-        ads = tuple(live_ads(zone))
+        ads = tuple({**ad, "cap": smaller(ad["total_cap"], ad.get("cap"))} for ad in live_ads(zone))
         words = tuple(folded(ad["keywords"]) for ad in ads)
         able = [(ad["ecpm"], place) for place, ad in enumerate(ads) if not is_exhausted(ad)]
         by_keyword: dict[str, list[int]] = {}
@@ -64,8 +65,8 @@ EMPTY = ParsedZone.of({})
 
 
 def is_exhausted(ad: Document) -> bool:
-    """Returns whether the ad has had all impressions that its placement allows."""
-    return ad["total_cap"] is not None and ad["shown"] >= ad["total_cap"]
+    """Returns whether the ad has had all impressions that its cap allows."""
+    return ad["cap"] is not None and ad["shown"] >= ad["cap"]
 
 
 class Zones:

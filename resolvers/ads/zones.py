@@ -16,11 +16,15 @@ An ad in a zone:
     ecpm         cents for a thousand impressions, 0 to 2^31 - 1
     keywords     as placed, up to 50, 2,000 bytes of UTF-8 together
     daily_cap    impressions that a user may have of it in a day, at least 1
-    total_cap    impressions in all; None for no limit
-    shown        a lower bound of the ad's counted impressions, which only rises. The ad is exhausted in this zone if
-                 it is at least `total_cap`
+    total_cap    impressions in all, as placed; None for no limit
+    cap          a copy of the cap of the ad, with its `cap_version`, see `capping`. Missing if the ad never had a cap
+    capping      {token, at} if the cap of the ad must be worked out again
+    shown        a lower bound of the ad's counted impressions, which only rises. The ad is exhausted if it is at least
+                 the smaller one of `cap` and `total_cap`
     pending      {token, at} until the placement is confirmed. Only its placement and a job look at a pending ad
     ended        True while a deactivation takes the ad out. Nobody else looks at it
+
+Documents of version 1 have no `cap`. Their capped ads get it from the job that settles marks.
 
 An ad is *live* if it is neither pending nor ended. A zone has each ad at most once among the live ones. A zone
 with the nonce that a process has read is what the process has read. Zones are never deleted.
@@ -32,15 +36,28 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from datetime import datetime
 
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Document
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Document
 
 from .ads import Ad
+from .counters import CountedAd
 
 # At most this many ads, pending ones included.
 MAX_ADS = 1_000
+
+_VERSION = 2
+_LONG_AGO = datetime(2000, 1, 1)  # noqa: DTZ001 - as the driver gives it
+
+
+def upgrade(zone: Document) -> Document:
+    """Marks the capped ads of a zone, so that a job works out their caps."""
+    mark = {"token": "upgrade", "at": _LONG_AGO}
+    ads = [{"capping": mark, **ad} if ad.get("total_cap") is not None else ad for ad in zone["ads"]]
+    return {**zone, "ads": ads}
+
 
 ZONES = CollectionSpec(
     "ads.zones",
@@ -49,9 +66,19 @@ ZONES = CollectionSpec(
         IndexModel([("ads.campaign_id", ASCENDING)]),
         # The zones with placements that may have been left behind.
         IndexModel([("ads.pending.at", ASCENDING)], sparse=True),
+        # The zones with ads whose cap may not have been worked out.
+        IndexModel([("ads.capping.at", ASCENDING)], sparse=True),
+        # The zones of an older version.
+        IndexModel([(SCHEMA_VERSION, ASCENDING)]),
     ],
     shard_key={"_id": "hashed"},
+    version=_VERSION,
+    upgrade=upgrade,
 )
+# In the first stage of an upsert: a new zone has the newest version.
+VERSION_OF_NEW: Document = {
+    SCHEMA_VERSION: {"$cond": [{"$eq": [{"$type": "$ads"}, "missing"]}, _VERSION, f"${SCHEMA_VERSION}"]}
+}
 
 # The last stage of every update of a zone. The server draws the nonce when it applies the update: a nonce of the
 # client's would be the same if the driver sends the update again after an election, and the zone could be another.
@@ -76,7 +103,7 @@ def parse_id(text: str) -> str:
     return text
 
 
-def same_ad(variable: str, ad: Ad) -> Document:
+def same_ad(variable: str, ad: Ad | CountedAd) -> Document:
     """Returns an expression: the ad in this variable has the campaign and the ad unit of the given one."""
     return {
         "$and": [

@@ -34,8 +34,9 @@ class AdInput:
     )
     total_cap: BigInt | None = strawberry.field(
         default=None,
-        description="This zone shows the ad no more when it has had this many impressions in all, over all users and "
-        "zones, also in zones without a limit and before the limit was set; null for no limit in this zone.",
+        description="The impressions of the ad in all, over all users and zones; null for no limit. The smallest "
+        "`totalCap` of the ad's placements holds in all of its zones. It counts every impression, also those before it "
+        "was set, and is never exceeded.",
     )
 
     def ad(self) -> ads.Ad:

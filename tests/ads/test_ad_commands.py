@@ -24,13 +24,17 @@ WRITES: dict[str, tuple[str, dict[str, Any]]] = {
     "change an ad": ("placeAd", placement(ad(ecpm=7))),
     "deactivate a campaign": ("deactivateCampaign", {"campaignId": "acme:spring"}),
 }
-# A deactivation finds the zones of its campaign on all shards.
+# A deactivation finds the zones of its campaign on all shards, and a cap those of its ad.
 ASTRAY = {
+    "place a new ad with a cap by a key": [
+        "aggregate ads.zones ads ads.campaign_id",
+        "update ads.zones ads ads.campaign_id",
+    ],
     "deactivate a campaign": [
         "update ads.zones ads.campaign_id",
         "aggregate ads.zones ads",
         "update ads.zones ads.campaign_id",
-    ]
+    ],
 }
 
 

@@ -356,7 +356,7 @@ async def test_the_log_of_a_failed_call_does_not_have_the_user_id(
     gateway: GatewayClient, capfd: pytest.CaptureFixture[str]
 ) -> None:
     await place(gateway, ad(totalCap=5))
-    await gateway.db["ads.counters"].insert_one({"_id": BANNER, "claims": "damaged"})
+    await gateway.db["ads.counters"].update_one({"_id": BANNER}, {"$set": {"claims": "damaged"}})
 
     answer = await gateway.ask(SERVE, {"input": view("plain-user@example.com")}, token=None)
 

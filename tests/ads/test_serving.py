@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from portico.resolvers.ads.ads import ad_key
 from tests.support.ad_serving import counted, counts, record, seen, serve, settled, shown, view
 from tests.support.ads import ad, choose, keyed, place
@@ -46,18 +48,45 @@ async def test_a_cap_below_what_was_shown_without_a_cap_ends_the_ad(gateway: Gat
     await assert_invariants(gateway)
 
 
-async def test_impressions_in_a_zone_without_a_cap_count_for_the_cap_of_another_zone(gateway: GatewayClient) -> None:
-    await place(gateway, ad(totalCap=5))
-    await place(gateway, ad(), zone="side")
-    zones = ["side", "front"] * 8
+@pytest.mark.parametrize("first", ["front", "side"])
+@pytest.mark.parametrize("is_keyed", [True, False])
+async def test_the_cap_of_one_placement_holds_for_the_ad_in_all_zones(
+    gateway: GatewayClient, first: str, *, is_keyed: bool
+) -> None:
+    caps = {"front": 5, "side": None}
+    for zone in sorted(caps, key=lambda zone: zone != first):
+        await place(gateway, ad(totalCap=caps[zone]), zone=zone)
+    pages = [view(f"user-{number}", zone) for number, zone in enumerate(["side", "front"] * 8)]
 
-    served = [await shown(gateway, view(f"user-{number}", zone)) for number, zone in enumerate(zones)]
+    served = [await shown(gateway, keyed(**page) if is_keyed else page) for page in pages]
 
-    # The fifth impression in all is in `side`, whose placement has no cap and goes on.
-    assert served[::2] == [["banner"]] * 8
-    assert served[1::2] == [["banner"]] * 2 + [[]] * 6
-    assert [one["reason"] for one in (await choose(gateway))["rejected"]] == ["EXHAUSTED"]
-    assert await counted(gateway) == 10
+    assert served == [["banner"]] * 5 + [[]] * 11
+    for zone in caps:
+        assert [one["reason"] for one in (await choose(gateway, zone))["rejected"]] == ["EXHAUSTED"]
+    assert not await record(gateway, seen(user="sam", zoneId="side"))
+    assert not await record(gateway, seen(user="sam", zoneId="elsewhere"))
+    assert await counted(gateway) == 5
+    await assert_invariants(gateway)
+
+
+async def test_the_smallest_cap_of_the_placements_holds_until_it_is_raised_or_removed(gateway: GatewayClient) -> None:
+    async def served(number: int) -> int:
+        pages = [view(f"{number}-{page}", ("front", "side", "blog")[page % 3]) for page in range(9)]
+        return sum([await shown(gateway, page) == ["banner"] for page in pages])
+
+    for zone, cap in (("front", 2), ("side", 4), ("blog", None)):
+        await place(gateway, ad(totalCap=cap), zone=zone)
+    assert await served(0) == 2
+    await place(gateway, ad(totalCap=7))
+    assert await served(1) == 2
+    await place(gateway, ad(totalCap=None), zone="side")
+    assert await served(2) == 3
+    await place(gateway, ad(totalCap=None))
+    assert await served(3) == 9
+    await place(gateway, ad(totalCap=8), zone="new")
+    assert await served(4) == 0
+    assert await counted(gateway) == 16
+    await assert_invariants(gateway)
     await assert_invariants(gateway)
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.ad_serving import serve, units_of, view
 from tests.support.ads import ad, deactivate, place, units, zone_of
-from tests.support.harness import GatewayClient, assert_invariants
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 
 
 async def problems(gateway: GatewayClient) -> list[Any]:
@@ -57,6 +58,50 @@ async def test_ads_in_the_wrong_order_are_sorted(gateway: GatewayClient) -> None
     assert await problem.mend()
 
     assert units((await zone_of(gateway))["ads"]) == ["second", "banner"]
+    await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize(
+    ("collection", "change"),
+    [
+        ("ads.counters", {"$set": {"cap": 1}}),
+        ("ads.counters", {"$unset": {"cap": ""}}),
+        ("ads.counters", {"$inc": {"cap_version": 1}}),
+        ("ads.zones", {"$set": {"ads.0.cap": 9}}),
+        ("ads.zones", {"$set": {"ads.0.total_cap": 1}}),
+        ("ads.zones", {"$unset": {"ads.0.cap": "", "ads.0.cap_version": ""}}),
+    ],
+)
+async def test_a_wrong_cap_is_worked_out_again(gateway: GatewayClient, collection: str, change: dict[str, Any]) -> None:
+    await place(gateway, ad(totalCap=3))
+    await place(gateway, ad(), zone="side")
+    await assert_invariants(gateway)
+    await gateway.db[collection].update_one({}, change)
+    (problem,) = await problems(gateway)
+
+    assert problem.text.startswith("the cap of its ad banner is ")
+    assert await problem.mend()
+
+    await assert_invariants(gateway)
+
+
+async def test_caps_of_zones_that_an_earlier_version_has_stored_are_worked_out_by_jobs(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    await place(gateway, ad(totalCap=2))
+    await place(gateway, ad(), zone="side")
+    old = {"schema_version": "", "ads.0.cap": "", "ads.0.cap_version": ""}
+    await gateway.db["ads.zones"].update_many({}, {"$unset": old, "$set": {"nonce": -1.0}})
+    await gateway.db["ads.counters"].update_many({}, {"$unset": {"cap": "", "cap_version": ""}})
+    # The zone with the cap keeps to it meanwhile.
+    await assert_invariants(gateway)
+
+    await run_jobs(gateway, clock, "upgrade-documents")
+    await run_jobs(gateway, clock, "settle-ads")
+
+    served = [await serve(gateway, view(f"user-{number}", "side")) for number in range(3)]
+    assert units_of(served) == {"banner": 2}
+    assert await gateway.db["ads.zones"].count_documents({"ads.capping": {"$exists": True}}) == 0
     await assert_invariants(gateway)
 
 

@@ -33,7 +33,7 @@ Shown = dict[str, list[tuple[str, int]]]
 class Scene(Stage):
     """Acme's campaign has ads in three zones, and another campaign has one. A third campaign is deactivated."""
 
-    collections = ("ads.zones", "ads.campaigns", "operations")
+    collections = ("ads.zones", "ads.campaigns", "ads.counters", "operations")
 
     async def build(self) -> None:
         await place(self.gateway, ad(ecpm=10), ad("other:one", "else", 5))
@@ -48,6 +48,8 @@ class Scene(Stage):
             "a new ad": ("placeAd", placement(ad(unit="second", ecpm=40))),
             "the first ad": ("placeAd", placement(ad("fresh:one", ecpm=7), "new")),
             "a changed ad": ("placeAd", placement(ad(ecpm=3))),
+            "a new ad with a cap": ("placeAd", placement(ad(ecpm=40, totalCap=7), "new")),
+            "a changed cap": ("placeAd", placement(ad(ecpm=10, totalCap=9))),
             "a refused ad": ("placeAd", placement(ad("gone:one"))),
             "a deactivation": ("deactivateCampaign", {"campaignId": "acme:spring"}),
         }[name]
@@ -74,7 +76,7 @@ class Scene(Stage):
     async def assert_settled(self, *expected: Shown) -> None:
         """Assert that the zones are as after one of the outcomes, and that nothing is in flight."""
         assert await self.shown() in expected
-        for mark in ("ads.pending", "ads.ended"):
+        for mark in ("ads.pending", "ads.ended", "ads.capping"):
             assert await self.gateway.db["ads.zones"].find_one({mark: {"$exists": True}}) is None
         assert await self.gateway.db["ads.campaigns"].find_one({"state": "ENDING"}) is None
         await assert_invariants(self.gateway)
@@ -96,6 +98,8 @@ CASES: dict[str, tuple[str, Shown]] = {
     "a new ad": ("AdZonePayload", {**BEFORE, "front": [("acme:spring second", 40), *BEFORE["front"]]}),
     "the first ad": ("AdZonePayload", {**BEFORE, "new": [("fresh:one banner", 7)]}),
     "a changed ad": ("AdZonePayload", {**BEFORE, "front": [ELSE, ("acme:spring banner", 3)]}),
+    "a new ad with a cap": ("AdZonePayload", {**BEFORE, "new": [("acme:spring banner", 40)]}),
+    "a changed cap": ("AdZonePayload", BEFORE),
     "a refused ad": ("InvalidInput", BEFORE),
     "a deactivation": ("CampaignPayload", {"front": [ELSE]}),
 }
