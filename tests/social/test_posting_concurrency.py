@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from datetime import timedelta
+from datetime import datetime, timedelta
+
+import pytest
 
 from portico.resolvers.documents import Database
-from portico.resolvers.social import post_comments, post_edits, post_jobs, votes
+from portico.resolvers.social import fan_out, post_comments, post_edits, post_jobs, votes
 from tests.support.domains import INVARIANTS
+from tests.support.social import circle, uncircle
 from tests.support.social_posts import (
     NOW,
     add_followers,
@@ -107,3 +110,25 @@ async def test_a_deletion_beside_the_delivery_leaves_nothing(db: Database) -> No
 
         assert await db["social.posts"].count_documents({}) == 0
         assert await db["social.news"].count_documents({}) == 0
+
+
+async def test_followers_who_stop_and_begin_again_beside_the_delivery_have_the_post(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fan_out, "BATCH", 4)
+    followers = [f"f{number:02}" for number in range(24)]
+    await add_members(db, "max", *followers)
+    await add_followers(db, "max", followers)
+    rng = random.Random(7)
+
+    async def change(name: str, at: datetime) -> None:
+        for turn in range(rng.randrange(5)):
+            await asyncio.sleep(rng.random() / 50)
+            await (circle if turn % 2 else uncircle)(db, name, "max", now=at + timedelta(seconds=1 + turn))
+        await circle(db, name, "max", now=at + timedelta(seconds=9))
+
+    for number in range(4):
+        at = NOW + timedelta(minutes=number)
+        post = await write_post(db, "max", now=at)
+        await asyncio.gather(deliver(db, now=at), *(change(name, at) for name in followers))
+        assert await feeds_with(db, post) == set(followers)
