@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+from bson import Decimal128
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
@@ -21,6 +22,7 @@ from .stacks import STACKS, Place
 from .trade_records import OFFERED, TRADES
 
 _ITEM = {"category": "$category", "item_id": "$item_id"}
+_ZERO = Decimal128("0")
 _SHOWN = dict.fromkeys(("owner", "inventory", "category", "item_id", "quantity"), 1)
 
 
@@ -45,8 +47,13 @@ async def find_unbalanced_items(db: Database) -> AsyncIterator[Document]:
 
 def _sums(found: Any, expected: Any) -> Document:
     """Returns the stage that sums by item. The sums are decimals, because 64 bits can be too few for many stacks."""
-    sums = {"found": {"$sum": {"$toDecimal": found}}, "expected": {"$sum": {"$toDecimal": expected}}}
+    sums = {"found": {"$sum": _decimal(found)}, "expected": {"$sum": _decimal(expected)}}
     return {"$group": {"_id": _ITEM, **sums}}
+
+
+def _decimal(value: Any) -> Document:
+    """Returns the value as a decimal, as an expression. What is no number counts as 0."""
+    return {"$convert": {"input": value, "to": "decimal", "onError": _ZERO, "onNull": _ZERO}}
 
 
 def _noted() -> list[Document]:
@@ -66,10 +73,11 @@ def _noted() -> list[Document]:
 
 def _offered() -> list[Document]:
     offers = {"category": "$offers.category", "item_id": "$offers.item_id"}
+    none = {"expected": {"$sum": _decimal(0)}}
     return [
         {"$match": {"state": OFFERED}},
         {"$unwind": "$offers"},
-        {"$group": {"_id": offers, "found": {"$sum": {"$toDecimal": "$offers.quantity"}}}},
+        {"$group": {"_id": offers, "found": {"$sum": _decimal("$offers.quantity")}, **none}},
     ]
 
 
