@@ -73,7 +73,7 @@ SCATTERED = {
     "find cms.assets.files metadata.removed metadata.unsettled",
     "find cms.assets.chunks ",
     "find social.relations uncopied.at",
-    "find social.posts fan_out.due",
+    "find social.posts _id by.id fan_out.due",
     "find social.posts remove_at",
     "find social.posts removing",
     "find social.members $or",
