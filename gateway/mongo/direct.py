@@ -244,7 +244,8 @@ class DirectCursor:
             return found
         meter = METER.get()
         if meter is None:
-            return await (await self._by_driver()).to_list()
+            whole: list[Document] = await (await self._by_driver()).to_list()
+            return whole
         async with meter.alone(), await self._by_driver() as cursor:
             documents: list[Document] = []
             async for document in cursor:
