@@ -18,7 +18,7 @@ import asyncio
 import contextlib
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -181,6 +181,15 @@ class Meter:
             if not self._has_place and self._is_open:
                 await self._room.take()
                 self._has_place = True
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """For a read whose reply is counted after it has arrived: the operation has a place, and one such read."""
+        await self.enter()
+        assert self._lock is not None
+        async with self._lock:
+            self.require()
+            yield
 
     def count(self, size: int) -> None:
         """Counts bytes that have been received already."""

@@ -249,7 +249,19 @@ class DirectCursor:
 
     async def to_list(self) -> list[Document]:
         found = await self._reader.read(self._command)
-        return await (await self._by_driver()).to_list() if found is None else found
+        if found is not None:
+            return found
+        meter = METER.get()
+        if meter is None:
+            whole: list[Document] = await (await self._by_driver()).to_list()
+            return whole
+        async with meter.alone(), await self._by_driver() as cursor:
+            documents: list[Document] = []
+            async for document in cursor:
+                # A further batch is read only if the operation may hold more.
+                meter.require()
+                documents.append(document)
+        return documents
 
     async def __aiter__(self) -> AsyncIterator[Document]:
         first = {"cursor": self._batch} if "pipeline" in self._command else self._batch
