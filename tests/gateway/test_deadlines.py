@@ -77,11 +77,14 @@ async def test_a_limit_raises_timeout_error_and_leaves_no_cancellation() -> None
 
 
 async def test_a_limit_that_is_not_reached_changes_nothing() -> None:
-    deadlines = Deadlines()
-    with deadlines.limit(2 * PRECISION_SECONDS):
+    deadlines, task = Deadlines(), asyncio.current_task()
+    with deadlines.limit(10 * PRECISION_SECONDS):
         await asyncio.sleep(0)
 
-    await asyncio.sleep(4 * PRECISION_SECONDS)
+    # The deadline passes without a cancellation.
+    await asyncio.sleep(14 * PRECISION_SECONDS)
+    assert task is not None
+    assert task.cancelling() == 0
 
 
 async def test_a_limit_passes_on_a_cancellation_from_elsewhere() -> None:
