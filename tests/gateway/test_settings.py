@@ -66,6 +66,8 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_JOBS": ("false", False),
     "PORTICO_JOB_SECONDS": ("0.5", 0.5),
     "PORTICO_SOCIAL_RATE": ("5", 5),
+    "PORTICO_RENAME_RATE": ("3", 3),
+    "PORTICO_NEWS_HOURS": ("1.5", 1.5),
     "PORTICO_STARTING_GOLD": ("50", 50),
     "PORTICO_IDLE_CHARACTER_HOURS": ("1.5", 1.5),
     "PORTICO_TRADE_DAYS": ("7", 7.0),
