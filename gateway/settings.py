@@ -67,8 +67,8 @@ class Settings:
     )
     core_prefix: str | None = setting(
         None,
-        "What the names of the collections `operations`, `intents` and `leases` begin with, for example `portico_`. "
-        "Unset: nothing.",
+        "What the names of the collections `operations`, `intents`, `leases` and `secrets` begin with, for example "
+        "`portico_`. Unset: nothing.",
     )
 
     jwt_secret: Secret | None = setting(

@@ -9,7 +9,7 @@ The gateway sets the meter of each operation. Whatever reads or answers for the 
 3. The run counts the texts of the answer while it makes them, because one document can be shown any number of times.
 
 Outside of an operation, for example in a job, nothing is counted. What a write reads is not counted either, because a
-write must be able to finish.
+write must be able to finish. Nor is what several operations share, because it belongs to none of them.
 """
 
 from __future__ import annotations
@@ -180,7 +180,11 @@ class Meter:
         async with self._lock:
             if not self._has_place and self._is_open:
                 await self._room.take()
-                self._has_place = True
+                if self._is_open:
+                    self._has_place = True
+                else:
+                    # The operation has ended meanwhile, and left this task behind.
+                    self._room.give_back()
 
     @contextlib.asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
@@ -215,7 +219,7 @@ METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 @contextlib.contextmanager
 def unmetered() -> Iterator[None]:
-    """Does not count what is read meanwhile: the reads of a write, which must be able to finish."""
+    """Does not count what is read meanwhile: the reads of a write, which must be able to finish, and shared reads."""
     token = METER.set(None)
     try:
         yield

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from portico.resolvers.answer_bounds import unmetered
+
 from .context import Context
 from .nodes import Kind
 from .roles import Role
@@ -65,7 +67,9 @@ class SharedReads:
                 del self._in_flight[key]
 
     async def _keep(self, key: Hashable, read: Callable[[], Awaitable[V]], now: datetime) -> V:
-        value = await read()
+        # The operation that begins the read must not refuse it to the others.
+        with unmetered():
+            value = await read()
         self._kept[key] = (now, value)
         self._kept.move_to_end(key)
         if len(self._kept) > MAX_KEPT:

@@ -2,8 +2,9 @@
 
 The buffers of the kernels on both sides take megabytes. Without a bound, a slow client would get old states from them
 for minutes, and the ping of the keep-alive would wait behind these states until it times out. So the gateway sends a
-ping after every 64 kB. Its pong says that the client has read all that came before. While `WINDOW` bytes are unread,
-the messages of operations wait in the gateway, where a newer state replaces the one that waits.
+ping after every 64 kB. Its pong says that the client has read all that came before, also earlier pings: a client may
+answer only the latest ping (RFC 6455, section 5.5.3). While `WINDOW` bytes are unread, the messages of operations wait
+in the gateway, where a newer state replaces the one that waits.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self._sent = self._read = 0
         # The count of bytes before the latest ping that has no pong yet.
         self._probed: int | None = None
+        # The count of bytes before the latest ping of the keep-alive, if that came after this ping.
+        self._kept_alive: int | None = None
         self._has_room = asyncio.Event()
         self._has_room.set()
 
@@ -99,24 +102,39 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self._sent += length
         unread = self._sent - self._read
         if unread >= _PROBED and self._probed is None and self.conn.state is State.OPEN:
-            self._probed = self._sent
+            self._probed, self._kept_alive = self._sent, None
             self.conn.send_ping(_PROBE.pack(self._sent))
             self.transport.write(b"".join(self.conn.data_to_send()))
         if unread >= WINDOW:
             self._has_room.clear()
 
+    def send_keepalive_ping(self) -> None:
+        self._kept_alive = self._sent
+        super().send_keepalive_ping()
+
     def handle_pong(self, event: Frame) -> None:
         if self._probed is None or bytes(event.data) != _PROBE.pack(self._probed):
+            if self._kept_alive is not None and bytes(event.data) == self.pending_ping_payload:
+                self._advance(self._kept_alive)
             super().handle_pong(event)
             return
-        self._read, self._probed = self._probed, None
-        if self._sent - self._read < WINDOW:
-            self._has_room.set()
-        self._count(0)
-        if self.pong_timer is not None and self.ping_timeout is not None:
+        is_latest = self._kept_alive is None
+        self._advance(self._probed)
+        if self.pending_ping_payload is None:
+            return
+        if is_latest:
+            super().handle_pong(Frame(Opcode.PONG, self.pending_ping_payload))
+        elif self.pong_timer is not None and self.ping_timeout is not None:
             # A client that reads slowly is alive, even if it has not read as far as the ping of the keep-alive.
             self.pong_timer.cancel()
             self.pong_timer = self.loop.call_later(self.ping_timeout, self.keepalive_timeout)
+
+    def _advance(self, read: int) -> None:
+        """Notes how far the client has read. No ping before this place needs a pong any more."""
+        self._read, self._probed = read, None
+        if self._sent - self._read < WINDOW:
+            self._has_room.set()
+        self._count(0)
 
     def keepalive_timeout(self) -> None:
         super().keepalive_timeout()

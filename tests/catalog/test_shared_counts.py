@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from portico.gateway.settings import Settings
+from portico.resolvers.answer_bounds import METER, SMALL_BYTES, Meter
 from portico.schema.context import Caller
 from portico.schema.nodes import KINDS
 from portico.schema.roles import Role
@@ -155,6 +156,23 @@ async def test_a_read_that_nobody_waits_for_is_cancelled_and_begins_anew(clock: 
 
     assert await reads.get("key", answer, now=clock.now()) == 5
     assert ended.is_set()
+
+
+async def test_a_shared_read_does_not_count_for_the_operation_that_begins_it(clock: SettableClock) -> None:
+    reads = SharedReads(SECONDS)
+    exhausted = Meter(SMALL_BYTES)
+    exhausted.count(2 * SMALL_BYTES)
+    token = METER.set(exhausted)
+
+    async def read() -> int:
+        if (meter := METER.get()) is not None:
+            meter.require()
+        return 7
+
+    try:
+        assert await reads.get("key", read, now=clock.now()) == 7
+    finally:
+        METER.reset(token)
 
 
 async def test_a_failed_read_is_shared_but_not_kept(clock: SettableClock) -> None:

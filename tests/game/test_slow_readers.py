@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.client import ClientProtocol
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
+from websockets.protocol import State
 from websockets.typing import Subprotocol
+from websockets.uri import parse_uri
 
 from portico.gateway.http.sockets import WINDOW
 from portico.gateway.settings import Settings
@@ -129,3 +133,62 @@ async def test_a_client_that_does_not_read_its_states_can_still_send(settings: S
     assert pongs == list(range(20))
     assert states == sorted(set(states))
     assert len(states) < STATES / 2
+
+
+class LatestPong(ClientProtocol):
+    """A client that answers several pings by one pong, with the data of the latest, as RFC 6455 allows (5.5.3)."""
+
+    pong: Frame | None = None
+
+    def send_frame(self, frame: Frame) -> None:
+        if frame.opcode is Opcode.PONG:
+            self.pong = frame
+        else:
+            super().send_frame(frame)
+
+    def answer(self) -> None:
+        if self.pong is not None:
+            super().send_frame(self.pong)
+            self.pong = None
+
+
+async def test_a_pong_answers_all_pings_before_it(settings: Settings, db: Database) -> None:
+    room = await add_room(db, "Temple")
+    async with running(settings) as gateway, listening(gateway) as port:
+        client = LatestPong(parse_uri(f"ws://127.0.0.1:{port}/graphql"), subprotocols=[Subprotocol(PROTOCOL)])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        client.send_request(client.connect())
+        states = [0]
+
+        async def exchange(seconds: float) -> None:
+            """Reads everything that has arrived, answers the latest ping, and then does nothing for a while."""
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    client.receive_data(await asyncio.wait_for(reader.read(1 << 20), 0.05))
+                    assert client.state is State.OPEN, client.close_rcvd
+            for event in client.events_received():
+                if isinstance(event, Frame) and event.opcode is Opcode.TEXT:
+                    message = json.loads(bytes(event.data))
+                    if message["type"] == "next":
+                        states.append(number_in(message))
+            client.answer()
+            writer.write(b"".join(client.data_to_send()))
+            await asyncio.sleep(seconds)
+
+        writer.write(b"".join(client.data_to_send()))
+        client.receive_data(await reader.readuntil(b"\r\n\r\n"))
+        assert client.state is State.OPEN
+        client.send_text(json.dumps({"type": "connection_init"}).encode())
+        client.send_text(json.dumps(subscribe("1", CHANGED, variables={"id": room_id(room)})).encode())
+        await exchange(0)
+        await wait_until_live(gateway)
+        writing = asyncio.create_task(write_states(db, room))
+        try:
+            for _ in range(30):
+                await exchange(KEEP_ALIVE / 2)
+        finally:
+            writer.close()
+        await writing
+
+    assert states[-1] == STATES
+    assert states == sorted(set(states))

@@ -289,3 +289,17 @@ async def test_what_tasks_read_after_their_operation_is_not_counted() -> None:
 
     assert meter.admits(10 * SMALL_BYTES)
     meter.require()
+
+
+async def test_an_operation_that_ends_while_a_task_of_it_waits_for_a_place_keeps_no_place() -> None:
+    room = Room(1)
+    meter = Meter(10 * SMALL_BYTES, room)
+    assert room.take_now()
+    waiting = asyncio.create_task(meter.enter(2 * SMALL_BYTES))
+    await asyncio.sleep(0)
+
+    meter.close()
+    room.give_back()
+    await waiting
+
+    assert room.take_now()

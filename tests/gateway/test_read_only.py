@@ -216,7 +216,7 @@ async def test_core_collections_have_the_prefix_of_the_setting(settings: Setting
         names = set(await gateway.db.list_collection_names())
 
         assert {"portico_operations", "portico_intents", "portico_leases", "categories"} <= names
-        assert names.isdisjoint({"operations", "intents", "leases"})
+        assert names.isdisjoint({"operations", "intents", "leases", "secrets"})
         assert await gateway.db["operations"].count_documents({}) == 1
         await gateway.db.client.drop_database(gateway.db.name)
 
