@@ -7,7 +7,7 @@ changes the total cap of an ad *marks, then looks*:
 2. Read the version of the cap. Then look at all placements of the ad.
 3. Store the smallest total cap in the counter, guarded by the version. If another process has stored one, start again.
 4. Spread the cap with its version to all zones. Each takes it only if it has an older version. The same update removes
-   the marks that the look has seen.
+   the marks that the look has seen on live placements.
 
 Two placements at the same moment store one after the other, and the later one has seen both. A placement without a
 total cap looks at the counter between its insertion as pending and its confirmation (`placing`): either it sees the
@@ -45,7 +45,10 @@ async def settle(db: Database, ad: CountedAd, *, repairs: bool = False) -> None:
         if repairs or not version or counter.get("cap") != cap:
             counter = await counters.store_cap(db, ad, cap, version)
         if counter is not None:
-            await _spread(db, ad, counter, [one["capping"]["token"] for one in placed if "capping" in one])
+            # The cap does not have the total cap of a pending placement, so its mark stays until it is live.
+            await _spread(
+                db, ad, counter, [one["capping"]["token"] for one in filter(is_live, placed) if "capping" in one]
+            )
             return
     raise Conflict("Too many concurrent calls place the same ad. Try again.")
 

@@ -40,11 +40,16 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.paging import Listing, Sort
 
+# Characters that do not rest.
+AWAKE: Document = {"resting_since": None}
+
 CHARACTERS = CollectionSpec(
     "game.characters",
     indexes=[
         IndexModel([("owner", ASCENDING), ("number", ASCENDING), ("_id", ASCENDING)]),
-        # The copies of a room, and the list of those who have one.
+        # The copies of a room that change with it. Any number of characters can rest in a room.
+        IndexModel([("location._id", ASCENDING)], name="awake", partialFilterExpression=AWAKE),
+        # The list of those who have a copy of a room.
         IndexModel([("location._id", ASCENDING), ("created_at", DESCENDING), ("_id", DESCENDING)]),
         # The list of all characters in the world.
         IndexModel(

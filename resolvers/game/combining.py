@@ -47,7 +47,7 @@ from portico.resolvers.waiting import ASIDE
 from portico.resolvers.writes.retries import attempts
 
 from . import room_turns
-from .characters import CHARACTERS
+from .characters import AWAKE, CHARACTERS
 from .locations import LOCATIONS, copy_of
 from .room_queues import Reader, RoomQueue, StillOurs, Waiting, answer, fail, has_failed
 from .room_turns import NotHere, keeps_outcome
@@ -119,7 +119,7 @@ class Rooms:
         return await waiting.done
 
     async def refresh(self, db: Database, room_id: ObjectId, version: int | None = None) -> Document:
-        """Gives every character in the room a copy of its current state. Returns the room in this state.
+        """Gives every character in the room a copy of its current state, except those that rest. Returns the state.
 
         Args:     version: what the copies must show at least. None for the state at a moment after this call.
         Writes:   game.characters; one update of many. Then the mark of the room. Both for all callers that wait.
@@ -336,7 +336,7 @@ class Rooms:
         if state is None:
             raise LookupError(f"the room {room_id} does not exist")
         copy = copy_of(state)
-        older = {"location._id": room_id, "location.version": {"$lt": copy["version"]}}
+        older = {"location._id": room_id, "location.version": {"$lt": copy["version"]}, **AWAKE}
         await db[CHARACTERS.name].update_many(older, {"$set": {"location": copy}})
         unmarked = {"_id": room_id, "version": copy["version"]}
         await db[LOCATIONS.name].update_one(unmarked, {"$unset": {"stale_since": ""}})

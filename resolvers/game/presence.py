@@ -1,8 +1,9 @@
 """What happens to characters besides their actions: they rest, come back, are moved by an operator, and are deleted.
 
 An idle character leaves the roster of its room, so that it takes no place there. It rests: `resting_since` is set, and
-`location` stays the copy of its last room. Its next action first brings it back, by a turn of its own. It enters this
-room; if the room is full, the start room with the fewest characters.
+`location` stays the copy of its last room, as the room was then. So those that rest in a room cost those that act there
+nothing, however many they are. Its next action first brings it back, by a turn of its own. It enters this room; if the
+room is full, the start room with the fewest characters.
 
 A deleted character leaves its things on the floor. What is left of its document only keeps its number, its turn and
 its gold, so that the sums of gold stay right.
@@ -89,10 +90,11 @@ async def finish_exit(run: _Run) -> tuple[Document, Document | None]:
     """
     room = await run.step(run.action["room"], run.action["kind"])
     entry = run.entry(room)
+    if "leaving" in entry and room.get("stale_since") is not None:
+        # Before the character rests, so that its own copy is the last one that it gets.
+        await run.rooms.refresh(run.db, room["_id"], room["version"])
     after = await _conclude(run, _departure(run.action, entry))
     if "leaving" in entry:
-        if room.get("stale_since") is not None:
-            await run.rooms.refresh(run.db, room["_id"], room["version"])
         await run.step(room["_id"], TIDY)
     else:
         run.rooms.forget_turn(room["_id"], run.character, run.turn)

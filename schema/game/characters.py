@@ -129,7 +129,10 @@ class Character(Node):
         description="Since when it rests: it was idle and left its room, where nobody sees it any more. Its next "
         "action brings it back. Null if it does not rest.",
     )
-    location: Surroundings = stored(description="The room as this character sees it, without a further query.")
+    location: Surroundings = stored(
+        description="The room as this character sees it, without a further query. While it rests, the room as it was "
+        "when it left."
+    )
     armor: Armor = computed(
         lambda character: _equipped(character, "armor"), "armor", "items", description="What it wears."
     )

@@ -311,3 +311,23 @@ async def test_a_deactivation_that_pauses_anywhere_leaves_no_ad(scene: Scene, me
         await scene.run_jobs()
         await scene.assert_settled({"front": [ELSE]})
     assert command > 5
+
+
+async def test_the_cap_of_a_placement_that_pauses_holds_in_all_zones_whatever_other_placements_settle(
+    scene: Scene,
+) -> None:
+    for command in stops():
+        mutation, given = await scene.set("a new ad with a cap")
+        call, wake = await asleep(scene, mutation, given, command)
+        if call.done():
+            break
+        await place(scene.gateway, ad(ecpm=20, totalCap=9), zone="side")
+
+        wake()
+
+        assert (await call).data[mutation]["__typename"] == "AdZonePayload"
+        await assert_invariants(scene.gateway)
+        zones = await scene.gateway.db["ads.zones"].find({"zone_id": {"$in": ["front", "new"]}}).to_list()
+        caps = [one["cap"] for zone in zones for one in zone["ads"] if one["ad_unit_id"] == "banner"]
+        assert caps == [7, 7], command
+    assert command > 5

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.combining import Rooms
@@ -197,3 +198,26 @@ async def test_characters_that_act_while_jobs_let_others_rest_stay_consistent(
     found = await db["game.locations"].find_one({})
     assert found is not None
     assert len(found["items"]) == 8
+
+
+async def test_characters_that_rest_in_a_room_cost_those_that_act_there_nothing(
+    gateway: GatewayClient, db: Database, clock: SettableClock
+) -> None:
+    temple = await add_temple(db)
+    await age(db, clock, temple.friend)
+    await rest(db, clock)
+    before = await db["game.characters"].find_one({"_id": temple.friend["_id"]})
+    assert before is not None
+    crowd = [{**before, "_id": ObjectId(), "number": number} for number in range(300)]
+    await db["game.characters"].insert_many(crowd)
+
+    dropped = await gateway.result("drop", action(temple, "drop"))
+
+    assert dropped["__typename"] == "CharacterPayload"
+    resting = await db["game.characters"].find({"resting_since": {"$ne": None}}, {"location": 1}).to_list()
+    assert len(resting) == 301
+    assert all(one["location"] == before["location"] for one in resting)
+    refresh = {"location._id": temple.room["_id"], "location.version": {"$lt": 10**9}, "resting_since": None}
+    plan = {"update": "game.characters", "updates": [{"q": refresh, "u": {"$set": {"mana": 1}}, "multi": True}]}
+    stats = (await db.command("explain", plan, verbosity="executionStats"))["executionStats"]
+    assert stats["totalDocsExamined"] == 1

@@ -144,13 +144,13 @@ async def world(db: Database) -> dict[str, Any]:
 
 
 async def assert_settled(db: Database) -> None:
-    """Nothing is under way, the invariants hold, and every character sees its room as it is."""
+    """Nothing is under way, the invariants hold, and every character that does not rest sees its room as it is."""
     assert await db[CHARACTERS.name].find({"action": {"$exists": True}}).to_list() == []
     rooms = {room["_id"]: room async for room in db[LOCATIONS.name].find({})}
     for room in rooms.values():
         marks = [room.get(name) for name in ("stale_since", "gifts_since", "leaving_since")]
         assert marks == [None] * 3, room["name"]
-    async for character in db[CHARACTERS.name].find({"deleted": {"$exists": False}}):
+    async for character in db[CHARACTERS.name].find({"deleted": {"$exists": False}, "resting_since": None}):
         assert character["location"] == locations.copy_of(rooms[character["location"]["_id"]])
     await assert_sound(db)
 
