@@ -163,9 +163,13 @@ class Connection:
         """
         if self._flow.send_now(text):
             return
+        if is_bounded:
+            # The keep-alive closes the connection if the client reads nothing.
+            await self._flow.wait_for_room()
         try:
             # The server writes a message in one step, so several operations may wait here until the client reads.
-            await within(self.state.settings.send_seconds, self._send_when_possible(text, is_bounded=is_bounded))
+            message = {"type": "websocket.send", "text": text.decode()}
+            await within(self.state.settings.send_seconds, self._send(message))
         except TimeoutError:
             if not self._closing.done():
                 self.state.live.counts.unread += 1
@@ -173,11 +177,6 @@ class Connection:
             raise Unsent from None
         except OSError:
             raise Unsent from None
-
-    async def _send_when_possible(self, text: bytes, *, is_bounded: bool) -> None:
-        if is_bounded:
-            await self._flow.wait_for_room()
-        await self._send({"type": "websocket.send", "text": text.decode()})
 
     async def _close(self, why: Close) -> None:
         # If the client does not read, it gets no reason.

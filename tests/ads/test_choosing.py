@@ -96,11 +96,15 @@ async def test_a_user_who_has_seen_too_many_ads_in_a_day_gets_no_others(
 
 async def test_a_preview_counts_nothing(gateway: GatewayClient) -> None:
     await place(gateway, ad(totalCap=1))
+    before = await gateway.db["ads.counters"].find({}).to_list()
 
     chosen = [units((await choose(gateway, user="robin"))["ads"]) for _ in range(3)]
 
     assert chosen == [["banner"]] * 3
-    assert [await gateway.db[name].count_documents({}) for name in ("ads.counters", "ads.profiles")] == [0, 0]
+    # The counter has the cap since the ad was placed.
+    assert await gateway.db["ads.counters"].find({}).to_list() == before
+    assert [counter["shown"] for counter in before] == [0]
+    assert await gateway.db["ads.profiles"].count_documents({}) == 0
 
 
 async def test_a_choice_takes_two_commands_whatever_is_in_the_zone(gateway: GatewayClient, commands: Commands) -> None:

@@ -126,13 +126,20 @@ async def test_a_page_of_costly_texts_is_rendered_in_little_time(gateway: Gatewa
     for bomb in ("![" * (LONGEST // 2), "*a_ " * (LONGEST // 4), "> " * (LONGEST // 2), "`a" * (LONGEST // 2)):
         for number in range(5):
             await post(gateway, discussion, f"{number} {bomb}"[:LONGEST])
-    query = "query ($id: ID!) { node(id: $id) { ... on Discussion { comments { nodes { html } } } } }"
+    query = """query ($id: ID!, $first: Int!, $after: String) { node(id: $id) { ... on Discussion {
+      comments(first: $first, after: $after) { nodes { html } pageInfo { endCursor } } } } }"""
     began = time.process_time()
 
-    found = await gateway.data(query, {"id": discussion})
+    found = await gateway.ask(query, {"id": discussion, "first": 20})
 
     assert time.process_time() - began < 5
-    assert all(row["html"].count("<blockquote>") <= 20 for row in found["node"]["comments"]["nodes"])
+    # How many texts one operation renders depends on the machine.
+    assert set(found.codes) <= {"OPERATION_TOO_COMPLEX"}
+    after = None
+    for _ in range(20):
+        page = (await gateway.data(query, {"id": discussion, "first": 1, "after": after}))["node"]["comments"]
+        assert page["nodes"][0]["html"].count("<blockquote>") <= 20
+        after = page["pageInfo"]["endCursor"]
 
 
 async def test_an_embedded_discussion_is_full_before_its_document_is_too_large(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from bson import ObjectId
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.gateway.settings import Settings
 from portico.resolvers.comments import buckets as comment_buckets
 from portico.resolvers.comments import by_page as comment_pages
 from portico.resolvers.comments.buckets import FULL, finish_split
@@ -49,6 +51,12 @@ query ($ids: [ID!]!) {{
 }}
 """
 LINKS = "query ($id: ID!) {{ node(id: $id) {{ ... on Discussion {{ {links} }} }} }}"
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Settings of a gateway that lets a test read everything at once."""
+    return replace(settings, max_cost=1_000_000)
 
 
 async def split_in_turn(gateway: GatewayClient, page: Document, steps: list[int]) -> str:

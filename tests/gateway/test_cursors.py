@@ -97,7 +97,7 @@ async def test_gateways_of_a_deployment_read_the_cursors_of_each_other(settings:
         given = {"after": page["pageInfo"]["endCursor"]}
         async with running(settings) as other:
             following = (await other.data(PRODUCTS, given))["products"]
-            assert page["nodes"] + following["nodes"] == [{"sku": "b"}, {"sku": "a"}]
+            assert {row["sku"] for row in page["nodes"] + following["nodes"]} == {"a", "b"}
         async with running(replace(settings, jwt_secret=Secret("another secret of more than 32 bytes"))) as stranger:
             assert (await stranger.ask(PRODUCTS, given)).codes == ["BAD_USER_INPUT"]
 

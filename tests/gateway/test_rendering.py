@@ -1,4 +1,4 @@
-"""Markdown that an operation renders: each text once, and a bounded number of characters."""
+"""Markdown that an operation renders: each text once, and for a bounded time."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ async def test_aliases_render_a_text_once(gateway: GatewayClient, monkeypatch: p
     assert texts == ["*one*"]
 
 
-async def test_an_operation_renders_a_bounded_number_of_characters(
-    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rendering, "MOST", 1_000)
+async def test_an_operation_renders_for_a_bounded_time(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each text takes a second.
+    monkeypatch.setattr(rendering, "_timed", lambda render, text: (render(text), 1.0))
+    monkeypatch.setattr(rendering, "MOST", 3.0)
     discussion = await open_on_product(gateway, DOCUMENTS)
     for number in range(4):
         await post(gateway, discussion, f"{number} " * 200)
@@ -48,9 +48,7 @@ async def test_an_operation_renders_a_bounded_number_of_characters(
 
     assert answer.codes == ["OPERATION_TOO_COMPLEX"]
     assert answer.body["errors"][0]["path"] == ["node", "comments", "nodes", 3, "html"]
-    assert answer.body["errors"][0]["message"].startswith(
-        "The operation renders more than 1,000 characters of Markdown."
-    )
+    assert answer.body["errors"][0]["message"].startswith("The operation renders too much Markdown.")
     assert (await gateway.data(HTML.replace("100", "3"), {"id": discussion}))["node"]["comments"]["nodes"][2]["html"]
 
 

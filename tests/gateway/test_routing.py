@@ -35,6 +35,8 @@ SCATTERED = {
     "find products incoming",
     "find products deleting.at",
     "find products schema_version",
+    "find ads.zones $or upgrade_failed",
+    "find ads.zones ads.capping.at",
     "find products $or upgrade_failed",
     "find cms.assets.files metadata.sweep",
     "find transfers open_since",

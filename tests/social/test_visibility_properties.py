@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from bson import ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
+from portico.gateway.settings import Settings
 from portico.resolvers.errors import NotFound
 from portico.resolvers.social import post_comments, post_edits, post_lists
 from tests.support.harness import GatewayClient
@@ -153,6 +155,12 @@ class Network:
         data = await self.gateway.data(query, {"ids": ids}, **as_member(self.gateway, viewer))
         nodes: list[Any] = data["nodes"]
         return nodes
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Settings of a gateway that lets a test read everything at once."""
+    return replace(settings, max_cost=1_000_000)
 
 
 @examples(short=12)

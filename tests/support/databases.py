@@ -30,8 +30,10 @@ _COUNTS: dict[str, Any] = {"$collStats": {"count": {}, "latencyStats": {}}}
 # Indexed paths whose values are lists. A test of the demo compares them with what the domains store.
 LISTS = {
     "ads.campaign_id",
+    "ads.capping.at",
     "ads.pending.at",
     "ancestors._id",
+    "characters.since",
     "circles",
     "comments._id",
     "comments.by.id",
