@@ -145,7 +145,9 @@ class Paged:
             raise page
         assert isinstance(page, Page)
         page.cursors = context.cursors
-        context.listed.append((kind, page.documents))
+        if self.shown_to is None:
+            # Another rule than the kind's does not say whether the caller sees what the rows contain.
+            context.listed.append((kind, page.documents))
         return page
 
 

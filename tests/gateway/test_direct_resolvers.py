@@ -10,6 +10,8 @@ import pytest
 import strawberry
 from graphql import ExecutionResult, GraphQLSchema, parse
 from strawberry.extensions import FieldExtension
+from strawberry.types.field import StrawberryField
+from strawberry.types.fields.resolver import StrawberryResolver
 
 from portico.gateway.operations.documents import Operation
 from portico.gateway.operations.plans.executor import PlanExecutor, run_reference
@@ -42,6 +44,13 @@ class Done:
 class Shouting(FieldExtension):
     def resolve(self, next_: Any, source: Any, info: strawberry.Info, **given: Any) -> Any:
         return next_(source, info, **given).upper()
+
+
+class Loud(StrawberryField):
+    """A field of its own class, which changes the results of resolvers."""
+
+    def get_result(self, *given: Any, **more: Any) -> Any:
+        return f"{super().get_result(*given, **more)}!"
 
 
 def _of_parent(parent: strawberry.Parent[Any], word: str) -> str:
@@ -80,6 +89,7 @@ class Query:
 
     extended: str = strawberry.field(resolver=lambda: "quiet", extensions=[Shouting()], graphql_type=str)
     of_parent: str = strawberry.field(resolver=_of_parent)
+    loud: str = cast("Any", Loud(base_resolver=StrawberryResolver(lambda: "quiet")))
 
 
 SCHEMA = strawberry.Schema(Query)
@@ -115,6 +125,7 @@ async def ended(result: ExecutionResult | Awaitable[ExecutionResult]) -> tuple[A
         ("maybe(size: 3)", {}),
         ("fails", {}),
         ("extended", {}),
+        ("loud", {}),
         ("either { __typename ... on Done { text } }", {}),
         ('ofParent(word: "a")', {}),
     ],

@@ -12,9 +12,11 @@ from structlog.testing import capture_logs
 from portico.gateway.settings import Settings
 from portico.resolvers.domains import Domain, Domains, InvalidDomains
 from portico.schema import create_schema
+from portico.schema.connections import PAGED
 from portico.schema.context import Context
 from portico.schema.fields import Source
 from portico.schema.nodes import KINDS, encode_id
+from tests.support import library as support
 from tests.support.harness import Answer, GatewayClient
 from tests.support.library import BOOK, READER, SHELF, LibraryQuery, kind_of, library
 
@@ -215,6 +217,27 @@ async def test_the_rows_of_a_page_are_not_read_again_for_what_they_contain(shelv
     titles = [[book["title"] for book in shelf["books"]["nodes"]] for shelf in found["shelves"]["nodes"]]
     assert titles == [HER_BOOKS, ["z"]]
     assert [name.split()[1] for name in shelves.commands.names()].count("shelfs") == 1
+
+
+@pytest.mark.parametrize("rule", ["within"], indirect=True)
+async def test_a_list_with_a_rule_of_its_own_shows_nothing_inside_of_its_rows(
+    shelves: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def of_the_caller(context: Context, found: Sequence[Source]) -> Sequence[Source | None]:
+        return [shelf if shelf["owner"] == context.subject else None for shelf in found]
+
+    async def by_id_alone(_context: Context, found: Sequence[Source]) -> Sequence[Source]:
+        return [{"_id": shelf["_id"]} for shelf in found]
+
+    monkeypatch.setitem(KINDS, "Shelf", replace(SHELF, visible_to=None, shown_to=of_the_caller))
+    # Making the list anew registers it. This undoes that, too.
+    monkeypatch.setitem(PAGED, "ShelfConnection", support._SHELVES)
+    monkeypatch.setattr(support, "_SHELVES", replace(support._SHELVES, shown_to=by_id_alone))
+
+    found = await shelves.data("{ shelves { nodes { id books(first: 10) { nodes { title } } } } }")
+
+    titles = [[book["title"] for book in shelf["books"]["nodes"]] for shelf in found["shelves"]["nodes"]]
+    assert titles == [HER_BOOKS, []]
 
 
 async def test_a_rule_can_show_less_of_an_object_by_every_path(

@@ -1,8 +1,8 @@
 """Calls the function of a resolver without strawberry's wrappers.
 
 For every call, strawberry looks up the arguments of the field and their types, and passes through a chain of functions
-for extensions and handled exceptions. A plan knows the field, so it does this once. Fields with extensions, and those
-with errors in their result, keep strawberry's resolver.
+for extensions and handled exceptions. A plan knows the field, so it does this once. Fields with extensions, those
+with errors in their result, and those of a class of their own keep strawberry's resolver.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ def direct_resolver(schema: GraphQLSchema, definition: GraphQLField, field: Stra
     """Returns a function that calls the resolver of a field as strawberry would; None if only strawberry can."""
     of_strawberry: Any = getattr(schema, "_strawberry_schema", None)
     if field is None or of_strawberry is None or field.base_resolver is None or field.extensions:
+        return None
+    if type(field).get_result is not StrawberryField.get_result:
+        # A class of its own calls the resolver in another way.
         return None
     if field.is_subscription:
         # Its function starts the subscription. An event has its own resolver.
