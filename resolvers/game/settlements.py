@@ -182,7 +182,7 @@ async def _decided(db: Database, note: Document, now: datetime) -> bool:
         guard = {"_id": record["_id"], "state": OFFERED, "round": note["round"]}
         await trades.update_one(guard, {"$inc": {"round": 1}})
         record = await look_at(db, note["record"])
-    assert record is not None, "records of settlements are never deleted"
+    assert record is not None, "records of notes are not deleted"
     return note["key"] in (record.get("key"), record.get("decided"))
 
 

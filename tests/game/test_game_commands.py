@@ -48,7 +48,7 @@ WRITES = {
 OWN_WRITES = {"take an item out of one's bag": "takeOut", "put an item into one's bag": "putIn"}
 # The copies of a room, and the characters of a player, are on all shards.
 OF_MANY = {
-    "update game.characters location._id location.version",
+    "update game.characters location._id location.version resting_since",
     "find game.characters location owner",
     "find game.characters owner",
     "find game.locations start",
