@@ -43,7 +43,7 @@ USER = Kind(
     shown_to=_unless_blocked,
 )
 _PAGED = Paged(USER.name, loaders.pages)
-# What a row of these lists costs at least: MongoDB reads the relation and the member.
+# What a follower costs at least: MongoDB reads the relation and the member.
 _MEMBER = 8
 
 
@@ -131,7 +131,7 @@ class User(Node):
 class Circle:
     name: str = stored(description="1 to 64 characters of any text.")
 
-    @reads("of", "name", row=_MEMBER, description="The members of the circle, by id.")
+    @reads("of", "name", description="The members of the circle, by id.")
     @staticmethod
     async def members(
         root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CIRCLE_MEMBERS, after: After = None
