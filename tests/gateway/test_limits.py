@@ -76,8 +76,7 @@ async def test_depth_counts_through_fragments(gateway: GatewayClient) -> None:
 async def test_the_cost_of_nested_pages_depends_on_their_sizes(
     settings: Settings, sizes: dict[str, Any], is_allowed: bool
 ) -> None:
-    # given room for two levels of pages of 70, which cost 21 + 70 * (31 + 70 * 2)
-    async with running(replace(settings, max_cost=11_991)) as gateway:
+    async with running(replace(settings, max_cost=21 + 70 * (31 + 70 * 2))) as gateway:
         answer = await gateway.ask(PAGES, sizes)
 
         if is_allowed:
