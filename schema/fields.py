@@ -38,6 +38,8 @@ Length = int | Literal["page"]
 
 # This many characters of a text weigh as much as a field.
 TEXT_UNIT = 2_000
+# What a field with a resolver method costs more than a stored one. It runs for each object, and most of them read.
+_METHOD = 9
 # The most costly fields of one operation: each makes the database read a whole list.
 MAX_COSTLY = 2
 _SOURCE = "portico.source"
@@ -93,6 +95,8 @@ class Cost:
     fill the list, otherwise a generous estimate. `extra` is added each time that the field is returned.
     If a field has one result for each value of a list argument, `each` names the argument: the costly fields below it
     count once for each given value, up to `length`.
+    `weight` names a list argument, and how much each of its values adds to the cost. `row` is the least that a row of a
+    connection costs, for what the server reads for each row.
     A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`. A field that
     `shares` the read of another field is free beside it.
     """
@@ -102,6 +106,8 @@ class Cost:
     costly: bool = False
     each: str | None = None
     shares: str | None = None
+    weight: tuple[str, float] | None = None
+    row: int = 2
 
 
 def costs(
@@ -111,9 +117,10 @@ def costs(
     costly: bool = False,
     each: str | None = None,
     shares: str | None = None,
+    weight: tuple[str, float] | None = None,
 ) -> dict[str, Any]:
     """Returns the metadata of a field with this cost."""
-    return {_COST: Cost(length, extra, costly, each, shares)}
+    return {_COST: Cost(length, extra, costly, each, shares, weight)}
 
 
 def cost_of(field: GraphQLField | GraphQLInputField) -> Cost:
@@ -165,9 +172,19 @@ def related(
     return strawberry.field(metadata=metadata, description=description)
 
 
-def reads(*needs: str, length: Length | None = None, text: int = 0, description: str | None = None) -> Any:
-    """Returns a field with a resolver method that reads the paths `needs` of the document. `text` as in `stored`."""
-    cost = costs(length=length, extra=text // TEXT_UNIT)
+def reads(
+    *needs: str,
+    length: Length | None = None,
+    text: int = 0,
+    extra: int = 0,
+    row: int = Cost.row,
+    description: str | None = None,
+) -> Any:
+    """Returns a field with a resolver method that reads the paths `needs` of the document.
+
+    Args:     text: as in `stored`.  extra, row: as in `Cost`.
+    """
+    cost = {_COST: Cost(length, extra + _METHOD + text // TEXT_UNIT, row=row)}
     return strawberry.field(metadata={_SOURCE: Method(needs), **cost}, description=description)
 
 

@@ -37,8 +37,8 @@ from .sizes import Sizes, facts_of, length_of
 _WHOLE_SCHEMAS = 2
 # Counting the costly fields visits each field of an operation. Only nested fragments have more fields than this.
 _MOST_COUNTED = 2_000
-# The least that a row of a page costs: as much as one field of it.
-_ROW = 2
+# What a connection costs in addition to its rows: a part of a command, and the page that its fields share.
+_PAGE = 20
 # This many characters of an alias weigh as much as a field.
 _LONG_NAME = 50
 
@@ -199,12 +199,16 @@ class _Scale:
             return _Weight(introspection=below.cost, depth=1)
         field = getattr(parent, "fields", {})[name]
         declared = cost_of(field)
+        extra: float = declared.extra
+        if declared.weight is not None:
+            name_of_list, weight = declared.weight
+            extra += weight * self._sizes.given(node, name_of_list, declared.length)
         may_be_costly = self._costly.is_costly(node, field)
         length = self._length(node, parent, length_of(field, declared))
         if node.selection_set is None:
-            return _Weight(declared.extra + length, depth=1, may_be_costly=may_be_costly)
+            return _Weight(extra + length, depth=1, may_be_costly=may_be_costly)
         below = self.of(node.selection_set, get_named_type(field.type))
-        cost: float = 1 + declared.extra
+        cost = 1 + extra
         found = below._replace(
             cost=0,
             paged=0,
@@ -216,9 +220,10 @@ class _Scale:
             return found._replace(paged=cost + below.cost)
         if "first" not in field.args and not below.paged:
             return found._replace(cost=cost + below.cost * length)
+        cost += _PAGE
         # The database reads the rows, also if the selection shows none of them.
         rows = self._sizes.page(node, field)
-        return found._replace(cost=cost + below.cost * length + max(below.paged, _ROW) * rows)
+        return found._replace(cost=cost + below.cost * length + max(below.paged, declared.row) * rows)
 
     def _length(self, node: FieldNode, parent: GraphQLNamedType | None, length: float) -> float:
         """Returns how many values the field can return. For introspection, this is the average over the schema."""

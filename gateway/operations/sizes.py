@@ -19,7 +19,7 @@ from graphql import (
     VariableNode,
 )
 
-from portico.schema.fields import Cost, cost_of
+from portico.schema.fields import Cost, Length, cost_of
 
 MAX_FIRST = 100
 # The assumed length of a list whose field declares none.
@@ -62,6 +62,11 @@ class Sizes:
         cost = cost_of(field)
         most = length_of(field, cost)
         return most if cost.each is None else min(self._values(argument(node, cost.each), most), most)
+
+    def given(self, node: FieldNode, name: str, most: Length | None) -> int:
+        """Returns how many values the list argument of this name has, up to `most` if that is a number."""
+        values = self._values(argument(node, name), 0)
+        return min(values, most) if isinstance(most, int) else values
 
     def _values(self, given: ValueNode | None, default: int) -> int:
         """Returns how many values a list argument has. GraphQL coerces a single value to a list of one."""

@@ -124,6 +124,11 @@ def unbounded(listing: Listing) -> Listing:
     return replace(listing, is_short=True)
 
 
+def is_filtered(listing: Listing) -> bool:
+    """Returns whether the listing needs bounds because of its filter, and not because of a search."""
+    return _search_of(_conditions(listing)) is None and is_compound(listing)
+
+
 def is_compound(listing: Listing) -> bool:
     """Returns whether no walk along one index finds exactly the rows of the list, in its order."""
     order = [path for path, _ in listing.sort.paths]

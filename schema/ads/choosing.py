@@ -17,7 +17,7 @@ from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.ads.zone_reads import Zones
 from portico.resolvers.ads.zones import MAX_ADS
 from portico.schema.context import Context, Info
-from portico.schema.fields import Source, computed, stored
+from portico.schema.fields import Source, computed, costs, stored
 from portico.schema.inputs import described
 
 from .zones import Ad, SiteId, ZoneId
@@ -74,7 +74,8 @@ class ChoosingQuery:
     @strawberry.field(
         description="The best ads of a zone for a page view: the dearest ones; with keywords, the best by price and "
         "relevance. Equal ones come in random order. Leaves out ads that this user has seen as often as "
-        "their daily caps allow, and ads whose impressions are used up. It is a preview, which counts nothing."
+        "their daily caps allow, and ads whose impressions are used up. It is a preview, which counts nothing.",
+        metadata=costs(extra=100, weight=("keywords", 0.25)),
     )
     async def choose_ads(
         self,

@@ -24,8 +24,14 @@ def _most(context: Context) -> int:
 
 
 async def bounded(context: Context, listing: Listing) -> Listing:
-    """Returns the listing with its bounds. In a small catalog, and for most listings, that takes no command."""
+    """Returns the listing with its bounds. In a small catalog, and for most listings, that takes no command.
+
+    The filters of one operation share what they may examine. An operation has few searches, which need not share.
+    """
     most = _most(context)
+    if product_bounds.is_filtered(listing):
+        share = context.loader("shares of products", lambda: loaders.shares(most))
+        most = await share.load(listing) or most
     probes = product_bounds.probes_of(listing, most)
     if not probes:
         return listing

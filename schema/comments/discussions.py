@@ -27,6 +27,9 @@ from portico.schema.nodes import KINDS, Kind, KindDocument, Node, is_visible, lo
 from portico.schema.rendering import rendered
 
 DEFAULT_COMMENTS = 20
+# What the pages of a discussion cost in addition, because MongoDB reads the whole document of an embedded discussion
+# for each page of different arguments. Pages below comments share the reads of equal arguments.
+_COMMENTS, _BELOW = 300, 100
 
 DISCUSSION = Kind(
     name="Discussion",
@@ -108,14 +111,14 @@ class Comment(Node):
     async def html(root: strawberry.Parent[Source], info: Info) -> str:
         return await rendered(info.context, comment_html, root["text"])
 
-    @reads(comments.REF, description="The direct replies, by time.")
+    @reads(comments.REF, extra=_BELOW, description="The direct replies, by time.")
     @staticmethod
     async def replies(
         root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
     ) -> Connection[Comment]:
         return await _comment_page(info, comments.replies_of(root[comments.REF]), first, after)
 
-    @reads(comments.REF, "key", description="All comments below this one, in thread order.")
+    @reads(comments.REF, "key", extra=_BELOW, description="All comments below this one, in thread order.")
     @staticmethod
     async def thread(
         root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
@@ -154,7 +157,7 @@ class Discussion(Node):
         counts = info.context.loader("comment counts", lambda: loaders.counts(info.context.reading))
         return await counts.load(root["_id"]) or 0
 
-    @reads("_id", "storage", description="The comments, in pages.")
+    @reads("_id", "storage", extra=_COMMENTS, description="The comments, in pages.")
     @staticmethod
     async def comments(
         root: strawberry.Parent[Source],

@@ -43,6 +43,8 @@ USER = Kind(
     shown_to=_unless_blocked,
 )
 _PAGED = Paged(USER.name, loaders.pages)
+# What a follower costs at least: MongoDB reads the relation and the member.
+_MEMBER = 8
 
 
 async def _with_name_alone(context: Context, documents: Sequence[Source]) -> Sequence[Source]:
@@ -82,7 +84,7 @@ class User(Node):
     name: str = stored(description="The member's name.")
     profile: Profile = stored(default={}, description="What the member tells about themselves.")
 
-    @reads("_id", description="The members who have put this one into a circle, by id.")
+    @reads("_id", row=_MEMBER, description="The members who have put this one into a circle, by id.")
     @staticmethod
     async def followers(
         root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_FOLLOWERS, after: After = None

@@ -76,8 +76,7 @@ async def test_depth_counts_through_fragments(gateway: GatewayClient) -> None:
 async def test_the_cost_of_nested_pages_depends_on_their_sizes(
     settings: Settings, sizes: dict[str, Any], is_allowed: bool
 ) -> None:
-    # given room for two levels of pages of 70, which are 1 + 70 * (2 + 70 * 2) fields
-    async with running(replace(settings, max_cost=9_941)) as gateway:
+    async with running(replace(settings, max_cost=21 + 70 * (31 + 70 * 2))) as gateway:
         answer = await gateway.ask(PAGES, sizes)
 
         if is_allowed:
@@ -166,7 +165,7 @@ async def test_nested_fragments_that_double_their_fields_are_refused(gateway: Ga
 
 async def test_a_page_costs_its_rows_even_if_it_shows_none_of_them(settings: Settings) -> None:
     page = "products(first: 100) { pageInfo { hasNextPage } }"
-    async with running(replace(settings, max_cost=410)) as gateway:
+    async with running(replace(settings, max_cost=450)) as gateway:
         assert await gateway.data(f"{{ a: {page} b: {page} }}")
         assert_too_complex(await gateway.ask(f"{{ a: {page} b: {page} c: {page} }}"))
 
@@ -194,7 +193,7 @@ async def test_long_aliases_cost_more(gateway: GatewayClient) -> None:
 async def test_a_type_name_without_an_alias_is_free(settings: Settings) -> None:
     text = "{ __typename categories(first: 10) { __typename nodes { __typename id } } }"
 
-    async with running(replace(settings, max_cost=1 + 10 * 2)) as gateway:
+    async with running(replace(settings, max_cost=21 + 10 * 2)) as gateway:
         assert await gateway.data(text)
         assert_too_complex(await gateway.ask(text.replace("{ __typename id", "{ type: __typename id")))
 
@@ -215,12 +214,13 @@ async def test_lists_below_pages_cost_as_much_as_they_may_contain(gateway: Gatew
     ("query", "cost"),
     [
         # A page of 2, each with 20 tracks.
-        ("{ products(first: 2) { nodes { ... on AudioAlbum { tracks } } } }", 1 + 2 * (1 + 20)),
+        ("{ products(first: 2) { nodes { ... on AudioAlbum { tracks } } } }", 21 + 2 * (1 + 20)),
         # A page of 2, each with 10 categories of 8 breadcrumbs.
-        ("{ products(first: 2) { nodes { categories { breadcrumbs { slug } } } } }", 1 + 2 * (1 + 1 + 10 * (1 + 8))),
-        ('{ nodes(ids: ["a"]) { id } }', 1 + 100),
+        ("{ products(first: 2) { nodes { categories { breadcrumbs { slug } } } } }", 21 + 2 * (1 + 1 + 10 * (1 + 8))),
+        ('{ nodes(ids: ["a"]) { id } }', 1 + 10 + 100),
+        ('{ chooseAds(siteId: "s", zoneId: "z", keywords: ["a", "b", "c", "d"]) { __typename } }', 1 + 100 + 1),
         ("{ viewer { roles accounts { id } } }", 1 + 7 + 1 + 100),
-        ("{ products(first: 1) { totalCount } }", 1 + 2 + 101),
+        ("{ products(first: 1) { totalCount } }", 21 + 2 + 101),
     ],
 )
 async def test_a_list_costs_its_declared_length(settings: Settings, query: str, cost: int) -> None:

@@ -18,7 +18,7 @@ from tests.support.sockets import listening, opened, streamed, subscribe
 ONE = "{ viewer { subject } }"
 # Ten categories with one field each, and the fields around them.
 PAGE = "{ categories(first: 10) { nodes { slug } } }"
-LIMIT = 60
+LIMIT = 120
 
 
 @pytest.fixture
