@@ -29,7 +29,12 @@ async def costs(settings: Settings, size: int) -> dict[str, worst.Cost]:
         known = await worst_data.store(gateway.db, size)
         for name, operation in worst.operations(known).items():
             found[name] = await worst.examine(gateway, operation, worst.most(gateway, operation))
-        await gateway.db.client.drop_database(settings.database)
+        # The indexes stay, for the next size.
+        for name in await gateway.db.list_collection_names():
+            if name == "system.profile":
+                await gateway.db[name].drop()
+            else:
+                await gateway.db[name].delete_many({})
     return found
 
 

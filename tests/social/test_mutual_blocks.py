@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from portico.gateway.settings import Settings
 from portico.resolvers.social import member_edits, renames
 from tests.support.harness import GatewayClient
 from tests.support.post_reads import as_member, post_id, user_id
@@ -23,6 +25,12 @@ BLOCKED = f"""{{ viewer {{
   user {{ blocked {{ {MEMBER} }} }}
   blockedUsers(first: 10) {{ nodes {{ {MEMBER} }} edges {{ node {{ id }} }} pageInfo {{ hasNextPage }} }}
 }} }}"""
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Settings of a gateway that lets a test read everything at once."""
+    return replace(settings, max_cost=1_000_000)
 
 
 async def blocked_by(gateway: GatewayClient, viewer: str) -> list[Any]:
