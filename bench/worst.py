@@ -82,11 +82,19 @@ class Cost:
 def operations(known: dict[str, str]) -> dict[str, Operation]:
     """Returns the worst operations over the data of `worst_data`."""
     star, category = encode_id("User", "star"), encode_id("Category", known["category"])
-    words = [f"word {number}" for number in range(500)] + [f"other {number}" for number in range(9_500)]
-    zone = f'siteId: "{worst_data.SITE}", zoneId: "full"'
-    user: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": star}}
-    below: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": category}}
-    found = {
+    return {
+        **_of_products(),
+        **_of_categories(category, star),
+        **_of_members(star),
+        **_of_content(),
+        **_of_ads(),
+        **_of_feeds(),
+        **_of_discussions(known),
+    }
+
+
+def _of_products() -> dict[str, Operation]:
+    return {
         "totals": Operation("a%n: products(first: %p, sort: PRICE_ASC) { totalCount }"),
         "facets": Operation(
             "a%n: products(first: %p, filter: { minPrice: %n }) { facets { types { count } genres { count } categories { count } prices { count } } }"
@@ -105,6 +113,12 @@ def operations(known: dict[str, str]) -> dict[str, Operation]:
         "filters below categories": Operation(
             "a%n: categories(first: 100) { nodes { products(first: 1, filter: { type: FILM, minPrice: %n }) { pageInfo { endCursor } } } }"
         ),
+    }
+
+
+def _of_categories(category: str, star: str) -> dict[str, Operation]:
+    below: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": category}}
+    return {
         "products of categories": Operation(
             "a%n: categories(first: 100) { nodes { products(first: 5) { nodes { title } } } }"
         ),
@@ -123,6 +137,12 @@ def operations(known: dict[str, str]) -> dict[str, Operation]:
             {"ids": [star, category, *(encode_id("Product", f"C-{number}") for number in range(98))]},
             "$ids: [ID!]!",
         ),
+    }
+
+
+def _of_members(star: str) -> dict[str, Operation]:
+    user: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": star}}
+    return {
         "walls": Operation("a%n: user(id: $id) { wall(first: %p) { pageInfo { hasNextPage } } }", **user),
         "one post of a wall": Operation(
             "a%n: user(id: $id) { wall(first: 1) { pageInfo { hasNextPage } edges { month } } }", **user
@@ -136,10 +156,22 @@ def operations(known: dict[str, str]) -> dict[str, Operation]:
             "a%n: user(id: $id) { followers(first: 100) { nodes { followers(first: 1) { nodes { id } } wall(first: 1) { nodes { id } } } } }",
             **user,
         ),
+    }
+
+
+def _of_content() -> dict[str, Operation]:
+    return {
         "content by tag": Operation('a%n: contentByTag(tag: "news", first: 100) { nodes { c%n: title path } }'),
         "discussions of content": Operation(
             'a%n: contentByTag(tag: "news", first: 100) { nodes { discussion { commentCount } parent { title } } }'
         ),
+    }
+
+
+def _of_ads() -> dict[str, Operation]:
+    words = [f"word {number}" for number in range(500)] + [f"other {number}" for number in range(9_500)]
+    zone = f'siteId: "{worst_data.SITE}", zoneId: "full"'
+    return {
         "choices of ads": Operation(
             f"a%n: chooseAds({zone}, keywords: $words, limit: 100) {{ __typename }}",
             {"words": words},
@@ -151,6 +183,11 @@ def operations(known: dict[str, str]) -> dict[str, Operation]:
             "$words: [String!]!",
         ),
         "zones": Operation(f'a%n: adZone(siteId: "{worst_data.SITE}", zoneId: "%n") {{ ads {{ ecpm }} }}'),
+    }
+
+
+def _of_feeds() -> dict[str, Operation]:
+    return {
         "news feeds": Operation(
             "a%n: newsFeed(first: 100) { nodes { c%n: id } }", before="viewer {", after="}", caller=("reader",)
         ),
@@ -158,6 +195,10 @@ def operations(known: dict[str, str]) -> dict[str, Operation]:
             "a%n: incoming(first: 1) { pageInfo { hasNextPage } }", before="viewer {", after="}", caller=("star",)
         ),
     }
+
+
+def _of_discussions(known: dict[str, str]) -> dict[str, Operation]:
+    found: dict[str, Operation] = {}
     for storage in (DOCUMENTS, EMBEDDED, PAGES):
         one: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": encode_id("Discussion", known[storage])}}
         thread, deepest = known[f"{storage} thread"], known[f"{storage} deepest"]

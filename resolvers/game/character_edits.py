@@ -56,7 +56,7 @@ async def move_character(acting: Acting, *, to: ObjectId) -> Moved:
 async def delete_character(acting: Acting) -> Document:
     """Deletes a character. All that it has falls to the floor of its room; its gold leaves the world with it.
 
-    Returns:  what is left of the character: `deleted` is {by, at, room}.
+    Returns:  the deleted character, which keeps `deleted`: {by, at, room}.
     Raises:   NotFound, LimitReached (the floor has no place for its things), Conflict.
     Writes:   game.characters and game.locations; a turn.
     """

@@ -30,7 +30,7 @@ query ($ids: [ID!]!, $first: Int, $after: String) {
 }
 """
 
-# Who has blocked the other.
+# The member who has blocked the other.
 BLOCKS: dict[str, Callable[[Database], Awaitable[None]]] = {
     "the author": lambda db: block(db, "bob", "ann"),
     "the owner": lambda db: block(db, "ann", "bob"),
