@@ -16,7 +16,7 @@ from portico.gateway.live import Counts, Hub
 from portico.gateway.operations.execution import Executor, Response
 from portico.gateway.operations.json_text import encode
 from portico.resolvers.ads.ads import ad_key
-from portico.resolvers.ads.combining import Counters
+from portico.resolvers.ads.claiming import Counters
 from portico.resolvers.ads.counters import COUNTERS
 from portico.resolvers.ads.profiles import PROFILES
 from portico.resolvers.ads.zones import ZONES, zone_key

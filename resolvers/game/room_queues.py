@@ -1,4 +1,4 @@
-"""Who waits for a room in a process, and what the process knows about the room. See `combining`."""
+"""Who waits for a room in a process, and what the process knows about the room. See `rooms`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ StillOurs = Callable[[], Awaitable[bool]]
 
 @dataclass(eq=False)
 class Waiting:
-    """A step in the queue. `checked` is a moment before a proof that the turn was under way; see `combining`."""
+    """A step in the queue. `checked` is a moment before a proof that the turn was under way; see `rooms`."""
 
     db: Database
     step: Document

@@ -17,10 +17,10 @@ from portico.resolvers.writes.sweeps import each, in_turn, sweep
 
 from . import presence
 from .characters import CHARACTERS
-from .combining import Rooms, no_turn
 from .gifts import collect
 from .locations import LOCATIONS
 from .room_turns import FORGET, RETURN, TIDY, keeps_outcome
+from .rooms import Rooms, no_turn
 from .turns import STALE_AFTER, help_along, majority_reading
 
 

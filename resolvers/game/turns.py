@@ -26,7 +26,7 @@ Every interleaving is correct, even if processes stop or are suspended between a
 * An item is in one place at any time: on the floor, with a shopkeeper, among the gifts in a roster, with a character;
   in the slot, if the entry has an earlier turn; or in `took`, if the entry has the turn of the slot. The same holds
   for gold.
-* A step to enter a room needs a proof that the turn is not over; see `combining`.
+* A step to enter a room needs a proof that the turn is not over; see `rooms`.
 
 So a character without a slot is whole: its copy of the room has every turn that its items have, and an item is never
 in both or in neither. An answer is such a state. It shows a later copy only if the character has done nothing in it.
@@ -56,11 +56,11 @@ from portico.resolvers.writes.retries import attempts
 
 from . import presence, room_turns
 from .characters import CHARACTERS
-from .combining import Rooms, TurnOver
 from .locations import copy_of
 from .presence import WAKE
 from .refusals import InsufficientGold, error_of
 from .room_turns import BUY, ENTER, LEAVE, REMOVE, REST, RETURN, STAY, TIDY
+from .rooms import Rooms, TurnOver
 
 # A turn of two rooms. All other kinds are those of `room_turns`.
 MOVE = "MOVE"

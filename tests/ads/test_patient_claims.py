@@ -9,7 +9,7 @@ import pytest
 
 from portico.resolvers.ads import counters
 from portico.resolvers.ads.ads import ad_key
-from portico.resolvers.ads.combining import EXHAUSTED, FILLED, GRANTED, Counters, Outcome
+from portico.resolvers.ads.claiming import EXHAUSTED, FILLED, GRANTED, Counters, Outcome
 from portico.resolvers.ads.counters import Changes, CountedAd
 from portico.resolvers.writes.timer import Timer
 from tests.support.harness import GatewayClient, SettableClock

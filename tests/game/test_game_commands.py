@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 from portico.schema.nodes import encode_id
 from tests.gateway.test_routing import unroutable
 from tests.shop.test_shop_commands import assert_indexed

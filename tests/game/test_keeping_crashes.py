@@ -10,9 +10,9 @@ import pytest
 
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.documents import Database
-from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.resting import rest_idle
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.writes.sweeps import SweepFailed
 from tests.game.test_turn_crashes import Scene

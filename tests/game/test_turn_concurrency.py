@@ -13,10 +13,10 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import DomainError
 from portico.resolvers.game import room_actions
 from portico.resolvers.game.characters import INTRINSICS
-from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.creation import create_character
 from portico.resolvers.game.locations import LOCATIONS, MAX_CHARACTERS
 from portico.resolvers.game.refusals import InsufficientGold, ItemGone, LimitReached, WrongItem
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turns import Acting, help_along
 from portico.resolvers.writes.idempotency import random_operation_id
 from tests.support.game_scene import add_temple, assert_settled, assert_sound

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from portico.resolvers.ads.ads import ad_key
-from portico.resolvers.ads.combining import Counters
+from portico.resolvers.ads.claiming import Counters
 from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.documents import Document
 

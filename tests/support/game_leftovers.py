@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from portico.resolvers.documents import Document
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 
 from .game_scene import action, add_temple
 from .harness import MUTATIONS, GatewayClient
