@@ -13,7 +13,7 @@ from portico.gateway.domains.catalog.records import product_record
 from portico.resolvers.catalog.product_edits import new_document
 from portico.resolvers.documents import Document
 from portico.resolvers.text import fold, words
-from tests.support.catalog import skus
+from tests.catalog.support.catalog import skus
 from tests.support.harness import GatewayClient
 
 Condition = Callable[[Document], bool]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.content.support.site import REVISIONS, at, create_page, create_section
 from tests.gateway.test_imports import Imported, put
 from tests.support import real_data
 from tests.support.harness import GatewayClient, assert_invariants
-from tests.support.site import REVISIONS, at, create_page, create_section
 
 Given = dict[str, Any]
 

@@ -8,8 +8,8 @@ import pytest
 
 from portico.resolvers.game.stacks import MAX_QUANTITY
 from portico.schema.roles import Role
+from tests.game.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed
 from tests.support.harness import GatewayClient
-from tests.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed
 
 LIST = """query ($owner: String!, $name: String! = "bag", $category: String, $prefix: String,
     $sort: StackSort! = CATEGORY, $first: Int, $after: String) {

@@ -19,8 +19,8 @@ from portico.resolvers.game.locations import LOCATIONS, MAX_CHARACTERS
 from portico.resolvers.game.refusals import InsufficientGold, ItemGone, LimitReached, WrongItem
 from portico.resolvers.game.turns import Acting, help_along
 from portico.resolvers.writes.idempotency import random_operation_id
-from tests.support.game_scene import add_temple, assert_settled, assert_sound
-from tests.support.game_world import add_character, add_room, item, keeper
+from tests.game.support.scene import add_temple, assert_settled, assert_sound
+from tests.game.support.world import add_character, add_room, item, keeper
 from tests.support.harness import IS_SOAK, Commands, GatewayClient, SettableClock
 from tests.support.interruptions import interrupted
 

@@ -8,7 +8,7 @@ import pytest
 
 from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.turn_jobs import finish_turns, settle_rooms
-from tests.support.game_scene import Temple, action, add_temple, assert_settled, assert_sound, own_action, world
+from tests.game.support.scene import Temple, action, add_temple, assert_settled, assert_sound, own_action, world
 from tests.support.harness import GatewayClient, SettableClock, stops, stops_of
 from tests.support.interruptions import database_of, interrupted
 from tests.support.scenes import Stage

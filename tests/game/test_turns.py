@@ -7,7 +7,7 @@ from typing import Any
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game import creation
 from portico.resolvers.game.locations import MAX_CHARACTERS
-from tests.support.game_world import (
+from tests.game.support.world import (
     add_character,
     add_room,
     character_id,

@@ -17,7 +17,7 @@ from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world_imports import room_id
 from portico.schema.nodes import encode_id
-from tests.support.game_world import add_character
+from tests.game.support.world import add_character
 from tests.support.harness import GatewayClient, assert_invariants, stops
 from tests.support.interruptions import stopping
 from tests.support.real_data import rows

@@ -11,7 +11,7 @@ import pytest
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import MAX_LINE, Import
-from tests.support.catalog import album, mark_in_stock, product, skus
+from tests.catalog.support.catalog import album, mark_in_stock, product, skus
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
 

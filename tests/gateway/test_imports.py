@@ -15,7 +15,7 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Resources
-from tests.support.catalog import add_categories, album, pricing, product, skus
+from tests.catalog.support.catalog import add_categories, album, pricing, product, skus
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
 

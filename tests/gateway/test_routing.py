@@ -15,8 +15,8 @@ from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.documents import CollectionSpec
 from portico.resolvers.domains import Turn
 from portico.schema.nodes import encode_id
-from tests.support.accounts import deposit_input, open_account, transfer_input
-from tests.support.catalog import add_categories, add_products, album, document, product
+from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
+from tests.catalog.support.catalog import add_categories, add_products, album, document, product
 from tests.support.domains import COLLECTIONS, IMPORTERS, INVARIANTS, JOBS, create_indexes, migrate
 from tests.support.harness import (
     MUTATIONS,

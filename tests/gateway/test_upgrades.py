@@ -16,7 +16,7 @@ from portico.gateway.settings import Settings
 from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.documents import Database, Document
 from portico.schema.nodes import encode_id
-from tests.support.catalog import document, skus
+from tests.catalog.support.catalog import document, skus
 from tests.support.domains import migrate
 from tests.support.harness import GatewayClient, assert_invariants, run_jobs
 from tests.support.harness import SettableClock as Clock

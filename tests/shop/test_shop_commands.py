@@ -15,11 +15,20 @@ from portico.resolvers.documents import Database
 from portico.resolvers.domains import Turn
 from portico.schema.nodes import encode_id
 from tests.gateway.test_routing import unroutable
+from tests.shop.support.shop import (
+    Provider,
+    add_input,
+    checkout_input,
+    new_cart,
+    restock,
+    stock_of,
+    stock_up,
+    update_input,
+)
 from tests.support.domains import INVARIANTS, JOBS
 from tests.support.explaining import explain
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, create_product
 from tests.support.interruptions import crashing
-from tests.support.shop import Provider, add_input, checkout_input, new_cart, restock, stock_of, stock_up, update_input
 
 BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
 Given = dict[str, Any]

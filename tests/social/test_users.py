@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from portico.schema.nodes import encode_id
+from tests.social.support.social import block, circle, join
 from tests.support.harness import GatewayClient
-from tests.support.social import block, circle, join
 
 USER = "user { id name profile { about location website birthYear interests } }"
 RESULT = f"__typename ... on UserError {{ message }} ... on InvalidInput {{ path }} ... on UserPayload {{ {USER} }}"
