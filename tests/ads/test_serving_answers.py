@@ -25,9 +25,9 @@ from tests.ads.support.serving import (
     shown,
     view,
 )
-from tests.gateway.test_routing import unroutable
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running
 from tests.support.interruptions import database_of, interrupted
+from tests.support.routing import unroutable
 
 
 def reasons(answer: Any) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from portico.schema.roles import Role
+from tests.content.support.patches import patched
 from tests.content.support.site import (
     FUTURE,
     PAST,
@@ -19,8 +20,6 @@ from tests.content.support.site import (
     page_input,
 )
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants
-
-from .test_content_merge import patched
 
 Given = dict[str, Any]
 

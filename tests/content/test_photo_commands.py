@@ -13,9 +13,9 @@ from tests.content.support.photos import (
     result,
     use_pictures,
 )
-from tests.gateway.test_routing import unroutable
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient
+from tests.support.routing import unroutable
 
 _BEGUN = ["insert cms.nodes", "find cms.nodes", "update cms.nodes"]
 _CHUNKS = ["insert cms.assets.chunks"] * 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from portico.schema.roles import Role
+from tests.game.support.reading import LIST, items
 from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed
-from tests.game.test_stacks import LIST, items
 from tests.support.harness import GatewayClient
 
 

@@ -14,6 +14,7 @@ from tests.accounts.support.accounts import open_account, transfer_input
 from tests.ads.support import leftovers as ad_leftovers
 from tests.analytics.support.hit_leftovers import old_hit_id, old_log_event, sealed_flush
 from tests.analytics.support.session_leftovers import pending_session
+from tests.catalog.support.old_products import album
 from tests.comments.support.discussions import open_on_product, post
 from tests.content.support.photos import PicturesHere, create_gallery, create_photo, use_pictures
 from tests.content.support.site import create_page, create_section
@@ -26,7 +27,6 @@ from tests.game.support.leftovers import (
     stale_room,
     unfinished_turn,
 )
-from tests.gateway.test_upgrades import album
 from tests.shop.support.shop import checkout_input, new_cart, stock_up
 from tests.social.support.posts import write_post
 from tests.social.support.social import circle, join
