@@ -1,19 +1,15 @@
-"""A harness for tests of domains: a gateway on a real MongoDB, callers, crashes between any two commands, and budgets.
-
-If Portico is installed, pytest finds the fixtures of `portico.pytest_plugin`, which create these objects.
-"""
+"""A gateway on a real MongoDB, its callers, its clock, and the commands that it sends."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 import httpx
 import orjson
@@ -27,37 +23,15 @@ from portico.gateway.domains import use
 from portico.gateway.http.requests import Request
 from portico.gateway.http.streaming import Session, responses
 from portico.gateway.imports.runs import Import
-from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
 from portico.gateway.work.jobs import rest
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Domains, Turn
-from portico.resolvers.writes.intents import INTENTS
+from portico.resolvers.domains import Domains
 from portico.schema.roles import Role
 
-__all__ = [
-    "Answer",
-    "Commands",
-    "Crash",
-    "FaultyDatabase",
-    "Gateway",
-    "SettableClock",
-    "Settings",
-    "assert_budget",
-    "assert_invariants",
-    "crash_matrix",
-    "crashing",
-    "database_of",
-    "run_jobs",
-    "running",
-    "stopping",
-]
-
 SECRET = Secret("a secret of the tests, long enough to be one")
-# After this time, the idempotency key of a crashed call is free again, and the jobs settle what the call left.
-RECOVERY_SECONDS = 31
 _SESSION_COMMANDS = {"hello", "ping", "endSessions", "createIndexes", "isMaster", "listIndexes"}
 _EVENT_SECONDS = 20.0
 
@@ -255,138 +229,6 @@ def _are_all_idle(count: int) -> bool:
     )
     idle = [job for job in jobs if getattr(job.cr_await, "__name__", "") == rest.__name__]
     return len(idle) == len(jobs) == len(workers) * count
-
-
-async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str) -> int:
-    """Runs every job once, or those with these names. Returns how much was done. Raises Crash if a job crashes.
-
-    Without names, skips the jobs of domains without any document, because they find nothing to do.
-    """
-    all_jobs = gateway.domains.jobs
-    assert set(names) <= {job.name for job in all_jobs}
-    idle = [] if names else [job for domain in await _without_documents(gateway) for job in domain.jobs]
-    jobs = [job for job in all_jobs if job not in idle and (not names or job.name in names)]
-    try:
-        return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
-    except ExceptionGroup as failures:
-        # A job continues after an item that fails. After a crash, nothing continues.
-        if failures.split(Crash)[1] is None:
-            raise Crash from failures
-        raise
-
-
-async def assert_invariants(gateway: Gateway) -> None:
-    """Asserts that all invariants hold, as `portico doctor` checks them. Skips domains without any document."""
-    empty = await _without_documents(gateway)
-    for domain in gateway.domains.all:
-        if domain not in empty:
-            for invariant in domain.invariants:
-                assert [problem async for problem in invariant.check(gateway.db)] == [], invariant.name
-
-
-async def _without_documents(gateway: Gateway) -> list[Domain]:
-    """Returns the domains that have no document: none if there is an intent, because it may belong to any domain."""
-
-    def first(name: str) -> list[Any]:
-        return [{"$limit": 1}, {"$project": {"_id": {"$literal": name}}}]
-
-    names = [spec.name for domain in gateway.domains.all for spec in domain.collections]
-    others = [{"$unionWith": {"coll": name, "pipeline": first(name)}} for name in names]
-    found = await gateway.db[INTENTS.name].aggregate([*first(INTENTS.name), *others])
-    stored = {document["_id"] async for document in found}
-    if INTENTS.name in stored:
-        return []
-    domains = [domain for domain in gateway.domains.all if domain.collections]
-    return [domain for domain in domains if stored.isdisjoint(spec.name for spec in domain.collections)]
-
-
-@contextlib.contextmanager
-def database_of(gateway: Gateway, database: Any) -> Iterator[Any]:
-    """Gives requests another database during the block."""
-    own = gateway.state.database
-    gateway.state.database = cast("Database", database)
-    try:
-        yield database
-    finally:
-        gateway.state.database = own
-
-
-@contextlib.contextmanager
-def crashing(gateway: Gateway, stop_after: int | None) -> Iterator[FaultyDatabase]:
-    """Cuts off the database before the first command after this number of changes, during the block.
-
-    With 0, cuts it off before the first command. With None, never cuts it off.
-    """
-    with database_of(gateway, FaultyDatabase(gateway.state.database, stop_after)) as faulty:
-        yield faulty
-
-
-@contextlib.contextmanager
-def stopping() -> Iterator[None]:
-    """Expects that a job may crash in the block. The job continues with other documents, which all fail."""
-    try:
-        yield
-    except Crash:
-        pass
-    except ExceptionGroup as failures:
-        if failures.split(Crash)[1] is not None:
-            raise
-
-
-REPEAT, JOBS = "repeat", "jobs"
-RECOVERIES: Sequence[Sequence[str]] = ((REPEAT, JOBS), (JOBS, REPEAT))
-
-
-async def crash_matrix(
-    gateway: Gateway,
-    clock: SettableClock,
-    mutation: str,
-    prepare: Callable[[str], Awaitable[Mapping[str, Any]]],
-    *,
-    recoveries: Sequence[Sequence[str]] = RECOVERIES,
-    check: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None,
-) -> int:
-    """Stops a mutation first and after each change of data, recovers in each way, and checks all invariants after each
-    step.
-
-    A stop before any other command would leave the same data as one of these. A recovery is a sequence of `"repeat"`
-    (the same call with the same key) and `"jobs"` (one run of all jobs). A repeated call must return the union member
-    that a call without a crash returns, and the same answer twice.
-
-    Args:     mutation: the text of the operation; select `__typename` on its field.
-              prepare: creates new objects for a call, and returns its variables, with the given idempotency key.
-              check: gets the variables after each step of a recovery, and makes further assertions.
-    Returns:  how many commands the mutation has.
-    """
-    count = 0
-    for recovery in recoveries:
-        members: list[Any] = []
-        for stop in itertools.count():
-            variables = await prepare(f"{'-'.join(recovery)}-{stop}")
-            with crashing(gateway, stop) as faulty:
-                answer = await gateway.ask(mutation, variables)
-            if not faulty.has_crashed:
-                assert all(found == _members(answer.data) for found in members), (recovery, members, answer.data)
-                count = len(faulty.commands)
-                break
-            for step in recovery:
-                clock.advance(seconds=RECOVERY_SECONDS)
-                if step == JOBS:
-                    await run_jobs(gateway, clock)
-                else:
-                    answers = [await gateway.data(mutation, variables) for _ in range(2)]
-                    assert answers[0] == answers[1], (recovery, stop, answers)
-                    members.append(_members(answers[0]))
-                await assert_invariants(gateway)
-                if check is not None:
-                    await check(variables)
-    assert count > 0, "the mutation sends no command"
-    return count
-
-
-def _members(data: Any) -> dict[str, Any]:
-    """Returns the union member that each field returned."""
-    return {name: value.get("__typename") if isinstance(value, dict) else value for name, value in data.items()}
 
 
 async def assert_budget(
