@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from portico.gateway.work import jobs
-from portico.gateway.work.jobs import Worker
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Job, Resources, Turn
 from portico.resolvers.payments import PaymentMethods, PaymentUnknown
 from portico.resolvers.writes import leases
 from portico.schema.nodes import key_in
+from tests.gateway.support.workers import at_work, worker
+from tests.shop.support.shop import Provider, checkout_input, new_cart, stock_up
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock
-from tests.support.shop import Provider, checkout_input, new_cart, stock_up
-
-from .test_leases_and_jobs import worker
 
 MINUTE = timedelta(minutes=1)
 # Every worker runs the other jobs, without a lease.
 LEASED = [job for job in JOBS if not job.is_shared]
-
-
-@contextlib.asynccontextmanager
-async def at_work(worker: Worker) -> AsyncIterator[None]:
-    """Run the worker during the block."""
-    task = asyncio.create_task(worker.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 async def eventually(holds: Callable[[], Awaitable[object]]) -> None:
