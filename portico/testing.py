@@ -33,7 +33,8 @@ from portico.gateway.state import State
 from portico.gateway.work.jobs import rest
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Domains, Turn
+from portico.resolvers.domains import Domain, Turn
+from portico.resolvers.served import Domains
 from portico.resolvers.writes.intents import INTENTS
 from portico.schema.roles import Role
 
