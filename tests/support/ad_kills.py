@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 from collections import Counter
@@ -14,7 +13,7 @@ from portico.schema.roles import Role
 
 from .ads import ad, placement
 from .harness import MUTATIONS, GatewayClient, new_key
-from .kills import Client, Clients
+from .kills import Client, Clients, turns
 
 ZONES = [f"zone-{number}" for number in range(6)]
 UNITS = ("banner", "video")
@@ -41,8 +40,7 @@ class Advertiser:
         self._campaign = f"{name}:0"
 
     async def run(self, seconds: float) -> None:
-        ends = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < ends:
+        for _ in turns(seconds, self._board.operations):
             await (self.deactivate() if self._rng.random() < 0.1 else self.place())
 
     async def place(self) -> None:

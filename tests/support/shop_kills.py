@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 from collections import Counter, defaultdict
@@ -13,7 +12,7 @@ from typing import Any
 from .accounts import assert_money, balances, open_account
 from .discussions import STORAGES, everything, open_on_product
 from .harness import MUTATIONS, GatewayClient, category_input, new_key, product_input
-from .kills import Client, Clients
+from .kills import Client, Clients, turns
 from .shop import assert_nothing_in_flight, stock_of, stock_up
 from .site import page_input
 
@@ -59,8 +58,7 @@ class Writer:
             self.write_a_page,
             self.comment,
         ]
-        ends = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < ends:
+        for _ in turns(seconds, self._world.operations):
             await self._rng.choice(writes)()
 
     async def call(self, mutation: str, given: dict[str, Any], expected: str) -> Any:

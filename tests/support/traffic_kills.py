@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 from collections import Counter
@@ -20,7 +19,7 @@ from portico.schema.scalars import format_instant, parse_instant
 from . import hits, session_cases
 from .harness import GatewayClient
 from .hits import hit
-from .kills import Client, Clients
+from .kills import Client, Clients, turns
 from .log_events import LOG, NOON, event
 from .session_cases import session
 
@@ -48,8 +47,7 @@ class Recorder:
 
     async def run(self, seconds: float) -> None:
         records: list[Callable[[], Awaitable[None]]] = [self.log, self.hit, self.record_sessions]
-        ends = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < ends:
+        for _ in turns(seconds, self._traffic.operations):
             await self._rng.choice(records)()
 
     async def log(self) -> None:
