@@ -25,7 +25,7 @@ from .game_leftovers import (
     unfinished_turn,
 )
 from .harness import GatewayClient, create_category, create_product
-from .hit_leftovers import old_hit_id, old_log_event, sealed_flush
+from .hit_leftovers import old_hit_id, old_log_event, sealed_flush, uncounted_log_event
 from .interruptions import crashing
 from .photos import PicturesHere, create_gallery, create_photo
 from .session_leftovers import pending_session
@@ -373,6 +373,7 @@ LEFTOVERS: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
     "settle-ad-claims": (ad_leftovers.undecided_claim, ad_leftovers.decided_claim),
     "forget-ad-events": (ad_leftovers.old_event, ad_leftovers.profile_of_an_old_call),
     "forget-log-events": (old_log_event,),
+    "roll-up-log-days": (uncounted_log_event,),
     "settle-hits": (sealed_flush,),
     "forget-hit-ids": (old_hit_id,),
     "roll-up-sessions": (pending_session,),
