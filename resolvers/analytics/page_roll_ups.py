@@ -66,7 +66,8 @@ async def roll_up_days(db: Database, *, now: datetime, days: float | None) -> in
     Raises:   SweepFailed or another error, if some days cannot be rolled up. The others are.
     """
     tokens = await _tokens(db)
-    found = db[LOG_DAYS.name].find({}, {VALID: 1, BUILDING: 1, "at": 1}, batch_size=10_000)
+    shown = {VALID: 1, BUILDING: 1, "at": 1}
+    found = db[LOG_DAYS.name].find({}, shown, sort=[("_id", ASCENDING)], batch_size=10_000)
     stored = {one["_id"]: one async for one in found}
     deleted = await _delete_counts(
         db, tokens - {one.get(name) for one in stored.values() for name in (VALID, BUILDING)}
