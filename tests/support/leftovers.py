@@ -12,7 +12,7 @@ from portico.resolvers.documents import Document
 from portico.schema.nodes import key_in
 from tests.accounts.support.accounts import open_account, transfer_input
 from tests.ads.support import leftovers as ad_leftovers
-from tests.analytics.support.hit_leftovers import old_hit_id, old_log_event, sealed_flush
+from tests.analytics.support.hit_leftovers import old_hit_id, old_log_event, sealed_flush, uncounted_log_event
 from tests.analytics.support.session_leftovers import pending_session
 from tests.catalog.support.old_products import album
 from tests.comments.support.discussions import open_on_product, post
@@ -372,6 +372,7 @@ LEFTOVERS: dict[str, tuple[Callable[[GatewayClient], Awaitable[Left]], ...]] = {
     "settle-ad-claims": (ad_leftovers.undecided_claim, ad_leftovers.decided_claim),
     "forget-ad-events": (ad_leftovers.old_event, ad_leftovers.profile_of_an_old_call),
     "forget-log-events": (old_log_event,),
+    "roll-up-log-days": (uncounted_log_event,),
     "settle-hits": (sealed_flush,),
     "forget-hit-ids": (old_hit_id,),
     "roll-up-sessions": (pending_session,),
