@@ -83,13 +83,22 @@ class Worker:
             # The leases also expire by themselves, so an unreachable database does not delay the stop for long.
             with contextlib.suppress(PyMongoError, TimeoutError):
                 async with asyncio.timeout(RELEASE_SECONDS):
-                    # A lease that is acquired after the release would stay until it expires.
-                    await asyncio.gather(*self._acquiring, return_exceptions=True)
-                    await leases.release(self._db, [job.name for job in self._jobs], owner=self._owner)
+                    await self._release()
 
     async def run_once(self) -> int:
         """Runs every job once that no other worker has leased, and every shared job. Returns how much was done."""
         return sum(await asyncio.gather(*map(self._turn, self._jobs)))
+
+    async def _release(self) -> None:
+        """Releases the leases that this worker holds, and then those that it is still acquiring.
+
+        The server carries out an acquisition that was sent, so its lease would otherwise stay until it expires.
+        """
+        names = [job.name for job in self._jobs]
+        await leases.release(self._db, names, owner=self._owner)
+        if self._acquiring:
+            await asyncio.gather(*self._acquiring, return_exceptions=True)
+            await leases.release(self._db, names, owner=self._owner)
 
     async def _repeat(self, job: Job) -> None:
         woken = self._wakeups.of(job.name)

@@ -14,7 +14,7 @@ from portico.resolvers.accounts import transfer_jobs, transfers
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import Conflict, InsufficientFunds
 from portico.schema.nodes import key_in
-from tests.support.accounts import (
+from tests.accounts.support.accounts import (
     OWNER,
     assert_money,
     assert_nothing_in_flight,

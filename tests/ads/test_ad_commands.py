@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.gateway.test_routing import unroutable
-from tests.shop.test_shop_commands import assert_indexed, names, sent
-from tests.support.ads import CHOOSE, ZONE_OF, ad, choose, keyed, place, placement
+from tests.ads.support.ads import CHOOSE, ZONE_OF, ad, choose, keyed, place, placement
 from tests.support.harness import MUTATIONS, GatewayClient
+from tests.support.routing import unroutable
+from tests.support.sending import assert_indexed, names, sent
 
 BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
 READS: dict[str, tuple[str, dict[str, Any]]] = {

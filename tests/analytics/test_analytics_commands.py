@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.gateway.test_routing import unroutable
-from tests.shop.test_shop_commands import assert_indexed, names, sent
+from tests.analytics.support.hits import HITS, RECORD, asked, hit, record_hits
+from tests.analytics.support.log_events import COUNTS, EVENTS, LOG, NOON, analyst, event, log, service
 from tests.support.harness import GatewayClient
-from tests.support.hits import HITS, RECORD, asked, hit, record_hits
-from tests.support.log_events import COUNTS, EVENTS, LOG, NOON, analyst, event, log, service
+from tests.support.routing import unroutable
+from tests.support.sending import assert_indexed, names, sent
 
 BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
 MONTH_LATER = NOON.replace(month=4)

@@ -14,8 +14,8 @@ from portico.gateway.settings import Settings
 from portico.resolvers.analytics.log_events import LOG_EVENTS
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.schema.scalars import format_instant
+from tests.analytics.support.log_events import COUNTS, NOON, Given, analyst, event, log, page_counts
 from tests.support.harness import IS_SOAK, GatewayClient, running, with_settings
-from tests.support.log_events import COUNTS, NOON, Given, analyst, event, log, page_counts
 
 DAY = timedelta(days=1)
 MIDNIGHT = NOON.replace(hour=0)

@@ -13,7 +13,7 @@ from portico.gateway.settings import Driver, ExecutorName, Settings
 from portico.resolvers.catalog.product_bounds import SearchText
 from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.configuration import Secret
-from tests.support.catalog import add_categories, add_products, album, film, mark_in_stock, pricing, product
+from tests.catalog.support.catalog import add_categories, add_products, album, film, mark_in_stock, pricing, product
 from tests.support.databases import database
 from tests.support.explaining import explain
 from tests.support.harness import SECRET, GatewayClient, running, with_settings

@@ -16,7 +16,7 @@ from portico.schema.context import Caller
 from portico.schema.nodes import KINDS
 from portico.schema.roles import Role
 from portico.schema.sharing import MAX_KEPT, SharedReads, shared
-from tests.support.catalog import add_products, album, film
+from tests.catalog.support.catalog import add_products, album, film
 from tests.support.harness import Commands, GatewayClient, SettableClock, running
 
 SECONDS = 20

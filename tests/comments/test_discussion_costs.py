@@ -22,8 +22,8 @@ from portico.resolvers.comments.comments import (
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES, discussion_id
 from portico.resolvers.documents import Document
 from portico.schema.nodes import encode_id
-from tests.support.catalog import add_products, product, shared_gateway
-from tests.support.discussions import ON_EACH, STORAGES
+from tests.catalog.support.catalog import add_products, product, shared_gateway
+from tests.comments.support.discussions import ON_EACH, STORAGES
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient
 

@@ -10,7 +10,7 @@ from portico.resolvers.comments.storage import Draft
 from portico.resolvers.comments.storages import STORAGES
 from portico.resolvers.writes.idempotency import random_operation_id
 from portico.schema.nodes import decode_id
-from tests.support.discussions import ON_EACH, everything, open_on_product, post
+from tests.comments.support.discussions import ON_EACH, everything, open_on_product, post
 from tests.support.harness import GatewayClient
 
 

@@ -12,7 +12,7 @@ from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.domains import Resources, Turn
 from portico.resolvers.owned import Owned, OwnedDocuments
 from portico.resolvers.writes.roll_ups import STALE_AFTER, RollUp
-from tests.support.catalog import add_products, product
+from tests.catalog.support.catalog import add_products, product
 from tests.support.harness import SettableClock
 from tests.support.interruptions import interrupted
 

@@ -16,8 +16,8 @@ from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.game.turns import Acting
 from portico.resolvers.writes.idempotency import random_operation_id
-from tests.support.game_leftovers import LONG_AGO
-from tests.support.game_scene import Temple, add_temple, assert_settled
+from tests.game.support.leftovers import LONG_AGO
+from tests.game.support.scene import Temple, add_temple, assert_settled
 from tests.support.harness import Commands, GatewayClient, SettableClock
 
 Action = Callable[["Processes", Database], Awaitable[object]]

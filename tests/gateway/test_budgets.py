@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from portico.schema.nodes import encode_id
-from tests.support.accounts import deposit_input, open_account, transfer_input
-from tests.support.catalog import add_categories, add_products, album, film, product
+from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
+from tests.catalog.support.catalog import add_categories, add_products, album, film, product
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,

@@ -23,7 +23,8 @@ from portico.resolvers.shop import cart_jobs
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import SweepFailed
 from portico.schema.nodes import key_in
-from tests.support.catalog import document
+from tests.catalog.support.catalog import document
+from tests.shop.support.shop import new_cart, stock_up
 from tests.support.damage import damage_in_front
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock, create_category, run_jobs
@@ -41,7 +42,6 @@ from tests.support.leftovers import (
     replaced_photo,
     set_values,
 )
-from tests.support.shop import new_cart, stock_up
 
 Given = dict[str, Any]
 CASES = [

@@ -14,8 +14,14 @@ from portico.gateway.settings import Settings
 from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.writes.idempotency import OPERATIONS
 from portico.schema.nodes import key_in
-from tests.support import ad_cases, comment_cases, content_cases, game_cases, social_cases, stack_cases
-from tests.support.accounts import deposit_input, open_account, transfer_input
+from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
+from tests.ads.support import cases as ad_cases
+from tests.comments.support import cases as comment_cases
+from tests.content.support import cases as content_cases
+from tests.game.support import cases as game_cases
+from tests.game.support import stack_cases
+from tests.shop.support.shop import Provider, add_input, cart_of_nobody, checkout_input, stock_up, update_input
+from tests.social.support import cases as social_cases
 from tests.support.databases import documents_in
 from tests.support.harness import (
     IS_SOAK,
@@ -28,7 +34,6 @@ from tests.support.harness import (
     product_input,
     running,
 )
-from tests.support.shop import Provider, add_input, cart_of_nobody, checkout_input, stock_up, update_input
 
 Given = dict[str, Any]
 # How many calls with one key run at once: of every mutation, and of one of them.

@@ -22,8 +22,13 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.social.settings import SocialSettings
-from tests.support import ad_kills, game_kills, shop_kills, social_kills, trade_kills, traffic_kills
-from tests.support.game_books import auditing
+from tests.ads.support import kills as ad_kills
+from tests.analytics.support import kills as traffic_kills
+from tests.game.support import kills as game_kills
+from tests.game.support import trade_kills
+from tests.game.support.books import auditing
+from tests.shop.support import kills as shop_kills
+from tests.social.support import kills as social_kills
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, run_jobs, running, with_settings
 from tests.support.kills import Clients, Faults, Part, gateways
 from tests.support.processes import environment, portico

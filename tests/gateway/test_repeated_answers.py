@@ -10,9 +10,25 @@ from bson import ObjectId
 
 from portico.resolvers.payments import PaymentMethods
 from portico.schema.nodes import encode_id
-from tests.support import ad_cases, comment_cases, game_cases, stack_cases
-from tests.support.accounts import deposit, deposit_input, open_account, transfer_input
-from tests.support.discussions import post_input
+from tests.accounts.support.accounts import deposit, deposit_input, open_account, transfer_input
+from tests.ads.support import cases as ad_cases
+from tests.comments.support import cases as comment_cases
+from tests.comments.support.discussions import post_input
+from tests.content.support.failures import CONTENT_ELSEWHERE, CONTENT_FAILURES
+from tests.game.support import cases as game_cases
+from tests.game.support import stack_cases
+from tests.shop.support.shop import (
+    Provider,
+    add_input,
+    anonymously,
+    cart_of_nobody,
+    checkout_input,
+    new_cart,
+    restock,
+    stock_up,
+    update_input,
+)
+from tests.social.support.failures import SOCIAL_ELSEWHERE, SOCIAL_FAILURES
 from tests.support.failures import Failing, Failure, fails_with, nothing
 from tests.support.harness import (
     MUTATIONS,
@@ -25,19 +41,6 @@ from tests.support.harness import (
     run_jobs,
 )
 from tests.support.interruptions import crashing
-from tests.support.shop import (
-    Provider,
-    add_input,
-    anonymously,
-    cart_of_nobody,
-    checkout_input,
-    new_cart,
-    restock,
-    stock_up,
-    update_input,
-)
-from tests.support.site_failures import CONTENT_ELSEWHERE, CONTENT_FAILURES
-from tests.support.social_failures import SOCIAL_ELSEWHERE, SOCIAL_FAILURES
 
 Given = dict[str, Any]
 

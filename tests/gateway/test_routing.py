@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,10 @@ import orjson
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.catalog.products import PRODUCTS
-from portico.resolvers.documents import CollectionSpec
 from portico.resolvers.domains import Turn
 from portico.schema.nodes import encode_id
-from tests.support.accounts import deposit_input, open_account, transfer_input
-from tests.support.catalog import add_categories, add_products, album, document, product
+from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
+from tests.catalog.support.catalog import add_categories, add_products, album, document, product
 from tests.support.domains import COLLECTIONS, IMPORTERS, INVARIANTS, JOBS, create_indexes, migrate
 from tests.support.harness import (
     MUTATIONS,
@@ -27,8 +25,8 @@ from tests.support.harness import (
     product_input,
 )
 from tests.support.interruptions import crashing
+from tests.support.routing import SHARDED, unroutable
 
-SHARDED = {spec.name: spec for spec in COLLECTIONS if spec.shard_key is not None}
 # What jobs, checks and upgrades send to all shards: they look for work, and read whole collections.
 SCATTERED = {
     "find intents at kind",
@@ -115,41 +113,6 @@ SCATTERED = {
     "find analytics.sessions ",
     "find analytics.sessions pending_since",
 }
-_STATEMENTS = {"update": "updates", "delete": "deletes"}
-
-
-def unroutable(commands: list[Mapping[str, Any]]) -> list[str]:
-    """The commands on sharded collections whose filters lack the shard key, with the paths of the filter."""
-    found: list[str] = []
-    for command in commands:
-        verb = next(iter(command))
-        spec = SHARDED.get(command[verb])
-        if spec is not None and verb != "insert":
-            astray = [query for query in _filters(verb, command) if not _holds_key(spec, query)]
-            found += [f"{verb} {spec.name} {' '.join(sorted(query))}" for query in astray]
-    return found
-
-
-def _filters(verb: str, command: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    if verb in _STATEMENTS:
-        yield from (statement["q"] for statement in command[_STATEMENTS[verb]])
-    elif verb == "aggregate":
-        yield next((stage["$match"] for stage in command["pipeline"] if "$match" in stage), {})
-    else:
-        yield command.get("filter", command.get("query", {}))
-
-
-def _holds_key(spec: CollectionSpec, query: Mapping[str, Any]) -> bool:
-    """Whether the filter has equality or `$in` on every path of the key, directly or within `$and`."""
-    assert spec.shard_key is not None
-    conditions = [query, *query.get("$and", ())]
-    return all(any(path in one and _names_values(one[path]) for one in conditions) for path in spec.shard_key)
-
-
-def _names_values(wanted: Any) -> bool:
-    """Null is a value, too: it is the parent of the nodes at the root of the site. A value can also be a document."""
-    operators = {name for name in wanted if name.startswith("$")} if isinstance(wanted, dict) else set()
-    return operators <= {"$in", "$eq"}
 
 
 def test_filters_without_a_key_are_recognized() -> None:

@@ -6,7 +6,7 @@ import pytest
 from bson import DatetimeMS
 from structlog.testing import capture_logs
 
-from tests.support.catalog import add_products, document, product
+from tests.catalog.support.catalog import add_products, document, product
 from tests.support.harness import GatewayClient
 
 pytestmark = pytest.mark.both_drivers

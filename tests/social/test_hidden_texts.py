@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from portico.resolvers.documents import Database
+from tests.social.support.post_reads import as_member, comments_of, page_of, post_id, posts_in
+from tests.social.support.posts import call, codes, later, write_comment, write_post
+from tests.social.support.social import block, block_each_other, join, unblock
 from tests.support.harness import Commands, GatewayClient
-from tests.support.post_reads import as_member, comments_of, page_of, post_id, posts_in
-from tests.support.social import block, block_each_other, join, unblock
-from tests.support.social_posts import call, codes, later, write_comment, write_post
 
 POSTS = """
 query ($first: Int, $after: String) {

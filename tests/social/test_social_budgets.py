@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.social.support.post_reads import post_id, user_id
+from tests.social.support.posts import call, deliver, later, new_post, write_comment, write_post
+from tests.social.support.social import circle, join
 from tests.support.harness import GatewayClient
-from tests.support.post_reads import post_id, user_id
-from tests.support.social import circle, join
-from tests.support.social_posts import call, deliver, later, new_post, write_comment, write_post
 
 pytestmark = pytest.mark.anyio
 BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())

@@ -9,16 +9,15 @@ from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
 from portico.resolvers.game.stacks import Place, stack_id
 from portico.schema.nodes import encode_id
 from portico.schema.scalars import format_instant
-
-from .accounts import open_account, transfer_input
-from .ads import ad, place
-from .discussions import post
-from .harness import GatewayClient, create_category, create_product
-from .log_events import NOON, event, log, logged
-from .shop import checkout_input, new_cart, restock
-from .site import create_entry, create_page, create_section
-from .social import block, circle, join
-from .stacks import give, goods, offer
+from tests.accounts.support.accounts import open_account, transfer_input
+from tests.ads.support.ads import ad, place
+from tests.analytics.support.log_events import NOON, event, log, logged
+from tests.comments.support.discussions import post
+from tests.content.support.site import create_entry, create_page, create_section
+from tests.game.support.stacks import give, goods, offer
+from tests.shop.support.shop import checkout_input, new_cart, restock
+from tests.social.support.social import block, circle, join
+from tests.support.harness import GatewayClient, create_category, create_product
 
 # For each name of an argument, the values that find an object.
 Known = dict[str, list[str]]

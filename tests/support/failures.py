@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .harness import GatewayClient
+from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
 

@@ -14,7 +14,8 @@ from portico.gateway.settings import Settings
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.paging import Key, Listing
 from portico.schema.roles import Role
-from portico.testing import SECRET, Answer, Commands, Gateway, SettableClock, assert_invariants, run_jobs, running_as
+from portico.testing import Answer, Commands, Gateway, SettableClock, assert_invariants, run_jobs
+from portico.testing.gateways import SECRET, running_as
 
 # Tests import these names of the public harness from here.
 __all__ = ["SECRET", "Answer", "Commands", "SettableClock", "assert_invariants", "run_jobs"]

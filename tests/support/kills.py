@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 import httpx
 
-from .harness import GatewayClient
-from .processes import Served, eventually, served, workers_of
-from .replica_sets import ReplicaSet
+from tests.support.harness import GatewayClient
+from tests.support.processes import Served, eventually, served, workers_of
+from tests.support.replica_sets import ReplicaSet
 
 # Answers after which a client repeats the call with its key.
 RETRIED = {"UNAVAILABLE", "TIMEOUT", "OPERATION_UNDER_WAY", "CONFLICT", "OVERLOADED"}

@@ -10,13 +10,16 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Document
 from portico.schema.nodes import key_in
-from tests.gateway.test_upgrades import album
-from tests.support.photos import use_pictures
-
-from . import ad_leftovers, trade_leftovers
-from .accounts import open_account, transfer_input
-from .discussions import open_on_product, post
-from .game_leftovers import (
+from tests.accounts.support.accounts import open_account, transfer_input
+from tests.ads.support import leftovers as ad_leftovers
+from tests.analytics.support.hit_leftovers import old_hit_id, old_log_event, sealed_flush
+from tests.analytics.support.session_leftovers import pending_session
+from tests.catalog.support.old_products import album
+from tests.comments.support.discussions import open_on_product, post
+from tests.content.support.photos import PicturesHere, create_gallery, create_photo, use_pictures
+from tests.content.support.site import create_page, create_section
+from tests.game.support import trade_leftovers
+from tests.game.support.leftovers import (
     idle_character,
     room_with_entry,
     room_with_gift,
@@ -24,15 +27,11 @@ from .game_leftovers import (
     stale_room,
     unfinished_turn,
 )
-from .harness import GatewayClient, create_category, create_product
-from .hit_leftovers import old_hit_id, old_log_event, sealed_flush
-from .interruptions import crashing
-from .photos import PicturesHere, create_gallery, create_photo
-from .session_leftovers import pending_session
-from .shop import checkout_input, new_cart, stock_up
-from .site import create_page, create_section
-from .social import circle, join
-from .social_posts import write_post
+from tests.shop.support.shop import checkout_input, new_cart, stock_up
+from tests.social.support.posts import write_post
+from tests.social.support.social import circle, join
+from tests.support.harness import GatewayClient, create_category, create_product
+from tests.support.interruptions import crashing
 
 Given = dict[str, Any]
 OP = "r-0123456789abcdef0123456789abcdef"
