@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,6 +23,7 @@ from bson import ObjectId
 from pymongo.errors import PyMongoError
 
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.kept import Kept
 from portico.resolvers.writes.combining import Combiner, Waiting
 from portico.resolvers.writes.timer import Timer
 
@@ -123,7 +123,7 @@ class Counters:
         # How long claims that were tried wait for the next look at the counter of their ad.
         self._looks: dict[CountedAd, float] = {}
         # The shown and claimed impressions of ads, and their caps: the latest that this process has seen.
-        self._used: OrderedDict[str, tuple[int, int | None]] = OrderedDict()
+        self._used: Kept[str, tuple[int, int | None]] = Kept(_REMEMBERED)
 
     async def claim(
         self,
@@ -162,7 +162,7 @@ class Counters:
 
     def is_used_up(self, ad: CountedAd, cap: int | None) -> bool:
         """Returns whether shown and claimed impressions have reached the cap, as far as this process knows."""
-        used, known = self._used.get(ad.key, (cap, None))
+        used, known = self._used.get(ad.key) or (cap, None)
         limit = smaller(cap, known)
         return limit is not None and used is not None and used >= limit
 
@@ -220,10 +220,7 @@ class Counters:
                 one.answer(FILLED)
 
     def _remember(self, ad: CountedAd, counter: Document) -> None:
-        self._used[ad.key] = counter["shown"] + len(counter["claims"]), counter.get("cap")
-        self._used.move_to_end(ad.key)
-        if len(self._used) > _REMEMBERED:
-            self._used.popitem(last=False)
+        self._used.put(ad.key, (counter["shown"] + len(counter["claims"]), counter.get("cap")))
 
 
 def _changes(claims: list[_Claim], ends: list[_End]) -> Changes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter as Tally
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +19,7 @@ from pymongo.errors import BulkWriteError, PyMongoError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError
 from portico.resolvers.import_outcomes import rejected_rows
+from portico.resolvers.kept import Kept
 from portico.resolvers.text import require_filled
 from portico.resolvers.writes.combining import Combiner, Waiting
 from portico.resolvers.writes.retries import attempts
@@ -87,7 +87,7 @@ class HitWriter:
         # Whether the outcome of the last write of the slot is unknown.
         self._is_unsure = False
         # Counters that exist, by collection and key: the counter of a month has the key of the one of its first day.
-        self._known: OrderedDict[tuple[str, ObjectId], None] = OrderedDict()
+        self._known: Kept[tuple[str, ObjectId], None] = Kept(_REMEMBERED)
 
     async def record(self, db: Database, hits: Sequence[Hit], *, now: datetime) -> None:
         """Counts hits, except those whose `eventId` was recorded before. Safe to repeat for hits with an `eventId`.
@@ -192,9 +192,8 @@ class HitWriter:
             missing = list(counters.items())
             for start in range(0, len(missing), _INSERTED):
                 await insert_new(db, spec, [document for _, document in missing[start : start + _INSERTED]])
-            self._known.update(dict.fromkeys((spec.name, key) for key in counters))
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+            for key in counters:
+                self._known.put((spec.name, key), None)
 
 
 def _flush_of(hits: Iterable[Hit], keys: Mapping[Series, ObjectId]) -> Document:

@@ -23,7 +23,6 @@ the moment of the first one counts; the turns whose entries were dropped within 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
 from itertools import count
@@ -36,6 +35,7 @@ from pymongo.read_concern import ReadConcern
 from portico.resolvers.documents import Collection, Database, Document
 from portico.resolvers.elections import met_election
 from portico.resolvers.errors import Conflict
+from portico.resolvers.kept import Kept
 from portico.resolvers.writes.combining import Combiner, take_first
 from portico.resolvers.writes.retries import attempts
 
@@ -73,7 +73,7 @@ class Rooms:
 
     def __init__(self, report: Report | None = None) -> None:
         self._report = report
-        self._rooms: OrderedDict[ObjectId, Room] = OrderedDict()
+        self._rooms: Kept[ObjectId, Room] = Kept(_REMEMBERED)
         self._steps = Combiner(self._take_steps, take=take_first(_MOST_STEPS))
         self._readers = Combiner(self._refresh)
         self._moments = count(1)
@@ -128,16 +128,10 @@ class Rooms:
         await self._readers.close()
 
     def _of(self, room_id: ObjectId) -> Room:
-        room = self._rooms.setdefault(room_id, Room())
-        self._rooms.move_to_end(room_id)
-        if len(self._rooms) > _REMEMBERED:
-            oldest = next((key for key in self._rooms if key != room_id and self._is_idle(key)), None)
-            if oldest is not None:
-                del self._rooms[oldest]
+        room = self._rooms.get(room_id)
+        if room is None:
+            self._rooms.put(room_id, room := Room())
         return room
-
-    def _is_idle(self, room_id: ObjectId) -> bool:
-        return self._steps.is_idle(room_id) and self._readers.is_idle(room_id)
 
     async def _take_steps(self, room_id: ObjectId, batch: list[WaitingStep]) -> None:
         await self._commit_all(room_id, self._of(room_id), batch)

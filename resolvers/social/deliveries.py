@@ -13,6 +13,7 @@ from typing import Any
 
 from portico.resolvers.changes import Event, Source
 from portico.resolvers.documents import Database, Document, DocumentId
+from portico.resolvers.kept import Kept
 from portico.resolvers.writes.combining import Combiner, Waiting
 from portico.resolvers.writes.sweeps import DAMAGED
 
@@ -148,10 +149,11 @@ async def _view_of(db: Database, member: str, post: Document, relations: visibil
 class Delivered:
     """What a listener has been shown. A post can be several events, if its author is merged while it is delivered."""
 
-    _numbers: dict[Any, int] = field(default_factory=dict)
+    _numbers: Kept[Any, int] = field(default_factory=lambda: Kept(_REMEMBERED))
 
     def is_repeated(self, event: Event) -> bool:
         """Returns whether another event of the same post came before, and remembers this one."""
-        if len(self._numbers) >= _REMEMBERED:
-            del self._numbers[next(iter(self._numbers))]
-        return self._numbers.setdefault(event.key, event.number) != event.number
+        first = self._numbers.get(event.key)
+        if first is None:
+            self._numbers.put(event.key, event.number)
+        return first not in (None, event.number)
