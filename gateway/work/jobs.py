@@ -105,7 +105,8 @@ class Worker:
         worked = 0
         while True:
             # A shared job that was woken, or has work, needs nobody on duty.
-            is_called = job.is_shared and (woken.is_set() or worked > 0)
+            was_woken = woken.is_set()
+            is_called = job.is_shared and (was_woken or worked > 0)
             woken.clear()
             runs = self._runs.of(job)
             if is_called or self._duty is None or self._duty.is_ours():
@@ -113,6 +114,8 @@ class Worker:
                 self._note_work(job, worked)
             else:
                 worked = 0
+                if was_woken:
+                    self._duty.wake_on_duty(job.name)
             if runs.is_failing:
                 # A request that wakes the job does not shorten the pause.
                 await asyncio.sleep(runs.pause(self._pause))

@@ -33,6 +33,7 @@ LOG_EVENT = Kind(
     path="_id",
     parse=document_id,
     read=loaders.by_id,
+    collection=log_events.LOG_EVENTS.name,
     types=("LogEvent",),
     type_name=lambda _document: "LogEvent",
     visible_to=_is_analyst,
