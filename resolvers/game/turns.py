@@ -42,7 +42,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from bson import ObjectId
@@ -64,8 +64,6 @@ from .rooms import Rooms, TurnOver
 
 # A turn of two rooms. All other kinds are those of `room_turns`.
 MOVE = "MOVE"
-# A turn takes milliseconds. One that is older was left by a crash or by a suspended process.
-STALE_AFTER = timedelta(seconds=5)
 # A slot that was read proves nothing: a former primary may have answered.
 NO_PROOF = 0
 # What a slot has besides the facts of the step.

@@ -307,7 +307,7 @@ async def test_a_cancelled_caller_harms_no_other(db: Database, players: Players)
         for one, thing in zip(characters, things, strict=True)
     ]
     # The room's update is under way.
-    while not any(process._tasks for process in players.processes):  # noqa: ASYNC110 - no event says so
+    while all(process._steps.is_idle(room["_id"]) for process in players.processes):  # noqa: ASYNC110 - no event says so
         await asyncio.sleep(0)
     tasks[0].cancel()
 

@@ -20,7 +20,7 @@ async def _writer(_settings: Resources, _db: Database) -> AsyncIterator[Counters
     try:
         yield writer
     finally:
-        await writer.settled()
+        await writer.close()
 
 
 @asynccontextmanager

@@ -102,7 +102,7 @@ async def counted(gateway: GatewayClient, campaign: str = "acme:spring", unit: s
 async def settled(*gateways: GatewayClient) -> None:
     """Waits for what the gateways do after their answers."""
     for gateway in gateways:
-        await gateway.state.resources.of(Counters).settled()
+        await gateway.state.resources.of(Counters).close()
 
 
 async def settle_old_claims(gateway: GatewayClient, clock: SettableClock, *, seconds: float = 11) -> None:
