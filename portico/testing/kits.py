@@ -31,6 +31,8 @@ class Failure:
 
 
 Failing = Callable[[Any], Awaitable[Failure]]
+# For each name of an argument, the values that find an object.
+Known = dict[str, list[str]]
 # A collection, and a filter that matches only what was left there.
 Left = tuple[str, dict[str, Any]]
 
@@ -58,7 +60,8 @@ class Kit:
         background: the collections that it writes after it has answered.
         scattered:  the commands that its jobs and checks send to all shards: the verb, the collection and the paths.
         budgets:    the sorted commands that each named operation may send.
-        seed:       creates objects of every type. Returns, for names of arguments, values that find them.
+        seed:       creates objects of every type. Gets the values that find the objects of earlier kits, by the name of
+                    the argument, and returns its own.
     """
 
     mutations: Mapping[str, str] = field(default_factory=dict)
@@ -70,7 +73,7 @@ class Kit:
     background: Collection[str] = ()
     scattered: Collection[str] = ()
     budgets: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    seed: Callable[[Any], Awaitable[Mapping[str, list[str]]]] | None = None
+    seed: Callable[[Any, Known], Awaitable[Known]] | None = None
 
 
 def read_budgets(kit: str) -> dict[str, list[str]]:

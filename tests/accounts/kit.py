@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.accounts.support import cases, failures, leftovers
+from tests.accounts.support import cases, failures, leftovers, seeds
 from tests.support.selections import INVALID
 
 _ACCOUNT = "... on AccountPayload { account { id name balance { amount currency } pendingTransfers { id } } }"
@@ -40,4 +40,5 @@ KIT = Kit(
         "find transfers ",
         "find accounts ",
     },
+    seed=seeds.seed,
 )

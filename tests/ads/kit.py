@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.ads.support import cases, leftovers
+from tests.ads.support import cases, leftovers, seeds
 from tests.support.selections import NOT_FOUND
 
 MUTATIONS = {
@@ -48,4 +48,5 @@ KIT = Kit(
         "find ads.profiles events_since",
         "find ads.profiles kept_until",
     },
+    seed=seeds.seed,
 )

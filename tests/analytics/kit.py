@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.analytics.support import hit_leftovers, session_leftovers
+from tests.analytics.support import hit_leftovers, seeds, session_leftovers
 
 # Each entry of a batch has an id of its own, so that it can be sent again in any batch.
 BATCHES = ("logEvents", "recordHits", "recordSessions")
@@ -31,4 +31,5 @@ KIT = Kit(
         "find analytics.sessions ",
         "find analytics.sessions pending_since",
     },
+    seed=seeds.seed,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.catalog.support import cases, failures, leftovers
+from tests.catalog.support import cases, failures, leftovers, seeds
 from tests.support.selections import DELETED, INVALID, NOT_FOUND
 
 _CATEGORY = "... on CategoryPayload { category { id slug name breadcrumbs { categoryId slug name } parent { id } } }"
@@ -55,4 +55,5 @@ KIT = Kit(
         "find products schema_version",
         "find products $or upgrade_failed",
     },
+    seed=seeds.seed,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit
-from tests.comments.support import cases, failures, leftovers
+from tests.comments.support import cases, failures, leftovers, seeds
 from tests.support.selections import INVALID, NOT_FOUND
 
 _DISCUSSION = "... on DiscussionPayload { discussion { id storage commentCount } }"
@@ -47,4 +47,5 @@ KIT = Kit(
         "find discussions closing_at",
         "find discussions under_way.at",
     },
+    seed=seeds.seed,
 )

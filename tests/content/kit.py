@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit
-from tests.content.support import cases, failures, leftovers
+from tests.content.support import cases, failures, leftovers, seeds
 from tests.support.selections import DELETED, INVALID, NOT_FOUND
 
 _CONTENT = (
@@ -62,4 +62,5 @@ KIT = Kit(
         "find cms.assets.files metadata.removed metadata.unsettled",
         "find cms.assets.chunks ",
     },
+    seed=seeds.seed,
 )

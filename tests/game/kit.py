@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, merged, read_budgets
-from tests.game.support import cases, leftovers, stack_cases, trade_leftovers
+from tests.game.support import cases, leftovers, seeds, stack_cases, trade_leftovers
 from tests.support.selections import INVALID, NOT_FOUND
 
 _STACK = "... on StackPayload { stack { id category itemId name description image quantity } }"
@@ -73,4 +73,5 @@ KIT = Kit(
         "aggregate game.stacks $expr",
         "find game.trades open_since",
     },
+    seed=seeds.seed,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.shop.support import cases, failures, leftovers
+from tests.shop.support import cases, failures, leftovers, seeds
 from tests.support.selections import INVALID, NOT_FOUND
 
 _CART = (
@@ -67,4 +67,5 @@ KIT = Kit(
         "find carts expires_at status",
         "find carts holding items.sku",
     },
+    seed=seeds.seed,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.social.support import cases, failures, leftovers
+from tests.social.support import cases, failures, leftovers, seeds
 from tests.support.selections import DELETED, INVALID, NOT_FOUND
 
 _USER = "... on UserPayload { user { id name } }"
@@ -46,4 +46,5 @@ KIT = Kit(
         "find social.posts audience deleted fan_out",
         "find social.posts deleted",
     },
+    seed=seeds.seed,
 )
