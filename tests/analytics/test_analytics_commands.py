@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from tests.analytics.kit import KIT
 from tests.analytics.support.hits import HITS, RECORD, asked, hit, record_hits
 from tests.analytics.support.log_events import COUNTS, EVENTS, LOG, NOON, analyst, event, log, service
 from tests.analytics.support.page_roll_ups import roll_up
@@ -14,7 +13,7 @@ from tests.support.harness import GatewayClient, SettableClock
 from tests.support.routing import unroutable
 from tests.support.sending import assert_indexed, names, sent
 
-BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
+BUDGETS = KIT.budgets
 MONTH_LATER = NOON.replace(month=4)
 RANGE = {"from": "2026-03-09T00:00:00.000Z", "to": "2026-03-10T00:00:00.000Z"}
 READS: dict[str, tuple[str, dict[str, Any]]] = {
