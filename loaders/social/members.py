@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from portico.loaders import keyed
+from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
 from portico.resolvers.documents import Database, Projection
 from portico.resolvers.paging import Key, Listing, Page
@@ -13,7 +13,7 @@ from portico.resolvers.social import member_lists
 from portico.resolvers.social.member_lists import MemberListing
 from portico.resolvers.social.members import MEMBERS
 
-by_id = keyed.by_key(MEMBERS)
+by_id = declaring.by_key(MEMBERS)
 
 
 def pages(db: Database, *, first: int, after: Key | None, projection: Projection | None) -> BatchRead[Listing, Page]:
