@@ -16,9 +16,9 @@ from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.game.turns import Acting
 from portico.resolvers.writes.idempotency import random_operation_id
-from tests.game.support.leftovers import LONG_AGO
 from tests.game.support.scene import Temple, add_temple, assert_settled
 from tests.support.harness import Commands, GatewayClient, SettableClock
+from tests.support.leftovers import LONG_AGO
 
 Action = Callable[["Processes", Database], Awaitable[object]]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from portico.gateway.clock import SystemClock
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Turn
 from portico.schema.nodes import encode_id
+from tests.shop.kit import KIT
 from tests.shop.support.shop import (
     Provider,
     add_input,
@@ -30,7 +29,7 @@ from tests.support.interruptions import crashing
 from tests.support.routing import unroutable
 from tests.support.sending import assert_indexed, names, sent
 
-BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
+BUDGETS = KIT.budgets
 Given = dict[str, Any]
 # These commands go to all shards.
 OF_OWNERS = {"find carts owner status", "find orders owner"}

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from portico.resolvers.ads.ads import ad_key
+from portico.testing.kits import Failing, Failure, fails_with
 from tests.ads.support.ads import ad, place, placement
 from tests.ads.support.serving import seen, view
-from tests.support.failures import Failing, Failure, fails_with
 from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
@@ -45,8 +45,6 @@ CASES: dict[str, Case] = {
     "serveAds": _serve,
     "recordAdEvent": _record,
 }
-DONE = ("AdZonePayload", "CampaignPayload", "ServedAdsPayload", "AdEventPayload")
-COLLECTIONS = ("ads.zones", "ads.campaigns", "ads.profiles")
 
 
 async def _unknown_campaign(gateway: GatewayClient) -> Failure:

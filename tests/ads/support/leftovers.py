@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from portico.resolvers.documents import Document
 from tests.ads.support.ads import ad, keyed, place, placement
 from tests.ads.support.serving import SERVE, serve, settled, view
 from tests.support.harness import MUTATIONS, GatewayClient
 from tests.support.interruptions import crashing
-
-LONG_AGO = datetime(2020, 1, 1)  # noqa: DTZ001 - as the driver gives it
-Left = tuple[str, Document]
+from tests.support.leftovers import LONG_AGO, Left
 
 
 async def pending_ad(gateway: GatewayClient) -> Left:

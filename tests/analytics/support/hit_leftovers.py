@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from portico.resolvers.analytics.settings import AnalyticsSettings
-from portico.resolvers.documents import Document
 from tests.analytics.support.hits import hit, record_hits
 from tests.analytics.support.log_events import event, log
 from tests.support.harness import GatewayClient
-
-LONG_AGO = datetime(2020, 1, 1)  # noqa: DTZ001 - as the driver gives it
-Left = tuple[str, Document]
+from tests.support.leftovers import LONG_AGO, Left
 
 
 async def sealed_flush(gateway: GatewayClient) -> Left:
@@ -35,6 +31,12 @@ async def old_log_event(gateway: GatewayClient) -> Left:
     _keep_for_a_day(gateway)
     await gateway.db["analytics.log_events"].update_one({}, {"$set": {"time": LONG_AGO}})
     return "analytics.log_events", {"time": LONG_AGO}
+
+
+async def uncounted_log_event(gateway: GatewayClient) -> Left:
+    """An event that no roll-up includes."""
+    await log(gateway, event())
+    return "analytics.log_events", {"uncounted": {"$exists": True}}
 
 
 def _keep_for_a_day(gateway: GatewayClient) -> None:

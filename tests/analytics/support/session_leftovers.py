@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from portico.resolvers.documents import Document
 from tests.analytics.support.session_cases import recorded, session
 from tests.support.harness import GatewayClient
-
-LONG_AGO = datetime(2020, 1, 1)  # noqa: DTZ001 - as the driver gives it
+from tests.support.leftovers import LONG_AGO
 
 
 async def pending_session(gateway: GatewayClient) -> tuple[str, Document]:

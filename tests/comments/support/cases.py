@@ -47,8 +47,6 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "editComment": _edit,
     "deleteComment": _delete,
 }
-DONE = {"DiscussionPayload", "CommentPayload"}
-COLLECTIONS = ("discussions", "comments", "comment_discussions", "comment_pages", "comment_keys")
 
 
 async def post_into_full_discussion(gateway: GatewayClient) -> tuple[Given, Callable[[], Awaitable[object]]]:

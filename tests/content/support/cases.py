@@ -78,5 +78,3 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "removeTags": _remove_tags,
     "deleteContent": _delete,
 }
-DONE = {"ContentPayload"}
-COLLECTIONS = ("cms.nodes", "cms.revisions")

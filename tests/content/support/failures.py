@@ -7,8 +7,8 @@ from typing import Any
 from bson import ObjectId
 
 from portico.schema.nodes import encode_id
+from portico.testing.kits import Failing, Failure, fails_with
 from tests.content.support.site import create_page, create_section, page_input, section_input
-from tests.support.failures import Failing, Failure, fails_with
 from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
@@ -57,7 +57,7 @@ def _of_page(**fields: Any) -> Failing:
     return fail
 
 
-CONTENT_FAILURES: dict[tuple[str, str], Failing] = {
+FAILURES: dict[tuple[str, str], Failing] = {
     ("createSection", "SlugTaken"): _section_taken,
     ("createSection", "NotFound"): fails_with(lambda: section_input(parentId=NOWHERE)),
     ("createSection", "InvalidInput"): fails_with(lambda: section_input(title="")),
@@ -81,7 +81,7 @@ CONTENT_FAILURES: dict[tuple[str, str], Failing] = {
     ("deleteContent", "NotFound"): fails_with(lambda: NO_NODE),
 }
 # Cases without a failure here. A conflict is not a final answer, and restoring a revision never violates a rule.
-CONTENT_ELSEWHERE = {
+ELSEWHERE = {
     ("editText", "EditConflict"),
     ("editText", "SlugTaken"),
     ("editMetadata", "EditConflict"),
@@ -91,6 +91,6 @@ CONTENT_ELSEWHERE = {
     ("deleteContent", "EditConflict"),
     # A photo is locked only for a time. Uploads have separate tests.
     ("deleteContent", "PhotoLocked"),
-    *(("uploadPhoto", name) for name in ("SlugTaken", "UnacceptableFile", "NotFound", "InvalidInput")),
+    *(("uploadPhoto", name) for name in ("SlugTaken", "UnacceptableFile", "NotFound", "InvalidInput", "Conflict")),
     *(("replacePhoto", name) for name in ("EditConflict", "PhotoLocked", "UnacceptableFile", "NotFound")),
 }

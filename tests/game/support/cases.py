@@ -10,9 +10,9 @@ from bson import ObjectId
 from portico.resolvers.game.characters import MAX_CHARACTERS
 from portico.resolvers.game.locations import MAX_ITEMS
 from portico.schema.nodes import encode_id
+from portico.testing.kits import Failing, Failure
 from tests.game.support.scene import Temple, action, add_equipped, add_temple
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids, monks
-from tests.support.failures import Failing, Failure
 from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
@@ -23,8 +23,6 @@ NOWHERE = encode_id("Location", ObjectId())
 WITH_ITEM = ("pickUp", "drop", "takeOut", "putIn", "wear", "wield", "unequip", "give", "buy", "sell")
 NEW = ("createCharacter", "spawnCharacter")
 KEEPING = ("moveCharacter", "deleteCharacter")
-DONE = {"CharacterPayload", "MoveCharacterPayload", "DeleteCharacterPayload"}
-COLLECTIONS = ("game.characters", "game.locations")
 
 
 def _case(mutation: str) -> Case:

@@ -10,8 +10,8 @@ from bson import ObjectId
 
 from portico.resolvers.game.trade_bounds import MAX_OPEN
 from portico.schema.nodes import encode_id
+from portico.testing.kits import Failing, Failure, fails_with
 from tests.game.support.stacks import bag, give, goods, offer
-from tests.support.failures import Failing, Failure, fails_with
 from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
@@ -65,8 +65,6 @@ CASES: dict[str, Case] = {
     "acceptTrade": _open_trades,
     "cancelTrade": _open_trades,
 }
-DONE = ("StackPayload", "TradePayload")
-COLLECTIONS = ("game.stacks", "game.trades", "game.trade_pairs")
 
 
 def _without_swords(given: Given) -> Failing:

@@ -104,5 +104,3 @@ CASES: dict[str, Case] = {
     "deletePost": _posts,
     "deletePostComment": _delete_comment,
 }
-DONE = {"UserPayload", "PostPayload", "DeletedPayload"}
-COLLECTIONS = ("social.members", "social.relations", "social.posts", "social.votes")

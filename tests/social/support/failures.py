@@ -9,9 +9,9 @@ from typing import Any
 from bson import ObjectId
 
 from portico.schema.nodes import encode_id
+from portico.testing.kits import Failing, Failure, fails_with
 from tests.social.support.posts import write_post
 from tests.social.support.social import join
-from tests.support.failures import Failing, Failure, fails_with
 from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
@@ -66,7 +66,7 @@ def _on_post(given: Callable[[str], Given]) -> Failing:
     return fail
 
 
-SOCIAL_FAILURES: dict[tuple[str, str], Failing] = {
+FAILURES: dict[tuple[str, str], Failing] = {
     ("join", "Conflict"): _joined_already,
     ("join", "InvalidInput"): fails_with(lambda: {"name": ""}),
     ("updateProfile", "NotFound"): _not_joined,
@@ -89,7 +89,7 @@ SOCIAL_FAILURES: dict[tuple[str, str], Failing] = {
     ("deletePostComment", "NotFound"): _of_member({"postId": NO_POST, "commentId": NO_POST}),
 }
 # A conflict of posts is temporary. A deletion has no input that could be invalid.
-SOCIAL_ELSEWHERE = {
+ELSEWHERE = {
     *((name, "Conflict") for name in ("createPost", "commentOnPost", "vote", "deletePostComment")),
     ("deletePostComment", "InvalidInput"),
 }
