@@ -29,7 +29,7 @@ from portico.schema.watching import Fact, Facts, WatchedCaller, agrees, fact_of
 
 from .http.encoding import EncodedResponse
 from .live import Counts
-from .turns import Turns, complete
+from .loop_turns import LoopTurns, complete
 
 # The answers that are kept for subscribers who come later, in bytes, with the memory of an entry itself.
 _KEPT_BYTES = 4_000_000
@@ -68,7 +68,7 @@ class Answers:
 
     def __init__(self, counts: Counts, *, kept_bytes: int = _KEPT_BYTES) -> None:
         self._counts = counts
-        self._turns = Turns()
+        self._turns = LoopTurns()
         self._selections: WeakValueDictionary[Hashable, Selection] = WeakValueDictionary()
         self._flights: Flights[_Key, _Run] = Flights()
         self._kept: Kept[_Key, Answer] = Kept(most_size=kept_bytes, size_of=_size)
@@ -123,7 +123,7 @@ class _Run(Flight[_Key, Answer]):
     """A run in flight, and those who wait for its answer. `facts` are what it has read of its caller."""
 
     def __init__(
-        self, flights: Flights[_Key, _Run], key: _Key, run: Awaitable[Answer], facts: Facts, turns: Turns
+        self, flights: Flights[_Key, _Run], key: _Key, run: Awaitable[Answer], facts: Facts, turns: LoopTurns
     ) -> None:
         super().__init__(flights, key, run)
         self._facts = facts
