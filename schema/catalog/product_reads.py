@@ -14,13 +14,18 @@ from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import Document
 from portico.resolvers.paging import Listing
 from portico.schema.context import Context
-from portico.schema.nodes import KINDS
+from portico.schema.nodes import Kind
 from portico.schema.roles import Role
 from portico.schema.sharing import shared
 
 
 def _most(context: Context) -> int:
     return context.resources.of(CatalogSettings).max_counted
+
+
+def _products(context: Context) -> Kind:
+    kind: Kind = context.served.kinds["Product"]
+    return kind
 
 
 async def bounded(context: Context, listing: Listing) -> Listing:
@@ -36,10 +41,10 @@ async def bounded(context: Context, listing: Listing) -> Listing:
     if not probes:
         return listing
     count = functools.partial(product_bounds.estimate_products, context.reading)
-    if await shared(context, KINDS["Product"], "all", count) <= most:
+    if await shared(context, _products(context), "all", count) <= most:
         return product_bounds.unbounded(listing)
     read = functools.partial(product_bounds.count_probes, context.reading, probes)
-    counts = await shared(context, KINDS["Product"], ("probes", repr(probes)), read)
+    counts = await shared(context, _products(context), ("probes", repr(probes)), read)
     return product_bounds.bounded(listing, counts, most)
 
 
@@ -50,7 +55,7 @@ async def total(context: Context, listing: Listing) -> products.Total:
         batch = context.loader("product totals", lambda: loaders.totals(context.reading, most=most))
         return await batch.load(listing) or products.Total(0, is_exact=True)
     read = functools.partial(products.count_products, context.reading, [listing], most=most)
-    return (await shared(context, KINDS["Product"], ("total", listing.digest()), read))[0]
+    return (await shared(context, _products(context), ("total", listing.digest()), read))[0]
 
 
 async def facets(context: Context, listing: Listing, wanted: Sequence[str]) -> Document:
@@ -58,4 +63,4 @@ async def facets(context: Context, listing: Listing, wanted: Sequence[str]) -> D
     most = _most(context)
     read = functools.partial(product_search.find_facets, context.reading, listing, wanted, most=most)
     key = ("facets", listing.digest(), *wanted)
-    return await shared(context, KINDS["Product"], key, read, current_for=Role.MERCHANT)
+    return await shared(context, _products(context), key, read, current_for=Role.MERCHANT)

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from portico.resolvers.content import assets
-from portico.schema.nodes import key_in
 from tests.support.catalog import shared_gateway
 from tests.support.harness import GatewayClient, SettableClock
+from tests.support.ids import key_in
 from tests.support.photos import PicturesHere, create_gallery, create_photo, noise_of, result, use_pictures
 
 DATA = noise_of(40, 40)

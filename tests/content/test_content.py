@@ -10,10 +10,10 @@ from bson import ObjectId
 
 from portico.resolvers.content.creation import NewNode, create_node
 from portico.resolvers.content.nodes import PHOTO
-from portico.schema.nodes import key_in
 from portico.schema.roles import Role
 from portico.schema.scalars import format_instant
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock
+from tests.support.ids import key_in
 from tests.support.site import (
     FUTURE,
     PAST,

@@ -10,8 +10,8 @@ from bson import ObjectId
 
 from portico.gateway.domains import content
 from portico.resolvers.domains import Problem
-from portico.schema.nodes import key_in
 from tests.support.harness import GatewayClient, assert_invariants
+from tests.support.ids import key_in
 from tests.support.site import FUTURE, create_entry, create_page, create_section
 
 Given = dict[str, Any]

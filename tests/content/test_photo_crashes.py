@@ -9,8 +9,8 @@ from starlette.types import Message
 
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.content import assets, photo_jobs, photos
-from portico.schema.nodes import key_in
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, half_of_stops, run_jobs, stops
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT, messages, pieces_of
 from tests.support.photos import (

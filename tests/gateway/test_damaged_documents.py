@@ -22,11 +22,11 @@ from portico.resolvers.domains import Turn
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import SweepFailed
-from portico.schema.nodes import key_in
 from tests.support.catalog import document
 from tests.support.damage import damage_in_front
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock, create_category, run_jobs
+from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, database_of
 from tests.support.leftovers import (
     LEFTOVERS,

@@ -13,7 +13,6 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.writes.idempotency import OPERATIONS
-from portico.schema.nodes import key_in
 from tests.support import ad_cases, comment_cases, content_cases, game_cases, social_cases, stack_cases
 from tests.support.accounts import deposit_input, open_account, transfer_input
 from tests.support.databases import documents_in
@@ -28,6 +27,7 @@ from tests.support.harness import (
     product_input,
     running,
 )
+from tests.support.ids import key_in
 from tests.support.shop import Provider, add_input, cart_of_nobody, checkout_input, stock_up, update_input
 
 Given = dict[str, Any]

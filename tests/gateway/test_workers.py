@@ -16,9 +16,9 @@ from portico.gateway.work.jobs import Worker
 from portico.resolvers.domains import Job, Resources, Turn
 from portico.resolvers.payments import PaymentMethods, PaymentUnknown
 from portico.resolvers.writes import leases
-from portico.schema.nodes import key_in
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock
+from tests.support.ids import key_in
 from tests.support.shop import Provider, checkout_input, new_cart, stock_up
 
 from .test_leases_and_jobs import worker

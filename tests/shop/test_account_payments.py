@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from portico.resolvers.accounts.accounts import shop_account_id
-from portico.schema.nodes import encode_id, key_in
+from portico.schema.nodes import encode_id
 from tests.support.accounts import assert_money, balances, open_account, transfer_input
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, stops_of
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
 from tests.support.shop import (
     SHOP_JOBS,

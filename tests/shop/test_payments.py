@@ -19,7 +19,6 @@ from portico.resolvers.configuration import Secret
 from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.shop.settings import ShopSettings
-from portico.schema.nodes import key_in
 from tests.support.harness import (
     MUTATIONS,
     Commands,
@@ -31,6 +30,7 @@ from tests.support.harness import (
     stops,
     with_settings,
 )
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing
 from tests.support.payment_service import PaymentService, running_payment_service
 from tests.support.shop import assert_nothing_in_flight, cart_of, checkout_input, new_cart, stock_of, stock_up

@@ -9,8 +9,8 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Document
-from portico.schema.nodes import key_in
 from tests.gateway.test_upgrades import album
+from tests.support.ids import key_in
 from tests.support.photos import use_pictures
 
 from . import ad_leftovers, trade_leftovers

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from portico.schema.nodes import decode_id, encode_id
+from portico.schema.nodes import encode_id
+from tests.support.ids import decode_id
 
 from .harness import GatewayClient, new_key
 from .kills import Client, Clients

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from portico.schema.nodes import key_in
+from tests.support.ids import key_in
 
 from .game_leftovers import LONG_AGO, Left
 from .harness import GatewayClient

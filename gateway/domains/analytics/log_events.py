@@ -22,6 +22,7 @@ async def _forget_log_events(turn: Turn) -> int:
 COLLECTIONS = (LOG_EVENTS,)
 JOBS = (Job("forget-log-events", _forget_log_events),)
 KINDS = (log_events.LOG_EVENT,)
+PAGES = (log_events.PAGES,)
 QUERIES = (log_events.LogQuery,)
 MUTATIONS = (logging.LogMutation,)
 IMPORTERS: Mapping[str, Any] = {"logs": log_files.logs()}
