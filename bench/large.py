@@ -34,7 +34,8 @@ from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
 from portico.resolvers.indexes import create_indexes
 from portico.schema.roles import Role
-from portico.testing import SECRET, Gateway, running
+from portico.testing import Gateway, running
+from portico.testing.gateways import SECRET
 
 RESULTS = Path(__file__).parent / "results" / "large.json"
 COMMON = ("blue", "night", "love", "live", "gold", "road", "heart", "time")

@@ -29,7 +29,8 @@ from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Document
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
-from portico.testing import SECRET, Gateway, running
+from portico.testing import Gateway, running
+from portico.testing.gateways import SECRET
 
 PROFILE_BYTES = 200_000_000
 READS = ("find", "aggregate", "getMore", "count", "distinct")

@@ -45,7 +45,7 @@ def gateway_settings(gateway_mongodb: str, tmp_path: Path) -> Iterator[Settings]
 
     from portico.gateway.settings import Settings  # noqa: PLC0415
     from portico.resolvers.configuration import Secret  # noqa: PLC0415
-    from portico.testing import SECRET  # noqa: PLC0415
+    from portico.testing.gateways import SECRET  # noqa: PLC0415
 
     name = f"test_{uuid4().hex[:16]}"
     yield Settings(

@@ -68,7 +68,11 @@ class Wakeups:
         self._events: dict[str, asyncio.Event] = {}
 
     def wake(self, job: str) -> None:
-        """Starts a run of the job now, or when its current run has ended. Other processes run it in their rhythm."""
+        """Starts a run of the job now, or when its current run has ended.
+
+        If another process of this machine looks for the work of the job, it runs there. Other machines run it in their
+        rhythm.
+        """
         self.of(job).set()
 
     def of(self, job: str) -> asyncio.Event:

@@ -65,7 +65,12 @@ class Domains:
 
     @property
     def invariants(self) -> Sequence[Invariant]:
-        return [invariant for domain in self.all for invariant in self._invariants_of(domain)]
+        return [invariant for domain in self.all for invariant in self.invariants_of(domain)]
+
+    def invariants_of(self, domain: Domain) -> Sequence[Invariant]:
+        """Returns the invariants of one of these domains."""
+        with_hosts = () if domain.host_invariants is None else domain.host_invariants(self.hosts)
+        return [*domain.invariants, *with_hosts]
 
     @property
     def gauges(self) -> Sequence[Gauge]:
@@ -111,11 +116,6 @@ class Domains:
         """Returns the domain with its package, for messages."""
         source = self._sources.get(name)
         return f"the domain {name}" if source is None else f"the domain {name} of the package {source}"
-
-    def _invariants_of(self, domain: Domain) -> Iterable[Invariant]:
-        yield from domain.invariants
-        if domain.host_invariants is not None:
-            yield from domain.host_invariants(self.hosts)
 
     def _in_order(self, by_name: Mapping[str, Domain]) -> list[Domain]:
         found: dict[str, Domain] = {}

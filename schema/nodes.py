@@ -56,6 +56,8 @@ class Kind:
     that reads something else, for many documents at a time. What it reads is read after the documents, so that no
     document is shown by an outdated permission. It must not keep what it has read.
 
+    The log names a damaged document by `collection`; by the kind if its objects are in several collections.
+
     `type_name` and the rule read the paths in `discriminator`. `find_gone` finds a document that an
     operation has removed, for the answer to a repeated call.
     """
@@ -71,6 +73,7 @@ class Kind:
     within: Callable[[Source], Holder] | None = None
     shown_to: BatchRule | None = None
     find_gone: Callable[[Database, Any, str], Awaitable[Document | None]] | None = None
+    collection: str = ""
 
     @property
     def has_rule(self) -> bool:
@@ -89,6 +92,14 @@ def kind_of(graphql_type: GraphQLNamedType | None) -> Kind | None:
     """
     found: Kind | None = None if graphql_type is None else graphql_type.extensions.get(KIND)
     return found
+
+
+def collection_of_type(graphql_type: GraphQLNamedType) -> str:
+    """Returns the collection of the documents of this GraphQL type. If it has none of its own, returns the kind or the
+    type.
+    """
+    kind = kind_of(graphql_type)
+    return graphql_type.name if kind is None else kind.collection or kind.name
 
 
 class KindDocument(dict[str, Any]):

@@ -17,12 +17,12 @@ from portico.gateway.settings import Driver, ExecutorName, Settings
 from portico.pytest_plugin import acknowledge_early
 from portico.resolvers.documents import Database
 from portico.resolvers.payments import PaymentMethods
+from tests.shop.support.shop import Provider
 from tests.support import driver_faults, http_clients, parsed_documents
 from tests.support.databases import database, disconnect, has_indexes, skip_known_indexes
 from tests.support.demo import Demo, load_demo_once
 from tests.support.domains import create_indexes
 from tests.support.harness import SECRET, Commands, GatewayClient, SettableClock, running
-from tests.support.shop import Provider
 from tests.support.sockets import Socket, listening, opened
 
 # The settings of a developer must not reach a test.

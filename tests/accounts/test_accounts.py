@@ -8,7 +8,15 @@ import pytest
 
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
-from tests.support.accounts import OWNER, assert_money, balances, deposit, deposit_input, open_account, transfer_input
+from tests.accounts.support.accounts import (
+    OWNER,
+    assert_money,
+    balances,
+    deposit,
+    deposit_input,
+    open_account,
+    transfer_input,
+)
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, create_product
 
 MOST = 2**53 - 1

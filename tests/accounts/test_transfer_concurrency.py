@@ -13,7 +13,7 @@ from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.accounts import transfer_jobs, transfers
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import Conflict, InsufficientFunds
-from tests.support.accounts import (
+from tests.accounts.support.accounts import (
     OWNER,
     assert_money,
     assert_nothing_in_flight,

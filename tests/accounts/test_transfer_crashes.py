@@ -10,7 +10,7 @@ import pytest
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.domains import Problem
 from portico.schema.roles import Role
-from tests.support.accounts import assert_money, balances, deposit_input, open_account, transfer_input
+from tests.accounts.support.accounts import assert_money, balances, deposit_input, open_account, transfer_input
 from tests.support.domains import INVARIANTS
 from tests.support.harness import (
     MUTATIONS,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from portico.gateway.mongo.faults import Crash
 from portico.schema.roles import Role
-from tests.support.accounts import assert_nothing_in_flight, balances, open_account
+from tests.accounts.support.accounts import assert_nothing_in_flight, balances, open_account
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.interruptions import crashing
 from tests.support.machines import examples, step_lists

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from tests.gateway.test_routing import unroutable
-from tests.shop.test_shop_commands import assert_indexed, names, sent
-from tests.support.ads import CHOOSE, ZONE_OF, ad, choose, keyed, place, placement
+from tests.ads.kit import KIT
+from tests.ads.support.ads import CHOOSE, ZONE_OF, ad, choose, keyed, place, placement
 from tests.support.harness import MUTATIONS, GatewayClient
+from tests.support.routing import unroutable
+from tests.support.sending import assert_indexed, names, sent
 
-BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
+BUDGETS = KIT.budgets
 READS: dict[str, tuple[str, dict[str, Any]]] = {
     "an ad zone": (ZONE_OF, {"zone": "front"}),
     "a choice of ads": (CHOOSE, {"zone": "front"}),

@@ -11,9 +11,9 @@ import pytest
 
 from bench.dataset import shared_folder
 from portico.gateway.imports.runs import BadRecord, Import
+from tests.ads.support.ads import ad, deactivate, place, units, zone_of
+from tests.ads.support.serving import counts, profile, record, seen, serve, shown, view
 from tests.support import real_data
-from tests.support.ad_serving import counts, profile, record, seen, serve, shown, view
-from tests.support.ads import ad, deactivate, place, units, zone_of
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 

@@ -12,8 +12,8 @@ from portico.gateway.settings import Settings
 from portico.resolvers.ads import counters
 from portico.resolvers.ads.ads import ad_key
 from portico.resolvers.ads.counters import Changes, CountedAd
-from tests.support.ad_serving import counted, counts, profile, record, seen, serve, settled, units_of, view
-from tests.support.ads import ad, choose, keyed, place
+from tests.ads.support.ads import ad, choose, keyed, place
+from tests.ads.support.serving import counted, counts, profile, record, seen, serve, settled, units_of, view
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running
 
 

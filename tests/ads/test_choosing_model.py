@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from portico.resolvers.ads.ads import ad_key, folded
 from portico.resolvers.ads.choosing import Choice, choose
 from portico.resolvers.ads.zone_reads import ParsedZone
-from tests.support.ad_model import Page, expected_scores, name_of, reason_of, score_of
+from tests.ads.support.model import Page, expected_scores, name_of, reason_of, score_of
 
 Given = dict[str, Any]
 Names = frozenset[tuple[str, str]]

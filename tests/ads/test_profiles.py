@@ -16,7 +16,8 @@ from portico.gateway.settings import Settings
 from portico.resolvers.ads import profiles
 from portico.resolvers.ads.ads import ad_key
 from portico.schema.roles import Role
-from tests.support.ad_serving import (
+from tests.ads.support.ads import ad, choose, keyed, place
+from tests.ads.support.serving import (
     PROFILE,
     RECORD,
     SERVE,
@@ -33,7 +34,6 @@ from tests.support.ad_serving import (
     stored_profile,
     view,
 )
-from tests.support.ads import ad, choose, keyed, place
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
 
 BANNER = ad_key("acme:spring", "banner")

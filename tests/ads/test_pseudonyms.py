@@ -14,8 +14,8 @@ from portico.gateway.settings import Settings, SettingsError
 from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.ads.settings import AdsSettings
 from portico.resolvers.configuration import Secret
-from tests.support.ad_serving import RECORD, SERVE, pseudonym, seen, serve, view
-from tests.support.ads import ad, keyed, place
+from tests.ads.support.ads import ad, keyed, place
+from tests.ads.support.serving import RECORD, SERVE, pseudonym, seen, serve, view
 from tests.support.harness import GatewayClient
 from tests.support.processes import environment, portico
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from portico.resolvers.ads.ads import ad_key
-from tests.support.ad_serving import counted, counts, record, seen, serve, settled, shown, view
-from tests.support.ads import ad, choose, keyed, place
+from tests.ads.support.ads import ad, choose, keyed, place
+from tests.ads.support.serving import counted, counts, record, seen, serve, settled, shown, view
 from tests.support.harness import GatewayClient, assert_invariants
 
 

@@ -11,8 +11,8 @@ from portico.gateway.settings import Settings
 from portico.resolvers.ads.ads import ad_key
 from portico.resolvers.ads.counters import random_token
 from portico.testing import assert_budget
-from tests.gateway.test_routing import unroutable
-from tests.support.ad_serving import (
+from tests.ads.support.ads import ad, deactivate, keyed, place, units
+from tests.ads.support.serving import (
     RECORD,
     SERVE,
     counted,
@@ -25,9 +25,9 @@ from tests.support.ad_serving import (
     shown,
     view,
 )
-from tests.support.ads import ad, deactivate, keyed, place, units
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running
 from tests.support.interruptions import database_of, interrupted
+from tests.support.routing import unroutable
 
 
 def reasons(answer: Any) -> dict[str, str]:

@@ -11,8 +11,8 @@ from bson import ObjectId
 from portico.resolvers.ads import serving_checks
 from portico.resolvers.ads.ads import ad_key
 from portico.resolvers.documents import Document
-from tests.support.ad_serving import counts, record, seen, serve, settle_old_claims, settled, view
-from tests.support.ads import ad, keyed, place
+from tests.ads.support.ads import ad, keyed, place
+from tests.ads.support.serving import counts, record, seen, serve, settle_old_claims, settled, view
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants
 
 BANNER = ad_key("acme:spring", "banner")

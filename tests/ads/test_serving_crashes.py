@@ -10,7 +10,8 @@ import pytest
 
 from portico.gateway.settings import Settings
 from portico.resolvers.ads.ads import ad_key
-from tests.support.ad_serving import (
+from tests.ads.support.ads import Given, ad, choose, keyed, place
+from tests.ads.support.serving import (
     RECORD,
     SERVE,
     counted,
@@ -23,7 +24,6 @@ from tests.support.ad_serving import (
     settled,
     view,
 )
-from tests.support.ads import Given, ad, choose, keyed, place
 from tests.support.harness import (
     Answer,
     GatewayClient,

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from portico.gateway.settings import Settings
-from tests.support.ad_serving import SERVE, pseudonym, serve, settle_old_claims, settled, units_of, view
-from tests.support.ads import Given, ad, place
+from tests.ads.support.ads import Given, ad, place
+from tests.ads.support.serving import SERVE, pseudonym, serve, settle_old_claims, settled, units_of, view
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
 from tests.support.processes import Served, environment, served
 

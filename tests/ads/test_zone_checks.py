@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.ad_serving import serve, units_of, view
-from tests.support.ads import ad, deactivate, place, units, zone_of
+from tests.ads.support.ads import ad, deactivate, place, units, zone_of
+from tests.ads.support.serving import serve, units_of, view
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 
 

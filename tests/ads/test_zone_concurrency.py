@@ -8,7 +8,7 @@ import random
 import pytest
 
 from portico.gateway.settings import Settings
-from tests.support.ads import ad, ads_in, deactivate, place, placement, zone_of
+from tests.ads.support.ads import ad, ads_in, deactivate, place, placement, zone_of
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
 from tests.support.interruptions import database_of, delayed
 

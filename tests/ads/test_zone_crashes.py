@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from portico.gateway.mongo.faults import Crash
-from tests.support.ads import ad, ads_in, deactivate, keyed, place, placement
+from tests.ads.support.ads import ad, ads_in, deactivate, keyed, place, placement
 from tests.support.harness import (
     MUTATIONS,
     Answer,

@@ -8,7 +8,7 @@ import pytest
 
 from portico.resolvers.ads.ads import ad_key
 from portico.schema.roles import Role
-from tests.support.ads import ad, choose, deactivate, keyed, place, placement, units, zone_of
+from tests.ads.support.ads import ad, choose, deactivate, keyed, place, placement, units, zone_of
 from tests.support.harness import MUTATIONS, GatewayClient, assert_invariants
 
 

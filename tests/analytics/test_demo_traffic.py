@@ -12,11 +12,11 @@ from portico.gateway.domains.analytics.demo import DAYS, PAGES, SITE, visits_unt
 from portico.gateway.settings import Settings
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.schema.scalars import format_instant
+from tests.analytics.support.hits import points
+from tests.analytics.support.log_events import page_counts
+from tests.analytics.support.session_cases import STATS, analyst
 from tests.support.demo import load_demo
 from tests.support.harness import GatewayClient, assert_invariants, with_settings
-from tests.support.hits import points
-from tests.support.log_events import page_counts
-from tests.support.session_cases import STATS, analyst
 
 NOW = datetime(2026, 3, 9, 12, 30)  # noqa: DTZ001 - stored times are naive UTC
 LOG = "analytics.log_events"

@@ -13,6 +13,8 @@ from portico.gateway.settings import Settings
 from portico.resolvers.analytics.hit_writing import HitWriter, checked_hit
 from portico.resolvers.documents import Database
 from portico.resolvers.writes.sweeps import SweepFailed
+from tests.analytics.support.hits import RECORD, hit, record_hits, total
+from tests.analytics.support.log_events import NOON, Given, service
 from tests.support.harness import (
     GatewayClient,
     SettableClock,
@@ -22,9 +24,7 @@ from tests.support.harness import (
     running,
     stops,
 )
-from tests.support.hits import RECORD, hit, record_hits, total
 from tests.support.interruptions import crashing, database_of, interrupted, stopping
-from tests.support.log_events import NOON, Given, service
 
 PAGES = ("/", "/other")
 # A first hit creates the counters, and later ones find them.

@@ -17,9 +17,9 @@ import pytest
 
 from portico.gateway.settings import Settings
 from portico.resolvers.analytics.periods import Granularity
+from tests.analytics.support.hits import RECORD, expected, hit, points, record_hits
+from tests.analytics.support.log_events import Given, service
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, run_jobs, running
-from tests.support.hits import RECORD, expected, hit, points, record_hits
-from tests.support.log_events import Given, service
 from tests.support.processes import Served, environment, served
 
 ROUNDS = 30 if IS_SOAK else 2

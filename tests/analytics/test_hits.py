@@ -16,6 +16,8 @@ from portico.resolvers.analytics.periods import next_start, start_of
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.schema.roles import Role
 from portico.schema.scalars import format_instant
+from tests.analytics.support.hits import HITS, RECORD, asked, expected, hit, points, record_hits, total
+from tests.analytics.support.log_events import NOON, Given, analyst, service
 from tests.support.harness import (
     IS_SOAK,
     GatewayClient,
@@ -25,8 +27,6 @@ from tests.support.harness import (
     running,
     with_settings,
 )
-from tests.support.hits import HITS, RECORD, asked, expected, hit, points, record_hits, total
-from tests.support.log_events import NOON, Given, analyst, service
 
 DAY = timedelta(days=1)
 MIDNIGHT = NOON.replace(hour=0)

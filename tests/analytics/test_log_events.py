@@ -12,8 +12,8 @@ from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.schema.roles import Role
 from portico.schema.scalars import format_instant
 from portico.testing import crashing, stopping
+from tests.analytics.support.log_events import EVENTS, LOG, analyst, event, log, logged, paths, service
 from tests.support.harness import GatewayClient, SettableClock, run_jobs, running, with_settings
-from tests.support.log_events import EVENTS, LOG, analyst, event, log, logged, paths, service
 
 EVERYTHING = {
     "host": "203.0.113.7",

@@ -18,13 +18,12 @@ from bench.dataset import shared_folder
 from portico.gateway.imports.runs import MAX_LINE, BadRecord, Import
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.schema.scalars import parse_instant
+from tests.analytics.support.log_events import log, logged, page_counts, paths
+from tests.analytics.support.log_lines import COMBINED, COMMON
 from tests.support import real_data
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, SettableClock, running, with_settings
-from tests.support.log_events import log, logged, page_counts, paths
 from tests.support.processes import environment, own_database, portico, started
-
-from .test_log_lines import COMBINED, COMMON
 
 Counts = dict[str, int]
 EVENTS = "analytics.log_events"

@@ -9,10 +9,7 @@ import pytest
 from portico.gateway.domains.analytics.log_lines import event_of_line
 from portico.resolvers.errors import InvalidInput
 from portico.schema.scalars import format_instant
-
-AGENT = "Mozilla/5.0 (X11; Linux x86_64)"
-COMMON = '192.0.2.1 - ada [09/Mar/2026:12:00:00 +0000] "GET /jazz HTTP/1.1" 200 512'
-COMBINED = f'{COMMON} "https://shop.example/" "{AGENT}"'
+from tests.analytics.support.log_lines import AGENT, COMBINED, COMMON
 
 
 def parsed(line: str | bytes) -> dict[str, Any]:

@@ -19,8 +19,8 @@ import pytest
 from portico.gateway.domains.analytics import own_requests
 from portico.gateway.settings import Settings
 from portico.resolvers.analytics.settings import AnalyticsSettings
+from tests.analytics.support.log_events import logged
 from tests.support.harness import SECRET, Commands, GatewayClient, SettableClock, running, with_settings
-from tests.support.log_events import logged
 from tests.support.processes import environment, portico, served
 from tests.support.wire import through_wire
 

@@ -11,11 +11,7 @@ from typing import Any
 import pytest
 
 from portico.gateway.settings import Settings
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running, stops
-from tests.support.interruptions import crashing, database_of, delayed, interrupted, stopping
-from tests.support.repeated_writes import RepeatedWrites
-from tests.support.scenes import Stage
-from tests.support.session_cases import (
+from tests.analytics.support.session_cases import (
     COLLECTIONS,
     LEVELS,
     Given,
@@ -31,6 +27,10 @@ from tests.support.session_cases import (
     stats,
     stored_roll_ups,
 )
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running, stops
+from tests.support.interruptions import crashing, database_of, delayed, interrupted, stopping
+from tests.support.repeated_writes import RepeatedWrites
+from tests.support.scenes import Stage
 
 # The commands of a run for a batch of sessions that nobody else rolls up.
 COMMANDS = [

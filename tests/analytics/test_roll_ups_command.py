@@ -13,9 +13,7 @@ from bson import ObjectId
 
 from portico.gateway.domains import OWN_COMMANDS
 from portico.gateway.settings import Settings
-from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
-from tests.support.processes import environment, eventually, portico, served, started
-from tests.support.session_cases import (
+from tests.analytics.support.session_cases import (
     RECORD,
     Given,
     Model,
@@ -27,6 +25,8 @@ from tests.support.session_cases import (
     session,
     stats,
 )
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
+from tests.support.processes import environment, eventually, portico, served, started
 
 ROUNDS = 20 if IS_SOAK else 1
 

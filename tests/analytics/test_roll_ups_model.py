@@ -9,10 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants
-from tests.support.interruptions import crashing, stopping
-from tests.support.machines import examples
-from tests.support.session_cases import (
+from tests.analytics.support.session_cases import (
     COLLECTIONS,
     RECORD,
     Model,
@@ -23,6 +20,9 @@ from tests.support.session_cases import (
     shown,
     stats,
 )
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants
+from tests.support.interruptions import crashing, stopping
+from tests.support.machines import examples
 
 USERS = st.sampled_from(["ann", "bob", "$x.y"])
 # Many fall into the same periods; others are at their edges, or anywhere.

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from portico.schema.roles import Role
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants
-from tests.support.session_cases import (
+from tests.analytics.support.session_cases import (
     LEVELS,
     RECORD,
     STATS,
@@ -21,6 +20,7 @@ from tests.support.session_cases import (
     session,
     stats,
 )
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants
 
 
 async def test_a_session_is_in_the_figures_of_each_of_its_periods(gateway: GatewayClient, clock: SettableClock) -> None:

@@ -18,10 +18,7 @@ from portico.resolvers.documents import LENIENT_FOR_REPAIRS, Document
 from portico.resolvers.domains import Problem
 from portico.resolvers.errors import Conflict
 from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed
-from tests.support.damage import damage_in_front
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running, stops
-from tests.support.interruptions import database_of, delayed, interrupted
-from tests.support.session_cases import (
+from tests.analytics.support.session_cases import (
     COLLECTIONS,
     LEVELS,
     Model,
@@ -36,6 +33,9 @@ from tests.support.session_cases import (
     stats,
     stored_roll_ups,
 )
+from tests.support.damage import damage_in_front
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running, stops
+from tests.support.interruptions import database_of, delayed, interrupted
 
 FIRST = [session(f"2026-01-{day}T1{hour}:00:00Z", 5) for day in (30, 31) for hour in (0, 1)]
 LATE = [session("2026-01-31T10:59:00Z", 7, user) for user in ("ann", "bob")]

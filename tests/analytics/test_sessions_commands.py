@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from portico.schema.roles import Role
-from tests.gateway.test_routing import unroutable
-from tests.shop.test_shop_commands import assert_indexed, names, sent
+from tests.analytics.kit import KIT
+from tests.analytics.support.session_cases import recorded, report, roll_up, session
 from tests.support.harness import GatewayClient, SettableClock
-from tests.support.session_cases import recorded, report, roll_up, session
+from tests.support.routing import unroutable
+from tests.support.sending import assert_indexed, names, sent
 
-BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
+BUDGETS = KIT.budgets
 
 
 @pytest.fixture

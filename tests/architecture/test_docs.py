@@ -40,10 +40,10 @@ from portico.gateway.demo import demo_token
 from portico.gateway.settings import PREFIX, Settings, declared
 from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.roles import Role
+from tests.shop.support.payment_service import running_payment_service
 from tests.support.demo import Demo
 from tests.support.domains import DOMAINS, INVARIANTS, SCHEMA
 from tests.support.harness import GatewayClient, with_settings
-from tests.support.payment_service import running_payment_service
 from tests.support.placeholders import resolve_placeholders
 from tests.support.processes import environment, portico
 from tests.support.sockets import assert_listens

@@ -9,11 +9,11 @@ import pytest
 
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import require_text
-from tests.gateway.test_imports import put
+from tests.content.support.photos import create_gallery, photo_input, picture, result
+from tests.content.support.site import create_page, page_input, section_input
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, category_input, product_input
-from tests.support.photos import create_gallery, photo_input, picture, result
-from tests.support.site import create_page, page_input, section_input
+from tests.support.importing import put
 
 GOOD = {
     "emoji with joiners": "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f3f3\ufe0f\u200d\U0001f308",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.catalog import add_categories, add_products, album, film, pricing, product, skus
+from tests.catalog.support.catalog import add_categories, add_products, album, film, pricing, product, skus
 from tests.support.harness import GatewayClient
 
 pytestmark = pytest.mark.both_drivers

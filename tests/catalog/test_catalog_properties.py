@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +12,8 @@ from portico.gateway.domains.catalog.records import product_record
 from portico.resolvers.catalog.product_edits import new_document
 from portico.resolvers.documents import Document
 from portico.resolvers.text import fold, words
-from tests.support.catalog import skus
+from tests.catalog.support.catalog import skus
+from tests.catalog.support.orders import SORTS, order
 from tests.support.harness import GatewayClient
 
 Condition = Callable[[Document], bool]
@@ -65,7 +65,6 @@ FILTERS = st.fixed_dictionaries(
         "inStock": st.booleans(),
     },
 )
-SORTS = st.sampled_from(["NEWEST", "DISCOUNT_DESC", "PRICE_ASC", "PRICE_DESC", "TITLE_ASC"])
 
 
 def _folded(values: Any) -> set[str]:
@@ -93,19 +92,6 @@ def condition(name: str, wanted: Any) -> Condition:
         "inStock": lambda found: found.get("in_stock", False) == wanted,
     }
     return conditions[name]
-
-
-def order(sort: str, found: Document) -> Any:
-    """Return the sort key of a document. Ties are sorted by `_id`, in the direction of the order."""
-    date = found["issue_date"] or datetime.min  # noqa: DTZ901 - the driver returns times without a zone
-    key = {
-        "NEWEST": date,
-        "DISCOUNT_DESC": found["pricing"]["pct_savings"],
-        "PRICE_ASC": found["pricing"]["retail"],
-        "PRICE_DESC": found["pricing"]["retail"],
-        "TITLE_ASC": found["title"].encode(),
-    }[sort]
-    return key, found["_id"]
 
 
 def test_folding_matches_each_letter_with_its_capital() -> None:

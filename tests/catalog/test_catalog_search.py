@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.catalog import SKUS, add_categories, add_products, mark_in_stock, shared_gateway, skus
+from tests.catalog.support.catalog import SKUS, add_categories, add_products, mark_in_stock, shared_gateway, skus
+from tests.catalog.support.record_shop import ALL, CATEGORIES, DATED, IN_STOCK, PRODUCTS
 from tests.support.harness import GatewayClient
-from tests.support.record_shop import ALL, CATEGORIES, DATED, IN_STOCK, PRODUCTS
 
 pytestmark = pytest.mark.both_drivers
 

@@ -15,7 +15,7 @@ from portico.resolvers.answer_bounds import METER, SMALL_BYTES, Meter
 from portico.schema.context import Caller
 from portico.schema.roles import Role
 from portico.schema.sharing import MAX_KEPT, SharedReads, shared
-from tests.support.catalog import add_products, album, film
+from tests.catalog.support.catalog import add_products, album, film
 from tests.support.domains import DOMAINS
 from tests.support.harness import Commands, GatewayClient, SettableClock, running
 

@@ -15,9 +15,9 @@ from portico.resolvers.comments.discussions import PAGES, discussion_id
 from portico.resolvers.comments.rules import require_comment_text
 from portico.resolvers.content.creation import NewNode, create_page
 from portico.schema.nodes import encode_id
+from tests.catalog.support.catalog import add_products, product
+from tests.comments.support.discussions import ON_EACH, by_time, count, everything, threaded
 from tests.support import real_data
-from tests.support.catalog import add_products, product
-from tests.support.discussions import ON_EACH, by_time, count, everything, threaded
 from tests.support.domains import IMPORTERS
 from tests.support.harness import IS_SOAK, GatewayClient, assert_invariants
 

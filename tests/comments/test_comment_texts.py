@@ -15,8 +15,8 @@ from portico.resolvers.comments.rules import LONGEST, MAX_LINES, require_comment
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import MAX_MARKS
 from portico.schema.markdown import comment_html
-from tests.content.test_markdown import ATTACKS, harm_in
-from tests.support.discussions import ON_EACH, count, everything, open_on_product, page, post, post_input
+from tests.comments.support.discussions import ON_EACH, count, everything, open_on_product, page, post, post_input
+from tests.content.support.attacks import ATTACKS, harm_in
 from tests.support.harness import GatewayClient, assert_invariants
 
 GOOD = {

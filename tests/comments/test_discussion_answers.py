@@ -12,7 +12,16 @@ from portico.resolvers.comments import discussions
 from portico.resolvers.comments import jobs as comment_jobs
 from portico.resolvers.comments.discussion_removal import remove_comments
 from portico.resolvers.comments.discussions import settle_closed
-from tests.support.discussions import ON_EACH, count, delete, everything, open_on_product, post, post_input, stops_on
+from tests.comments.support.discussions import (
+    ON_EACH,
+    count,
+    delete,
+    everything,
+    open_on_product,
+    post,
+    post_input,
+    stops_on,
+)
 from tests.support.domains import DOMAINS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants
 from tests.support.ids import key_in

@@ -9,7 +9,7 @@ import pytest
 from portico.gateway.clock import SystemClock
 from portico.resolvers.comments.checks import find_wrong_discussions, mend_discussion
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
-from tests.support.discussions import ON_EACH, count, everything, open_on_product, post
+from tests.comments.support.discussions import ON_EACH, count, everything, open_on_product, post
 from tests.support.harness import GatewayClient, assert_invariants
 
 # The collection with the comments of a storage, and the path from a document to one comment.

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
-from tests.gateway.test_routing import unroutable
-from tests.support.discussions import ON_EACH, open_on_product, post, post_input
+from tests.comments.support.discussions import ON_EACH, open_on_product, post, post_input
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient, SettableClock, run_jobs
 from tests.support.interruptions import crashing
+from tests.support.routing import unroutable
 
 # The reads of the discussion, and of the product that it is about.
 _LOOK = ["find discussions", "find products"]

@@ -10,7 +10,17 @@ import pytest
 
 from portico.resolvers.comments import buckets as comment_buckets
 from portico.resolvers.comments import by_page as comment_pages
-from tests.support.discussions import ON_EACH, by_time, count, delete, everything, fill, open_on_product, post, threaded
+from tests.comments.support.discussions import (
+    ON_EACH,
+    by_time,
+    count,
+    delete,
+    everything,
+    fill,
+    open_on_product,
+    post,
+    threaded,
+)
 from tests.support.harness import GatewayClient, assert_invariants
 
 

@@ -29,7 +29,7 @@ from portico.resolvers.comments.storages import count_comments, find_comment_pag
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import idempotency
-from tests.support.discussions import STORAGES
+from tests.comments.support.discussions import STORAGES
 from tests.support.harness import IS_SOAK
 from tests.support.machines import examples
 

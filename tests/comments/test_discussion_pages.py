@@ -16,7 +16,7 @@ from portico.resolvers.comments.comments import CHRONOLOGICAL, listing_of, with_
 from portico.resolvers.comments.discussions import PAGES
 from portico.resolvers.documents import Database
 from portico.resolvers.paging import Page
-from tests.support.discussions import below, everything, fill, open_on_product, post
+from tests.comments.support.discussions import below, everything, fill, open_on_product, post
 from tests.support.harness import GatewayClient
 
 

@@ -20,12 +20,12 @@ from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
 from portico.resolvers.content import jobs as content_jobs
 from portico.resolvers.shop import stock_jobs
 from portico.schema.nodes import encode_id
-from tests.support.discussions import ON_EACH, delete, open_on_product, post, post_input, stops_on
+from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post, post_input, stops_on
+from tests.content.support.site import create_page, create_section
 from tests.support.domains import DOMAINS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, create_product, half_of_stops, stops
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
-from tests.support.site import create_page, create_section
 
 Given = dict[str, Any]
 HELD = ("comments", "comment_keys", "comment_pages", "comment_discussions")

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from portico.schema.roles import Role
-from tests.support.discussions import ON_EACH, open_on_product, post, post_input
+from tests.comments.support.discussions import ON_EACH, open_on_product, post, post_input
 from tests.support.harness import GatewayClient
 from tests.support.interruptions import database_of, interrupted
 

@@ -10,8 +10,8 @@ import pytest
 
 from portico.resolvers.comments.comments import MAX_DEPTH
 from portico.schema.nodes import encode_id
-from tests.support.catalog import add_products, product
-from tests.support.discussions import (
+from tests.catalog.support.catalog import add_products, product
+from tests.comments.support.discussions import (
     ON_EACH,
     STORAGES,
     below,

@@ -7,7 +7,7 @@ from portico.resolvers.comments import edits, storages
 from portico.resolvers.comments.comments import parse_comment_ref
 from portico.resolvers.writes.idempotency import random_operation_id
 from portico.schema.nodes import split_id
-from tests.support.discussions import ON_EACH, everything, open_on_product, post
+from tests.comments.support.discussions import ON_EACH, everything, open_on_product, post
 from tests.support.harness import GatewayClient
 from tests.support.repeated_writes import RepeatedWrites
 

@@ -12,9 +12,7 @@ from portico.resolvers.content.creation import NewNode, create_node
 from portico.resolvers.content.nodes import PHOTO
 from portico.schema.roles import Role
 from portico.schema.scalars import format_instant
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock
-from tests.support.ids import key_in
-from tests.support.site import (
+from tests.content.support.site import (
     FUTURE,
     PAST,
     at,
@@ -25,6 +23,8 @@ from tests.support.site import (
     page_input,
     section_input,
 )
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock
+from tests.support.ids import key_in
 
 CHILDREN = """
 query ($path: String!, $first: Int = 20, $after: String) {

@@ -11,13 +11,7 @@ from bson import ObjectId
 from portico.gateway.domains import content
 from portico.resolvers.content import jobs as content_jobs
 from portico.schema.nodes import encode_id
-from tests.gateway.test_routing import unroutable
-from tests.shop.test_shop_commands import assert_indexed, names, sent
-from tests.support.domains import DOMAINS, migrate
-from tests.support.explaining import explain
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock
-from tests.support.interruptions import crashing
-from tests.support.site import (
+from tests.content.support.site import (
     FUTURE,
     REVISIONS,
     create_entry,
@@ -27,6 +21,12 @@ from tests.support.site import (
     page_input,
     section_input,
 )
+from tests.support.domains import DOMAINS, migrate
+from tests.support.explaining import explain
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock
+from tests.support.interruptions import crashing
+from tests.support.routing import unroutable
+from tests.support.sending import assert_indexed, names, sent
 
 Given = dict[str, Any]
 NODES, TEXTS = "cms.nodes", "cms.revisions"

@@ -16,13 +16,12 @@ from portico.resolvers.content import jobs as content_jobs
 from portico.resolvers.content.creation import NewNode
 from portico.resolvers.errors import DomainError
 from portico.schema.roles import Role
+from tests.content.support.patches import patched
+from tests.content.support.site import REVISIONS, at, create_page, create_section, page_input, section_input
 from tests.support.domains import DOMAINS
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants
 from tests.support.ids import key_in
 from tests.support.interruptions import database_of, delayed
-from tests.support.site import REVISIONS, at, create_page, create_section, page_input, section_input
-
-from .test_content_merge import patched
 
 Given = dict[str, Any]
 ROUNDS = 400 if IS_SOAK else 100

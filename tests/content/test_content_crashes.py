@@ -15,12 +15,12 @@ from portico.resolvers.content.edits import Edit
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import EditConflict, NotFound
 from portico.schema.nodes import encode_id
+from tests.content.support.site import create_entry, create_page, create_section, page_input
 from tests.support.domains import DOMAINS, INVARIANTS
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, half_of_stops, stops, stops_of
 from tests.support.ids import key_in
 from tests.support.interruptions import database_of, interrupted, stopping
 from tests.support.scenes import Given, Stage
-from tests.support.site import create_entry, create_page, create_section, page_input
 
 # The title, tags and text of each node by its path without the leading `/`, and the texts of its revisions.
 Nodes = dict[str, tuple[str, list[str], str | None]]

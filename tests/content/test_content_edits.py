@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from portico.schema.roles import Role
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants
-from tests.support.site import (
+from tests.content.support.patches import patched
+from tests.content.support.site import (
     FUTURE,
     PAST,
     REVISIONS,
@@ -19,8 +19,7 @@ from tests.support.site import (
     entry_input,
     page_input,
 )
-
-from .test_content_merge import patched
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants
 
 Given = dict[str, Any]
 

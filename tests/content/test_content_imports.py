@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.test_imports import Imported, put
+from tests.content.support.site import REVISIONS, at, create_page, create_section
 from tests.support import real_data
 from tests.support.harness import GatewayClient, assert_invariants
-from tests.support.site import REVISIONS, at, create_page, create_section
+from tests.support.importing import Imported, put
 
 Given = dict[str, Any]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import time
 
 import pytest
@@ -11,46 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portico.resolvers.content.merge import LineMatcher, compare, merge_texts, unified_diff
+from tests.content.support.patches import patched
 
 LINES = st.lists(
     st.sampled_from(["", "a", "b", "c", "d", "\r", "+", "-x", " ", "@@ -1 +1 @@", "\\", "é\u2028"]), max_size=30
 )
 TEXTS = st.builds("\n".join, LINES)
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@\n")
-
-
-def patched(text: str, diff: str) -> str:
-    """Apply a unified diff as `patch` does: each hunk must match at its line numbers."""
-    old = re.findall(r"[^\n]*\n|[^\n]+", text)
-    rows = re.findall(r"[^\n]*\n", diff)
-    if not rows:
-        return text
-    assert [row[:4] for row in rows[:2]] == ["--- ", "+++ "]
-    new: list[str] = []
-    done, number = 0, 2
-    while number < len(rows):
-        hunk = _HUNK.fullmatch(rows[number])
-        assert hunk is not None, rows[number]
-        start, count = int(hunk[1]), int(hunk[2] or 1)
-        new_start, new_count = int(hunk[3]), int(hunk[4] or 1)
-        first = start - 1 if count else start
-        new += old[done:first]
-        done = first
-        assert len(new) == (new_start - 1 if new_count else new_start)
-        number += 1
-        end, new_end = done + count, len(new) + new_count
-        while done < end or len(new) < new_end:
-            sign, line = rows[number][0], rows[number][1:]
-            number += 1
-            if number < len(rows) and rows[number].startswith("\\ "):
-                line = line[:-1]
-                number += 1
-            if sign in " -":
-                assert old[done] == line
-                done += 1
-            if sign in " +":
-                new.append(line)
-    return "".join(new + old[done:])
 
 
 @given(TEXTS, TEXTS)

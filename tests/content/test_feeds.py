@@ -15,9 +15,9 @@ from pymongo.errors import ConnectionFailure
 
 from portico.gateway.settings import Settings
 from portico.resolvers.content.settings import ContentSettings
+from tests.content.support.site import FUTURE, create_entry, create_page, create_section
 from tests.support.harness import Commands, GatewayClient, SettableClock, running, with_settings
 from tests.support.interruptions import database_of
-from tests.support.site import FUTURE, create_entry, create_page, create_section
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 DC = "{http://purl.org/dc/elements/1.1/}"

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gateway.test_routing import unroutable
+from tests.content.support.photos import (
+    PicturesHere,
+    create_gallery,
+    create_photo,
+    noise,
+    photo_input,
+    result,
+    use_pictures,
+)
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient
-from tests.support.photos import PicturesHere, create_gallery, create_photo, noise, photo_input, result, use_pictures
+from tests.support.routing import unroutable
 
 _BEGUN = ["insert cms.nodes", "find cms.nodes", "update cms.nodes"]
 _CHUNKS = ["insert cms.assets.chunks"] * 2

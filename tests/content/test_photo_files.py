@@ -13,8 +13,7 @@ from PIL import Image, ImageCms
 
 from portico.gateway.settings import Settings
 from portico.resolvers.content.settings import ContentSettings
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running, with_settings
-from tests.support.photos import (
+from tests.content.support.photos import (
     bytes_of,
     create_gallery,
     create_photo,
@@ -27,7 +26,8 @@ from tests.support.photos import (
     stored,
     upload_body,
 )
-from tests.support.site import at
+from tests.content.support.site import at
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running, with_settings
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,10 @@ from portico.gateway.domains.content.landscapes import LANDSCAPES, draw
 from portico.gateway.settings import Settings
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.schema.roles import Role
+from tests.content.support.photos import bytes_of, picture, sha256, stored
+from tests.content.support.site import create_page
 from tests.support import real_data
 from tests.support.harness import GatewayClient, assert_invariants
-from tests.support.photos import bytes_of, picture, sha256, stored
-from tests.support.site import create_page
 
 Line = dict[str, Any]
 PHOTOS = """query ($path: String!) { content(path: $path) { ... on Section {

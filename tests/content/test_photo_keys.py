@@ -11,9 +11,7 @@ import pytest
 
 from portico.resolvers.writes.idempotency import OPERATIONS
 from portico.schema.nodes import encode_id
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
-from tests.support.interruptions import crashing
-from tests.support.photos import (
+from tests.content.support.photos import (
     PicturesHere,
     answer,
     create_gallery,
@@ -26,6 +24,8 @@ from tests.support.photos import (
     upload_body,
     use_pictures,
 )
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.interruptions import crashing
 
 Given = dict[str, Any]
 DATA, OTHER = noise_of(30, 30), noise_of(30, 30, seed=2)

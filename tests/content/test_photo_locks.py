@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from portico.gateway.settings import Settings
+from tests.content.support.photos import Slow, create_gallery, noise, photo_input, send, stored, upload_body
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
 from tests.support.interruptions import database_of, interrupted
 from tests.support.multipart import pieces_of
-from tests.support.photos import Slow, create_gallery, noise, photo_input, send, stored, upload_body
 
 pytestmark = pytest.mark.both_drivers
 

@@ -16,11 +16,7 @@ from pymongo import MongoClient
 
 from portico.gateway.settings import Settings
 from portico.schema.roles import Role
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
-from tests.support.ids import key_in
-from tests.support.interruptions import database_of, interrupted
-from tests.support.multipart import body_of, part
-from tests.support.photos import (
+from tests.content.support.photos import (
     CHUNK,
     Slow,
     answer,
@@ -35,7 +31,11 @@ from tests.support.photos import (
     sha256,
     stored,
 )
-from tests.support.site import create_section
+from tests.content.support.site import create_section
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from tests.support.ids import key_in
+from tests.support.interruptions import database_of, interrupted
+from tests.support.multipart import body_of, part
 
 pytestmark = pytest.mark.both_drivers
 

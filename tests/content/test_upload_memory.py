@@ -24,9 +24,9 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from portico.resolvers.content.settings import ContentSettings
 from portico.schema.roles import Role
+from tests.content.support.photos import photo_input, picture, upload_body
 from tests.support.harness import IS_SOAK
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT
-from tests.support.photos import photo_input, picture, upload_body
 from tests.support.processes import Served, environment, own_database, served
 
 # The width and height of a picture with three bytes per pixel: 200 MB in a soak run, else 48 MB.

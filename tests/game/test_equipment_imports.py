@@ -8,10 +8,10 @@ from typing import Any
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
+from tests.game.support.stacks import assert_items, give, held
 from tests.support import real_data
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient
-from tests.support.stacks import assert_items, give, held
 
 Line = dict[str, Any]
 SHELF = """query ($owner: String!, $category: String, $prefix: String) {

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 from portico.schema.nodes import encode_id
-from tests.gateway.test_routing import unroutable
-from tests.shop.test_shop_commands import assert_indexed
-from tests.support.game_scene import action, add_temple, assert_settled, own_action
-from tests.support.game_world import character_id, keeper_id
+from tests.game.kit import KIT
+from tests.game.support.scene import action, add_temple, assert_settled, own_action
+from tests.game.support.world import character_id, keeper_id
 from tests.support.harness import MUTATIONS, GatewayClient
+from tests.support.routing import unroutable
+from tests.support.sending import assert_indexed
 
-BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
+BUDGETS = KIT.budgets
 READS = {
     "a character with its room": """query ($me: ID!) { character(id: $me) {
         gold inventory { name } location { name characters { name } inventory { name contents { name } } } } }""",

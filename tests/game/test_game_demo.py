@@ -18,7 +18,7 @@ from portico.resolvers.game.world_imports import room_id
 from portico.resolvers.writes.idempotency import derived_id
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
-from tests.support.game_world import keeper_id
+from tests.game.support.world import keeper_id
 from tests.support.harness import GatewayClient, assert_invariants
 
 MINE = "{ viewer { characters { id name gold location { name } weapons { right { name } } inventory { name } } } }"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from tests.support.game_scene import add_temple, assert_settled
-from tests.support.game_world import add_character, add_room, character_id, item, item_ids
+from tests.game.support.scene import add_temple, assert_settled
+from tests.game.support.world import add_character, add_room, character_id, item, item_ids
 from tests.support.harness import GatewayClient
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.documents import Database
-from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.resting import rest_idle
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.writes.sweeps import SweepFailed
-from tests.game.test_turn_crashes import Scene
-from tests.support.game_scene import action, assert_settled, assert_sound, world
+from tests.game.support.scene import action, assert_settled, assert_sound, world
+from tests.game.support.turn_scene import Scene
 from tests.support.harness import GatewayClient, SettableClock, stops, stops_of
 from tests.support.interruptions import database_of, interrupted
 

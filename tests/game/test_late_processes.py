@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from portico.gateway.settings import Settings
-from tests.support.game_machine import Machine, State
-from tests.support.game_model import Call, Keeper, Setting, Thing, World
-from tests.support.game_worlds import enter, store
+from tests.game.support.machine import Machine, State
+from tests.game.support.model import Call, Keeper, Setting, Thing, World
+from tests.game.support.worlds import enter, store
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, part_of_stops, run_jobs, running
 from tests.support.interruptions import database_of, interrupted
 

@@ -17,7 +17,7 @@ from portico.resolvers.documents import Database, Document, Projection
 from portico.schema.game import events, locations
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
-from tests.support.game_world import (
+from tests.game.support.world import (
     add_character,
     add_room,
     character_id,

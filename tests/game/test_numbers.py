@@ -10,14 +10,14 @@ from pymongo.errors import WriteError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game import room_actions
 from portico.resolvers.game.characters import CHARACTERS
-from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.refusals import TurnFailed
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turns import Acting
 from portico.resolvers.writes.idempotency import random_operation_id
-from tests.game.test_turns import do
-from tests.support.game_scene import add_temple, assert_settled
-from tests.support.game_world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id
+from tests.game.support.doing import do
+from tests.game.support.scene import add_temple, assert_settled
+from tests.game.support.world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.interruptions import interrupted
 

@@ -13,12 +13,12 @@ import pytest
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import DomainError, NotFound
 from portico.resolvers.game import room_actions
-from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.refusals import InsufficientGold, ItemGone, WrongItem
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turns import Acting
 from portico.resolvers.writes.idempotency import random_operation_id
-from tests.support.game_scene import assert_settled, assert_sound
-from tests.support.game_world import add_character, add_room, item, keeper
+from tests.game.support.scene import assert_settled, assert_sound
+from tests.game.support.world import add_character, add_room, item, keeper
 from tests.support.harness import IS_SOAK, SettableClock
 
 ROUNDS = 200 if IS_SOAK else 25

@@ -10,12 +10,12 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.resting import rest_idle
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.settings import GameSettings
 from portico.schema.roles import Role
-from tests.support.game_scene import action, add_temple, assert_settled, assert_sound
-from tests.support.game_world import add_character, add_room, character_id, item, item_ids, monks, room_id
+from tests.game.support.scene import action, add_temple, assert_settled, assert_sound
+from tests.game.support.world import add_character, add_room, character_id, item, item_ids, monks, room_id
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs
 
 DAY = timedelta(days=1)

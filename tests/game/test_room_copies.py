@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from portico.gateway.settings import Settings
-from tests.support.game_machine import Machine, State
-from tests.support.game_model import Call, Setting, Thing, World
-from tests.support.game_worlds import enter, store
+from tests.game.support.machine import Machine, State
+from tests.game.support.model import Call, Setting, Thing, World
+from tests.game.support.worlds import enter, store
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
 from tests.support.interruptions import database_of, delayed, interrupted
 

@@ -8,11 +8,11 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.documents import Document
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turn_jobs import settle_rooms
-from tests.support.game_machine import MUTATIONS, Machine, State
-from tests.support.game_model import Call, Setting, Thing, World
-from tests.support.game_worlds import enter, store
+from tests.game.support.machine import MUTATIONS, Machine, State
+from tests.game.support.model import Call, Setting, Thing, World
+from tests.game.support.worlds import enter, store
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.ids import decode_id
 from tests.support.interruptions import crashing

@@ -18,10 +18,10 @@ from portico.resolvers.game import room_actions
 from portico.resolvers.game.characters import CHARACTERS
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.snapshots import read_at_one_time
-from tests.game.test_turn_concurrency import Players
-from tests.support.game_books import books_of
-from tests.support.game_scene import assert_settled
-from tests.support.game_world import add_character, add_room, item, keeper
+from tests.game.support.books import books_of
+from tests.game.support.players import Players
+from tests.game.support.scene import assert_settled
+from tests.game.support.world import add_character, add_room, item, keeper
 from tests.support.harness import IS_SOAK, SettableClock
 
 ROUNDS = 20 if IS_SOAK else 3

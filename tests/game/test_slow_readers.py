@@ -22,7 +22,7 @@ from websockets.uri import parse_uri
 from portico.gateway.http.sockets import WINDOW
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database, Document
-from tests.support.game_world import add_room, room_id
+from tests.game.support.world import add_room, room_id
 from tests.support.harness import GatewayClient, running
 from tests.support.sockets import PROTOCOL, listening, subscribe, wait_until_live
 

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from portico.resolvers.game.stacks import Place, stack_id
-from tests.gateway.test_routing import unroutable
-from tests.shop.test_shop_commands import assert_indexed, names, sent
+from tests.game.support.stacks import bag, give, goods, keyed, offer
 from tests.support.explaining import explain
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient
-from tests.support.stacks import bag, give, goods, keyed, offer
+from tests.support.routing import unroutable
+from tests.support.sending import assert_indexed, names, sent
 
 ME = "tester"
 STACKS, TRADES, PAIRS = "game.stacks", "game.trades", "game.trade_pairs"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from portico.schema.roles import Role
-from tests.game.test_stacks import LIST, items
+from tests.game.support.reading import LIST, items
+from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed
 from tests.support.harness import GatewayClient
-from tests.support.stacks import assert_items, bag, call, give, goods, held, keyed
 
 
 @pytest.mark.parametrize("subject", ["outfitter", "npc:outfitter"])

@@ -11,9 +11,9 @@ from portico.resolvers.game.stack_checks import find_unbalanced_items
 from portico.resolvers.game.stack_imports import StackRecord, import_stack
 from portico.resolvers.game.stacks import MAX_COUNTED, MAX_QUANTITY, Place, identity, stack_id
 from portico.schema.roles import Role
-from tests.game.test_stacks import granted
+from tests.game.support.reading import granted
+from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed
 from tests.support.harness import GatewayClient
-from tests.support.stacks import assert_items, bag, call, give, goods, held, keyed
 
 
 async def test_grants_and_consumption_end_before_their_sums_overflow(gateway: GatewayClient) -> None:

@@ -8,29 +8,12 @@ import pytest
 
 from portico.resolvers.game.stacks import MAX_QUANTITY
 from portico.schema.roles import Role
+from tests.game.support.reading import LIST, granted, items
+from tests.game.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed
 from tests.support.harness import GatewayClient
-from tests.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed
 
-LIST = """query ($owner: String!, $name: String! = "bag", $category: String, $prefix: String,
-    $sort: StackSort! = CATEGORY, $first: Int, $after: String) {
-  inventory(owner: $owner, name: $name) {
-    owner name
-    stacks(category: $category, namePrefix: $prefix, sort: $sort, first: $first, after: $after) {
-      nodes { category itemId name quantity } pageInfo { hasNextPage endCursor } } } }"""
 STACK = """query ($owner: String!, $name: String! = "bag", $item: String!) {
   inventory(owner: $owner, name: $name) { stack(category: "thing", itemId: $item) { id name quantity } } }"""
-
-
-async def items(gateway: GatewayClient, subject: str | None = "mara", owner: str = "mara", **given: Any) -> list[str]:
-    """The item ids of a list, as this subject sees it."""
-    token = None if subject is None else gateway.token(subject, [])
-    data = await gateway.data(LIST, {"owner": owner, **given}, token=token)
-    return [stack["itemId"] for stack in data["inventory"]["stacks"]["nodes"]]
-
-
-def granted(item: str, quantity: int = 1, **given: Any) -> dict[str, Any]:
-    """A valid `GrantInput` for Mara's bag."""
-    return keyed(to=bag("mara"), name=item.title(), **goods(item, quantity), **given)
 
 
 # -------------------------------------------------------------------- grants

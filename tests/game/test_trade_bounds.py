@@ -13,10 +13,10 @@ from bson import ObjectId
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.trade_bounds import MAX_OPEN
+from tests.game.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed, offer
 from tests.support.harness import GatewayClient, SettableClock, run_jobs, stops
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing
-from tests.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed, offer
 
 Given = dict[str, Any]
 TRADES = "query ($state: TradeState) { viewer { trades(state: $state, first: 100) { nodes { id state expiresAt } } } }"

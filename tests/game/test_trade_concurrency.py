@@ -15,8 +15,8 @@ from portico.resolvers.errors import Conflict, NotEnough
 from portico.resolvers.game import stack_checks, stack_edits, stack_jobs, trade_edits
 from portico.resolvers.game.stacks import Place, Viewer, Wanted
 from portico.resolvers.writes import idempotency
+from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed, offer
 from tests.support.harness import IS_SOAK, GatewayClient
-from tests.support.stacks import assert_items, bag, call, give, goods, held, keyed, offer
 
 RACES = 1_000 if IS_SOAK else 60
 OWNERS = 12

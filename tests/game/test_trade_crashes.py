@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from portico.gateway.mongo.faults import Crash
+from tests.game.support.stacks import assert_items, bag, give, goods, held, keyed, offer
 from tests.support.harness import (
     MUTATIONS,
     Answer,
@@ -22,7 +23,6 @@ from tests.support.harness import (
 )
 from tests.support.interruptions import crashing, database_of, interrupted
 from tests.support.scenes import Given, Stage
-from tests.support.stacks import assert_items, bag, give, goods, held, keyed, offer
 
 Bags = tuple[dict[str, int], dict[str, int], dict[str, int]]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from portico.schema.roles import Role
+from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed, offer
 from tests.support.harness import GatewayClient
-from tests.support.stacks import assert_items, bag, call, give, goods, held, keyed, offer
 
 TRADE = "query ($id: ID!) { trade(id: $id) { state from fromInventory to toInventory } node(id: $id) { id } }"
 

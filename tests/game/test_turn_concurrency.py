@@ -13,31 +13,19 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import DomainError
 from portico.resolvers.game import room_actions
 from portico.resolvers.game.characters import INTRINSICS
-from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.creation import create_character
 from portico.resolvers.game.locations import LOCATIONS, MAX_CHARACTERS
 from portico.resolvers.game.refusals import InsufficientGold, ItemGone, LimitReached, WrongItem
-from portico.resolvers.game.turns import Acting, help_along
+from portico.resolvers.game.rooms import Rooms
+from portico.resolvers.game.turns import help_along
 from portico.resolvers.writes.idempotency import random_operation_id
-from tests.support.game_scene import add_temple, assert_settled, assert_sound
-from tests.support.game_world import add_character, add_room, item, keeper
+from tests.game.support.players import Players
+from tests.game.support.scene import add_temple, assert_settled, assert_sound
+from tests.game.support.world import add_character, add_room, item, keeper
 from tests.support.harness import IS_SOAK, Commands, GatewayClient, SettableClock
 from tests.support.interruptions import interrupted
 
 PLAYERS = 200 if IS_SOAK else 40
-
-
-class Players:
-    """Players of several processes: each character acts in the process of its number."""
-
-    def __init__(self, db: Database, clock: SettableClock, processes: int = 2) -> None:
-        self.db = db
-        self.clock = clock
-        self.processes = [Rooms() for _ in range(processes)]
-
-    def acting(self, character: Document, number: int = 0) -> Acting:
-        rooms = self.processes[number % len(self.processes)]
-        return Acting(self.db, rooms, character["_id"], None, self.clock.now(), random_operation_id())
 
 
 @pytest.fixture
@@ -319,7 +307,7 @@ async def test_a_cancelled_caller_harms_no_other(db: Database, players: Players)
         for one, thing in zip(characters, things, strict=True)
     ]
     # The room's update is under way.
-    while not any(process._tasks for process in players.processes):  # noqa: ASYNC110 - no event says so
+    while all(process._steps.is_idle(room["_id"]) for process in players.processes):  # noqa: ASYNC110 - no event says so
         await asyncio.sleep(0)
     tasks[0].cancel()
 

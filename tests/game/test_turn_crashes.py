@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turn_jobs import finish_turns, settle_rooms
-from tests.support.game_scene import Temple, action, add_temple, assert_settled, assert_sound, own_action, world
+from tests.game.support.scene import action, assert_settled, assert_sound, own_action, world
+from tests.game.support.turn_scene import Scene
 from tests.support.harness import GatewayClient, SettableClock, stops, stops_of
 from tests.support.interruptions import database_of, interrupted
-from tests.support.scenes import Stage
 
-_SHARED = {"pickUp": "Item", "drop": "Item", "unequip": "Item", "takeOut": "Container", "putIn": "Container"}
 # What each action changes; see `world`.
 CHANGES: dict[str, dict[str, Any]] = {
     "createCharacter": {"Eve": "Temple", "gold of Eve": 100, "equipment of Eve": []},
@@ -30,35 +29,6 @@ CHANGES: dict[str, dict[str, Any]] = {
     "sell": {"axe": "Smith", "gold of Tester": 105, "gold of Smith": 995},
 }
 OWN_CHANGES: dict[str, dict[str, Any]] = {"takeOut": {"apple": "Tester"}, "putIn": {"pear": "bag"}}
-
-
-class Scene(Stage):
-    """The temple. A restored scene is a new process: it remembers no room."""
-
-    collections = ("game.characters", "game.locations", "operations")
-    temple: Temple
-
-    async def build(self) -> None:
-        self.temple = await add_temple(self.gateway.db)
-
-    async def restore(self) -> None:
-        await super().restore()
-        self.restart()
-
-    def restart(self) -> Rooms:
-        rooms = self.gateway.state.resources[Rooms] = Rooms()
-        return rooms
-
-    async def ask(self, mutation: str, given: dict[str, Any]) -> Any:
-        kind = _SHARED.get(mutation, mutation[0].upper() + mutation[1:])
-        text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
-        return await self.gateway.ask(text, {"input": given})
-
-    async def jobs(self) -> None:
-        self.clock.advance(seconds=31)
-        rooms = self.restart()
-        await finish_turns(self.gateway.db, rooms, now=self.clock.now())
-        await settle_rooms(self.gateway.db, rooms, now=self.clock.now())
 
 
 @pytest.fixture

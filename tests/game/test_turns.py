@@ -7,7 +7,8 @@ from typing import Any
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game import creation
 from portico.resolvers.game.locations import MAX_CHARACTERS
-from tests.support.game_world import (
+from tests.game.support.doing import SHOWN, do
+from tests.game.support.world import (
     add_character,
     add_room,
     character_id,
@@ -19,29 +20,6 @@ from tests.support.game_world import (
     room_id,
 )
 from tests.support.harness import GatewayClient
-
-SHOWN = """
-    id name gold
-    location { locationId name characters { characterId name } inventory { id contents { id } } }
-    inventory { id contents { id } }
-    armor { head { id } } weapons { left { id } right { id } both { id } }
-"""
-ERRORS = """
-    ... on UserError { __typename message }
-    ... on ItemGone { itemId }
-    ... on LimitReached { limit }
-"""
-
-
-async def do(gateway: GatewayClient, field: str, subject: str = "ann", **given: Any) -> Any:
-    """Carries out a mutation, and returns its payload or error."""
-    name = field[0].upper() + field[1:]
-    kinds = {"pickUp": "Item", "drop": "Item", "unequip": "Item", "takeOut": "Container", "putIn": "Container"}
-    gold = "... on InsufficientGold { price gold }" if field in ("buy", "sell") else ""
-    shown = ERRORS if field not in ("createCharacter", "move") else "... on UserError { __typename message }"
-    text = f"""mutation ($input: {kinds.get(field, name)}Input!) {{ {field}(input: $input) {{
-        __typename ... on CharacterPayload {{ character {{ {SHOWN} }} }} {shown} {gold} }} }}"""
-    return (await gateway.data(text, {"input": given}, token=gateway.token(subject)))[field]
 
 
 async def seen_by(gateway: GatewayClient, character: dict[str, Any], subject: str) -> Any:

@@ -9,13 +9,13 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game import room_actions
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turns import Acting
 from portico.resolvers.writes.idempotency import random_operation_id
 from portico.schema.nodes import split_id
-from tests.game.test_world_imports import WORLD, room, run
+from tests.game.support.importing import WORLD, room, run
+from tests.game.support.scene import Temple, add_temple, assert_sound
 from tests.support.domains import INVARIANTS
-from tests.support.game_scene import Temple, add_temple, assert_sound
 from tests.support.harness import GatewayClient, SettableClock
 
 

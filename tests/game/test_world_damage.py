@@ -10,8 +10,8 @@ from bson import ObjectId
 
 from portico.gateway.domains.game import acting
 from portico.resolvers.documents import Database
-from tests.support.game_scene import Temple, add_temple, assert_sound
-from tests.support.game_world import item
+from tests.game.support.scene import Temple, add_temple, assert_sound
+from tests.game.support.world import item
 from tests.support.harness import GatewayClient
 
 CHARACTERS, ROOMS = "game.characters", "game.locations"

@@ -7,60 +7,20 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
-from portico.gateway.clock import SystemClock
-from portico.gateway.domains.game.world import world
-from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game.world_imports import room_id
 from portico.schema.nodes import encode_id
-from tests.support.game_world import add_character
+from tests.game.support.importing import CELLAR, CHEST, GEM, SMITHY, SQUARE, SWORD, TEMPLE, WORLD, room, run
+from tests.game.support.world import add_character
 from tests.support.harness import GatewayClient, assert_invariants, stops
 from tests.support.interruptions import stopping
 from tests.support.real_data import rows
 
-TEMPLE = {"id": "temple", "name": "Temple", "description": "  A cool\nhall.", "exits": {"n": "square"}, "start": 0}
-SQUARE = {"id": "square", "name": "Square", "description": "Wide.", "exits": {"S": "temple", "down": "cellar"}}
-CELLAR = {"id": "cellar", "name": "Cellar", "description": "Dark.", "exits": {"u": "square"}}
-SWORD = {"id": "sword", "name": "short sword", "type": "weapon", "weight": 2.5, "cost": 15, "hands": 1}
-CHEST = {"id": "chest", "name": "chest", "type": "CONTAINER", "capacity": 50, "room": "cellar", "contents": ["gem"]}
-GEM = {"id": "gem", "name": "gem", "type": "TREASURE", "bonus": 1, "quantity": 3, "description": "gems"}
-SMITHY = {
-    "id": "smithy",
-    "keeper": "Tamsin",
-    "room": "square",
-    "items": ["sword"],
-    "buys": ["weapon"],
-    "asks": 1.25,
-    "pays": 0.4,
-    "gold": 500,
-    "copies": 2,
-}
-WORLD = [SMITHY, CHEST, TEMPLE, SQUARE, GEM, CELLAR, SWORD]
-
 CREATE = """mutation { createCharacter(input: { name: "Ann", characterClass: "thief" }) {
   ... on CharacterPayload { character { id } } } }"""
 PICK_UP = "mutation ($input: ItemInput!) { pickUp(input: $input) { __typename } }"
-
-
-async def run(
-    db: Any, tmp_path: Path, *records: Any, start: list[str] | None = None
-) -> tuple[Counter[str], dict[int, str]]:
-    """Imports the records from a file. Returns how many had each outcome, and why lines were refused."""
-    file = tmp_path / "world.jsonl"
-    file.write_bytes(b"\n".join(orjson.dumps(record) for record in records))
-    bad: list[BadRecord] = []
-    counts = (await Import(db, world(start or ()), SystemClock(), bad.append, lambda _: None).run([file])).counts
-    return counts, {one.line: one.reason for one in bad}
-
-
-async def room(db: Database, key: str) -> Document:
-    found = await db["game.locations"].find_one({"_id": room_id(key)})
-    assert found is not None
-    return found
 
 
 async def things(db: Database) -> Counter[str]:

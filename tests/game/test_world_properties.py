@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.game_machine import ACTIONS, STEPS, Machine, State, Step
-from tests.support.game_model import Keeper, Setting, Thing, World
-from tests.support.game_worlds import enter, store
+from tests.game.support.machine import ACTIONS, STEPS, Machine, State, Step
+from tests.game.support.model import Keeper, Setting, Thing, World
+from tests.game.support.worlds import enter, store
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants
 from tests.support.machines import examples, step_lists
 

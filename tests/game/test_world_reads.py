@@ -10,7 +10,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Database
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
-from tests.support.game_world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id, room_id
+from tests.game.support.world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id, room_id
 from tests.support.harness import Commands, GatewayClient
 
 ITEM = "id name quantity bonus description weight price contents { name contents { name contents { name } } }"

@@ -9,10 +9,10 @@ from bson import ObjectId
 
 from portico.resolvers.game.stacks import Place, stack_id
 from portico.schema.nodes import encode_id
-from tests.support.game_scene import action, add_temple
-from tests.support.game_world import character_id
+from tests.game.support.scene import action, add_temple
+from tests.game.support.stacks import bag, give, goods, keyed, offer
+from tests.game.support.world import character_id
 from tests.support.harness import MUTATIONS, GatewayClient
-from tests.support.stacks import bag, give, goods, keyed, offer
 
 ANN, STRANGER = "ann", "mallory"
 # The id of something that exists, and one of the same kind that does not.

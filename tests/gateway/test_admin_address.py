@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from portico.gateway.settings import Settings
-from tests.gateway.test_stopping import workers_of
+from tests.gateway.support.workers import serving_processes
 from tests.support.harness import running
 from tests.support.processes import Served, environment, eventually, is_running, portico, served
 
@@ -71,7 +71,7 @@ def test_the_public_address_has_the_health_checks_and_no_metrics(gateway: Served
 
 
 def test_a_worker_that_replaces_another_takes_its_port(gateway: Served, ports: list[int]) -> None:
-    killed = workers_of(gateway)
+    killed = serving_processes(gateway)
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
     # Not the ports: the next workers may answer there before anybody sees that they were free.

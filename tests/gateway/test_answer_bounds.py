@@ -12,10 +12,10 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.answer_bounds import PLACES, SMALL_BYTES, AnswerTooLarge, Meter, Room
 from portico.resolvers.comments.discussions import DOCUMENTS
-from tests.support.catalog import add_categories, add_products, product
-from tests.support.discussions import open_on_product, post
+from tests.catalog.support.catalog import add_categories, add_products, product
+from tests.comments.support.discussions import open_on_product, post
+from tests.content.support.site import create_page
 from tests.support.harness import MUTATIONS, Answer, Commands, GatewayClient, new_key, product_input, running
-from tests.support.site import create_page
 from tests.support.sockets import listening, opened, streamed, wait_until_live
 
 MOST = 300_000

@@ -1,17 +1,16 @@
-"""How many commands a named operation may send to MongoDB: `budgets.json` lists them."""
+"""How many commands a named operation may send to MongoDB: the `budgets.json` of each domain lists them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from portico.schema.nodes import encode_id
-from tests.support.accounts import deposit_input, open_account, transfer_input
-from tests.support.catalog import add_categories, add_products, album, film, product
+from portico.testing.kits import merged
+from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
+from tests.catalog.support.catalog import add_categories, add_products, album, film, product
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,
@@ -20,10 +19,11 @@ from tests.support.harness import (
     create_product,
     product_input,
 )
+from tests.support.kits import kits
 
 pytestmark = pytest.mark.both_drivers
 
-BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
+BUDGETS = merged([kit.budgets for kit in kits().values()])
 TREE = [
     {"slug": "music", "name": "Music"},
     {"slug": "films", "name": "Films"},

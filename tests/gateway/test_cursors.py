@@ -19,7 +19,7 @@ from portico.resolvers.configuration import HttpUrl, Secret
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.shared_secrets import SECRETS, shared_secret
-from tests.support.catalog import add_products, album
+from tests.catalog.support.catalog import add_products, album
 from tests.support.harness import GatewayClient, running
 
 CURSORS = Cursors(b"a secret")

@@ -22,28 +22,23 @@ from portico.resolvers.domains import Turn
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import SweepFailed
-from tests.support.catalog import document
+from portico.testing.kits import merged
+from tests.catalog.support.catalog import document
+from tests.catalog.support.leftovers import moving_category
+from tests.comments.support.leftovers import posted_comment
+from tests.content.support.leftovers import replaced_photo
+from tests.shop.support.leftovers import expiring_cart, move_in_cart, move_in_stock
+from tests.shop.support.shop import new_cart, stock_up
 from tests.support.damage import damage_in_front
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock, create_category, run_jobs
 from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, database_of
-from tests.support.leftovers import (
-    LEFTOVERS,
-    LONG_AGO,
-    OP,
-    Left,
-    expiring_cart,
-    move_in_cart,
-    move_in_stock,
-    moving_category,
-    posted_comment,
-    replaced_photo,
-    set_values,
-)
-from tests.support.shop import new_cart, stock_up
+from tests.support.kits import kits
+from tests.support.leftovers import LONG_AGO, OP, Left, set_values
 
 Given = dict[str, Any]
+LEFTOVERS = merged([kit.leftovers for kit in kits().values()])
 CASES = [
     pytest.param(job, leave, id=f"{job}: {leave.__name__}") for job, leaves in LEFTOVERS.items() for leave in leaves
 ]

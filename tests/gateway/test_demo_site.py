@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from portico.gateway.settings import Settings
+from tests.content.support.site import at
 from tests.support.demo import Demo, load_demo
 from tests.support.harness import GatewayClient, assert_invariants
-from tests.support.site import at
 
 BLOG = """
 {

@@ -17,15 +17,14 @@ from bson import Decimal128, Int64, ObjectId, Regex
 from pymongo.errors import ExecutionTimeout, OperationFailure, PyMongoError
 
 from portico.gateway.mongo import embedded, links
-from portico.gateway.mongo.direct import DirectDatabase, Reader
+from portico.gateway.mongo.direct import DirectDatabase
 from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database
+from tests.gateway.support.direct import ROWS, opened, plain, reader_of, warmed
 from tests.support.harness import Commands
 from tests.support.secure_mongodb import secure_mongodb
 from tests.support.wire import Wire, through_wire
-
-ROWS = 300
 
 
 @pytest.fixture
@@ -37,41 +36,6 @@ def commands() -> Commands:
 async def db(settings: Settings, commands: Commands) -> AsyncIterator[Database]:
     async with opened(settings, commands) as database:
         yield database
-
-
-@contextlib.asynccontextmanager
-async def opened(settings: Settings, *listeners: Commands) -> AsyncIterator[Database]:
-    """A database with rows that is read over at least one direct connection."""
-    if settings.driver == "motor":
-        pytest.skip("Motor does not read directly")
-    connection = connect(settings, str(settings.mongodb_uri), listeners)
-    try:
-        await connection.database["rows"].insert_many([{"_id": n, "parity": n % 2} for n in range(ROWS)])
-        await warmed(connection.database)
-        yield connection.database
-        await connection.database["rows"].drop()
-    finally:
-        await connection.close()
-
-
-def reader_of(db: Database) -> Reader:
-    assert isinstance(db, DirectDatabase)
-    return db.reader
-
-
-async def warmed(db: Database) -> None:
-    """Return when a direct connection is open."""
-    for _ in range(500):
-        if reader_of(db).connections:
-            return
-        await db["rows"].find_one({"_id": 0})
-        await asyncio.sleep(0.01)
-    raise AssertionError("no direct connection")
-
-
-def plain(db: Database) -> Any:
-    """The same database, read by the driver."""
-    return db.client[db.name]
 
 
 async def test_every_type_of_value_equals_the_value_from_the_driver(db: Database) -> None:

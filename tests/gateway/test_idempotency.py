@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,11 +10,16 @@ from typing import Any
 import pytest
 
 from portico.gateway.settings import Settings
-from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.writes.idempotency import OPERATIONS
-from tests.support import ad_cases, comment_cases, content_cases, game_cases, social_cases, stack_cases
-from tests.support.accounts import deposit_input, open_account, transfer_input
+from portico.resolvers.writes.leases import LEASES
+from portico.testing.kits import merged
+from tests.accounts.support.accounts import open_account, transfer_input
+from tests.catalog.support.cases import (
+    Given,
+    id_and_nonce,
+)
 from tests.support.databases import documents_in
+from tests.support.domains import COLLECTIONS
 from tests.support.harness import (
     IS_SOAK,
     MUTATIONS,
@@ -28,153 +32,23 @@ from tests.support.harness import (
     running,
 )
 from tests.support.ids import key_in
-from tests.support.shop import Provider, add_input, cart_of_nobody, checkout_input, stock_up, update_input
+from tests.support.kits import kits
 
-Given = dict[str, Any]
 # How many calls with one key run at once: of every mutation, and of one of them.
 CALLS = 12 if IS_SOAK else 5
 REPEATS = 1_000 if IS_SOAK else 100
 
 
-def id_and_nonce(product: dict[str, Any]) -> Given:
-    return {"id": product["id"], "nonce": product["nonce"]}
-
-
-async def _create_category(gateway: GatewayClient) -> tuple[Given, Given]:
-    parent = await create_category(gateway)
-    return category_input(parentId=parent["id"]), category_input()
-
-
-async def _rename_category(gateway: GatewayClient) -> tuple[Given, Given]:
-    one = await create_category(gateway)
-    await create_category(gateway, parentId=one["id"])
-    return {"id": one["id"], "name": "New", "slug": "new"}, {"id": one["id"], "name": "Newer"}
-
-
-async def _move_category(gateway: GatewayClient) -> tuple[Given, Given]:
-    one, place = await create_category(gateway), await create_category(gateway)
-    return {"id": one["id"], "newParentId": place["id"]}, {"id": one["id"]}
-
-
-async def _delete_category(gateway: GatewayClient) -> tuple[Given, Given]:
-    one, other = await create_category(gateway), await create_category(gateway)
-    return {"id": one["id"]}, {"id": other["id"]}
-
-
-async def _create_product(gateway: GatewayClient) -> tuple[Given, Given]:
-    category = await create_category(gateway)
-    return product_input(categoryIds=[category["id"]]), product_input()
-
-
-async def _update_product(gateway: GatewayClient) -> tuple[Given, Given]:
-    product, category = await create_product(gateway), await create_category(gateway)
-    # An absent field and a null field are two different inputs.
-    return {**id_and_nonce(product), "categoryIds": [category["id"]], "description": None}, {
-        **id_and_nonce(product),
-        "categoryIds": [category["id"]],
-    }
-
-
-async def _delete_product(gateway: GatewayClient) -> tuple[Given, Given]:
-    return id_and_nonce(await create_product(gateway)), id_and_nonce(await create_product(gateway))
-
-
-async def _open_account(_gateway: GatewayClient) -> tuple[Given, Given]:
-    return {"name": "Savings", "currency": "EUR"}, {"name": "Savings"}
-
-
-async def _deposit(gateway: GatewayClient) -> tuple[Given, Given]:
-    account = await open_account(gateway.db)
-    return deposit_input(account, 5), deposit_input(account, 6)
-
-
-async def _transfer(gateway: GatewayClient) -> tuple[Given, Given]:
-    source, destination = await open_account(gateway.db, 100), await open_account(gateway.db)
-    return transfer_input(source, destination, 5), transfer_input(source, destination, 6)
-
-
-async def _restock(gateway: GatewayClient) -> tuple[Given, Given]:
-    one, other = await stock_up(gateway), await stock_up(gateway)
-    return {"sku": one, "quantity": 5}, {"sku": other, "quantity": -5}
-
-
-async def _add_item(gateway: GatewayClient) -> tuple[Given, Given]:
-    cart, sku = await cart_of_nobody(gateway), await stock_up(gateway)
-    return add_input(cart, sku, 2), add_input(cart, sku, 3)
-
-
-async def _update_item(gateway: GatewayClient) -> tuple[Given, Given]:
-    one, other = await stock_up(gateway), await stock_up(gateway)
-    cart = await cart_of_nobody(gateway, **{one: 4, other: 4})
-    return update_input(cart, one, 4, 2), update_input(cart, other, 4, 0)
-
-
-async def _claim(gateway: GatewayClient) -> tuple[Given, Given]:
-    return {"cartId": await cart_of_nobody(gateway)}, {"cartId": await cart_of_nobody(gateway)}
-
-
-async def _checkout(gateway: GatewayClient) -> tuple[Given, Given]:
-    gateway.state.resources[PaymentMethods] = Provider()
-    sku = await stock_up(gateway)
-    carts = [await cart_of_nobody(gateway, **{sku: 2}) for _ in range(2)]
-    return checkout_input(carts[0]), checkout_input(carts[1])
-
-
-# Two inputs for each mutation except `createCart`, which has no required input. Each input succeeds if it comes first.
-CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
-    "createCategory": _create_category,
-    "renameCategory": _rename_category,
-    "moveCategory": _move_category,
-    "deleteCategory": _delete_category,
-    "createProduct": _create_product,
-    "updateProduct": _update_product,
-    "deleteProduct": _delete_product,
-    "restock": _restock,
-    "addItemToCart": _add_item,
-    "updateCartItem": _update_item,
-    "claimCart": _claim,
-    "checkout": _checkout,
-    "openAccount": _open_account,
-    "deposit": _deposit,
-    "transfer": _transfer,
-    **comment_cases.CASES,
-    **content_cases.CASES,
-    **social_cases.CASES,
-    **stack_cases.CASES,
-    **game_cases.CASES,
-    **ad_cases.CASES,
-}
-DONE = {
-    "CategoryPayload",
-    "ProductPayload",
-    "DeletedPayload",
-    "StockPayload",
-    "CartPayload",
-    "CheckoutPayload",
-    "AccountPayload",
-    "TransferPayload",
-    *comment_cases.DONE,
-    *content_cases.DONE,
-    *social_cases.DONE,
-    *stack_cases.DONE,
-    *game_cases.DONE,
-    *ad_cases.DONE,
-}
-
-
-# The inputs of these mutations contain files. `test_photo_keys` has the cases.
-WITH_FILES = ("uploadPhoto", "replacePhoto")
+# Two inputs for each mutation except some that other tests repeat. Each input succeeds if it comes first.
+CASES = merged([kit.inputs for kit in kits().values()])
+UNTRIED = {name for kit in kits().values() for name in kit.untried}
+# What the gateway keeps of calls, and what it writes after an answer.
+NOT_DATA = {OPERATIONS.name, LEASES.name, *(name for kit in kits().values() for name in kit.background)}
 
 
 async def stored(gateway: GatewayClient) -> list[dict[str, Any]]:
     """Every document that a mutation may write."""
-    names = ("categories", "products", "intents", "stock", "carts", "orders", "accounts", "transfers")
-    cases = (comment_cases, content_cases, social_cases, stack_cases, game_cases, ad_cases)
-    return await documents_in(gateway.db, [*names, *(name for one in cases for name in one.COLLECTIONS)])
-
-
-# Mutations that record batches. Each entry has an id of its own, so that it can be sent again in any batch.
-BATCHES = ["logEvents", "recordHits", "recordSessions"]
+    return await documents_in(gateway.db, [spec.name for spec in COLLECTIONS if spec.name not in NOT_DATA])
 
 
 async def test_every_mutation_takes_a_key_and_has_a_case_here(gateway: GatewayClient) -> None:
@@ -183,14 +57,14 @@ async def test_every_mutation_takes_a_key_and_has_a_case_here(gateway: GatewayCl
 
     fields = (await gateway.data(query))["__schema"]["mutationType"]["fields"]
 
-    cases = [*CASES, *WITH_FILES, *BATCHES, "createCart", "join"]
-    assert sorted(field["name"] for field in fields) == sorted(cases)
+    assert sorted(field["name"] for field in fields) == sorted([*CASES, *UNTRIED])
     for field in fields:
         given = next(argument["type"] for argument in field["args"] if argument["name"] == "input")
         while given["inputFields"] is None and given.get("ofType"):
             given = {"inputFields": None, **given["ofType"]}
-        names = [one["name"] for one in given["inputFields"]]
-        assert ("eventId" if field["name"] in BATCHES else "idempotencyKey") in names, field["name"]
+        names = {one["name"] for one in given["inputFields"]}
+        # Each entry of a batch has an id of its own.
+        assert names & {"idempotencyKey", "eventId"}, field["name"]
 
 
 @pytest.mark.parametrize("mutation", CASES)
@@ -202,7 +76,7 @@ async def test_repeating_a_key_has_one_effect_and_one_answer(gateway: GatewayCli
     after = await stored(gateway)
     again = [await gateway.result(mutation, {**given, "idempotencyKey": "key"}) for _ in range(2)]
 
-    assert first["__typename"] in DONE
+    assert first["__typename"].endswith("Payload")
     assert again == [first, first]
     assert before != after == await stored(gateway)
 
@@ -217,7 +91,7 @@ async def test_concurrent_calls_with_one_key_have_one_effect_and_one_answer(
         *(gateway.result(mutation, {**given, "idempotencyKey": "key"}) for _ in range(CALLS))
     )
 
-    assert results[0]["__typename"] in DONE
+    assert results[0]["__typename"].endswith("Payload")
     assert results == [results[0]] * CALLS
     assert await gateway.db[OPERATIONS.name].count_documents({}) == 1
 
@@ -304,7 +178,7 @@ async def test_the_same_key_from_another_caller_is_another_operation(gateway: Ga
     second = await gateway.result(mutation, {**other, "idempotencyKey": "key"}, token=another)
 
     assert first["__typename"] == second["__typename"]
-    assert first["__typename"] in DONE
+    assert first["__typename"].endswith("Payload")
     assert first != second
 
 
@@ -374,6 +248,6 @@ async def test_an_expired_key_can_be_used_again(gateway: GatewayClient, mutation
 
     result = await gateway.result(mutation, {**other, "idempotencyKey": "key"})
 
-    assert result["__typename"] in DONE
+    assert result["__typename"].endswith("Payload")
     assert result != first
     assert await stored(gateway) != before

@@ -17,13 +17,13 @@ from portico.resolvers.ads.placement_imports import CampaignRecord, import_campa
 from portico.resolvers.comments.discussions import discussion_id
 from portico.resolvers.documents import Database
 from portico.schema.nodes import encode_id
-from tests.support.catalog import add_categories, add_products, product
+from tests.catalog.support.catalog import add_categories, add_products, product
+from tests.comments.support.discussions import ON_EACH, count, everything
+from tests.content.support.photos import picture
 from tests.support.databases import delete_documents
-from tests.support.discussions import ON_EACH, count, everything
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, stops
 from tests.support.interruptions import stopping
-from tests.support.photos import picture
 
 Line = dict[str, Any]
 

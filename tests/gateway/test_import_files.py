@@ -11,11 +11,10 @@ import pytest
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import MAX_LINE, Import
-from tests.support.catalog import album, mark_in_stock, product, skus
+from tests.catalog.support.catalog import album, mark_in_stock, product, skus
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
-
-from .test_imports import breadcrumbs, lines, put, run, write
+from tests.support.importing import breadcrumbs, lines, put, run, write
 
 
 @pytest.fixture

@@ -29,13 +29,12 @@ from portico.resolvers.errors import Conflict
 from portico.resolvers.import_outcomes import refusal_of
 from portico.resolvers.writes import retries
 from portico.resolvers.writes.sweeps import SweepFailed
-from tests.support.catalog import add_categories, add_products, product
+from tests.catalog.support.catalog import add_categories, add_products, product
+from tests.content.support.photos import picture
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
+from tests.support.importing import lines, put, write
 from tests.support.interruptions import before_every_command, interrupted
-from tests.support.photos import picture
-
-from .test_imports import lines, put, write
 
 Line = dict[str, Any]
 HUGE = "x" * 500_000

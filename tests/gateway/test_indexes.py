@@ -15,8 +15,8 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import Import
 from portico.resolvers.domains import Turn
 from portico.schema.nodes import encode_id
-from tests.support.accounts import deposit_input, open_account, transfer_input
-from tests.support.catalog import (
+from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
+from tests.catalog.support.catalog import (
     add_categories,
     add_products,
     album,

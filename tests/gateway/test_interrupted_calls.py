@@ -11,7 +11,7 @@ from pymongo.errors import AutoReconnect, BulkWriteError, PyMongoError, WriteCon
 from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.resolvers.writes.idempotency import OPERATIONS
 from portico.schema.nodes import encode_id
-from tests.support.discussions import open_on_product, post
+from tests.comments.support.discussions import open_on_product, post
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,

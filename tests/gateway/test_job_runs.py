@@ -27,9 +27,8 @@ from portico.gateway.work.loop_watch import LoopWatch
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Counter, Gauge, Invariant, Job, Problem, Resources, Turn
 from portico.resolvers.writes.sweeps import SweepFailed
+from tests.gateway.support.workers import at_work
 from tests.support.harness import GatewayClient, SettableClock
-
-from .test_workers import at_work
 
 
 @pytest.fixture

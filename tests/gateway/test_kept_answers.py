@@ -26,10 +26,10 @@ from portico.schema.mutations import mutation
 from portico.schema.nodes import KindDocument, Node
 from portico.schema.scalars import JSON, SCALARS
 from portico.schema.shop.carts import Cart
+from tests.shop.support.shop import cart_of_nobody
 from tests.support.domains import DOMAINS
 from tests.support.harness import GatewayClient, create_category
 from tests.support.ids import key_in
-from tests.support.shop import cart_of_nobody
 
 F = TypeVar("F", bound=Callable[..., Any])
 

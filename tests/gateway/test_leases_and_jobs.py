@@ -21,6 +21,7 @@ from portico.resolvers.catalog import category_jobs, product_jobs
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Job, Turn, Wakeups
 from portico.resolvers.writes import leases
+from tests.gateway.support.workers import worker
 from tests.support.domains import DOMAINS, JOBS
 from tests.support.harness import (
     MUTATIONS,
@@ -212,6 +213,7 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
         "settle-ad-claims": 0,
         "forget-ad-events": 0,
         "forget-log-events": 0,
+        "roll-up-log-days": 0,
         "settle-hits": 0,
         "forget-hit-ids": 0,
         "roll-up-sessions": 0,
@@ -222,11 +224,6 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
 
 
 # Workers
-
-
-def worker(gateway: GatewayClient, clock: SettableClock, database: Database | None = None, **options: Any) -> Worker:
-    options = {"resources": gateway.state.resources, "jobs": JOBS, **options}
-    return Worker(database if database is not None else gateway.db, clock, pause_seconds=0.01, **options)
 
 
 async def test_two_workers_do_not_run_one_job_at_once(gateway: GatewayClient, clock: SettableClock) -> None:

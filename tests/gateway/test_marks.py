@@ -13,11 +13,11 @@ from portico.resolvers.comments import by_discussion, ledger
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.idempotency import OPERATIONS
-from tests.support.discussions import open_on_product, post
+from tests.comments.support.discussions import open_on_product, post
+from tests.content.support.site import create_page
+from tests.shop.support.shop import add_input, cart_of, new_cart, quantities, stock_of, stock_up
 from tests.support.harness import GatewayClient, SettableClock, create_category, new_key, stops
 from tests.support.interruptions import crashing
-from tests.support.shop import add_input, cart_of, new_cart, quantities, stock_of, stock_up
-from tests.support.site import create_page
 
 KEPT = 4
 # Enough writes for two checks of the marks, and a few more.

@@ -11,7 +11,7 @@ from bson import ObjectId
 
 from portico.resolvers.errors import one_of
 from portico.schema.nodes import encode_id
-from tests.support.catalog import add_categories, add_products, album, film, product, shared_gateway
+from tests.catalog.support.catalog import add_categories, add_products, album, film, product, shared_gateway
 from tests.support.harness import GatewayClient, create_category, create_product
 
 pytestmark = pytest.mark.both_drivers

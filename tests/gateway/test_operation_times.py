@@ -21,13 +21,13 @@ from portico.resolvers.payments import Charge, PaymentMethods
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.roles import Role
-from tests.content.test_photo_crashes import NEW, PHOTO_JOBS, SEEN, Scene
-from tests.support.accounts import deposit_input, open_account
+from tests.accounts.support.accounts import deposit_input, open_account
+from tests.content.support.photo_scene import NEW, PHOTO_JOBS, SEEN, Scene
+from tests.content.support.photos import PicturesHere, bytes_of, create_gallery, create_photo, noise_of
+from tests.content.support.site import page_input
+from tests.shop.support.shop import Provider, checkout_input, new_cart, stock_up
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs
 from tests.support.interruptions import crashing, database_of, interrupted
-from tests.support.photos import PicturesHere, bytes_of, create_gallery, create_photo, noise_of
-from tests.support.shop import Provider, checkout_input, new_cart, stock_up
-from tests.support.site import page_input
 
 SLOW = 1.0
 # The number of changes after which an upload stores its bytes.

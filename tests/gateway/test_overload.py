@@ -15,11 +15,11 @@ from portico.gateway.operations import admission
 from portico.gateway.operations.admission import Admission
 from portico.gateway.settings import Settings
 from portico.resolvers.comments.discussions import DOCUMENTS
-from tests.support.discussions import open_on_product, post
+from tests.comments.support.discussions import open_on_product, post
+from tests.content.support.photos import create_gallery, noise, photo_input, upload_body
 from tests.support.harness import MUTATIONS, GatewayClient, category_input, create_category, running
 from tests.support.interruptions import database_of, interrupted
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT
-from tests.support.photos import create_gallery, noise, photo_input, upload_body
 from tests.support.sockets import POSTED, Socket, listening, opened, streamed, texts, until, wait_until_live
 
 VIEWER = "{ viewer { subject } }"

@@ -14,8 +14,8 @@ from portico.gateway.domains.catalog.records import product_record
 from portico.resolvers.catalog.product_edits import new_document
 from portico.resolvers.catalog.product_search import ProductQuery, listing_of
 from portico.resolvers.documents import Document
-from tests.catalog.test_catalog_properties import SORTS, order
-from tests.support.catalog import add_categories, add_products, album, document, pricing
+from tests.catalog.support.catalog import add_categories, add_products, album, document, pricing
+from tests.catalog.support.orders import SORTS, order
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient
 

@@ -23,8 +23,9 @@ from hypothesis_graphql import nodes, queries
 from portico.gateway import outages
 from portico.resolvers.catalog import product_search
 from portico.resolvers.paging import Listing, Page
+from portico.testing.kits import Known
 from tests.support import domains
-from tests.support.everything import Known, create_everything
+from tests.support.everything import create_everything
 from tests.support.harness import IS_SOAK, GatewayClient
 from tests.support.operations import Request, as_client_request, comparable
 

@@ -12,7 +12,7 @@ from graphql import FieldNode, GraphQLObjectType, OperationDefinitionNode, parse
 from portico.schema.fields import computed, reads, stored
 from portico.schema.nodes import encode_id
 from portico.schema.selections import Selection
-from tests.support.catalog import add_categories, add_products, album, film, pricing, product, shared_gateway
+from tests.catalog.support.catalog import add_categories, add_products, album, film, pricing, product, shared_gateway
 from tests.support.harness import GatewayClient
 
 # Fields that every read includes: the key, the type, and the version of the schema.

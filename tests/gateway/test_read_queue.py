@@ -17,8 +17,7 @@ from portico.gateway.mongo.links import CONNECTIONS, Link, Links
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
-
-from .test_direct_reads import opened, reader_of
+from tests.gateway.support.direct import opened, reader_of
 
 SOON = 10.0
 

@@ -8,9 +8,9 @@ from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.schema import rendering
 from portico.schema.comments import discussions
 from portico.schema.markdown import comment_html
-from tests.support.discussions import open_on_product, post
+from tests.comments.support.discussions import open_on_product, post
+from tests.content.support.site import create_page
 from tests.support.harness import GatewayClient
-from tests.support.site import create_page
 
 HTML = "query ($id: ID!) { node(id: $id) { ... on Discussion { comments(first: 100) { nodes { text html } } } } }"
 

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-from bson import ObjectId
 
-from portico.resolvers.payments import PaymentMethods
-from portico.schema.nodes import encode_id
-from tests.support import ad_cases, comment_cases, game_cases, stack_cases
-from tests.support.accounts import deposit, deposit_input, open_account, transfer_input
-from tests.support.discussions import post_input
-from tests.support.failures import Failing, Failure, fails_with, nothing
+from portico.testing.kits import merged, nothing
+from tests.catalog.support.cases import id_and_nonce
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,
@@ -25,223 +17,11 @@ from tests.support.harness import (
     run_jobs,
 )
 from tests.support.interruptions import crashing
-from tests.support.shop import (
-    Provider,
-    add_input,
-    anonymously,
-    cart_of_nobody,
-    checkout_input,
-    new_cart,
-    restock,
-    stock_up,
-    update_input,
-)
-from tests.support.site_failures import CONTENT_ELSEWHERE, CONTENT_FAILURES
-from tests.support.social_failures import SOCIAL_ELSEWHERE, SOCIAL_FAILURES
+from tests.support.kits import kits
 
-Given = dict[str, Any]
-
-
-def id_and_nonce(product: dict[str, Any]) -> Given:
-    return {"id": product["id"], "nonce": product["nonce"]}
-
-
-async def _slug_taken(gateway: GatewayClient, given: Given) -> Failure:
-    other = await create_category(gateway, slug="taken")
-    return Failure(given, lambda: gateway.result("renameCategory", {"id": other["id"], "slug": "free"}))
-
-
-async def _create_slug_taken(gateway: GatewayClient) -> Failure:
-    return await _slug_taken(gateway, category_input(slug="taken"))
-
-
-async def _rename_slug_taken(gateway: GatewayClient) -> Failure:
-    one = await create_category(gateway)
-    return await _slug_taken(gateway, {"id": one["id"], "slug": "taken"})
-
-
-async def _cycle(gateway: GatewayClient) -> Failure:
-    one = await create_category(gateway)
-    below = await create_category(gateway, parentId=one["id"])
-    given = {"id": one["id"], "newParentId": below["id"]}
-    return Failure(given, lambda: gateway.result("moveCategory", {"id": below["id"]}))
-
-
-async def _not_empty(gateway: GatewayClient) -> Failure:
-    one = await create_category(gateway)
-    below = await create_category(gateway, parentId=one["id"])
-    return Failure({"id": one["id"]}, lambda: gateway.result("deleteCategory", {"id": below["id"]}))
-
-
-async def _sku_taken(gateway: GatewayClient) -> Failure:
-    other = await create_product(gateway, sku="S")
-    return Failure(product_input(sku="S"), lambda: gateway.result("deleteProduct", id_and_nonce(other)))
-
-
-async def _edit_conflict(gateway: GatewayClient) -> Failure:
-    product = await create_product(gateway)
-    await gateway.result("updateProduct", {**id_and_nonce(product), "title": "Second"})
-    return Failure(id_and_nonce(product))
-
-
-async def _in_use(gateway: GatewayClient) -> Failure:
-    product = await create_product(gateway, sku="held")
-    await restock(gateway, "held", 3)
-    cart = await new_cart(gateway, held=2)
-    return Failure(id_and_nonce(product), lambda: gateway.result("updateCartItem", update_input(cart, "held", 2, 0)))
-
-
-async def _too_few_to_take_away(gateway: GatewayClient) -> Failure:
-    sku = await stock_up(gateway, units=2)
-    return Failure({"sku": sku, "quantity": -5}, lambda: restock(gateway, sku, 5))
-
-
-async def _too_many(gateway: GatewayClient) -> Failure:
-    sku = await stock_up(gateway, units=2)
-    return Failure({"sku": sku, "quantity": 2**31 - 1}, lambda: restock(gateway, sku, -2))
-
-
-def _inactive(given: Callable[[str], Given], *, of_nobody: bool = False) -> Failing:
-    async def fail(gateway: GatewayClient) -> Failure:
-        gateway.state.resources[PaymentMethods] = Provider()
-        await stock_up(gateway, "held")
-        cart = await (cart_of_nobody if of_nobody else new_cart)(gateway, held=2)
-        await anonymously(gateway, "checkout", checkout_input(cart)) if of_nobody else await gateway.result(
-            "checkout", checkout_input(cart)
-        )
-        return Failure(given(cart))
-
-    return fail
-
-
-def _too_few(given: Callable[[str], Given]) -> Failing:
-    async def fail(gateway: GatewayClient) -> Failure:
-        await stock_up(gateway, "held", 3)
-        cart = await new_cart(gateway, held=2)
-        return Failure(given(cart), lambda: restock(gateway, "held", 20))
-
-    return fail
-
-
-async def _empty(gateway: GatewayClient) -> Failure:
-    gateway.state.resources[PaymentMethods] = Provider()
-    cart = await new_cart(gateway)
-    sku = await stock_up(gateway)
-    return Failure(checkout_input(cart), lambda: gateway.result("addItemToCart", add_input(cart, sku)))
-
-
-async def _declined(gateway: GatewayClient) -> Failure:
-    gateway.state.resources[PaymentMethods] = Provider()
-    return Failure(checkout_input(await new_cart(gateway, **{await stock_up(gateway): 1}), "decline"))
-
-
-async def _poor(gateway: GatewayClient) -> Failure:
-    account = await open_account(gateway.db)
-    cart = await new_cart(gateway, **{await stock_up(gateway, price=100): 1})
-    given = {"cartId": cart, "payment": {"accountId": account}}
-    return Failure(given, lambda: deposit(gateway, deposit_input(account, 500)))
-
-
-async def _too_poor(gateway: GatewayClient) -> Failure:
-    mine, theirs = await open_account(gateway.db, 5), await open_account(gateway.db)
-    return Failure(transfer_input(mine, theirs, 10), lambda: deposit(gateway, deposit_input(mine, 50)))
-
-
-async def _full(gateway: GatewayClient) -> Failure:
-    return Failure(*await comment_cases.post_into_full_discussion(gateway))
-
-
-async def _no_text(gateway: GatewayClient) -> Failure:
-    return Failure(await comment_cases.post_without_text(gateway))
-
-
-async def _edit_without_text(gateway: GatewayClient) -> Failure:
-    return Failure(await comment_cases.edit_without_text(gateway))
-
-
-def nowhere() -> str:
-    return encode_id("Category", ObjectId())
-
-
-NO_ACCOUNT = encode_id("Account", ObjectId())
-NO_CART = encode_id("Cart", "0" * 32)
-NO_PRODUCT = {"id": encode_id("Product", "none"), "nonce": "n"}
-FAILURES: dict[tuple[str, str], Failing] = {
-    ("createCategory", "SlugTaken"): _create_slug_taken,
-    ("createCategory", "NotFound"): fails_with(lambda: category_input(parentId=nowhere())),
-    ("createCategory", "InvalidInput"): fails_with(lambda: category_input(name="")),
-    ("renameCategory", "SlugTaken"): _rename_slug_taken,
-    ("renameCategory", "NotFound"): fails_with(lambda: {"id": "no id", "name": "New"}),
-    ("renameCategory", "InvalidInput"): fails_with(lambda: {"id": nowhere(), "slug": "A"}),
-    ("moveCategory", "CategoryCycle"): _cycle,
-    ("moveCategory", "NotFound"): fails_with(lambda: {"id": nowhere()}),
-    ("deleteCategory", "CategoryNotEmpty"): _not_empty,
-    ("deleteCategory", "NotFound"): fails_with(lambda: {"id": nowhere()}),
-    ("createProduct", "SkuTaken"): _sku_taken,
-    ("createProduct", "NotFound"): fails_with(lambda: product_input(categoryIds=[nowhere()])),
-    ("createProduct", "InvalidInput"): fails_with(lambda: product_input(type="Book", details={"a_b": {"c_d": 2**63}})),
-    ("updateProduct", "ProductEditConflict"): _edit_conflict,
-    ("updateProduct", "NotFound"): fails_with(lambda: {**NO_PRODUCT, "title": "T"}),
-    ("deleteProduct", "ProductEditConflict"): _edit_conflict,
-    ("deleteProduct", "NotFound"): fails_with(lambda: NO_PRODUCT),
-    ("deleteProduct", "ProductInUse"): _in_use,
-    ("restock", "InadequateInventory"): _too_few_to_take_away,
-    ("restock", "NotFound"): fails_with(lambda: {"sku": "none", "quantity": 1}),
-    ("restock", "InvalidInput"): _too_many,
-    ("addItemToCart", "CartInactive"): _inactive(lambda cart: add_input(cart, "held")),
-    ("addItemToCart", "InadequateInventory"): _too_few(lambda cart: add_input(cart, "held", 5)),
-    ("addItemToCart", "NotFound"): fails_with(lambda: add_input(NO_CART, "none")),
-    ("addItemToCart", "InvalidInput"): fails_with(lambda: add_input(NO_CART, "none", 0)),
-    ("updateCartItem", "CartInactive"): _inactive(lambda cart: update_input(cart, "held", 2, 1)),
-    ("updateCartItem", "InadequateInventory"): _too_few(lambda cart: update_input(cart, "held", 2, 5)),
-    ("updateCartItem", "NotFound"): fails_with(lambda: update_input(NO_CART, "none", 1, 2)),
-    ("updateCartItem", "InvalidInput"): fails_with(lambda: update_input(NO_CART, "none", -1, 2)),
-    ("claimCart", "CartInactive"): _inactive(lambda cart: {"cartId": cart}, of_nobody=True),
-    ("claimCart", "NotFound"): fails_with(lambda: {"cartId": NO_CART}),
-    ("checkout", "CartInactive"): _inactive(checkout_input),
-    ("checkout", "EmptyCart"): _empty,
-    ("checkout", "PaymentDeclined"): _declined,
-    ("checkout", "InsufficientFunds"): _poor,
-    ("checkout", "NotFound"): fails_with(lambda: checkout_input(NO_CART)),
-    ("openAccount", "InvalidInput"): fails_with(lambda: {"name": ""}),
-    ("transfer", "InsufficientFunds"): _too_poor,
-    ("transfer", "NotFound"): fails_with(lambda: transfer_input(NO_ACCOUNT, encode_id("Account", ObjectId()))),
-    ("transfer", "InvalidInput"): fails_with(lambda: transfer_input(NO_ACCOUNT, NO_ACCOUNT)),
-    ("openDiscussion", "NotFound"): fails_with(lambda: {"subjectId": NO_PRODUCT["id"]}),
-    ("postComment", "NotFound"): fails_with(lambda: post_input(comment_cases.NO_DISCUSSION)),
-    ("postComment", "InvalidInput"): _no_text,
-    ("postComment", "DiscussionFull"): _full,
-    ("editComment", "NotFound"): fails_with(lambda: {"id": comment_cases.NO_COMMENT, "text": "Text."}),
-    ("editComment", "InvalidInput"): _edit_without_text,
-    ("deleteComment", "NotFound"): fails_with(lambda: {"id": comment_cases.NO_COMMENT}),
-    **CONTENT_FAILURES,
-    **SOCIAL_FAILURES,
-    **stack_cases.FAILURES,
-    **game_cases.FAILURES,
-    **ad_cases.FAILURES,
-}
-# The input of an edit is checked only if its product exists. A conflict or a pending payment is temporary. A deposit
-# needs another role. A deletion has no input that could be invalid.
-ELSEWHERE = {
-    ("updateProduct", "InvalidInput"),
-    ("moveCategory", "Conflict"),
-    ("deleteCategory", "Conflict"),
-    ("uploadPhoto", "Conflict"),
-    # A cart that its buyer may no longer see.
-    ("createCart", "NotFound"),
-    ("updateCartItem", "Conflict"),
-    ("claimCart", "Conflict"),
-    ("checkout", "PaymentPending"),
-    ("deposit", "NotFound"),
-    ("deposit", "InvalidInput"),
-    ("deleteComment", "InvalidInput"),
-    *CONTENT_ELSEWHERE,
-    *SOCIAL_ELSEWHERE,
-    *stack_cases.ELSEWHERE,
-    *game_cases.ELSEWHERE,
-    # Batches have no key.
-    *((name, "InvalidInput") for name in ("logEvents", "recordHits", "recordSessions")),
-}
+FAILURES = merged([kit.failures for kit in kits().values()])
+# The errors that other tests cause.
+UNFAILED = {pair for kit in kits().values() for pair in kit.unfailed}
 
 
 async def test_every_failure_of_every_mutation_has_a_case_here(gateway: GatewayClient) -> None:
@@ -259,7 +39,7 @@ async def test_every_failure_of_every_mutation_has_a_case_here(gateway: GatewayC
         for member in field["type"]["possibleTypes"]
         if member in failures
     }
-    assert members == FAILURES.keys() | ELSEWHERE
+    assert members == FAILURES.keys() | UNFAILED
 
 
 @pytest.mark.parametrize(("mutation", "member"), FAILURES)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from portico.schema.roles import Role
-from tests.support.accounts import deposit_input, open_account
-from tests.support.discussions import post_input
+from tests.accounts.support.accounts import deposit_input, open_account
+from tests.comments.support.discussions import post_input
+from tests.content.support.site import create_entry, create_section
+from tests.shop.support.shop import add_input, anonymously, stock_up, update_input
 from tests.support.harness import MUTATIONS, GatewayClient
-from tests.support.shop import add_input, anonymously, stock_up, update_input
-from tests.support.site import create_entry, create_section
 
 Given = dict[str, Any]
 

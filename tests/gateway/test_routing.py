@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,10 @@ import orjson
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.catalog.products import PRODUCTS
-from portico.resolvers.documents import CollectionSpec
 from portico.resolvers.domains import Turn
 from portico.schema.nodes import encode_id
-from tests.support.accounts import deposit_input, open_account, transfer_input
-from tests.support.catalog import add_categories, add_products, album, document, product
+from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
+from tests.catalog.support.catalog import add_categories, add_products, album, document, product
 from tests.support.domains import COLLECTIONS, IMPORTERS, INVARIANTS, JOBS, create_indexes, migrate
 from tests.support.harness import (
     MUTATIONS,
@@ -27,129 +25,11 @@ from tests.support.harness import (
     product_input,
 )
 from tests.support.interruptions import crashing
+from tests.support.kits import kits
+from tests.support.routing import SHARDED, unroutable
 
-SHARDED = {spec.name: spec for spec in COLLECTIONS if spec.shard_key is not None}
 # What jobs, checks and upgrades send to all shards: they look for work, and read whole collections.
-SCATTERED = {
-    "find intents at kind",
-    "find products incoming",
-    "find products deleting.at",
-    "find products schema_version",
-    "find ads.zones $or upgrade_failed",
-    "find ads.zones ads.capping.at",
-    "find products $or upgrade_failed",
-    "find cms.assets.files metadata.sweep",
-    "find transfers open_since",
-    "find transfers ",
-    "find accounts ",
-    "find stock under_way",
-    "find stock flipped_at",
-    "find stock closed.at closed.is_final",
-    "find stock _id",
-    "find carts _id",
-    "find orders _id",
-    "find carts decided",
-    "find carts decided.0 last_modified status",
-    "find carts due status",
-    "find carts expires_at status",
-    "find carts holding items.sku",
-    "find comment_pages split.since",
-    "aggregate comments ",
-    "aggregate comment_keys ",
-    "aggregate comment_pages ",
-    "aggregate comment_discussions ",
-    "find discussions closed",
-    "find discussions closing_at",
-    "find discussions under_way.at",
-    "find cms.nodes pending.at",
-    "find cms.nodes unrevised.at",
-    "find cms.nodes deleting.at",
-    "find cms.nodes ",
-    "find cms.nodes type unrevised",
-    "find cms.revisions ",
-    "find cms.nodes detail.upload.until",
-    "find cms.nodes detail.replaced.at",
-    "find cms.nodes detail.file type",
-    "find cms.assets.files metadata.unsettled",
-    "find cms.assets.files metadata.removed",
-    "find cms.assets.files metadata.removed metadata.unsettled",
-    "find cms.assets.chunks ",
-    "find social.relations uncopied.at",
-    "find social.posts _id by.id fan_out.due",
-    "find social.posts remove_at",
-    "find social.posts removing",
-    "find social.members $or",
-    "find social.relations ",
-    "find social.news ",
-    "find social.comment_pages ",
-    "find social.votes ",
-    "find social.posts audience deleted fan_out",
-    "find social.posts deleted",
-    "aggregate game.locations ",
-    "find game.characters action.since",
-    "find game.locations gifts_since",
-    "find game.locations leaving_since",
-    "find game.locations took_since",
-    "find game.locations stale_since",
-    "find game.locations characters.since",
-    "find game.trades created_at state",
-    "find game.trades concluded_at created_at state",
-    "find game.stacks notes.at",
-    "find game.stacks ",
-    "aggregate game.stacks $expr",
-    "find game.trades open_since",
-    "find ads.campaigns ",
-    "find ads.campaigns ending_since",
-    "find ads.zones ",
-    "find ads.zones ads.pending.at",
-    "find ads.counters ",
-    "find ads.counters claims_since",
-    "find ads.profiles ",
-    "find ads.profiles events_since",
-    "find ads.profiles kept_until",
-    "aggregate analytics.session_roll_ups level parents",
-    "aggregate analytics.sessions ",
-    "find analytics.hit_days ",
-    "find analytics.hit_months ",
-    "find analytics.session_roll_ups level",
-    "find analytics.sessions ",
-    "find analytics.sessions pending_since",
-}
-_STATEMENTS = {"update": "updates", "delete": "deletes"}
-
-
-def unroutable(commands: list[Mapping[str, Any]]) -> list[str]:
-    """The commands on sharded collections whose filters lack the shard key, with the paths of the filter."""
-    found: list[str] = []
-    for command in commands:
-        verb = next(iter(command))
-        spec = SHARDED.get(command[verb])
-        if spec is not None and verb != "insert":
-            astray = [query for query in _filters(verb, command) if not _holds_key(spec, query)]
-            found += [f"{verb} {spec.name} {' '.join(sorted(query))}" for query in astray]
-    return found
-
-
-def _filters(verb: str, command: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    if verb in _STATEMENTS:
-        yield from (statement["q"] for statement in command[_STATEMENTS[verb]])
-    elif verb == "aggregate":
-        yield next((stage["$match"] for stage in command["pipeline"] if "$match" in stage), {})
-    else:
-        yield command.get("filter", command.get("query", {}))
-
-
-def _holds_key(spec: CollectionSpec, query: Mapping[str, Any]) -> bool:
-    """Whether the filter has equality or `$in` on every path of the key, directly or within `$and`."""
-    assert spec.shard_key is not None
-    conditions = [query, *query.get("$and", ())]
-    return all(any(path in one and _names_values(one[path]) for one in conditions) for path in spec.shard_key)
-
-
-def _names_values(wanted: Any) -> bool:
-    """Null is a value, too: it is the parent of the nodes at the root of the site. A value can also be a document."""
-    operators = {name for name in wanted if name.startswith("$")} if isinstance(wanted, dict) else set()
-    return operators <= {"$in", "$eq"}
+SCATTERED = {"find intents at kind", *(command for kit in kits().values() for command in kit.scattered)}
 
 
 def test_filters_without_a_key_are_recognized() -> None:

@@ -16,10 +16,9 @@ from portico.gateway.mongo import links
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
+from tests.gateway.support.direct import opened, plain, reader_of
 from tests.support.harness import IS_SOAK, GatewayClient, create_category, running
 from tests.support.replica_sets import ReplicaSet, replica_set
-
-from .test_direct_reads import opened, plain, reader_of
 
 # How many reads run at once. Each has a connection.
 READERS = 8

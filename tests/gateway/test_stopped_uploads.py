@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 
 from portico.gateway.settings import Settings
+from tests.content.support.photos import create_gallery, noise, photo_input, stored, upload_body
 from tests.support.harness import SettableClock, running
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT
-from tests.support.photos import create_gallery, noise, photo_input, stored, upload_body
 from tests.support.processes import environment, served
 
 

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from portico.gateway.settings import Settings
+from tests.gateway.support.workers import serving_processes
 from tests.support.multipart import BOUNDARY, CONTENT_TYPE, body_of, upload_parts
 from tests.support.processes import Served, environment, eventually, served
 from tests.support.wire import through_wire
@@ -112,22 +113,15 @@ def test_a_worker_that_waits_for_its_database_stops_at_once(settings: Settings, 
     ):
         eventually(lambda: gateway.process.errors.count("started") == 2, 30)
         wire.block()
-        (worker, *_) = workers_of(gateway)
+        (worker, *_) = serving_processes(gateway)
         os.kill(worker, signal.SIGKILL)
-        eventually(lambda: len(set(workers_of(gateway)) - {worker}) == 2, 20)
+        eventually(lambda: len(set(serving_processes(gateway)) - {worker}) == 2, 20)
         time.sleep(2)
 
         gateway.process.terminate()
         eventually(lambda: _is_refused(gateway), 5)
 
         assert _is_refused(gateway)
-
-
-def workers_of(gateway: Served) -> list[int]:
-    """The processes that serve, without the one that tracks the resources of all."""
-    pid = gateway.process.pid
-    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return [child for child in children if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def _ask_quietly(gateway: Served) -> None:

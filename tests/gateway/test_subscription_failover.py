@@ -11,7 +11,7 @@ import pytest
 
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
-from tests.support.discussions import STORAGES, open_on_product, post_input
+from tests.comments.support.discussions import STORAGES, open_on_product, post_input
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, running
 from tests.support.replica_sets import ReplicaSet, replica_set
 from tests.support.sockets import POSTED, Socket, listening, opened, streamed, texts, until, wait_until_live

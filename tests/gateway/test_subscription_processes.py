@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from portico.gateway.settings import Settings
-from tests.support.discussions import STORAGES, open_on_product, post
+from tests.comments.support.discussions import STORAGES, open_on_product, post
 from tests.support.harness import GatewayClient, running
 from tests.support.processes import TESTS, Served, environment, node_modules, run_node, served
 from tests.support.sockets import POSTED, Socket, opened, streamed, texts

@@ -22,7 +22,7 @@ from portico.schema.comments.discussions import COMMENT
 from portico.schema.context import Context
 from portico.schema.roles import Role
 from portico.schema.subscriptions import show_object
-from tests.support.discussions import open_on_product, post
+from tests.comments.support.discussions import open_on_product, post
 from tests.support.harness import GatewayClient, running
 from tests.support.ids import decode_id
 from tests.support.sockets import (

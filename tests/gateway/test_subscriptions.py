@@ -20,9 +20,9 @@ from portico.gateway.settings import Settings
 from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
-from tests.support.discussions import ON_EACH, delete, open_on_product, post
+from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post
+from tests.content.support.site import create_section, entry_input
 from tests.support.harness import GatewayClient, running
-from tests.support.site import create_section, entry_input
 from tests.support.sockets import POSTED, Socket, listening, opened, streamed, texts, until, wait_until_live
 
 EDIT = "mutation ($input: EditCommentInput!) { editComment(input: $input) { __typename } }"

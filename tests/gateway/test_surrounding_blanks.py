@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.game.support.stacks import bag, goods, keyed
 from tests.support.harness import GatewayClient, category_input, product_input
-from tests.support.stacks import bag, goods, keyed
 
 BLANK = " \t{}\n "
 READS = {

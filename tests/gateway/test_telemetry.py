@@ -19,8 +19,8 @@ from portico.gateway.app import create_app
 from portico.gateway.settings import Settings, SettingsError
 from portico.gateway.telemetry.open_telemetry import FLUSH_SECONDS, MAX_CLIENT_NAMES, MAX_OPERATION_NAMES
 from portico.schema.nodes import encode_id
+from tests.comments.support.discussions import open_on_product, post
 from tests.support.collector import Collector, Span
-from tests.support.discussions import open_on_product, post
 from tests.support.harness import GatewayClient, category_input, create_category, create_product, running
 from tests.support.processes import environment, own_database, served
 from tests.support.sockets import POSTED, listening, opened, streamed, subscribe, texts, wait_until_live

@@ -14,7 +14,8 @@ from portico.gateway.domains import BUILT_IN
 from portico.gateway.settings import Settings
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
-from tests.support import discussions, library
+from tests.comments.support import discussions
+from tests.support import library
 from tests.support.databases import database
 from tests.support.harness import (
     GatewayClient,

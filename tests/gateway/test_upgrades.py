@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from datetime import datetime
 from typing import Any, cast
 
 import pytest
@@ -16,7 +15,8 @@ from portico.gateway.settings import Settings
 from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.documents import Database, Document
 from portico.schema.nodes import encode_id
-from tests.support.catalog import document, skus
+from tests.catalog.support.catalog import document, skus
+from tests.catalog.support.old_products import album
 from tests.support.domains import migrate
 from tests.support.harness import GatewayClient, assert_invariants, run_jobs
 from tests.support.harness import SettableClock as Clock
@@ -44,26 +44,6 @@ query ($sku: String!) {
   }
 }
 """
-
-
-def album(**fields: Any) -> Document:
-    return {
-        "sku": "00e8da9b",
-        "type": "Audio Album",
-        "title": "A Love Supreme",
-        "description": "by John Coltrane",
-        "asin": "B0000A118M",
-        "shipping": {"weight": 6, "dimensions": {"width": 10, "height": 10, "depth": 1}},
-        "pricing": {"list": 1200, "retail": 1100, "savings": 100, "pct_savings": 8},
-        "details": {
-            "title": "A Love Supreme [Original Recording Reissued]",
-            "artist": "John Coltrane",
-            "genre": ["Jazz", "General"],
-            "issue_date": datetime(1965, 1, 1),  # noqa: DTZ001 - as the driver returns it
-            "tracks": ["A Love Supreme, Part I: Acknowledgement", "A Love Supreme, Part II: Resolution"],
-        },
-        **fields,
-    }
 
 
 def film(**fields: Any) -> Document:

@@ -9,11 +9,8 @@ import pytest
 
 from portico.resolvers.accounts.accounts import shop_account_id
 from portico.schema.nodes import encode_id
-from tests.support.accounts import assert_money, balances, open_account, transfer_input
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, stops_of
-from tests.support.ids import key_in
-from tests.support.interruptions import crashing, database_of, interrupted
-from tests.support.shop import (
+from tests.accounts.support.accounts import assert_money, balances, open_account, transfer_input
+from tests.shop.support.shop import (
     SHOP_JOBS,
     add_input,
     anonymously,
@@ -24,6 +21,9 @@ from tests.support.shop import (
     stock_of,
     stock_up,
 )
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, stops_of
+from tests.support.ids import key_in
+from tests.support.interruptions import crashing, database_of, interrupted
 
 PRICE = 1000
 SHOP = encode_id("Account", shop_account_id("USD"))

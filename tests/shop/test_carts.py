@@ -7,9 +7,8 @@ import asyncio
 import pytest
 
 from portico.schema.nodes import encode_id
-from tests.support.catalog import add_products, pricing, product
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
-from tests.support.shop import (
+from tests.catalog.support.catalog import add_products, pricing, product
+from tests.shop.support.shop import (
     add_input,
     anonymously,
     assert_nothing_in_flight,
@@ -21,6 +20,7 @@ from tests.support.shop import (
     stock_up,
     update_input,
 )
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 
 pytestmark = pytest.mark.both_drivers
 

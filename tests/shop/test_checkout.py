@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
-from tests.support.shop import (
+from tests.shop.support.shop import (
     Provider,
     add_input,
     anonymously,
@@ -21,6 +20,7 @@ from tests.support.shop import (
     stock_up,
     update_input,
 )
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 
 ORDERS = "query ($after: String) { viewer { orders(first: 2, after: $after) { nodes { id } pageInfo { endCursor } } } }"
 

@@ -14,7 +14,7 @@ from portico.gateway.payments.provider_connections import MOST
 from portico.resolvers.documents import Database
 from portico.resolvers.payments import TOKEN, Charge
 from portico.resolvers.shop.settings import ShopSettings
-from tests.support.payment_service import PaymentService, running_payment_service
+from tests.shop.support.payment_service import PaymentService, running_payment_service
 from tests.support.sockets import until
 
 BUYERS = 4 * MOST

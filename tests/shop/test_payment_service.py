@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from portico.gateway.payments.service import TOKENS
-from tests.support.payment_service import PaymentService, running_payment_service
+from tests.shop.support.payment_service import PaymentService, running_payment_service
 from tests.support.processes import Process, environment, eventually, portico, started
 
 HELP = re.compile(r"^  +([a-z-]+) +(\S.*)$", re.MULTILINE)

@@ -19,6 +19,8 @@ from portico.resolvers.configuration import Secret
 from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.shop.settings import ShopSettings
+from tests.shop.support.payment_service import PaymentService, running_payment_service
+from tests.shop.support.shop import assert_nothing_in_flight, cart_of, checkout_input, new_cart, stock_of, stock_up
 from tests.support.harness import (
     MUTATIONS,
     Commands,
@@ -32,8 +34,6 @@ from tests.support.harness import (
 )
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing
-from tests.support.payment_service import PaymentService, running_payment_service
-from tests.support.shop import assert_nothing_in_flight, cart_of, checkout_input, new_cart, stock_of, stock_up
 
 PAGE = Path(__file__).parents[2] / "docs" / "shop.md"
 PRICE = 1000

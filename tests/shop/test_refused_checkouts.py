@@ -15,11 +15,8 @@ from portico.resolvers.accounts import transfer_jobs
 from portico.resolvers.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.shop.account_payments import AccountPayments
-from tests.support.accounts import balances, deposit, deposit_input, open_account
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, stops
-from tests.support.ids import key_in
-from tests.support.interruptions import crashing
-from tests.support.shop import (
+from tests.accounts.support.accounts import balances, deposit, deposit_input, open_account
+from tests.shop.support.shop import (
     Provider,
     add_input,
     assert_nothing_in_flight,
@@ -29,6 +26,9 @@ from tests.support.shop import (
     quantities,
     stock_up,
 )
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, stops
+from tests.support.ids import key_in
+from tests.support.interruptions import crashing
 
 PRICE = 1000
 Kind = Literal["account", "token"]

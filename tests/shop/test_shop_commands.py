@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,14 +11,25 @@ from portico.gateway.clock import SystemClock
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Turn
 from portico.schema.nodes import encode_id
-from tests.gateway.test_routing import unroutable
+from tests.shop.kit import KIT
+from tests.shop.support.shop import (
+    Provider,
+    add_input,
+    checkout_input,
+    new_cart,
+    restock,
+    stock_of,
+    stock_up,
+    update_input,
+)
 from tests.support.domains import INVARIANTS, JOBS
 from tests.support.explaining import explain
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, create_product
 from tests.support.interruptions import crashing
-from tests.support.shop import Provider, add_input, checkout_input, new_cart, restock, stock_of, stock_up, update_input
+from tests.support.routing import unroutable
+from tests.support.sending import assert_indexed, names, sent
 
-BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
+BUDGETS = KIT.budgets
 Given = dict[str, Any]
 # These commands go to all shards.
 OF_OWNERS = {"find carts owner status", "find orders owner"}
@@ -70,23 +78,6 @@ READS = {
     "a cart and an order by id": "query ($cart: ID!, $order: ID!) { nodes(ids: [$cart, $order]) { id } }",
     "a list of products with their stock": "{ products(first: 100) { nodes { sku stock { available reserved } } } }",
 }
-
-
-async def sent(gateway: GatewayClient, call: Callable[[], Awaitable[object]]) -> list[Mapping[str, Any]]:
-    gateway.commands.clear()
-    await call()
-    return list(gateway.commands.sent)
-
-
-def names(commands: list[Mapping[str, Any]]) -> list[str]:
-    return sorted(f"{next(iter(command))} {command[next(iter(command))]}" for command in commands)
-
-
-async def assert_indexed(gateway: GatewayClient, commands: list[Mapping[str, Any]]) -> None:
-    for command in commands:
-        for plan in await explain(gateway.db, command):
-            assert not plan.scans_collection, command
-            assert not plan.sorts_in_memory, command
 
 
 @pytest.mark.usefixtures("provider")

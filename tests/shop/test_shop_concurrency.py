@@ -14,18 +14,7 @@ import pytest
 from portico.resolvers.documents import Database
 from portico.resolvers.shop import cart_jobs, stock_jobs
 from portico.schema.nodes import encode_id
-from tests.support.domains import DOMAINS
-from tests.support.harness import (
-    IS_SOAK,
-    GatewayClient,
-    SettableClock,
-    assert_invariants,
-    create_product,
-    new_key,
-    run_jobs,
-)
-from tests.support.interruptions import database_of, delayed
-from tests.support.shop import (
+from tests.shop.support.shop import (
     Provider,
     add_input,
     anonymously,
@@ -40,6 +29,17 @@ from tests.support.shop import (
     stock_up,
     update_input,
 )
+from tests.support.domains import DOMAINS
+from tests.support.harness import (
+    IS_SOAK,
+    GatewayClient,
+    SettableClock,
+    assert_invariants,
+    create_product,
+    new_key,
+    run_jobs,
+)
+from tests.support.interruptions import database_of, delayed
 
 # The number of concurrent calls.
 AT_ONCE = 200 if IS_SOAK else 50

@@ -9,6 +9,15 @@ import pytest
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.shop import cart_jobs
 from portico.schema.nodes import encode_id
+from tests.shop.support.shop import (
+    SHOP_JOBS,
+    Provider,
+    add_input,
+    assert_nothing_in_flight,
+    new_cart,
+    stock_up,
+    update_input,
+)
 from tests.support.harness import (
     GatewayClient,
     SettableClock,
@@ -21,15 +30,6 @@ from tests.support.harness import (
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
 from tests.support.scenes import Given, Stage
-from tests.support.shop import (
-    SHOP_JOBS,
-    Provider,
-    add_input,
-    assert_nothing_in_flight,
-    new_cart,
-    stock_up,
-    update_input,
-)
 
 # The counters of `plenty` and `last`, the status and the lines of the cart, and the number of orders.
 State = tuple[tuple[int, int, int], tuple[int, int, int], str, dict[str, int], int]

@@ -11,7 +11,16 @@ import httpx
 import pytest
 
 from portico.gateway.settings import Settings
-from tests.support.accounts import assert_money, open_account
+from tests.accounts.support.accounts import assert_money, open_account
+from tests.shop.support.shop import (
+    Given,
+    add_input,
+    assert_nothing_in_flight,
+    new_cart,
+    stock_of,
+    stock_up,
+    update_input,
+)
 from tests.support.harness import (
     IS_SOAK,
     MUTATIONS,
@@ -23,15 +32,6 @@ from tests.support.harness import (
     running,
 )
 from tests.support.processes import Served, environment, portico, served
-from tests.support.shop import (
-    Given,
-    add_input,
-    assert_nothing_in_flight,
-    new_cart,
-    stock_of,
-    stock_up,
-    update_input,
-)
 
 ROUNDS = 40 if IS_SOAK else 4
 BUYERS = 8

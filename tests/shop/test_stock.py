@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from portico.schema.roles import Role
-from tests.support.harness import MUTATIONS, GatewayClient, assert_invariants, create_product, product_input
-from tests.support.shop import (
+from tests.shop.support.shop import (
     add_input,
     assert_nothing_in_flight,
     checkout_input,
@@ -19,6 +18,7 @@ from tests.support.shop import (
     stock_up,
     update_input,
 )
+from tests.support.harness import MUTATIONS, GatewayClient, assert_invariants, create_product, product_input
 
 LIST = "{ products(first: 100) { nodes { sku stock { available reserved sold } } } }"
 

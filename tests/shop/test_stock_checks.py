@@ -19,10 +19,7 @@ from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.shop import stock_checks
 from portico.resolvers.shop.checkout import finish
 from portico.resolvers.shop.stock_checks import find_wrong_stocks
-from tests.support.domains import INVARIANTS
-from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
-from tests.support.interruptions import before_every_command, crashing, database_of, delayed, interrupted, stopping
-from tests.support.shop import (
+from tests.shop.support.shop import (
     Given,
     add_input,
     cart_of_nobody,
@@ -32,6 +29,9 @@ from tests.support.shop import (
     stock_up,
     update_input,
 )
+from tests.support.domains import INVARIANTS
+from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.interruptions import before_every_command, crashing, database_of, delayed, interrupted, stopping
 
 
 async def problems(gateway: GatewayClient) -> list[Problem]:

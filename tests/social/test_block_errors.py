@@ -5,8 +5,8 @@ from __future__ import annotations
 from portico.gateway.settings import Settings
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.nodes import encode_id
+from tests.social.support.social import block, join
 from tests.support.harness import SettableClock, running, with_settings
-from tests.support.social import block, join
 
 BLOCK = "mutation ($input: BlockInput!) { block(input: $input) { __typename } }"
 

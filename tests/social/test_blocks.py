@@ -7,13 +7,12 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.nodes import encode_id
+from tests.content.support.site import create_page
+from tests.social.support.members import ADD, BLOCK, REMOVE, UNBLOCK, call, read, user_id
+from tests.social.support.social import block, circle, join, unblock
 from tests.support.harness import GatewayClient, SettableClock, running, with_settings
 from tests.support.interruptions import crashing
 from tests.support.leftovers import LONG_AGO
-from tests.support.site import create_page
-from tests.support.social import block, circle, join, unblock
-
-from .test_users import ADD, BLOCK, REMOVE, UNBLOCK, call, read, user_id
 
 
 async def test_a_member_who_has_blocked_the_viewer_does_not_exist_for_them(gateway: GatewayClient) -> None:

@@ -16,10 +16,10 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Document
 from portico.resolvers.social import fan_out, post_lists
+from tests.social.support.post_reads import all_posts_in, as_member, page_of, post_id, user_id
+from tests.social.support.posts import NOW, add_followers, add_members, put_in_circles, stored_post, who
 from tests.support.explaining import explain
 from tests.support.harness import Commands, GatewayClient
-from tests.support.post_reads import all_posts_in, as_member, page_of, post_id, user_id
-from tests.support.social_posts import NOW, add_followers, add_members, put_in_circles, stored_post, who
 
 pytestmark = pytest.mark.anyio
 SELECTION = "id posted ... on StatusPost { text }"

@@ -8,10 +8,10 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.social import comment_reads
+from tests.social.support.post_reads import comments_of
+from tests.social.support.posts import NOW, write_comment, write_post
+from tests.social.support.social import join
 from tests.support.harness import GatewayClient
-from tests.support.post_reads import comments_of
-from tests.support.social import join
-from tests.support.social_posts import NOW, write_comment, write_post
 
 
 @pytest.mark.parametrize("key", [(0, "soon", ObjectId()), (0, 1, ObjectId()), (0, NOW, "last"), (0, NOW, None)])

@@ -12,10 +12,8 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import fan_out, fan_out_turns
 from portico.resolvers.social.relation_checks import find_wrong_relations
 from portico.resolvers.writes.sweeps import SweepFailed
-from tests.support.harness import GatewayClient
-from tests.support.post_reads import post_id, posts_in
-from tests.support.social import circle, join, uncircle
-from tests.support.social_posts import (
+from tests.social.support.post_reads import post_id, posts_in
+from tests.social.support.posts import (
     NO_BOUND,
     NOW,
     add_followers,
@@ -26,6 +24,8 @@ from tests.support.social_posts import (
     put_in_circles,
     write_post,
 )
+from tests.social.support.social import circle, join, uncircle
+from tests.support.harness import GatewayClient
 from tests.support.sockets import until
 
 

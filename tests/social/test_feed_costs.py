@@ -13,10 +13,10 @@ from bson import ObjectId
 from portico.resolvers.documents import Document
 from portico.resolvers.paging import MAX_WALKS
 from portico.resolvers.social import comment_reads, walks
+from tests.social.support.post_reads import all_posts_in, as_member, comments_of, page_of, post_id, user_id
+from tests.social.support.posts import NOW, add_followers, add_members, stored_post, who
 from tests.support.explaining import explain
 from tests.support.harness import Commands, GatewayClient
-from tests.support.post_reads import all_posts_in, as_member, comments_of, page_of, post_id, user_id
-from tests.support.social_posts import NOW, add_followers, add_members, stored_post, who
 
 pytestmark = pytest.mark.anyio
 SELECTION = (

@@ -7,12 +7,12 @@ from typing import Any
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import relations
-from tests.gateway.test_routing import unroutable
-from tests.shop.test_shop_commands import assert_indexed, names, sent
-from tests.social.test_users import ADD, BLOCK, JOIN, REMOVE, UNBLOCK, UPDATE, user_id
+from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UNBLOCK, UPDATE, user_id
+from tests.social.support.social import block, circle, join
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient, SettableClock
-from tests.support.social import block, circle, join
+from tests.support.routing import unroutable
+from tests.support.sending import assert_indexed, names, sent
 
 ME = "tester"
 MEMBERS, RELATIONS, RATES = "social.members", "social.relations", "social.rates"

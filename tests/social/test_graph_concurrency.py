@@ -12,9 +12,9 @@ from portico.resolvers.documents import Database
 from portico.resolvers.errors import Conflict, NotFound, RateLimited
 from portico.resolvers.social import circles, member_edits, members, rates, relation_edits, relation_jobs, relations
 from portico.resolvers.writes.idempotency import random_operation_id
+from tests.social.support.social import circle, join, operation
 from tests.support.harness import IS_SOAK, SettableClock
 from tests.support.interruptions import delayed
-from tests.support.social import circle, join, operation
 
 ROUNDS = 400 if IS_SOAK else 60
 PEOPLE = ("ada", "bo", "cy", "di")

@@ -9,10 +9,10 @@ import pytest
 from portico.gateway.domains.social import graph
 from portico.resolvers.social import members, relation_jobs
 from portico.schema.nodes import encode_id
+from tests.social.support.social import block, circle, join, uncircle
 from tests.support.harness import Answer, GatewayClient, SettableClock, stops, stops_of
 from tests.support.interruptions import interrupted
 from tests.support.scenes import Given, Stage
-from tests.support.social import block, circle, join, uncircle
 
 INPUTS = {
     "join": "JoinInput",

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from portico.schema import connections
+from tests.social.support.post_reads import as_member, user_id
+from tests.social.support.social import block, circle, join
 from tests.support.harness import Commands, GatewayClient
-from tests.support.post_reads import as_member, user_id
-from tests.support.social import block, circle, join
 
 FOLLOWERS = "query ($id: ID!) { user(id: $id) { followers(first: 1) { nodes { name } } } }"
 

@@ -21,11 +21,11 @@ from portico.gateway.settings import Settings
 from portico.resolvers.documents import Document
 from portico.resolvers.social import member_edits, renames, votes
 from portico.schema.nodes import encode_id
-from tests.support.all_fields import all_fields
+from tests.social.support.all_fields import all_fields
+from tests.social.support.post_reads import as_member, post_id, user_id
+from tests.social.support.posts import deliver, later, op, write_comment, write_post
+from tests.social.support.social import block, circle, join, operation
 from tests.support.harness import GatewayClient, running
-from tests.support.post_reads import as_member, post_id, user_id
-from tests.support.social import block, circle, join, operation
-from tests.support.social_posts import deliver, later, op, write_comment, write_post
 
 OTHERS = ["ann", "bob", "yan", "zoe"]
 # Of the ghost, each in the middle of the order of subjects.

@@ -11,13 +11,13 @@ import pytest
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.social import post_edits, post_lists, walks
-from tests.support.harness import Commands, GatewayClient
-from tests.support.post_reads import (
+from tests.social.support.post_reads import (
     page_of,
     post_id,
 )
-from tests.support.social import circle, join
-from tests.support.social_posts import deliver, later, op, write_post
+from tests.social.support.posts import deliver, later, op, write_post
+from tests.social.support.social import circle, join
+from tests.support.harness import Commands, GatewayClient
 
 pytestmark = pytest.mark.anyio
 NEWS = "newsFeed"

@@ -13,10 +13,10 @@ import pytest
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import post_comments, post_edits
+from tests.social.support.post_reads import as_member, post_id, user_id
+from tests.social.support.posts import deliver, later, op, write_comment, write_post
+from tests.social.support.social import block, circle, join, uncircle
 from tests.support.harness import GatewayClient
-from tests.support.post_reads import as_member, post_id, user_id
-from tests.support.social import block, circle, join, uncircle
-from tests.support.social_posts import deliver, later, op, write_comment, write_post
 
 pytestmark = pytest.mark.anyio
 READERS = 50

@@ -9,10 +9,10 @@ import pytest
 from bson import ObjectId
 
 from portico.gateway.settings import Settings
+from tests.social.support.post_reads import page_of, post_id, user_id
+from tests.social.support.posts import later, write_post
+from tests.social.support.social import circle, join
 from tests.support.harness import GatewayClient, running
-from tests.support.post_reads import page_of, post_id, user_id
-from tests.support.social import circle, join
-from tests.support.social_posts import later, write_post
 
 # Four bytes a character.
 LONGEST = "😀" * 100_000

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.social.support.post_reads import post_id
+from tests.social.support.posts import deliver, later, write_comment, write_post
+from tests.social.support.social import block, circle, join, uncircle
 from tests.support.harness import Commands, GatewayClient
-from tests.support.post_reads import post_id
-from tests.support.social import block, circle, join, uncircle
-from tests.support.social_posts import deliver, later, write_comment, write_post
 from tests.support.sockets import streamed
 
 pytestmark = pytest.mark.anyio

@@ -16,9 +16,9 @@ from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.documents import Database
 from portico.resolvers.social import members, relation_jobs, relations
+from tests.social.support.social import block, circle, join
 from tests.support.harness import SettableClock, stops
 from tests.support.real_data import rows
-from tests.support.social import block, circle, join
 
 ADA = {
     "subject": "ada",

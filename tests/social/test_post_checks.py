@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from portico.resolvers.documents import Database
 from portico.resolvers.social import votes
-from tests.support.domains import INVARIANTS
-from tests.support.social_posts import (
+from tests.social.support.posts import (
     NOW,
     add_followers,
     add_members,
@@ -15,6 +14,7 @@ from tests.support.social_posts import (
     write_comment,
     write_post,
 )
+from tests.support.domains import INVARIANTS
 
 
 async def problems(db: Database) -> list[str]:

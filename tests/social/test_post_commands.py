@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from portico.resolvers.social import post_jobs, renames
-from tests.gateway.test_routing import unroutable
+from tests.social.support.posts import add_followers, call, deliver, new_post, write_comment, write_post
+from tests.social.support.social import circle, join
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient, SettableClock
-from tests.support.social import circle, join
-from tests.support.social_posts import add_followers, call, deliver, new_post, write_comment, write_post
+from tests.support.routing import unroutable
 
 POLL = {"poll": {"text": "?", "options": ["Yes", "No"]}}
 # The reads of jobs, which look for work on all shards.

@@ -9,8 +9,8 @@ import pytest
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.social import post_comments, post_edits
+from tests.social.support.posts import NOW, add_members, keyed_op, op, write_comment, write_post
 from tests.support.repeated_writes import RepeatedWrites
-from tests.support.social_posts import NOW, add_members, keyed_op, op, write_comment, write_post
 
 
 async def texts(db: Database, post: Document) -> list[str]:

@@ -15,10 +15,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import post_comments, post_edits, post_jobs, renames
 from portico.schema.nodes import encode_id
 from portico.testing import crash_matrix
-from tests.support.harness import GatewayClient, SettableClock, run_jobs
-from tests.support.interruptions import interrupted, stopping
-from tests.support.social import join, uncircle
-from tests.support.social_posts import (
+from tests.social.support.posts import (
     NOW,
     POSTING,
     CommentedPosts,
@@ -32,6 +29,9 @@ from tests.support.social_posts import (
     write_comment,
     write_post,
 )
+from tests.social.support.social import join, uncircle
+from tests.support.harness import GatewayClient, SettableClock, run_jobs
+from tests.support.interruptions import interrupted, stopping
 
 POLL = {"poll": {"text": "?", "options": ["Yes", "No"]}}
 DAY = timedelta(days=1)

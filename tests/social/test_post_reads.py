@@ -15,8 +15,7 @@ from portico.resolvers.social.listed_posts import PostList
 from portico.schema.nodes import visible_of
 from portico.schema.social.posts import POST
 from portico.schema.watching import WatchedCaller
-from tests.support.harness import Commands, GatewayClient
-from tests.support.post_reads import (
+from tests.social.support.post_reads import (
     as_member,
     comments_of,
     page_of,
@@ -25,8 +24,9 @@ from tests.support.post_reads import (
     user_id,
     visible_by_id,
 )
-from tests.support.social import block, circle, join, unblock, uncircle
-from tests.support.social_posts import NOW, deliver, later, op, who, write_comment, write_post
+from tests.social.support.posts import NOW, deliver, later, op, who, write_comment, write_post
+from tests.social.support.social import block, circle, join, unblock, uncircle
+from tests.support.harness import Commands, GatewayClient
 
 pytestmark = pytest.mark.anyio
 NEWS, INCOMING = "newsFeed", "incoming"

@@ -14,10 +14,10 @@ from portico.resolvers.domains import Wakeups
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
+from tests.content.support.photos import PicturesHere, create_gallery, create_photo, use_pictures
+from tests.social.support.posts import POSTING, add_followers, call, codes, feeds_with, new_post
+from tests.social.support.social import block, circle, join
 from tests.support.harness import GatewayClient, SettableClock, run_jobs, running, with_settings
-from tests.support.photos import PicturesHere, create_gallery, create_photo, use_pictures
-from tests.support.social import block, circle, join
-from tests.support.social_posts import POSTING, add_followers, call, codes, feeds_with, new_post
 
 POLL = {"poll": {"text": "Tabs?", "options": ["Yes", "No", "Both"]}}
 MAX = encode_id("User", "max")

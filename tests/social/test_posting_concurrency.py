@@ -10,9 +10,7 @@ import pytest
 
 from portico.resolvers.documents import Database
 from portico.resolvers.social import fan_out, post_comments, post_edits, post_jobs, votes
-from tests.support.domains import INVARIANTS
-from tests.support.social import circle, uncircle
-from tests.support.social_posts import (
+from tests.social.support.posts import (
     NOW,
     add_followers,
     add_members,
@@ -22,6 +20,8 @@ from tests.support.social_posts import (
     write_comment,
     write_post,
 )
+from tests.social.support.social import circle, uncircle
+from tests.support.domains import INVARIANTS
 
 
 async def assert_right(db: Database) -> None:

@@ -9,8 +9,8 @@ import pytest
 from portico.gateway.domains.social import graph
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Problem
+from tests.social.support.social import block, circle, join, operation, uncircle
 from tests.support.interruptions import interrupted
-from tests.support.social import block, circle, join, operation, uncircle
 
 OWN = {"of": "ada", "to": "bo"}
 OTHER = {"of": "bo", "to": "ada"}

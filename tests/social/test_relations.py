@@ -7,7 +7,7 @@ import pytest
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.social import circles, relations
-from tests.support.social import block, circle, join, unblock, uncircle
+from tests.social.support.social import block, circle, join, unblock, uncircle
 
 
 async def test_each_of_two_members_knows_what_both_have_decided(db: Database) -> None:

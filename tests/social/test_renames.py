@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from portico.resolvers.documents import Database
 from portico.resolvers.social import member_edits, renames
-from tests.support.social_posts import NOW, add_members, deliver, op, write_comment, write_post
+from tests.social.support.posts import NOW, add_members, deliver, op, write_comment, write_post
 
 MINUTE = timedelta(minutes=1)
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.social.kit import KIT
+from tests.social.support.post_reads import post_id, user_id
+from tests.social.support.posts import call, deliver, later, new_post, write_comment, write_post
+from tests.social.support.social import circle, join
 from tests.support.harness import GatewayClient
-from tests.support.post_reads import post_id, user_id
-from tests.support.social import circle, join
-from tests.support.social_posts import call, deliver, later, new_post, write_comment, write_post
 
 pytestmark = pytest.mark.anyio
-BUDGETS: dict[str, list[str]] = json.loads(Path(__file__).parents[1].joinpath("budgets.json").read_text())
+BUDGETS = KIT.budgets
 _POSTS = """
     nodes {
       by { name } posted audience commentCount latestComments { by { name } text } ... on StatusPost { text }

@@ -13,10 +13,10 @@ import pytest
 
 from portico.gateway.settings import Settings
 from portico.resolvers.social import votes
+from tests.social.support.posts import POSTING, add_followers, call, feeds_with, new_post
+from tests.social.support.social import join
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, run_jobs, running
 from tests.support.processes import Served, environment, portico, served
-from tests.support.social import join
-from tests.support.social_posts import POSTING, add_followers, call, feeds_with, new_post
 
 ROUNDS = 10 if IS_SOAK else 3
 MEMBERS = [f"m{number:02}" for number in range(1_000 if IS_SOAK else 20)]

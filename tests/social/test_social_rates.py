@@ -11,9 +11,9 @@ from portico.resolvers.documents import Database
 from portico.resolvers.errors import RateLimited
 from portico.resolvers.social import rates
 from portico.resolvers.social.settings import SocialSettings
+from tests.social.support.posts import NOW, POSTING, call, codes, new_post, op
+from tests.social.support.social import join
 from tests.support.harness import GatewayClient, SettableClock, running, with_settings
-from tests.support.social import join
-from tests.support.social_posts import NOW, POSTING, call, codes, new_post, op
 
 pytestmark = pytest.mark.anyio
 UPDATE = "mutation ($input: UpdateProfileInput!) { updateProfile(input: $input) { __typename } }"

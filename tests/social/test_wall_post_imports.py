@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from portico.schema.nodes import encode_id
+from tests.social.support.posts import deliver, later, write_post
+from tests.social.support.social import circle, join
 from tests.support import real_data
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
-from tests.support.social import circle, join
-from tests.support.social_posts import deliver, later, write_post
 
 FEED = "{ viewer { newsFeed(first: 100) { nodes { by { userId name } posted ... on StatusPost { text } } } } }"
 WALL = """

@@ -19,8 +19,7 @@ from bson.datetime_ms import DatetimeMS
 from pymongo.errors import BulkWriteError
 
 from portico.resolvers.documents import Database, Document
-
-from .harness import IS_SOAK
+from tests.support.harness import IS_SOAK
 
 Path = tuple[str | int, ...]
 

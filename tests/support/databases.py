@@ -20,8 +20,7 @@ from portico.gateway import app
 from portico.resolvers.documents import CollectionSpec, Document
 from portico.resolvers.documents import Database as DocumentDatabase
 from portico.resolvers.indexes import create_indexes
-
-from .domains import COLLECTIONS
+from tests.support.domains import COLLECTIONS
 
 # The number of free databases before one is reused. A late write of a killed process then cannot reach the next test.
 _SPARE = 3

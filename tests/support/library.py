@@ -27,8 +27,7 @@ from portico.schema.context import Info, core
 from portico.schema.fields import reads, related, stored
 from portico.schema.inputs import After, First
 from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
-
-from .harness import GatewayClient, running
+from tests.support.harness import GatewayClient, running
 
 
 def _by_id(collection: str) -> Any:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from .harness import IS_SOAK
+from tests.support.harness import IS_SOAK
 
 T = TypeVar("T")
 

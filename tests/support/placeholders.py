@@ -21,8 +21,7 @@ import re
 from typing import Any
 
 from portico.schema.nodes import encode_id
-
-from .harness import GatewayClient
+from tests.support.harness import GatewayClient
 
 _STANDS_FOR = re.compile(r"<(id|nonce) of ([^<>]+)>")
 _AT = re.compile(r"<(id|nonce|first revision|first nonce) at (/[^<>]+)>")

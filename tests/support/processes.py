@@ -20,10 +20,9 @@ import pytest
 
 from portico.gateway.settings import PREFIX, Settings, declared
 from portico.resolvers.configuration import Secret
-
-from .databases import database
-from .forks import PORTICO, ForkedCommand
-from .harness import SECRET
+from tests.support.databases import database
+from tests.support.forks import PORTICO, ForkedCommand
+from tests.support.harness import SECRET
 
 T = TypeVar("T")
 

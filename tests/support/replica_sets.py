@@ -15,8 +15,7 @@ from pymongo.errors import PyMongoError
 
 from portico.gateway.mongo.embedded import find_mongod
 from portico.gateway.settings import Settings
-
-from .processes import Process, eventually
+from tests.support.processes import Process, eventually
 
 START_SECONDS = 60.0
 _NAME = "three"

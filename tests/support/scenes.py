@@ -12,9 +12,8 @@ import bson
 from pymongo import DeleteMany, InsertOne, ReplaceOne
 
 from portico.resolvers.documents import Database, Document
-
-from .harness import Answer, GatewayClient, SettableClock
-from .interruptions import crashing
+from tests.support.harness import Answer, GatewayClient, SettableClock
+from tests.support.interruptions import crashing
 
 Given = dict[str, Any]
 Write = DeleteMany | InsertOne[Document] | ReplaceOne[Document]

@@ -20,8 +20,7 @@ from pymongo.errors import PyMongoError
 
 from portico.gateway.mongo.embedded import find_mongod
 from portico.gateway.settings import Settings
-
-from .processes import eventually
+from tests.support.processes import eventually
 
 USER, PASSWORD = "portico", "s3cret/with:signs"
 

@@ -14,9 +14,8 @@ from pymongo.errors import PyMongoError
 
 from portico.gateway.mongo.embedded import find_mongod
 from portico.gateway.settings import Settings
-
-from .processes import Process, eventually
-from .replica_sets import START_SECONDS, free_ports
+from tests.support.processes import Process, eventually
+from tests.support.replica_sets import START_SECONDS, free_ports
 
 _MEGABYTES = 640
 _MOUNT = f"mount -t tmpfs -o size={_MEGABYTES}m none {{place}} && echo mounted && exec sleep 3600"

@@ -17,8 +17,7 @@ from websockets.typing import Origin, Subprotocol
 from portico.gateway.cli.listening import bind, protocols
 from portico.gateway.http.requests import Request
 from portico.gateway.http.streaming import Session, responses
-
-from .harness import GatewayClient
+from tests.support.harness import GatewayClient
 
 PROTOCOL = "graphql-transport-ws"
 EVENTS = {"accept": "text/event-stream"}

@@ -1,0 +1,239 @@
+"""A gateway on a real MongoDB, its callers, its clock, and the commands that it sends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import httpx
+import orjson
+from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
+from starlette.applications import Starlette
+
+from portico.gateway.app import create_app
+from portico.gateway.auth import Authenticator
+from portico.gateway.clock import Clock, SystemClock
+from portico.gateway.http.requests import Request
+from portico.gateway.http.streaming import Session, responses
+from portico.gateway.imports.runs import Import
+from portico.gateway.settings import Settings
+from portico.gateway.state import State
+from portico.gateway.work.jobs import rest
+from portico.resolvers.configuration import Secret
+from portico.resolvers.documents import Database
+from portico.resolvers.served import Domains
+from portico.schema.roles import Role
+
+SECRET = Secret("a secret of the tests, long enough to be one")
+_SESSION_COMMANDS = {"hello", "ping", "endSessions", "createIndexes", "isMaster", "listIndexes"}
+_EVENT_SECONDS = 20.0
+
+AnyGateway = TypeVar("AnyGateway", bound="Gateway")
+
+
+class SettableClock:
+    """A clock that runs like the system's, and can be set forward."""
+
+    def __init__(self) -> None:
+        self.offset = timedelta()
+
+    def now(self) -> datetime:
+        """Returns the time that the gateway sees, in UTC."""
+        return SystemClock().now() + self.offset
+
+    def advance(self, **duration: float) -> None:
+        """Sets the clock forward, e.g. by `seconds=31`."""
+        self.offset += timedelta(**duration)
+
+
+class Commands(CommandListener):
+    """Records the commands that are sent, without those that only maintain connections."""
+
+    def __init__(self) -> None:
+        self.sent: list[Mapping[str, Any]] = []
+        self.is_recording = True
+
+    def started(self, event: CommandStartedEvent) -> None:
+        # The commands for the jobs' leases do not belong to a request.
+        is_lease = event.command.get(event.command_name) == "leases"
+        if self.is_recording and event.command_name not in _SESSION_COMMANDS and not is_lease:
+            self.sent.append(dict(event.command))
+
+    def succeeded(self, event: CommandSucceededEvent) -> None: ...
+
+    def failed(self, event: CommandFailedEvent) -> None: ...
+
+    def names(self) -> list[str]:
+        """Returns each command with its collection, e.g. `find products`."""
+        return [f"{name} {command[name]}" for command in self.sent for name in list(command)[:1]]
+
+    def clear(self) -> None:
+        """Forgets the recorded commands."""
+        self.sent.clear()
+
+
+@dataclass
+class Answer:
+    """The answer to a GraphQL request."""
+
+    status: int
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+
+    @property
+    def data(self) -> Any:
+        """The data. Fails if the answer has errors."""
+        assert "errors" not in self.body, self.body["errors"]
+        return self.body["data"]
+
+    @property
+    def codes(self) -> list[str]:
+        """The code of each error."""
+        return [error["extensions"]["code"] for error in self.body.get("errors", [])]
+
+
+@dataclass
+class Gateway:
+    """A running gateway, and the caller that sends its requests."""
+
+    http: httpx.AsyncClient
+    state: State
+    commands: Commands
+    settings: Settings
+    app: Starlette
+    roles: Sequence[Role] = ()
+    subject: str = "tester"
+
+    @property
+    def db(self) -> Database:
+        """The database that resolvers use."""
+        return self.state.database
+
+    @property
+    def domains(self) -> Domains:
+        """The domains that the gateway serves."""
+        return self.state.served.domains
+
+    def as_caller(self, subject: str, *roles: Role) -> Self:
+        """Returns the same gateway with another caller."""
+        return replace(self, subject=subject, roles=roles)
+
+    def token(self, subject: str | None = None, roles: Sequence[Role] | None = None) -> str:
+        """Returns a bearer token. The defaults are the caller's subject and roles."""
+        chosen = self.roles if roles is None else roles
+        return Authenticator(self.settings).issue(
+            subject or self.subject, list(chosen), now=SystemClock().now(), lasts=timedelta(days=1)
+        )
+
+    async def ask(
+        self,
+        query: str,
+        variables: Mapping[str, Any] | None = None,
+        *,
+        token: str | None = "",
+        operation: str | None = None,
+    ) -> Answer:
+        """Sends a request by POST. If `token` is None, the caller is anonymous."""
+        chosen = self.token() if token == "" else token
+        headers = {} if chosen is None else {"authorization": f"Bearer {chosen}"}
+        body: dict[str, Any] = {"query": query, "variables": variables or {}}
+        if operation is not None:
+            body["operationName"] = operation
+        response = await self.http.post("/graphql", json=body, headers=headers)
+        return Answer(response.status_code, response.json(), response.headers)
+
+    async def data(self, query: str, variables: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """Sends a request that must succeed. Returns its data."""
+        return (await self.ask(query, variables, **options)).data
+
+    @contextlib.asynccontextmanager
+    async def subscription(
+        self, query: str, variables: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[AsyncGenerator[Any, None]]:
+        """Yields the data of each event from now on. Inside of the block, no event is missed."""
+        session = Session(self.state, f"Bearer {self.token()}", {})
+        live = asyncio.Event()
+        request = Request(query, variables or {}, None)
+        answers = responses(self.state.executor, request, session, await session.context(), live)
+        async with contextlib.aclosing(answers):
+            first = asyncio.ensure_future(anext(answers))
+            listening = asyncio.ensure_future(live.wait())
+            await asyncio.wait({first, listening}, return_when=asyncio.FIRST_COMPLETED, timeout=_EVENT_SECONDS)
+            try:
+                async with contextlib.aclosing(_events(first, answers)) as events:
+                    yield events
+            finally:
+                listening.cancel()
+                first.cancel()
+                await asyncio.wait({first, listening})
+
+    async def import_records(self, importer: str, file: Path, **options: Any) -> Counter[str]:
+        """Imports a file of JSON Lines. Returns how many records were created, changed, unchanged and failed."""
+        chosen = self.domains.importers[importer].configured(options)
+        clock, resources = self.state.clock, self.state.resources
+        run = Import(self.db, chosen, clock, lambda _bad: None, lambda _read: None, resources)
+        return (await run.run([file])).counts
+
+
+async def _events(first: asyncio.Future[Any], answers: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
+    response = await asyncio.wait_for(asyncio.shield(first), _EVENT_SECONDS)
+    while True:
+        body = orjson.loads(response.json)
+        assert "errors" not in body, body["errors"]
+        yield body["data"]
+        response = await asyncio.wait_for(anext(answers), _EVENT_SECONDS)
+
+
+def running(
+    settings: Settings, *, clock: Clock | None = None, commands: Commands | None = None
+) -> contextlib.AbstractAsyncContextManager[Gateway]:
+    """Starts a gateway, and stops it at the end of the block."""
+    return running_as(Gateway, settings, clock=clock, commands=commands)
+
+
+@contextlib.asynccontextmanager
+async def running_as(
+    kind: type[AnyGateway], settings: Settings, *, clock: Clock | None = None, commands: Commands | None = None
+) -> AsyncIterator[AnyGateway]:
+    """Does the same as `running`, with a subclass of `Gateway`."""
+    recorded = commands or Commands()
+    app = create_app(settings, clock=clock, listeners=[recorded])
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
+            gateway = kind(http, app.state.gateway.state, recorded, settings, app)
+            await _wait_for_idle_jobs(len(gateway.domains.jobs))
+            recorded.clear()
+            yield gateway
+
+
+async def _wait_for_idle_jobs(count: int) -> None:
+    """Waits until each job sleeps, so that its first run does not overlap with a test."""
+    async with asyncio.timeout(30):
+        while not _are_all_idle(count):  # noqa: ASYNC110 - a worker signals nothing
+            await asyncio.sleep(0.001)
+
+
+def _are_all_idle(count: int) -> bool:
+    coroutines: list[Any] = [task.get_coro() for task in asyncio.all_tasks()]
+    workers, jobs = (
+        [found for found in coroutines if getattr(found, "__qualname__", "") == name]
+        for name in ("Worker.run", "Worker._repeat")
+    )
+    idle = [job for job in jobs if getattr(job.cr_await, "__name__", "") == rest.__name__]
+    return len(idle) == len(jobs) == len(workers) * count
+
+
+async def assert_budget(
+    gateway: Gateway, query: str, variables: Mapping[str, Any] | None, commands: Sequence[str]
+) -> None:
+    """Asserts that the operation succeeds, and sends exactly these commands, in any order, e.g. `["find products"]`."""
+    gateway.commands.clear()
+    await gateway.data(query, variables)
+    assert sorted(gateway.commands.names()) == sorted(commands)

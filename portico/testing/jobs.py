@@ -1,0 +1,54 @@
+"""Runs the jobs of a gateway, and checks the invariants of its domains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portico.gateway.mongo.faults import Crash
+from portico.resolvers.domains import Domain, Turn
+from portico.resolvers.writes.intents import INTENTS
+
+from .gateways import Gateway, SettableClock
+
+
+async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str) -> int:
+    """Runs every job once, or those with these names. Returns how much was done. Raises Crash if a job crashes.
+
+    Without names, skips the jobs of domains without any document, because they find nothing to do.
+    """
+    all_jobs = gateway.domains.jobs
+    assert set(names) <= {job.name for job in all_jobs}
+    idle = [] if names else [job for domain in await _without_documents(gateway) for job in domain.jobs]
+    jobs = [job for job in all_jobs if job not in idle and (not names or job.name in names)]
+    try:
+        return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
+    except ExceptionGroup as failures:
+        # A job continues after an item that fails. After a crash, nothing continues.
+        if failures.split(Crash)[1] is None:
+            raise Crash from failures
+        raise
+
+
+async def assert_invariants(gateway: Gateway) -> None:
+    """Asserts that all invariants hold, as `portico doctor` checks them. Skips domains without any document."""
+    empty = await _without_documents(gateway)
+    for domain in gateway.domains.all:
+        if domain not in empty:
+            for invariant in gateway.domains.invariants_of(domain):
+                assert [problem async for problem in invariant.check(gateway.db)] == [], invariant.name
+
+
+async def _without_documents(gateway: Gateway) -> list[Domain]:
+    """Returns the domains that have no document: none if there is an intent, because it may belong to any domain."""
+
+    def first(name: str) -> list[Any]:
+        return [{"$limit": 1}, {"$project": {"_id": {"$literal": name}}}]
+
+    names = [spec.name for domain in gateway.domains.all for spec in domain.collections]
+    others = [{"$unionWith": {"coll": name, "pipeline": first(name)}} for name in names]
+    found = await gateway.db[INTENTS.name].aggregate([*first(INTENTS.name), *others])
+    stored = {document["_id"] async for document in found}
+    if INTENTS.name in stored:
+        return []
+    domains = [domain for domain in gateway.domains.all if domain.collections]
+    return [domain for domain in domains if stored.isdisjoint(spec.name for spec in domain.collections)]

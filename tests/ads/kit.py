@@ -1,0 +1,52 @@
+"""What the domain ads tells the tests that run on every domain."""
+
+from __future__ import annotations
+
+from portico.testing.kits import Kit, read_budgets
+from tests.ads.support import cases, leftovers, seeds
+from tests.support.selections import NOT_FOUND
+
+MUTATIONS = {
+    "placeAd": "... on AdZonePayload { zone { id siteId zoneId ads { campaignId adUnitId ecpm keywords } } } "
+    "... on InvalidInput { path }",
+    "serveAds": "... on ServedAdsPayload { ads { campaignId adUnitId ecpm keywords } } ... on InvalidInput { path }",
+    "recordAdEvent": "... on AdEventPayload { recorded } ... on InvalidInput { path }",
+    "deactivateCampaign": f"... on CampaignPayload {{ zones }} {NOT_FOUND}",
+}
+
+
+KIT = Kit(
+    mutations=MUTATIONS,
+    inputs=cases.CASES,
+    failures=cases.FAILURES,
+    leftovers={
+        "settle-ads": (
+            leftovers.pending_ad,
+            leftovers.ending_campaign,
+        ),
+        "settle-ad-claims": (
+            leftovers.undecided_claim,
+            leftovers.decided_claim,
+        ),
+        "forget-ad-events": (
+            leftovers.old_event,
+            leftovers.profile_of_an_old_call,
+        ),
+    },
+    background=("ads.counters",),
+    budgets=read_budgets(__file__),
+    scattered={
+        "find ads.zones $or upgrade_failed",
+        "find ads.zones ads.capping.at",
+        "find ads.campaigns ",
+        "find ads.campaigns ending_since",
+        "find ads.zones ",
+        "find ads.zones ads.pending.at",
+        "find ads.counters ",
+        "find ads.counters claims_since",
+        "find ads.profiles ",
+        "find ads.profiles events_since",
+        "find ads.profiles kept_until",
+    },
+    seed=seeds.seed,
+)

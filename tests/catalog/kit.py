@@ -1,0 +1,59 @@
+"""What the domain catalog tells the tests that run on every domain."""
+
+from __future__ import annotations
+
+from portico.testing.kits import Kit, read_budgets
+from tests.catalog.support import cases, failures, leftovers, seeds
+from tests.support.selections import DELETED, INVALID, NOT_FOUND
+
+_CATEGORY = "... on CategoryPayload { category { id slug name breadcrumbs { categoryId slug name } parent { id } } }"
+_PRODUCT = (
+    "... on ProductPayload { product { __typename id sku title nonce description "
+    "pricing { list { amount currency } retail { amount } savings { amount } pctSavings } "
+    "categories { slug } properties { name value } issueDate } }"
+)
+_EDIT_CONFLICT = "... on ProductEditConflict { current { title nonce } }"
+MUTATIONS = {
+    "createCategory": f"{_CATEGORY} {INVALID} ... on SlugTaken {{ slug }}",
+    "renameCategory": f"{_CATEGORY} {INVALID} ... on SlugTaken {{ slug }}",
+    "moveCategory": f"{_CATEGORY} {NOT_FOUND}",
+    "deleteCategory": f"{DELETED} {NOT_FOUND}",
+    "createProduct": f"{_PRODUCT} {INVALID} ... on SkuTaken {{ sku }}",
+    "updateProduct": f"{_PRODUCT} {INVALID} {_EDIT_CONFLICT}",
+    "deleteProduct": f"{DELETED} {NOT_FOUND} {_EDIT_CONFLICT}",
+}
+
+
+KIT = Kit(
+    mutations=MUTATIONS,
+    inputs=cases.CASES,
+    failures=failures.FAILURES,
+    unfailed={
+        # The input of an edit is checked only if its product exists. A conflict is temporary.
+        ("updateProduct", "InvalidInput"),
+        ("moveCategory", "Conflict"),
+        ("deleteCategory", "Conflict"),
+    },
+    leftovers={
+        "finish-categories": (
+            leftovers.pending_category,
+            leftovers.moving_category,
+            leftovers.deleting_category,
+            leftovers.renamed_category,
+        ),
+        "finish-products": (
+            leftovers.product_intent,
+            leftovers.incoming_product,
+            leftovers.deleting_product,
+        ),
+        "upgrade-documents": (leftovers.old_product,),
+    },
+    budgets=read_budgets(__file__),
+    scattered={
+        "find products incoming",
+        "find products deleting.at",
+        "find products schema_version",
+        "find products $or upgrade_failed",
+    },
+    seed=seeds.seed,
+)

@@ -1,0 +1,57 @@
+"""Creates what an old crash of an action leaves. See `leftovers`."""
+
+from __future__ import annotations
+
+from portico.resolvers.game.rooms import Rooms
+from tests.game.support.scene import action, add_temple
+from tests.support.harness import MUTATIONS, GatewayClient
+from tests.support.interruptions import crashing
+from tests.support.leftovers import LONG_AGO, Left
+
+
+async def unfinished_turn(gateway: GatewayClient) -> Left:
+    temple = await add_temple(gateway.db)
+    with crashing(gateway, 1):
+        await gateway.ask(MUTATIONS["drop"], {"input": temple.on("bag")})
+    await gateway.db["game.characters"].update_one({"_id": temple.me["_id"]}, {"$set": {"action.since": LONG_AGO}})
+    return "game.characters", {"action.since": LONG_AGO}
+
+
+async def _room(gateway: GatewayClient, mutation: str, changes: int, mark: str) -> Left:
+    """Crashes an action after this number of changes, and makes the mark that it leaves in its room old."""
+    temple = await add_temple(gateway.db)
+    with crashing(gateway, changes):
+        await gateway.ask(MUTATIONS[mutation], {"input": action(temple, mutation)})
+    entries = {f"characters.{number}.since": LONG_AGO for number in range(2)}
+    await gateway.db["game.locations"].update_one({"_id": temple.room["_id"]}, {"$set": {mark: LONG_AGO, **entries}})
+    gateway.state.resources[Rooms] = Rooms()
+    return "game.locations", {mark: LONG_AGO}
+
+
+async def stale_room(gateway: GatewayClient) -> Left:
+    return await _room(gateway, "pickUp", 3, "stale_since")
+
+
+async def room_with_gift(gateway: GatewayClient) -> Left:
+    return await _room(gateway, "give", 3, "gifts_since")
+
+
+async def room_with_outcome(gateway: GatewayClient) -> Left:
+    """Leaves what a turn has given, although the character has it: the process stopped right after the turn."""
+    temple = await add_temple(gateway.db)
+    await gateway.result("pickUp", action(temple, "pickUp"))
+    entries = {"took_since": LONG_AGO, "characters.0.since": LONG_AGO}
+    await gateway.db["game.locations"].update_one({"_id": temple.room["_id"]}, {"$set": entries})
+    gateway.state.resources[Rooms] = Rooms()
+    return "game.locations", {"took_since": LONG_AGO}
+
+
+async def room_with_entry(gateway: GatewayClient) -> Left:
+    return await _room(gateway, "move", 8, "leaving_since")
+
+
+async def idle_character(gateway: GatewayClient) -> Left:
+    temple = await add_temple(gateway.db)
+    entry = {"characters.0.since": LONG_AGO}
+    await gateway.db["game.locations"].update_one({"_id": temple.room["_id"]}, {"$set": entry})
+    return "game.locations", entry

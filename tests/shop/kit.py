@@ -1,0 +1,71 @@
+"""What the domain shop tells the tests that run on every domain."""
+
+from __future__ import annotations
+
+from portico.testing.kits import Kit, read_budgets
+from tests.shop.support import cases, failures, leftovers, seeds
+from tests.support.selections import INVALID, NOT_FOUND
+
+_CART = (
+    "cart { id status items { sku quantity title unitPrice { amount currency } lineTotal { amount } product { sku } } "
+    "total { amount currency } lastModified expiresAt }"
+)
+_STOCK = "product { sku stock { available reserved sold } }"
+_ORDER = "order { id placedAt items { sku quantity title lineTotal { amount } } total { amount } paymentReference }"
+_INACTIVE = "... on CartInactive { status }"
+_SHORT = "... on InadequateInventory { sku available }"
+MUTATIONS = {
+    "restock": f"... on StockPayload {{ {_STOCK} }} {_SHORT} {INVALID}",
+    "createCart": f"... on CartPayload {{ {_CART} }} {NOT_FOUND}",
+    "addItemToCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_SHORT} {INVALID}",
+    "updateCartItem": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_SHORT} {INVALID}",
+    "claimCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {NOT_FOUND}",
+    "checkout": f"... on CheckoutPayload {{ {_CART} {_ORDER} }} {_INACTIVE} {NOT_FOUND} "
+    "... on PaymentPending { cart { id status } }",
+}
+
+
+KIT = Kit(
+    mutations=MUTATIONS,
+    inputs=cases.CASES,
+    # A new cart has no required input.
+    untried=("createCart",),
+    failures=failures.FAILURES,
+    unfailed={
+        # A cart that its buyer may no longer see.
+        ("createCart", "NotFound"),
+        # A conflict or a pending payment is temporary.
+        ("updateCartItem", "Conflict"),
+        ("claimCart", "Conflict"),
+        ("checkout", "PaymentPending"),
+    },
+    leftovers={
+        "finish-stock": (
+            leftovers.move_in_stock,
+            leftovers.move_in_cart,
+            leftovers.flipped_stock,
+            leftovers.closed_stock,
+        ),
+        "expire-carts": (
+            leftovers.idle_cart,
+            leftovers.expiring_cart,
+        ),
+        "delete-carts": (leftovers.old_cart,),
+        "finish-checkouts": (leftovers.pending_cart,),
+    },
+    budgets=read_budgets(__file__),
+    scattered={
+        "find stock under_way",
+        "find stock flipped_at",
+        "find stock closed.at closed.is_final",
+        "find stock _id",
+        "find carts _id",
+        "find orders _id",
+        "find carts decided",
+        "find carts decided.0 last_modified status",
+        "find carts due status",
+        "find carts expires_at status",
+        "find carts holding items.sku",
+    },
+    seed=seeds.seed,
+)

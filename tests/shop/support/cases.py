@@ -1,0 +1,47 @@
+"""Inputs of the mutations of the shop, for the tests that run on every mutation."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from portico.resolvers.payments import PaymentMethods
+from tests.catalog.support.cases import Given
+from tests.shop.support.shop import Provider, add_input, cart_of_nobody, checkout_input, stock_up, update_input
+from tests.support.harness import GatewayClient
+
+
+async def _restock(gateway: GatewayClient) -> tuple[Given, Given]:
+    one, other = await stock_up(gateway), await stock_up(gateway)
+    return {"sku": one, "quantity": 5}, {"sku": other, "quantity": -5}
+
+
+async def _add_item(gateway: GatewayClient) -> tuple[Given, Given]:
+    cart, sku = await cart_of_nobody(gateway), await stock_up(gateway)
+    return add_input(cart, sku, 2), add_input(cart, sku, 3)
+
+
+async def _update_item(gateway: GatewayClient) -> tuple[Given, Given]:
+    one, other = await stock_up(gateway), await stock_up(gateway)
+    cart = await cart_of_nobody(gateway, **{one: 4, other: 4})
+    return update_input(cart, one, 4, 2), update_input(cart, other, 4, 0)
+
+
+async def _claim(gateway: GatewayClient) -> tuple[Given, Given]:
+    return {"cartId": await cart_of_nobody(gateway)}, {"cartId": await cart_of_nobody(gateway)}
+
+
+async def _checkout(gateway: GatewayClient) -> tuple[Given, Given]:
+    gateway.state.resources[PaymentMethods] = Provider()
+    sku = await stock_up(gateway)
+    carts = [await cart_of_nobody(gateway, **{sku: 2}) for _ in range(2)]
+    return checkout_input(carts[0]), checkout_input(carts[1])
+
+
+# Two inputs for each mutation. Each input succeeds if it comes first.
+CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
+    "restock": _restock,
+    "addItemToCart": _add_item,
+    "updateCartItem": _update_item,
+    "claimCart": _claim,
+    "checkout": _checkout,
+}

@@ -1,0 +1,85 @@
+"""What old crashes leave to the jobs of the shop."""
+
+from __future__ import annotations
+
+from bson import ObjectId
+
+from portico.resolvers.documents import Document
+from tests.accounts.support.accounts import open_account
+from tests.shop.support.shop import checkout_input, new_cart, stock_up
+from tests.support.harness import GatewayClient
+from tests.support.ids import key_in
+from tests.support.interruptions import crashing
+from tests.support.leftovers import LONG_AGO, OP, Left, set_values
+
+
+async def _move(gateway: GatewayClient) -> tuple[str, str, Document]:
+    sku = await stock_up(gateway)
+    cart = key_in("Cart", await new_cart(gateway, **{sku: 1}))
+    return (
+        sku,
+        cart,
+        {
+            "id": OP[2:],
+            "op": OP,
+            "sku": sku,
+            "cart_id": cart,
+            "kind": "return",
+            "quantity": 1,
+            "at": LONG_AGO,
+        },
+    )
+
+
+async def move_in_stock(gateway: GatewayClient) -> Left:
+    sku, _, move = await _move(gateway)
+    await set_values(gateway, "stock", sku, under_way=[move])
+    return "stock", {"under_way.op": OP}
+
+
+async def move_in_cart(gateway: GatewayClient) -> Left:
+    _, cart, move = await _move(gateway)
+    await set_values(gateway, "carts", cart, decided=[{**move, "is_taken": True}])
+    return "carts", {"decided.op": OP}
+
+
+async def flipped_stock(gateway: GatewayClient) -> Left:
+    await set_values(gateway, "stock", await stock_up(gateway), flipped_at=LONG_AGO)
+    return "stock", {"flipped_at": LONG_AGO}
+
+
+async def closed_stock(gateway: GatewayClient) -> Left:
+    sku = await stock_up(gateway)
+    closed = {"deletion": OP, "product_id": ObjectId(), "at": LONG_AGO, "is_final": False}
+    await set_values(gateway, "stock", sku, closed=closed)
+    return "stock", {"closed.is_final": False}
+
+
+async def idle_cart(gateway: GatewayClient) -> Left:
+    cart = key_in("Cart", await new_cart(gateway, **{await stock_up(gateway): 1}))
+    await set_values(gateway, "carts", cart, expires_at=LONG_AGO)
+    return "carts", {"status": {"$in": ["ACTIVE", "EXPIRING"]}}
+
+
+async def old_cart(gateway: GatewayClient) -> Left:
+    cart = key_in("Cart", await new_cart(gateway))
+    await set_values(gateway, "carts", cart, status="EXPIRED", expires_at=None, last_modified=LONG_AGO)
+    return "carts", {"status": "EXPIRED"}
+
+
+async def expiring_cart(gateway: GatewayClient) -> Left:
+    cart = key_in("Cart", await new_cart(gateway, **{await stock_up(gateway): 1}))
+    await set_values(gateway, "carts", cart, status="EXPIRING", expires_at=None, due=LONG_AGO)
+    return "carts", {"status": "EXPIRING"}
+
+
+async def pending_cart(gateway: GatewayClient) -> Left:
+    account = await open_account(gateway.db, 5000)
+    cart = await new_cart(gateway, **{await stock_up(gateway): 1})
+    with crashing(gateway, 7):
+        await gateway.ask(
+            "mutation ($input: CheckoutInput!) { checkout(input: $input) { __typename } }",
+            {"input": checkout_input(cart, payment={"accountId": account})},
+        )
+    await set_values(gateway, "carts", key_in("Cart", cart), due=LONG_AGO)
+    return "carts", {"status": "PENDING"}

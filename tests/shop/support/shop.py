@@ -1,0 +1,132 @@
+"""A shop for tests: products in stock, carts, and a payment provider."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import datetime
+from typing import Any
+
+from portico.gateway.clock import SystemClock
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import PaymentDeclined
+from portico.resolvers.payments import TOKEN, Charge, PaymentUnknown
+from portico.resolvers.shop import stock
+from portico.resolvers.writes import idempotency
+from tests.catalog.support.catalog import add_products, pricing, product
+from tests.support.harness import MUTATIONS, GatewayClient, new_key
+
+Given = dict[str, Any]
+# All jobs that write to the shop.
+SHOP_JOBS = ("finish-products", "finish-stock", "expire-carts", "finish-checkouts", "finish-transfers")
+_numbers = itertools.count(1)
+
+
+class Provider:
+    """A payment provider in memory. As the protocol requires, it charges a reference once, and keeps its outcome.
+
+    The token selects what it does: `accept`, `decline`, `hang` (the outcome is unknown until `is_back`), or `lost` (it
+    charges, but the first answer is lost).
+    """
+
+    def __init__(self) -> None:
+        self.is_back = False
+        self.outcomes: dict[str, str] = {}
+        self.taken: dict[str, int] = {}
+        self.asked = 0
+
+    def accepts(self, payment: Document) -> bool:
+        return bool(payment["method"] == TOKEN)
+
+    async def charge(self, db: Database, charge: Charge, *, now: datetime) -> str:  # noqa: ARG002 - the protocol's
+        self.asked += 1
+        token = charge.payment["token"]
+        is_known = charge.reference in self.outcomes
+        if token == "hang" and not self.is_back:
+            raise PaymentUnknown
+        outcome = self.outcomes.setdefault(charge.reference, "refused" if token == "decline" else "paid")
+        if outcome == "refused":
+            raise PaymentDeclined
+        self.taken.setdefault(charge.reference, charge.amount)
+        assert self.taken[charge.reference] == charge.amount
+        if token == "lost" and not is_known:
+            raise PaymentUnknown
+        return f"paid-{charge.reference}"
+
+
+async def stock_up(gateway: GatewayClient, sku: str | None = None, units: int = 10, price: int = 1000) -> str:
+    """Creates a product with this many available units. Returns its SKU."""
+    sku = sku or f"stocked-{next(_numbers)}"
+    await add_products(gateway.db, [product(sku=sku, title=f"Title of {sku}", pricing=pricing(price, price))])
+    if units:
+        await stock.restock(
+            gateway.db,
+            sku=sku,
+            quantity=units,
+            now=SystemClock().now(),
+            operation_id=idempotency.random_operation_id(),
+        )
+    return sku
+
+
+async def restock(gateway: GatewayClient, sku: str, units: int) -> Any:
+    return await gateway.result("restock", {"sku": sku, "quantity": units, "idempotencyKey": new_key()})
+
+
+async def new_cart(gateway: GatewayClient, **units: int) -> str:
+    """Creates a cart of the caller with these units of each SKU. Returns its id."""
+    created = await gateway.result("createCart", {})
+    for sku, quantity in units.items():
+        added = await gateway.result("addItemToCart", add_input(created["cart"]["id"], sku, quantity))
+        assert added["__typename"] == "CartPayload", added
+    found: str = created["cart"]["id"]
+    return found
+
+
+def add_input(cart: str, sku: str, quantity: int = 1, **fields: Any) -> Given:
+    return {"cartId": cart, "sku": sku, "quantity": quantity, **fields}
+
+
+def update_input(cart: str, sku: str, old: int, new: int, **fields: Any) -> Given:
+    return {"cartId": cart, "sku": sku, "oldQuantity": old, "newQuantity": new, **fields}
+
+
+def checkout_input(cart: str, pays: str = "accept", **fields: Any) -> Given:
+    return {"cartId": cart, "payment": {"token": pays}, "idempotencyKey": new_key(), **fields}
+
+
+async def anonymously(gateway: GatewayClient, mutation: str, given: Given) -> Any:
+    """Calls the mutation without a token. Returns its union member."""
+    return (await gateway.data(MUTATIONS[mutation], {"input": given}, token=None))[mutation]
+
+
+async def stock_of(gateway: GatewayClient, sku: str) -> tuple[int, int, int]:
+    """Returns the available, reserved and sold units."""
+    text = "query ($sku: String!) { product(sku: $sku) { stock { available reserved sold } } }"
+    found = (await gateway.data(text, {"sku": sku}))["product"]["stock"]
+    return found["available"], found["reserved"], found["sold"]
+
+
+async def cart_of_nobody(gateway: GatewayClient, **units: int) -> str:
+    """Creates a cart without an owner, with these units of each SKU. Returns its id."""
+    created = await anonymously(gateway, "createCart", {})
+    for sku, quantity in units.items():
+        added = await anonymously(gateway, "addItemToCart", add_input(created["cart"]["id"], sku, quantity))
+        assert added["__typename"] == "CartPayload", added
+    found: str = created["cart"]["id"]
+    return found
+
+
+async def cart_of(gateway: GatewayClient, cart: str, **options: Any) -> Any:
+    text = "query ($id: ID!) { cart(id: $id) { status items { sku quantity } total { amount } expiresAt } }"
+    return (await gateway.data(text, {"id": cart}, **options))["cart"]
+
+
+def quantities(cart: Any) -> dict[str, int]:
+    return {line["sku"]: line["quantity"] for line in cart["items"]}
+
+
+async def assert_nothing_in_flight(db: Database) -> None:
+    """Asserts that no move is in flight in the stock or in a cart, and no cart is locked."""
+    assert await db["stock"].find_one({"$or": [{"under_way": {"$ne": []}}, {"flipped_at": {"$exists": True}}]}) is None
+    assert await db["carts"].find_one({"decided": {"$exists": True, "$ne": []}}) is None
+    assert await db["carts"].find_one({"status": {"$in": ["PENDING", "EXPIRING"]}}) is None

@@ -1,0 +1,50 @@
+"""What the domain social tells the tests that run on every domain."""
+
+from __future__ import annotations
+
+from portico.testing.kits import Kit, read_budgets
+from tests.social.support import cases, failures, leftovers, seeds
+from tests.support.selections import DELETED, INVALID, NOT_FOUND
+
+_USER = "... on UserPayload { user { id name } }"
+_POST = "... on PostPayload { post { id } }"
+MUTATIONS = {
+    "join": f"{_USER} ... on InvalidInput {{ path }}",
+    **dict.fromkeys(("updateProfile", "addToCircle", "removeFromCircle", "block", "unblock"), f"{_USER} {INVALID}"),
+    **dict.fromkeys(("createPost", "commentOnPost", "vote", "deletePostComment"), f"{_POST} {INVALID}"),
+    "deletePost": f"{DELETED} {NOT_FOUND}",
+}
+
+
+KIT = Kit(
+    mutations=MUTATIONS,
+    inputs=cases.CASES,
+    # A caller joins once, so there are no two inputs.
+    untried=("join",),
+    failures=failures.FAILURES,
+    unfailed=failures.ELSEWHERE,
+    leftovers={
+        "finish-relations": (leftovers.uncopied_relation,),
+        "deliver-posts": (leftovers.pending_post,),
+        "finish-posts": (
+            leftovers.deleted_post,
+            leftovers.removed_comment_of_a_post,
+        ),
+        "copy-names": (leftovers.renamed_member,),
+    },
+    budgets=read_budgets(__file__),
+    scattered={
+        "find social.relations uncopied.at",
+        "find social.posts _id by.id fan_out.due",
+        "find social.posts remove_at",
+        "find social.posts removing",
+        "find social.members $or",
+        "find social.relations ",
+        "find social.news ",
+        "find social.comment_pages ",
+        "find social.votes ",
+        "find social.posts audience deleted fan_out",
+        "find social.posts deleted",
+    },
+    seed=seeds.seed,
+)

@@ -1,0 +1,95 @@
+"""Failures of the mutations of members and posts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from bson import ObjectId
+
+from portico.schema.nodes import encode_id
+from portico.testing.kits import Failing, Failure, fails_with
+from tests.social.support.posts import write_post
+from tests.social.support.social import join
+from tests.support.harness import GatewayClient
+
+Given = dict[str, Any]
+NOBODY = encode_id("User", "nobody")
+NO_POST = encode_id("Post", ObjectId())
+STATUS = {"detail": {"status": {"text": "Text."}}}
+
+
+async def _joined_already(gateway: GatewayClient) -> Failure:
+    await join(gateway.db, gateway.subject)
+    return Failure({"name": "Another"})
+
+
+async def _not_joined(gateway: GatewayClient) -> Failure:
+    return Failure({"name": "Name"}, partial(join, gateway.db, gateway.subject))
+
+
+def _of_member(given: Given) -> Failing:
+    """A failure of a caller who has joined."""
+
+    async def fail(gateway: GatewayClient) -> Failure:
+        await join(gateway.db, gateway.subject)
+        return Failure(given)
+
+    return fail
+
+
+def _without_other(given: Given) -> Failing:
+    """A failure until another member joins."""
+
+    async def fail(gateway: GatewayClient) -> Failure:
+        await join(gateway.db, gateway.subject)
+        return Failure(given, partial(join, gateway.db, "nobody"))
+
+    return fail
+
+
+def _of_itself(given: Given) -> Failing:
+    async def fail(gateway: GatewayClient) -> Failure:
+        await join(gateway.db, gateway.subject)
+        return Failure({"userId": encode_id("User", gateway.subject), **given})
+
+    return fail
+
+
+def _on_post(given: Callable[[str], Given]) -> Failing:
+    async def fail(gateway: GatewayClient) -> Failure:
+        await join(gateway.db, gateway.subject)
+        post = await write_post(gateway.db, gateway.subject)
+        return Failure(given(encode_id("Post", post["_id"])))
+
+    return fail
+
+
+FAILURES: dict[tuple[str, str], Failing] = {
+    ("join", "Conflict"): _joined_already,
+    ("join", "InvalidInput"): fails_with(lambda: {"name": ""}),
+    ("updateProfile", "NotFound"): _not_joined,
+    ("updateProfile", "InvalidInput"): _of_member({"name": ""}),
+    ("addToCircle", "NotFound"): _without_other({"userId": NOBODY, "circle": "a.b"}),
+    ("addToCircle", "InvalidInput"): _of_itself({"circle": "a.b"}),
+    ("removeFromCircle", "NotFound"): _without_other({"userId": NOBODY, "circle": "a.b"}),
+    ("removeFromCircle", "InvalidInput"): _of_itself({"circle": "a.b"}),
+    ("block", "NotFound"): _without_other({"userId": NOBODY}),
+    ("block", "InvalidInput"): _of_itself({}),
+    ("unblock", "NotFound"): _without_other({"userId": NOBODY}),
+    ("unblock", "InvalidInput"): _of_itself({}),
+    ("createPost", "NotFound"): _without_other({**STATUS, "toId": NOBODY}),
+    ("createPost", "InvalidInput"): _of_member({"detail": {"status": {"text": ""}}}),
+    ("commentOnPost", "NotFound"): _of_member({"postId": NO_POST, "text": "Text."}),
+    ("commentOnPost", "InvalidInput"): _on_post(lambda post: {"postId": post, "text": ""}),
+    ("vote", "NotFound"): _of_member({"postId": NO_POST, "option": 0}),
+    ("vote", "InvalidInput"): _on_post(lambda post: {"postId": post, "option": 0}),
+    ("deletePost", "NotFound"): _of_member({"postId": NO_POST}),
+    ("deletePostComment", "NotFound"): _of_member({"postId": NO_POST, "commentId": NO_POST}),
+}
+# A conflict of posts is temporary. A deletion has no input that could be invalid.
+ELSEWHERE = {
+    *((name, "Conflict") for name in ("createPost", "commentOnPost", "vote", "deletePostComment")),
+    ("deletePostComment", "InvalidInput"),
+}

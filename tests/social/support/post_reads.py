@@ -1,0 +1,90 @@
+"""Every way to read a post, by the public schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from portico.resolvers.documents import Document
+from portico.schema.nodes import encode_id
+from tests.support.harness import GatewayClient
+
+POST = "id by { userId } commentCount circles latestComments { text by { userId } }"
+
+
+def post_id(post: Document) -> str:
+    """Returns the id of a stored post."""
+    return encode_id("Post", post["_id"])
+
+
+def user_id(name: str) -> str:
+    return encode_id("User", name)
+
+
+def as_member(gateway: GatewayClient, viewer: str | None) -> dict[str, Any]:
+    """Returns the options of a request of this member; None is an anonymous caller."""
+    return {"token": None if viewer is None else gateway.token(viewer, [])}
+
+
+async def page_of(
+    gateway: GatewayClient, viewer: str | None, name: str, selection: str = POST, **variables: Any
+) -> dict[str, Any]:
+    """Returns the connection of a list: `newsFeed`, `incoming`, or `wall of NAME`."""
+    wall = name.removeprefix("wall of ")
+    root, given = ("viewer", "") if wall == name else ("user(id: $id)", "$id: ID!, ")
+    field = name if wall == name else "wall"
+    query = f"""
+    query ({given}$first: Int, $after: String, $month: String) {{
+      root: {root} {{ list: {field}(first: $first, after: $after, month: $month) {{
+        edges {{ cursor month node {{ {selection} }} }} pageInfo {{ hasNextPage hasPreviousPage endCursor }}
+      }} }}
+    }}
+    """
+    data = await gateway.data(
+        query, {**({} if wall == name else {"id": user_id(wall)}), **variables}, **as_member(gateway, viewer)
+    )
+    none = {"edges": [], "pageInfo": {"hasNextPage": False, "hasPreviousPage": False, "endCursor": None}}
+    page: dict[str, Any] = none if data["root"] is None else data["root"]["list"]
+    return page
+
+
+async def posts_in(gateway: GatewayClient, viewer: str | None, name: str, **variables: Any) -> list[str]:
+    """Returns the ids of the posts in a page of a list."""
+    page = await page_of(gateway, viewer, name, "id", **variables)
+    return [edge["node"]["id"] for edge in page["edges"]]
+
+
+async def all_posts_in(gateway: GatewayClient, viewer: str | None, name: str, first: int = 3) -> list[str]:
+    """Returns the ids of all posts in a list, read page by page. A page in the middle may have no posts."""
+    found: list[str] = []
+    after = None
+    while True:
+        page = await page_of(gateway, viewer, name, "id", first=first, after=after)
+        found += [edge["node"]["id"] for edge in page["edges"]]
+        if not page["pageInfo"]["hasNextPage"]:
+            return found
+        after = page["pageInfo"]["endCursor"]
+
+
+async def visible_by_id(gateway: GatewayClient, viewer: str | None, posts: Sequence[Document]) -> list[Any]:
+    """Returns those of the posts that the viewer sees by `nodes`."""
+    query = f"query ($ids: [ID!]!) {{ nodes(ids: $ids) {{ ... on Post {{ {POST} }} }} }}"
+    data = await gateway.data(query, {"ids": [post_id(post) for post in posts]}, **as_member(gateway, viewer))
+    return [node for node in data["nodes"] if node is not None]
+
+
+async def comments_of(gateway: GatewayClient, viewer: str | None, post: Document, **variables: Any) -> dict[str, Any]:
+    """Returns the page of comments of a post."""
+    query = """
+    query ($id: ID!, $first: Int, $after: String) {
+      node(id: $id) { ... on Post {
+        commentCount
+        comments(first: $first, after: $after) {
+          nodes { id text by { userId } } pageInfo { hasNextPage hasPreviousPage endCursor }
+        }
+      } }
+    }
+    """
+    data = await gateway.data(query, {"id": post_id(post), **variables}, **as_member(gateway, viewer))
+    found: dict[str, Any] = data["node"]
+    return found
