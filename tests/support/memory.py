@@ -12,8 +12,8 @@ from typing import Any
 
 from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Settings
+from tests.catalog.support.catalog import add_products, product
 
-from .catalog import add_products, product
 from .processes import Served
 
 MB = 1_000_000
