@@ -34,7 +34,7 @@ async def assert_invariants(gateway: Gateway) -> None:
     empty = await _without_documents(gateway)
     for domain in gateway.domains.all:
         if domain not in empty:
-            for invariant in domain.invariants:
+            for invariant in gateway.domains.invariants_of(domain):
                 assert [problem async for problem in invariant.check(gateway.db)] == [], invariant.name
 
 

@@ -14,10 +14,11 @@ from portico.resolvers.content import jobs as content_jobs
 from portico.resolvers.content.edits import Edit
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import EditConflict, NotFound
-from portico.schema.nodes import encode_id, key_in
+from portico.schema.nodes import encode_id
 from tests.content.support.site import create_entry, create_page, create_section, page_input
-from tests.support.domains import INVARIANTS
+from tests.support.domains import DOMAINS, INVARIANTS
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, half_of_stops, stops, stops_of
+from tests.support.ids import key_in
 from tests.support.interruptions import database_of, interrupted, stopping
 from tests.support.scenes import Given, Stage
 
@@ -56,7 +57,7 @@ class Scene(Stage):
 
     async def jobs(self, seconds: int = 31) -> None:
         self.clock.advance(seconds=seconds)
-        await content_jobs.finish_changes(self.gateway.db, now=self.clock.now())
+        await content_jobs.finish_changes(self.gateway.db, DOMAINS.attachments, now=self.clock.now())
 
     async def state(self) -> tuple[Nodes, Texts]:
         found = await self.gateway.db["cms.nodes"].find({}).to_list()
@@ -239,7 +240,7 @@ async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene, n
 
         faulty, database = FaultyDatabase.around(scene.gateway.db, stop)
         with stopping():
-            await content_jobs.finish_changes(database, now=scene.clock.now())
+            await content_jobs.finish_changes(database, DOMAINS.attachments, now=scene.clock.now())
         await scene.jobs()
 
         assert await scene.state() in (BEFORE, AFTER[name][1]), stop

@@ -8,7 +8,7 @@ import pytest
 
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.shop import cart_jobs
-from portico.schema.nodes import encode_id, key_in
+from portico.schema.nodes import encode_id
 from tests.shop.support.shop import (
     SHOP_JOBS,
     Provider,
@@ -27,6 +27,7 @@ from tests.support.harness import (
     stops,
     stops_of,
 )
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
 from tests.support.scenes import Given, Stage
 
