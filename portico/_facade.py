@@ -17,8 +17,8 @@ from portico.gateway.imports.fields import text_at as required_text
 from portico.gateway.imports.runs import Importer
 from portico.gateway.imports.runs import Option as ImportOption
 from portico.loaders.batching import BatchRead
-from portico.loaders.keyed import by_key as read_by_key
-from portico.loaders.keyed import pages as read_pages
+from portico.loaders.declaring import by_key as read_by_key
+from portico.loaders.declaring import pages as read_pages
 from portico.resolvers.attachments import Attachment, Attachments, Host, Hosts, Target
 from portico.resolvers.changes import Event
 from portico.resolvers.changes import Source as ChangeSource
