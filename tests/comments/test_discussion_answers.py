@@ -13,6 +13,7 @@ from portico.resolvers.comments import jobs as comment_jobs
 from portico.resolvers.comments.discussion_removal import remove_comments
 from portico.resolvers.comments.discussions import settle_closed
 from portico.schema.nodes import key_in
+from portico.testing.snapshots import Snapshot
 from tests.comments.support.discussions import (
     ON_EACH,
     count,
@@ -25,7 +26,6 @@ from tests.comments.support.discussions import (
 )
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants
 from tests.support.interruptions import database_of, interrupted
-from tests.support.scenes import Snapshot
 
 Given = dict[str, Any]
 # The collections that the calls write.
