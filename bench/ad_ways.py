@@ -16,7 +16,7 @@ from portico.gateway.live import Counts, Hub
 from portico.gateway.operations.execution import Executor, Response
 from portico.gateway.operations.json_text import encode
 from portico.resolvers.ads.ads import ad_key
-from portico.resolvers.ads.combining import Counters
+from portico.resolvers.ads.claiming import Counters
 from portico.resolvers.ads.counters import COUNTERS
 from portico.resolvers.ads.profiles import PROFILES
 from portico.resolvers.ads.zones import ZONES, zone_key
@@ -105,7 +105,7 @@ class Portico:
         return len(answer["data"][field]["ads"])
 
     async def counted(self, ads: list[Document]) -> list[int]:
-        await self._resources.of(Counters).settled()
+        await self._resources.of(Counters).close()
         found = {one["_id"]: one async for one in self._db[COUNTERS.name].find({})}
         counters = [found[key] for ad in ads if (key := ad_key(ad["campaign_id"], ad["ad_unit_id"])) in found]
         if any(one["claims"] for one in counters):

@@ -37,7 +37,8 @@ from portico.resolvers.analytics.log_recording import Durability
 from portico.resolvers.analytics.periods import Granularity, start_of
 from portico.resolvers.analytics.session_recording import session_of
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domains, Resources, Turn
+from portico.resolvers.domains import Resources, Turn
+from portico.resolvers.served import Domains
 from portico.schema.scalars import format_instant
 
 RESULTS = Path(__file__).parent / "results" / "analytics.json"

@@ -195,6 +195,7 @@ def _event(entry: Entry) -> Document:
         "response_size": entry["responseSize"],
         "referrer": entry["referrer"],
         "user_agent": entry["userAgent"],
+        "uncounted": DAY,
     }
 
 

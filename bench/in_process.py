@@ -21,8 +21,9 @@ from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.documents import CollectionSpec, Database, Document
-from portico.resolvers.domains import Domains, Resources
+from portico.resolvers.domains import Resources
 from portico.resolvers.indexes import create_indexes
+from portico.resolvers.served import Domains
 
 T = TypeVar("T")
 

@@ -18,11 +18,11 @@ Anonymous callers always share, and never with a caller who is signed in.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from weakref import WeakValueDictionary
 
 from portico.resolvers.changes import Event
+from portico.resolvers.kept import Kept
 from portico.schema.context import Caller
 from portico.schema.watching import Fact, Facts, WatchedCaller, agrees, fact_of
 
@@ -70,8 +70,7 @@ class Answers:
         self._turns = Turns()
         self._selections: WeakValueDictionary[Hashable, Selection] = WeakValueDictionary()
         self._in_flight: dict[_Key, _Flight] = {}
-        self._kept: OrderedDict[_Key, Answer] = OrderedDict()
-        self._bytes_left = kept_bytes
+        self._kept: Kept[_Key, Answer] = Kept(most_size=kept_bytes, size_of=_size)
 
     def selection(self, *request: Hashable) -> Selection:
         """Returns the selection of this request, the same for all subscribers who send it."""
@@ -85,7 +84,7 @@ class Answers:
         while True:
             key = (event.number, selection, selection.view(caller))
             if key in self._kept:
-                return self._kept[key]
+                return self._kept.get(key)
             flight = self._in_flight.get(key) or self._start(key, caller, compute)
             if await flight.lands_for(caller):
                 return flight.answer
@@ -100,7 +99,8 @@ class Answers:
         async def run() -> Answer:
             self._counts.runs += 1
             answer = await compute(watched)
-            self._keep(key_now(), answer)
+            if (key := key_now()) not in self._kept:
+                self._kept.put(key, answer)
             return answer
 
         def move(fact: Fact) -> None:
@@ -120,16 +120,8 @@ class Answers:
         if self._in_flight.get(flight.key) is flight:
             del self._in_flight[flight.key]
 
-    def _keep(self, key: _Key, answer: Answer) -> None:
-        if key in self._kept:
-            return
-        self._kept[key] = answer
-        self._bytes_left -= _size(answer)
-        while self._bytes_left < 0:
-            self._bytes_left += _size(self._kept.popitem(last=False)[1])
 
-
-def _size(answer: Answer) -> int:
+def _size(_key: _Key, answer: Answer) -> int:
     return _ENTRY_BYTES if answer is None else _ENTRY_BYTES + len(answer.json)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +15,7 @@ import jwt
 from jwt.types import Options
 
 from portico.resolvers.configuration import Secret
+from portico.resolvers.kept import Kept
 from portico.schema.context import Caller
 from portico.schema.roles import Role
 
@@ -67,7 +67,7 @@ class Authenticator:
         self._settings = settings
         self._secret: Secret | None = settings.signing_secret()
         self._jwks = None if settings.jwks_url is None else _Jwks(settings.jwks_url, transport)
-        self._good: OrderedDict[str, Identity] = OrderedDict()
+        self._good: Kept[str, Identity] = Kept(_KEPT_TOKENS)
         self._unknown_roles: set[str] = set()
 
     async def authenticate(self, authorization: str | None) -> Caller | None:
@@ -90,9 +90,7 @@ class Authenticator:
             return known
         caller, expires = await self._check(token)
         found = Identity(caller, expires + _LEEWAY_SECONDS, min(expires, time.time() + _KEPT_SECONDS))
-        self._good[token] = found
-        if len(self._good) > _KEPT_TOKENS:
-            self._good.popitem(last=False)
+        self._good.put(token, found)
         return found
 
     def known(self, authorization: str) -> Caller | None:

@@ -7,7 +7,6 @@ oplog goes.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -16,6 +15,7 @@ from typing import Any
 from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
+from portico.resolvers.kept import Kept
 from portico.resolvers.writes import retries
 
 from .documents import LENIENT, CollectionSpec, Database, Document
@@ -141,17 +141,14 @@ class _Seen:
     """The latest changes, by their resume tokens."""
 
     def __init__(self) -> None:
-        self._tokens: OrderedDict[str, None] = OrderedDict()
+        self._tokens: Kept[str, None] = Kept(_REMEMBERED)
 
     def is_repeat(self, change: Document) -> bool:
         """Returns whether this change was delivered before, and remembers it."""
         token = change["_id"]["_data"]
-        if token in self._tokens:
-            return True
-        self._tokens[token] = None
-        if len(self._tokens) > _REMEMBERED:
-            self._tokens.popitem(last=False)
-        return False
+        is_repeat = token in self._tokens
+        self._tokens.put(token, None)
+        return is_repeat
 
 
 def _is_lost(error: PyMongoError) -> bool:

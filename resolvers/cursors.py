@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import datetime
@@ -34,7 +35,8 @@ def behind(keys: Sequence[tuple[str, int]], key: tuple[Any, ...], *, inclusive: 
     """Returns conditions, nearest first. For each row after `key` exactly one of them holds.
 
     The server sorts values of all types, and compares only values of alike types. So null, and the types that sort
-    beyond the type of a value, need separate conditions.
+    beyond the type of a value, need separate conditions. So does NaN: it sorts before all other numbers, and is neither
+    below nor above them.
     """
     found: list[Document] = []
     equal: Document = {}
@@ -44,14 +46,28 @@ def behind(keys: Sequence[tuple[str, int]], key: tuple[Any, ...], *, inclusive: 
             if direction > 0:
                 beyond.append({**equal, path: {"$ne": None}})
         else:
-            comparison = ("$gt" if direction > 0 else "$lt") + ("e" if inclusive and path == "_id" else "")
-            beyond.append({**equal, path: {comparison: value}})
+            beyond += [{**equal, path: wanted} for wanted in _alike(value, direction, inclusive and path == "_id")]
             beyond.append({**equal, path: {"$type": _types_beyond(value, direction)}})
             if direction < 0 and path != "_id":
                 beyond.append({**equal, path: None})
         found = beyond + found
         equal[path] = value
     return found
+
+
+def _alike(value: object, direction: int, inclusive: bool) -> list[Document]:
+    """Returns conditions for the values of alike types that come after the value."""
+    if _is_nan(value):
+        return ([{"$eq": value}] if inclusive else []) + ([{"$gte": -math.inf}] if direction > 0 else [])
+    comparison = ("$gt" if direction > 0 else "$lt") + ("e" if inclusive else "")
+    is_before_nan = direction < 0 and _PLACES[type(value)] == _ORDER.index(_NUMBERS)
+    return [{comparison: value}, *([{"$eq": math.nan}] if is_before_nan else [])]
+
+
+def _is_nan(value: object) -> bool:
+    if isinstance(value, Decimal128):
+        return value.to_decimal().is_nan()
+    return isinstance(value, float) and math.isnan(value)
 
 
 # The groups of alike types, in the order in which the server sorts them, without null and arrays.

@@ -8,7 +8,7 @@ import strawberry
 from graphql import GraphQLError
 from strawberry.schema.config import StrawberryConfig
 
-from portico.resolvers.domains import Domains
+from portico.resolvers.served import Domains
 
 from .assembly import AssembledSchema, additions_of, require_declared, require_rules
 from .context import Info, core

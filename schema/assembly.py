@@ -14,7 +14,7 @@ from strawberry.types.base import StrawberryObjectDefinition, get_object_definit
 from strawberry.types.field import StrawberryField
 from strawberry.types.private import is_private
 
-from portico.resolvers.domains import Domains, InvalidDomains
+from portico.resolvers.served import Domains, InvalidDomains
 
 from .errors import camel_case
 from .fields import Related, declaration_of

@@ -54,6 +54,8 @@ class Kind:
     that reads something else, for many documents at a time. What it reads is read after the documents, so that no
     document is shown by an outdated permission. It must not keep what it has read.
 
+    The log names a damaged document by `collection`; by the kind if its objects are in several collections.
+
     `type_name` and the rule read the paths in `discriminator`. `find_gone` finds a document that an
     operation has removed, for the answer to a repeated call.
     """
@@ -69,6 +71,7 @@ class Kind:
     within: Callable[[Source], Holder] | None = None
     shown_to: BatchRule | None = None
     find_gone: Callable[[Database, Any, str], Awaitable[Document | None]] | None = None
+    collection: str = ""
 
     @property
     def has_rule(self) -> bool:
@@ -90,9 +93,11 @@ def register(kinds: Iterable[Kind]) -> None:
     KINDS.update((kind.name, kind) for kind in kinds)
 
 
-def kind_of_type(name: str) -> str:
-    """Returns the name of the kind that has this GraphQL type; the type itself if no kind has it."""
-    return next((kind.name for kind in KINDS.values() if name in kind.types), name)
+def collection_of_type(name: str) -> str:
+    """Returns the collection of the documents of this GraphQL type. If it has none of its own, returns the kind or the
+    type.
+    """
+    return next((kind.collection or kind.name for kind in KINDS.values() if name in kind.types), name)
 
 
 class KindDocument(dict[str, Any]):

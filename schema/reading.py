@@ -40,6 +40,7 @@ def document_kind(
         path=path,
         parse=parse,
         read=keyed.by_key(spec, path),
+        collection=spec.name,
         types=(name,),
         type_name=lambda _document: name,
         discriminator=tuple(reads),

@@ -7,13 +7,13 @@ setting `PORTICO_COUNT_SECONDS` says.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from portico.resolvers.answer_bounds import unmetered
+from portico.resolvers.kept import Kept
 
 from .context import Context
 from .nodes import Kind
@@ -38,7 +38,7 @@ class SharedReads:
 
     def __init__(self, seconds: float) -> None:
         self._lifetime = timedelta(seconds=seconds)
-        self._kept: OrderedDict[Hashable, tuple[datetime, Any]] = OrderedDict()
+        self._kept: Kept[Hashable, tuple[datetime, Any]] = Kept(MAX_KEPT)
         self._in_flight: dict[Hashable, _Flight] = {}
 
     async def get(self, key: Hashable, read: Callable[[], Awaitable[V]], *, now: datetime) -> V:
@@ -70,10 +70,7 @@ class SharedReads:
         # The operation that begins the read must not refuse it to the others.
         with unmetered():
             value = await read()
-        self._kept[key] = (now, value)
-        self._kept.move_to_end(key)
-        if len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
+        self._kept.put(key, (now, value))
         return value
 
 

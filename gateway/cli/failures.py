@@ -9,7 +9,7 @@ from pymongo.errors import PyMongoError
 from portico.gateway.auth import InvalidToken
 from portico.gateway.mongo.embedded import EmbeddedError
 from portico.gateway.settings import SettingsError
-from portico.resolvers.domains import InvalidDomains
+from portico.resolvers.served import InvalidDomains
 
 from .listening import PortTaken
 from .printing import printable

@@ -9,11 +9,13 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess, multiprocess
 
 from portico.gateway.http.connections import Connections
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from portico.gateway.app import Gateway
 
 _TICK_SECONDS = 0.1
+# The pauses between the starts of a worker that cannot start.
+_RESTART_SECONDS = 1.0
+_MAX_RESTART_SECONDS = 30.0
 
 
 class Server(uvicorn.Server):
@@ -133,7 +138,37 @@ multiprocess.Process = _Worker  # type: ignore[misc]
 
 
 class Workers(Multiprocess):
-    """Several processes that serve, and are replaced when they die."""
+    """Several processes that serve, and are replaced when they die.
+
+    If no worker has ever served, a failed start ends the gateway: its settings are wrong, or its database is not there.
+    Later a worker can fail to start while the database has an outage. The other workers go on, and the start is tried
+    again, with backoff.
+    """
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self._has_served = False
+        self._pause = _RESTART_SECONDS
+        self._next_start = 0.0
+
+    def keep_subprocess_alive(self) -> None:
+        self._has_served = self._has_served or any(process.is_ready() for process in self.processes)
+        if not self._has_served:
+            super().keep_subprocess_alive()
+            return
+        for index, process in enumerate(self.processes):
+            if process.is_alive(self.config.timeout_worker_healthcheck):
+                continue
+            process.kill()
+            process.join()
+            if process.exitcode != STARTUP_FAILURE:
+                self._pause = _RESTART_SECONDS
+            elif time.monotonic() < self._next_start:
+                continue
+            self._next_start = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, _MAX_RESTART_SECONDS)
+            self.processes[index] = multiprocess.Process(self.config, self.sockets)
+            self.processes[index].start()
 
     def terminate_all(self) -> None:
         # While this process keeps the socket open, the kernel takes connections that no worker will accept.

@@ -17,16 +17,9 @@ import strawberry
 
 from portico.gateway.error_codes import ERROR_CODES
 from portico.gateway.settings import Settings, declared
-from portico.resolvers.domains import (
-    SHARED_COLLECTIONS,
-    UPGRADES,
-    Domain,
-    Domains,
-    InvalidDomains,
-    Resources,
-    Wakeups,
-)
+from portico.resolvers.domains import Domain, Resources, Wakeups
 from portico.resolvers.owned import OwnedDocuments
+from portico.resolvers.served import SHARED_COLLECTIONS, UPGRADES, Domains, InvalidDomains
 from portico.schema import create_schema, nodes
 from portico.schema.sharing import SharedReads
 

@@ -20,7 +20,7 @@ from pymongo.write_concern import WriteConcern
 
 from portico.gateway.settings import PREFIX, Settings, SettingsError
 from portico.resolvers.documents import CODEC, Database, Document
-from portico.resolvers.domains import SHARED_COLLECTIONS
+from portico.resolvers.served import SHARED_COLLECTIONS
 
 from .conditions import patch_driver
 from .direct import DirectDatabase, Reader

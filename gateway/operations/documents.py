@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +25,7 @@ from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
 
 from portico.gateway.operations.plans.plan import NotCompiled, Plan
 from portico.gateway.settings import Settings
+from portico.resolvers.kept import Kept
 
 from .limits import Limits, too_complex
 from .numbers import LargeIntegers, may_be_too_large
@@ -91,9 +91,10 @@ class Operations:
         self._limits = Limits(
             schema, max_depth=settings.max_depth, max_cost=settings.max_cost, max_fields=settings.max_tokens
         )
-        self._kept: OrderedDict[str, Operation] = OrderedDict()
-        self._kept_characters = 0
-        self._refused: OrderedDict[bytes, list[GraphQLError]] = OrderedDict()
+        self._kept: Kept[str, Operation] = Kept(
+            settings.cached_operations, most_size=_KEPT_CHARACTERS, size_of=lambda text, _operation: len(text)
+        )
+        self._refused: Kept[bytes, list[GraphQLError]] = Kept(_KEPT_REFUSALS)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -102,19 +103,11 @@ class Operations:
         """Returns the operation with this text. Raises InvalidOperation."""
         operation = self._kept.get(text)
         if operation is not None:
-            self._kept.move_to_end(text)
             return operation
         operation = Operation(self._parse_once(text))
         if len(text) <= _LONGEST_KEPT:
-            self._keep(text, operation)
+            self._kept.put(text, operation)
         return operation
-
-    def _keep(self, text: str, operation: Operation) -> None:
-        self._kept[text] = operation
-        self._kept_characters += len(text)
-        while len(self._kept) > self._settings.cached_operations or self._kept_characters > _KEPT_CHARACTERS:
-            dropped, _ = self._kept.popitem(last=False)
-            self._kept_characters -= len(dropped)
 
     def _parse_once(self, text: str) -> DocumentNode:
         """Parses the text as `_parse` does, and caches refusals: some texts are costly to refuse."""
@@ -124,10 +117,8 @@ class Operations:
             try:
                 return self._parse(text)
             except InvalidOperation as invalid:
-                refused = self._refused[key] = [_shown(error) for error in invalid.errors]
-                if len(self._refused) > _KEPT_REFUSALS:
-                    self._refused.popitem(last=False)
-        self._refused.move_to_end(key)
+                refused = [_shown(error) for error in invalid.errors]
+                self._refused.put(key, refused)
         # A new exception each time: an exception collects the frames of every request that raises it.
         raise InvalidOperation(refused)
 

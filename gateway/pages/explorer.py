@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from portico.gateway.demo import demo_token
 from portico.gateway.settings import Settings
-from portico.resolvers.domains import Domains
+from portico.resolvers.served import Domains
 
 _HERE = Path(__file__).parent
 BUILT = _HERE / "static" / "graphiql"

@@ -4,7 +4,8 @@ The process on duty has a socket with a name that follows from the database. The
 takes it back when that process ends. The others ask it from time to time, by a message that does not leave the machine.
 If it has not answered for as long as a lease lasts, because it is suspended or busy, they look for work themselves: it
 is the lease of a job that decides who runs it, and this only saves commands. The answer names the shared jobs that have
-work, so that the others help.
+work, so that the others help. If a request wakes a job that is not shared, its process passes that on to the one on
+duty.
 
 Where the system has no such sockets, every process is on duty.
 """
@@ -29,7 +30,8 @@ class Duty:
 
     Args:     work: identifies the work: the database and the jobs. Only processes with the same work share a duty.
               patience: for how many seconds an answer counts.
-              wake: is called with the names of the shared jobs for which the process on duty has found work.
+              wake: is called with the names of the shared jobs for which the process on duty has found work; in the
+              process on duty, with the names of the jobs that others have woken.
     """
 
     def __init__(self, work: str, patience: float, wake: Callable[[str], None]) -> None:
@@ -52,6 +54,12 @@ class Duty:
         with contextlib.suppress(OSError):
             self._socket.sendto(b"?", self._address)
         return self._loop.time() - self._answered > self._patience
+
+    def wake_on_duty(self, job: str) -> None:
+        """Wakes a job of the process on duty, which has the lease of the job."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.sendto(b"!" + job.encode(), self._address)
 
     def close(self) -> None:
         if self._socket is not None:
@@ -96,7 +104,9 @@ class Duty:
                 message, notes, _, sender = own.recvmsg(_LONGEST, socket.CMSG_SPACE(_CREDENTIALS.size))
                 if not any(_is_own_user(*note) for note in notes):
                     continue
-                if self._is_on_duty and sender:
+                if self._is_on_duty and message.startswith(b"!"):
+                    self._wake(message[1:].decode())
+                elif self._is_on_duty and sender:
                     own.sendto(b"," + ",".join(sorted(self.at_work)).encode(), sender)
                 elif not self._is_on_duty and message.startswith(b","):
                     self._answered = self._loop.time()

@@ -83,20 +83,30 @@ class Worker:
             # The leases also expire by themselves, so an unreachable database does not delay the stop for long.
             with contextlib.suppress(PyMongoError, TimeoutError):
                 async with asyncio.timeout(RELEASE_SECONDS):
-                    # A lease that is acquired after the release would stay until it expires.
-                    await asyncio.gather(*self._acquiring, return_exceptions=True)
-                    await leases.release(self._db, [job.name for job in self._jobs], owner=self._owner)
+                    await self._release()
 
     async def run_once(self) -> int:
         """Runs every job once that no other worker has leased, and every shared job. Returns how much was done."""
         return sum(await asyncio.gather(*map(self._turn, self._jobs)))
+
+    async def _release(self) -> None:
+        """Releases the leases that this worker holds, and then those that it is still acquiring.
+
+        The server carries out an acquisition that was sent, so its lease would otherwise stay until it expires.
+        """
+        names = [job.name for job in self._jobs]
+        await leases.release(self._db, names, owner=self._owner)
+        if self._acquiring:
+            await asyncio.gather(*self._acquiring, return_exceptions=True)
+            await leases.release(self._db, names, owner=self._owner)
 
     async def _repeat(self, job: Job) -> None:
         woken = self._wakeups.of(job.name)
         worked = 0
         while True:
             # A shared job that was woken, or has work, needs nobody on duty.
-            is_called = job.is_shared and (woken.is_set() or worked > 0)
+            was_woken = woken.is_set()
+            is_called = job.is_shared and (was_woken or worked > 0)
             woken.clear()
             runs = self._runs.of(job)
             if is_called or self._duty is None or self._duty.is_ours():
@@ -104,6 +114,8 @@ class Worker:
                 self._note_work(job, worked)
             else:
                 worked = 0
+                if was_woken:
+                    self._duty.wake_on_duty(job.name)
             if runs.is_failing:
                 # A request that wakes the job does not shorten the pause.
                 await asyncio.sleep(runs.pause(self._pause))

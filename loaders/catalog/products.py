@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from portico.loaders.batching import BatchRead
-from portico.resolvers.catalog import products
+from portico.resolvers.catalog import product_bounds, products
 from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.paging import Key, Listing, Page
 
@@ -35,16 +35,18 @@ def totals(db: Database, *, most: int) -> BatchRead[Listing, products.Total]:
     return read
 
 
-def shares(most: int) -> BatchRead[Listing, int]:
-    """Returns how many products the read of each listing may examine, if all listings together examine about `most`.
+def shares(most: int) -> Callable[[Sequence[Listing]], Mapping[Listing, int]]:
+    """Returns a function of the listings that an operation reads together. It gives each filter the number of products
+    that its read may examine, if all filters together examine about `most`. A search may examine `most` by itself.
 
-    Listings that an operation reads later get less.
+    Listings that the operation reads later get less.
     """
     known = 0
 
-    async def read(listings: Sequence[Listing]) -> Mapping[Listing, int]:
+    def share_out(listings: Sequence[Listing]) -> Mapping[Listing, int]:
         nonlocal known
-        known += len(listings)
-        return dict.fromkeys(listings, max(most // known, LEAST_SHARE))
+        filters = {listing for listing in listings if product_bounds.is_filtered(listing)}
+        known += len(filters)
+        return {one: max(most // known, LEAST_SHARE) if one in filters else most for one in listings}
 
-    return read
+    return share_out

@@ -28,7 +28,7 @@ from portico.gateway.state import State
 from portico.gateway.work.jobs import rest
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domains
+from portico.resolvers.served import Domains
 from portico.schema.roles import Role
 
 SECRET = Secret("a secret of the tests, long enough to be one")

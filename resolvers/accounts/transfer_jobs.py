@@ -11,11 +11,11 @@ from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.snapshots import read_at_one_time
-from portico.resolvers.writes.sweeps import require, sweep, wrong_with
+from portico.resolvers.writes.sweeps import STALE_AFTER, require, sweep, wrong_with
 
 from . import transfers
 from .accounts import ACCOUNTS
-from .transfers import CANCELLED, COMMITTED, SETTLED, STALE_AFTER, TRANSFERS
+from .transfers import CANCELLED, COMMITTED, SETTLED, TRANSFERS
 
 _BATCH = 100
 _FIELDS = ("owner", "name", "currency", "balance", "pending", "fence", "created_at")

@@ -55,7 +55,7 @@ import contextlib
 import itertools
 import random
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
@@ -67,6 +67,7 @@ from portico.resolvers.money import MAX_AMOUNT, require_amount, require_currency
 from portico.resolvers.waiting import waiting
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.sweeps import STALE_AFTER
 from portico.resolvers.writes.timer import Timer
 
 from . import accounts
@@ -83,9 +84,6 @@ TRANSFERS = CollectionSpec(
 )
 
 NEW, COMMITTED, SETTLED, ROLLBACK, CANCELLED = "NEW", "COMMITTED", "SETTLED", "ROLLBACK", "CANCELLED"
-# A transfer is decided within milliseconds. One that is still NEW after this time was left by a crash or by a suspended
-# process, and can be rolled back.
-STALE_AFTER = timedelta(seconds=5)
 _FUNDS, _LIMIT = "funds", "limit"
 # A process gives up after this many of its transfers were rolled back as stale.
 _ATTEMPTS = 5

@@ -31,7 +31,7 @@ from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.timer import Timer
 
 from . import counters, profiles, serves
-from .combining import FILLED, GRANTED, Counters, Outcome
+from .claiming import FILLED, GRANTED, Counters, Outcome
 from .counters import CountedAd
 from .profiles import Decision
 from .tallying import Tally, take_back

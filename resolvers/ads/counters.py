@@ -20,7 +20,7 @@ A claim is granted only below the cap of the ad, and below the cap of its own pl
 placed. So no cap is ever exceeded, and the impressions and claims that a cap has limited are at most `highest_cap`.
 
 `apply` computes the new document on the server, so it never misses and never has to be repeated, however many processes
-write the same counter. `combining` sends the claims of all calls of a process with one update.
+write the same counter. `claiming` sends the claims of all calls of a process with one update.
 """
 
 from __future__ import annotations

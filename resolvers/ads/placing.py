@@ -24,7 +24,7 @@ still running.
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import uuid4
 
 from pymongo import ReturnDocument
@@ -41,9 +41,6 @@ from .ads import Ad, advertiser_of, require_ad, require_id
 from .campaigns import ACTIVE, CAMPAIGNS
 from .counters import CountedAd
 from .zones import MAX_ADS, RENEW, SORT, VERSION_OF_NEW, ZONES, live_ads, live_where, same_ad, zone_key
-
-# A pending ad that is older was left behind by a crash.
-STALE_AFTER = timedelta(seconds=5)
 
 
 async def place_ad(db: Database, *, site_id: str, zone_id: str, ad: Ad, now: datetime, operation_id: str) -> Document:

@@ -12,7 +12,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes import idempotency
 
 from . import counters
-from .combining import Counters
+from .claiming import Counters
 from .counters import CountedAd
 from .profiles import PROFILES, SERVES_BYTES, SERVES_KEPT, TRIMMED_BYTES
 

@@ -1,7 +1,7 @@
 """Serving ads: choosing the best ones, and counting their impressions in the same step.
 
 1. Read the zone and the profile of the user, both at once.
-2. Choose (`choosing`). Claim an impression of each chosen ad that has a cap (`combining`). An ad that another
+2. Choose (`choosing`). Claim an impression of each chosen ad that has a cap (`claiming`). An ad that another
    page has used up meanwhile is passed over for the next best.
 3. Decide by one guarded update of the profile (`profiles`). If the user has reached a daily cap meanwhile, release the
    claims, and start again. Impressions of ads without a cap are counted at the same moment (`tallying`).
@@ -25,7 +25,7 @@ from portico.resolvers.writes.retries import attempts
 from . import choosing, counters, profiles, serves
 from .attempts import Attempt, Call, Means
 from .choosing import Choice
-from .combining import can_be_granted
+from .claiming import can_be_granted
 from .counters import CountedAd, Used, smaller
 from .exhaustion import mark_zones
 from .profiles import IMPRESSION

@@ -17,7 +17,7 @@ from .exhaustion import mark_zones
 from .profiles import PROFILES, day_of, random_fence
 
 # A call decides within seconds. A claim of this age was left by a crash, or by a suspended process.
-STALE_AFTER = timedelta(seconds=10)
+_STALE_AFTER = timedelta(seconds=10)
 # How often the job looks at a profile that a call is deciding at the same moment.
 _LOOKS = 3
 
@@ -30,13 +30,13 @@ async def settle_claims(db: Database, *, now: datetime) -> int:
     """
 
     async def settle(counter: Document) -> int:
-        stale = [claim for claim in counter["claims"] if claim["at"] <= now - STALE_AFTER]
+        stale = [claim for claim in counter["claims"] if claim["at"] <= now - _STALE_AFTER]
         ended = await each(stale, partial(_settle_one, db, counter))
         if not counter["claims"]:
             await counters.forget_when_claimed(db, counter["_id"], counter["claims_since"])
         return ended
 
-    return await sweep(db, COUNTERS, {"claims_since": {"$lte": now - STALE_AFTER}}, settle)
+    return await sweep(db, COUNTERS, {"claims_since": {"$lte": now - _STALE_AFTER}}, settle)
 
 
 async def _settle_one(db: Database, counter: Document, claim: Document) -> int:

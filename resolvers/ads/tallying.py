@@ -10,64 +10,50 @@ matches only a counter without a cap.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
 from portico.resolvers.documents import Database
-from portico.resolvers.waiting import ASIDE
+from portico.resolvers.writes.combining import Combiner, Waiting
 
 from .counters import COUNTERS, CountedAd
 
 _DUPLICATE_KEY = 11000
 
 
+@dataclass(eq=False, kw_only=True)
+class _Shown(Waiting[frozenset[CountedAd]]):
+    """The ads of a call that counts an impression of each."""
+
+    ads: Sequence[CountedAd]
+
+
 class Tally:
     """The impressions that this process counts without claims. One for each process."""
 
     def __init__(self) -> None:
-        self._numbers: Counter[CountedAd] = Counter()
-        # Completed when the impressions in `_numbers` are counted.
-        self._done: asyncio.Future[frozenset[CountedAd]] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._calls: Combiner[None, _Shown] = Combiner(_count_all)
 
-    async def add(self, db: Database, ads: Iterable[CountedAd]) -> frozenset[CountedAd]:
+    async def add(self, db: Database, ads: Sequence[CountedAd]) -> frozenset[CountedAd]:
         """Counts an impression of each of these ads, at least one. Returns those that it refuses: they have a cap.
+
+        The impressions of a call that is cancelled are counted with the others.
 
         Writes:   ads.counters; one command for all that waits.
         """
-        self._numbers.update(ads)
-        if self._done is None:
-            self._done = asyncio.get_running_loop().create_future()
-        done = self._done
-        if self._task is None:
-            self._task = asyncio.create_task(self._empty(db))
-        # The impressions of a call that is cancelled are counted with the others.
-        return await asyncio.shield(done)
+        shown = _Shown(db=db, ads=ads)
+        self._calls.add(None, shown)
+        return await shown.done
 
-    async def _empty(self, db: Database) -> None:
-        # The work belongs to all callers, so it waits on behalf of none of them.
-        ASIDE.set(nullcontext)
-        try:
-            while self._done is not None:
-                numbers, done = self._numbers, self._done
-                self._numbers, self._done = Counter(), None
-                try:
-                    refused = await _count(db, numbers)
-                except BaseException as error:
-                    done.set_exception(error)
-                    # Retrieves an error that nobody waits for, so that asyncio does not log it.
-                    done.exception()
-                    if not isinstance(error, Exception):
-                        raise
-                else:
-                    done.set_result(refused)
-        finally:
-            self._task = None
+
+async def _count_all(_key: None, calls: list[_Shown]) -> None:
+    refused = await _count(calls[0].db, Counter(ad for call in calls for ad in call.ads))
+    for call in calls:
+        call.answer(refused)
 
 
 async def _count(db: Database, numbers: Counter[CountedAd]) -> frozenset[CountedAd]:

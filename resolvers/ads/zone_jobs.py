@@ -6,12 +6,11 @@ from datetime import datetime
 from functools import partial
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import each, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
 
 from . import capping, deactivating
 from .campaigns import CAMPAIGNS
 from .counters import CountedAd
-from .placing import STALE_AFTER
 from .zones import RENEW, ZONES
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -10,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.kept import Kept
 
 from .ads import folded, key_of_ad
 from .counters import smaller
@@ -76,9 +76,7 @@ class Zones:
     """
 
     def __init__(self, most: int = MAX_KEPT) -> None:
-        self._most = most
-        self._kept: OrderedDict[str, ParsedZone] = OrderedDict()
-        self._size = 0
+        self._kept: Kept[str, ParsedZone] = Kept(most_size=most, size_of=lambda _key, zone: zone.size)
 
     async def read(self, db: Database, site_id: str, zone_id: str) -> ParsedZone:
         """Returns the current zone; an empty one if there is none. One command.
@@ -94,15 +92,6 @@ class Zones:
         found = await db[ZONES.name].find_one({"_id": key}, fields)
         if found is None:
             return EMPTY
-        return self._keep(key, ParsedZone.of(found) if known is None or "ads" in found else known)
-
-    def _keep(self, key: str, zone: ParsedZone) -> ParsedZone:
-        """Keeps the zone as the latest one, and forgets the oldest ones if the kept ones are too large."""
-        before = self._kept.pop(key, None)
-        self._kept[key] = zone
-        if before is not zone:
-            self._size += zone.size - (0 if before is None else before.size)
-            while self._size > self._most and len(self._kept) > 1:
-                _, oldest = self._kept.popitem(last=False)
-                self._size -= oldest.size
-        return zone
+        if known is None or "ads" in found:
+            self._kept.put(key, known := ParsedZone.of(found))
+        return known

@@ -6,13 +6,10 @@ grow with the number of calls. `hit_slots` describes what a flush does.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections import Counter as Tally
-from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -22,8 +19,9 @@ from pymongo.errors import BulkWriteError, PyMongoError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError
 from portico.resolvers.import_outcomes import rejected_rows
+from portico.resolvers.kept import Kept
 from portico.resolvers.text import require_filled
-from portico.resolvers.waiting import ASIDE
+from portico.resolvers.writes.combining import Combiner, Waiting
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.sweeps import DAMAGED
 from portico.resolvers.writes.timer import Timer
@@ -61,27 +59,35 @@ def checked_hit(*, event_id: str | None, site: str, page: str, at: datetime) -> 
     return Hit(series, start_of("MINUTE", require_time(at, "at")), event)
 
 
-@dataclass(eq=False)
-class _Part:
-    """The hits of a call, and who waits for them."""
+@dataclass(eq=False, kw_only=True)
+class _Part(Waiting[None]):
+    """The hits of a call."""
 
-    db: Database
     hits: Sequence[Hit]
     timer: Timer
-    done: asyncio.Future[None]
 
 
-@dataclass
+def _take(parts: list[_Part]) -> tuple[list[_Part], list[_Part]]:
+    """Takes the parts of the next flush: as many as fit, at least one."""
+    size = taken = 0
+    for part in parts:
+        size += len(part.hits)
+        if taken and (part.db is not parts[0].db or size > MAX_FLUSH):
+            break
+        taken += 1
+    return parts[:taken], parts[taken:]
+
+
 class HitWriter:
     """Counts the hits of this process. One for each process."""
 
-    _parts: deque[_Part] = field(default_factory=deque)
-    _task: asyncio.Task[None] | None = None
-    _slot: Slot | None = None
-    # Whether the outcome of the last write of the slot is unknown.
-    _is_unsure: bool = False
-    # Counters that exist, by collection and key: the counter of a month has the key of the counter of its first day.
-    _known: OrderedDict[tuple[str, ObjectId], None] = field(default_factory=OrderedDict)
+    def __init__(self) -> None:
+        self._parts: Combiner[None, _Part] = Combiner(self._flush, take=_take)
+        self._slot: Slot | None = None
+        # Whether the outcome of the last write of the slot is unknown.
+        self._is_unsure = False
+        # Counters that exist, by collection and key: the counter of a month has the key of the one of its first day.
+        self._known: Kept[tuple[str, ObjectId], None] = Kept(_REMEMBERED)
 
     async def record(self, db: Database, hits: Sequence[Hit], *, now: datetime) -> None:
         """Counts hits, except those whose `eventId` was recorded before. Safe to repeat for hits with an `eventId`.
@@ -93,60 +99,24 @@ class HitWriter:
         Writes:   what `hit_slots` describes, together with other calls. For the first hit of a page on a day or in a
                   month, an insert of its counters.
         """
-        if not hits:
-            return
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._parts.append(_Part(db, hits, Timer(now), done))
-        if self._task is None:
-            self._task = asyncio.create_task(self._work())
-        await done
+        if hits:
+            part = _Part(db=db, hits=hits, timer=Timer(now))
+            self._parts.add(None, part)
+            await part.done
 
     async def close(self, db: Database) -> None:
         """Waits until everything is counted, and gives up the slot."""
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._parts.close()
         if self._slot is not None and not self._is_unsure:
             slot, self._slot = self._slot, None
             # If that fails, the lease of the slot ends by itself.
             with contextlib.suppress(PyMongoError):
                 await hit_slots.release(db, slot)
 
-    async def _work(self) -> None:
-        # The work belongs to all callers, so it waits on behalf of none of them.
-        ASIDE.set(nullcontext)
-        try:
-            while self._parts:
-                await self._flush(self._take())
-        finally:
-            self._task = None
-            for part in self._parts:
-                # Only a cancellation of the process's own tasks leaves parts.
-                part.done.cancel()
-            self._parts.clear()
-
-    def _take(self) -> list[_Part]:
-        """Takes the parts of the next flush: as many as fit, at least one."""
-        taken = [self._parts.popleft()]
-        size = len(taken[0].hits)
-        while self._parts and self._parts[0].db is taken[0].db and size + len(self._parts[0].hits) <= MAX_FLUSH:
-            size += len(self._parts[0].hits)
-            taken.append(self._parts.popleft())
-        return taken
-
-    async def _flush(self, parts: Sequence[_Part]) -> None:
-        db, timer = parts[0].db, parts[-1].timer
-        try:
-            await self._count(db, [hit for part in parts for hit in part.hits], timer)
-        except BaseException as error:
-            for part in parts:
-                if not part.done.done():
-                    part.done.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-        else:
-            for part in parts:
-                if not part.done.done():
-                    part.done.set_result(None)
+    async def _flush(self, _key: None, parts: list[_Part]) -> None:
+        await self._count(parts[0].db, [hit for part in parts for hit in part.hits], parts[-1].timer)
+        for part in parts:
+            part.answer(None)
 
     async def _count(self, db: Database, hits: Sequence[Hit], timer: Timer) -> None:
         keys = {series: series.key for series in {hit.series for hit in hits}}
@@ -222,9 +192,8 @@ class HitWriter:
             missing = list(counters.items())
             for start in range(0, len(missing), _INSERTED):
                 await insert_new(db, spec, [document for _, document in missing[start : start + _INSERTED]])
-            self._known.update(dict.fromkeys((spec.name, key) for key in counters))
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+            for key in counters:
+                self._known.put((spec.name, key), None)
 
 
 def _flush_of(hits: Iterable[Hit], keys: Mapping[Series, ObjectId]) -> Document:

@@ -13,9 +13,10 @@ A document:
     response_size  bytes
     referrer       the address of the page that led to the request, or None
     user_agent     the name of the client's program, or None
+    uncounted      the day of `time`, from the insert until a roll-up of that day includes the event; then absent
 
-Events are never changed. An `eventId` is unique over all callers, and MongoDB keeps that only for the shard key, so the
-collection is sharded by `_id`, and its lists are read from all shards.
+Apart from `uncounted`, events are never changed. An `eventId` is unique over all callers, and MongoDB keeps that only
+for the shard key, so the collection is sharded by `_id`, and its lists are read from all shards.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from .periods import require_range
 # What pageCounts reads, which needs nothing else of an event. On shards, it also needs the shard key.
 _COUNTED = [("time", ASCENDING), ("path", ASCENDING), ("visitor", ASCENDING), ("_id", ASCENDING)]
 
+UNCOUNTED = "uncounted"
+
 
 def _in_order(*paths: str) -> IndexModel:
     """Returns an index of the events with these values, by time."""
@@ -46,6 +49,10 @@ LOG_EVENTS = CollectionSpec(
         _in_order("host"),
         _in_order("host", "path"),
         IndexModel(_COUNTED, name="counted"),
+        # Which days have events that no roll-up includes, and which events these are.
+        IndexModel(
+            [(UNCOUNTED, ASCENDING), ("_id", ASCENDING)], partialFilterExpression={UNCOUNTED: {"$exists": True}}
+        ),
     ],
     shard_key={"_id": "hashed"},
 )

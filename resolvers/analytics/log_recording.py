@@ -15,7 +15,8 @@ from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import check_length, require_filled
 
 from .batches import id_of_event, insert_new, require_time
-from .log_events import LOG_EVENTS
+from .log_events import LOG_EVENTS, UNCOUNTED
+from .periods import start_of
 
 Durability = Literal["NONE", "ACKNOWLEDGED", "MAJORITY"]
 # MongoDB's write concerns. Source: https://www.mongodb.com/docs/manual/reference/write-concern/
@@ -72,6 +73,7 @@ def checked_event(event: LogEvent, *, not_before: datetime | None) -> Document:
         "response_size": event.response_size,
         "referrer": _optional(event.referrer, "referrer", longest=MAX_TEXT),
         "user_agent": _optional(event.user_agent, "user_agent", longest=MAX_TEXT),
+        UNCOUNTED: start_of("DAY", event.time),
     }
 
 

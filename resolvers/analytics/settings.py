@@ -13,7 +13,8 @@ class AnalyticsSettings:
         None, "Days until log events are deleted, counted from the time of the request. Unset: they are kept."
     )
     max_page_count_events: int = setting(
-        1_000_000, "The most log events that `pageCounts` reads. A longer range is refused."
+        1_000_000,
+        "The most log events that `pageCounts` counts itself, because no roll-up has them. A longer range is refused.",
     )
     hit_id_days: float | None = setting(
         None,

@@ -30,7 +30,7 @@ from pymongo import ASCENDING, IndexModel
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import NotFound
 from portico.resolvers.paging import Key, Listing, Page, Sort, find_pages
-from portico.resolvers.writes.retries import pause
+from portico.resolvers.writes.retries import settling
 
 # The collection is small and stays on one shard; a unique index on the slug could not span several shards.
 CATEGORIES = CollectionSpec(
@@ -48,9 +48,6 @@ CATEGORIES = CollectionSpec(
 )
 
 BY_NAME = Sort((("name", 1),))
-# How long a write waits for another caller's mark. That caller settles it within milliseconds, or a job does.
-SETTLING_ATTEMPTS = 100
-SETTLING_PAUSE = 0.02
 # The first batch of a subtree. The server's default is about a hundred documents.
 _BELOW_AT_ONCE = 10_000
 
@@ -115,13 +112,13 @@ async def find_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, D
     a job has settled it.
     """
     wanted = list(dict.fromkeys(ids))
-    for attempt in range(SETTLING_ATTEMPTS):
+    usable: dict[ObjectId, Document] = {}
+    async for _ in settling():
         found = await find_by_ids(db, wanted)
-        unclear = [key for key, category in found.items() if "deleting" in category or "pending" in category]
-        if not unclear or attempt == SETTLING_ATTEMPTS - 1:
-            return {key: category for key, category in found.items() if key not in unclear}
-        await pause(SETTLING_PAUSE)
-    return {}
+        usable = {key: one for key, one in found.items() if "deleting" not in one and "pending" not in one}
+        if len(usable) == len(found):
+            break
+    return usable
 
 
 async def require_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, Document]:

@@ -20,11 +20,11 @@ from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import CategoryCycle, CategoryNotEmpty, Conflict, NotFound, SlugTaken
 from portico.resolvers.text import require_slug, require_text
 from portico.resolvers.writes import idempotency
-from portico.resolvers.writes.retries import attempts, pause
+from portico.resolvers.writes.retries import attempts, settling
 from portico.resolvers.writes.sweeps import SweepFailed
 
 from . import products
-from .categories import CATEGORIES, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_usable, lineage_below, require_usable
+from .categories import CATEGORIES, find_usable, lineage_below, require_usable
 from .category_lineage import LineageUnsettled, refresh_lineage, refresh_subtree
 
 MAX_NAME = 200
@@ -243,7 +243,7 @@ async def delete_category(db: Database, *, category_id: ObjectId, now: datetime,
     earlier = await idempotency.notes(db, operation_id)
     mark = {"deleting": {"op": operation_id, "at": now}}
     free = {"_id": category_id, "pending": None, "moving": None, "deleting.op": {"$in": [None, operation_id]}}
-    for _ in range(SETTLING_ATTEMPTS):
+    async for _ in settling():
         if (await db[CATEGORIES.name].update_one(free, {"$set": mark})).matched_count:
             await finish_delete(db, category_id, operation_id)
             return
@@ -251,7 +251,6 @@ async def delete_category(db: Database, *, category_id: ObjectId, now: datetime,
             if earlier.get("deleting"):
                 return
             raise NotFound("Category", str(category_id))
-        await pause(SETTLING_PAUSE)
     raise Conflict("Somebody else is moving or deleting the category. Try again.")
 
 

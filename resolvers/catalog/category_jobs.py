@@ -9,15 +9,12 @@ from functools import partial
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import CategoryNotEmpty, NotFound
-from portico.resolvers.writes.sweeps import SweepFailed, in_turn, sweep, wrong_in_batches
+from portico.resolvers.writes.sweeps import STALE_AFTER, SweepFailed, in_turn, sweep, wrong_in_batches
 
 from . import category_edits
 from .categories import CATEGORIES, find_by_ids, lineage_below
 from .category_lineage import LineageUnsettled, refresh_subtree
 
-# A call removes its mark within milliseconds. An older mark was left by a crash or belongs to a suspended call. The job
-# and that call can both continue, because every step is guarded by its own mark.
-STALE_AFTER = timedelta(seconds=5)
 # Each attempt reads the whole subtree, and a damaged category stays damaged until an operator repairs it.
 _DAMAGED_AGAIN_AFTER = timedelta(minutes=10)
 OUT_OF_DATE = "its ancestors are out of date"

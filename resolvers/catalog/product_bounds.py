@@ -27,6 +27,7 @@ from .products import PRODUCTS, TEXT_PATHS
 
 # The most conditions of one filter that are counted. Other conditions can only make a list shorter.
 _MAX_COUNTED = 8
+_COUNTED_A_COMMAND = 100
 _DEFAULT_ORDER = "issue_date"
 _PART = re.compile(r'(?P<minus>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"|(?P<plain>[^\s"]+))')
 _TOKEN = re.compile(r"\w+")
@@ -86,7 +87,16 @@ def probes_of(listing: Listing, most: int) -> list[Probe]:
 
 
 async def count_probes(db: Database, probes: Sequence[Probe]) -> list[int]:
-    """Returns how many products match each probe, by one command: at most the bound of the probe and one more."""
+    """Returns how many products match each probe: at most its bound and one more. Counts up to a hundred by one
+    command.
+    """
+    found: list[int] = []
+    for start in range(0, len(probes), _COUNTED_A_COMMAND):
+        found += await _count_together(db, probes[start : start + _COUNTED_A_COMMAND])
+    return found
+
+
+async def _count_together(db: Database, probes: Sequence[Probe]) -> list[int]:
     parts: list[list[Document]] = [
         [{"$match": one.filter}, {"$limit": one.most + 1}, {"$count": "rows"}, {"$set": {"part": {"$literal": number}}}]
         for number, one in enumerate(probes)
@@ -122,6 +132,11 @@ def bounded(listing: Listing, counts: Sequence[int], most: int) -> Listing:
 def unbounded(listing: Listing) -> Listing:
     """Returns a listing of a small catalog, which needs no bounds."""
     return replace(listing, is_short=True)
+
+
+def may_be_long(listing: Listing) -> bool:
+    """Returns whether the listing needs bounds in a large catalog."""
+    return _search_of(_conditions(listing)) is not None or is_compound(listing)
 
 
 def is_filtered(listing: Listing) -> bool:

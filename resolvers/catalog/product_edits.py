@@ -18,10 +18,10 @@ from portico.resolvers.attachments import Target
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict, DomainError, NotFound, ProductEditConflict, SkuTaken
 from portico.resolvers.writes import idempotency, intents
-from portico.resolvers.writes.retries import attempts, pause
+from portico.resolvers.writes.retries import attempts, settling
 from portico.resolvers.writes.sweeps import each
 
-from .categories import SETTLING_ATTEMPTS, SETTLING_PAUSE, find_usable, require_usable
+from .categories import find_usable, require_usable
 from .product_rules import ProductFields, document_of
 from .products import KIND, PRODUCTS, find_by_sku
 
@@ -200,7 +200,7 @@ async def delete_product(db: Database, *, sku: str, nonce: str, now: datetime, o
     Writes:   products: a mark, then the removal of the product or of the mark. Before and after it, the attachments.
     """
     earlier = await idempotency.notes(db, operation_id)
-    for _ in range(SETTLING_ATTEMPTS):
+    async for _ in settling():
         product = await find_by_sku(db, sku)
         if product is None:
             if not earlier.get("deleting"):
@@ -212,7 +212,6 @@ async def delete_product(db: Database, *, sku: str, nonce: str, now: datetime, o
             raise ProductEditConflict(product)
         if await _try_delete(db, product, now, operation_id):
             return
-        await pause(SETTLING_PAUSE)
     raise Conflict("Somebody else is deleting the product. Try again.")
 
 

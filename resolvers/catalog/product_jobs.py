@@ -8,11 +8,10 @@ from functools import partial
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes import idempotency, intents
-from portico.resolvers.writes.sweeps import in_turn, sweep, wrong_in_batches
+from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep, wrong_in_batches
 
 from . import product_edits
 from .categories import find_by_ids
-from .category_jobs import STALE_AFTER
 from .product_terms import search_keys
 from .products import PRODUCTS, priced
 

@@ -45,12 +45,15 @@ from .comments import END
 from .posted import PAGES_COLLECTION
 from .storage import CONTESTED
 
+# The index of the page that holds a comment. A read of comments names it: from a discussion of few pages, MongoDB would
+# learn to read all pages of a discussion.
+HOLDING = "discussion_1_comments._id_1"
 BUCKETS = CollectionSpec(
     PAGES_COLLECTION,
     indexes=[
         # Finds the page of a key: the last page whose `low` is not above it, and the pages after that one.
         IndexModel([("discussion", ASCENDING), ("low", ASCENDING)], unique=True),
-        IndexModel([("discussion", ASCENDING), ("comments._id", ASCENDING)]),
+        IndexModel([("discussion", ASCENDING), ("comments._id", ASCENDING)], name=HOLDING),
         IndexModel([("split.since", ASCENDING)], sparse=True),
     ],
     shard_key={"discussion": 1},

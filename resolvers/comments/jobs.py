@@ -16,7 +16,7 @@ from .discussions import DISCUSSIONS, settle_closed
 from .storages import STORAGES
 
 # Writes take milliseconds. Nobody waits for the remains of a crash, so slow calls get much more time.
-STALE_AFTER = timedelta(seconds=30)
+_STALE_AFTER = timedelta(seconds=30)
 
 
 async def finish_removals(db: Database, *, now: datetime) -> int:
@@ -33,7 +33,7 @@ async def finish_removals(db: Database, *, now: datetime) -> int:
             await _settle_closed(db, discussion, now)
         return 1
 
-    return await sweep(db, DISCUSSIONS, {"closing_at": {"$lte": now - STALE_AFTER}}, finish)
+    return await sweep(db, DISCUSSIONS, {"closing_at": {"$lte": now - _STALE_AFTER}}, finish)
 
 
 async def _settle_closed(db: Database, discussion: Document, now: datetime) -> None:
@@ -48,7 +48,7 @@ async def _settle_closed(db: Database, discussion: Document, now: datetime) -> N
 
 async def finish_comments(db: Database, *, now: datetime) -> int:
     """Finishes or undoes every post and removal that began more than 30 seconds ago. Returns how many."""
-    before = now - STALE_AFTER
+    before = now - _STALE_AFTER
 
     async def settle(discussion: Document) -> int:
         storage = STORAGES[discussion["storage"]]
@@ -73,4 +73,4 @@ async def finish_splits(db: Database, *, now: datetime) -> int:
         await finish_split(db, bucket)
         return 1
 
-    return await sweep(db, BUCKETS, {"split.since": {"$lte": now - STALE_AFTER}}, finish, fields=())
+    return await sweep(db, BUCKETS, {"split.since": {"$lte": now - _STALE_AFTER}}, finish, fields=())

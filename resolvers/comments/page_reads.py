@@ -21,7 +21,7 @@ from pymongo import ASCENDING, DESCENDING
 from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.paging import Key, Page, find_page, find_pages
 
-from .buckets import BUCKETS, latest_copies
+from .buckets import BUCKETS, HOLDING, latest_copies
 from .comments import END, CommentListing, stored_projection, to_public
 from .discussions import PAGES
 
@@ -44,7 +44,7 @@ async def find_in_buckets(
         {"$project": {"discussion": 1, "low": 1, "comments": _filter([{"$in": ["$$this._id", wanted]}])}},
         *_projection_stages(projection),
     ]
-    found = latest_copies(await (await db[BUCKETS.name].aggregate(stages)).to_list())
+    found = latest_copies(await (await db[BUCKETS.name].aggregate(stages, hint=HOLDING)).to_list())
     return {key: comment for key, comment in found.items() if is_gone_wanted or "gone" not in comment}
 
 

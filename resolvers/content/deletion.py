@@ -17,12 +17,12 @@ from portico.resolvers.attachments import Host, Target
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound, SectionNotEmpty
 from portico.resolvers.writes import idempotency, intents
-from portico.resolvers.writes.retries import pause
+from portico.resolvers.writes.retries import settling
 from portico.resolvers.writes.sweeps import each
 
 from . import photos, revisions
 from .edits import SETTLED, edit_conflict
-from .nodes import KIND, NODES, SECTION, SETTLING_ATTEMPTS, SETTLING_PAUSE, find_by_ids, find_by_paths, parse_path
+from .nodes import KIND, NODES, SECTION, find_by_ids, find_by_paths, parse_path
 
 # The kind of a deletion's intent; its keys are the ids of nodes.
 DELETION = "content-deletion"
@@ -37,7 +37,7 @@ async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: da
               cms.assets.chunks and .files, and its attachments.
     """
     earlier = await idempotency.notes(db, operation_id)
-    for _ in range(SETTLING_ATTEMPTS):
+    async for _ in settling():
         node = (await find_by_ids(db, [node_id])).get(node_id)
         if node is None:
             if not earlier.get("deleting"):
@@ -52,7 +52,6 @@ async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: da
             remove = _delete_section if node["type"] == SECTION else _delete_leaf
             if await remove(db, node, now, operation_id):
                 return
-        await pause(SETTLING_PAUSE)
     raise NotFound(KIND, str(node_id))
 
 

@@ -22,11 +22,11 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, EditConflict, InvalidInput, NotFound, SlugTaken
 from portico.resolvers.text import require_permalink
 from portico.resolvers.writes import idempotency
-from portico.resolvers.writes.retries import attempts, pause
+from portico.resolvers.writes.retries import attempts, settling
 
 from . import revisions
 from .merge import compare
-from .nodes import ENTRY, KIND, NODES, SETTLING_ATTEMPTS, SETTLING_PAUSE, WITH_TEXT, require_settled
+from .nodes import ENTRY, KIND, NODES, WITH_TEXT, require_settled
 from .rules import MAX_TAGS, require_content, require_tags, require_title
 
 # Matches nodes whose creation or deletion is not in progress. Only these can be edited.
@@ -195,7 +195,7 @@ async def _change_tags(
     now: datetime,
     operation_id: str,
 ) -> Document:
-    for _ in range(SETTLING_ATTEMPTS):
+    async for _ in settling():
         node = await require_settled(db, node_id)
         if idempotency.was_applied(node, operation_id):
             return node
@@ -207,5 +207,4 @@ async def _change_tags(
         if changed is not None:
             await idempotency.trim_marks(db, NODES, changed)
             return changed
-        await pause(SETTLING_PAUSE)
     raise NotFound(KIND, str(node_id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from bson import ObjectId
@@ -12,14 +12,10 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound, SectionNotEmpty
 from portico.resolvers.writes import intents
-from portico.resolvers.writes.sweeps import in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
 
 from . import creation, deletion, revisions
 from .nodes import NODES
-
-# A call removes its mark within milliseconds. Older marks were left by a crash, or by a stalled call. Both the job and
-# the call can continue, because every step is guarded by the mark.
-STALE_AFTER = timedelta(seconds=5)
 
 
 async def finish_changes(db: Database, *, now: datetime) -> int:

@@ -49,7 +49,7 @@ from portico.resolvers.documents import CollectionSpec, Database, Document, Proj
 from portico.resolvers.errors import NotFound
 from portico.resolvers.paging import Key, Listing, Page, Sort, find_pages
 from portico.resolvers.text import MAX_SLUG, PERMALINK
-from portico.resolvers.writes.retries import pause
+from portico.resolvers.writes.retries import settling
 
 KIND = "ContentNode"
 SECTION, PAGE, ENTRY, PHOTO = "section", "page", "entry", "photo"
@@ -57,9 +57,6 @@ FOLDER, BLOG, GALLERY = "FOLDER", "BLOG", "GALLERY"
 WITH_TEXT = {PAGE, ENTRY}
 # The largest number of slugs in a path.
 MAX_DEPTH = 16
-# Calls wait for another caller's intent on a node. That caller finishes within milliseconds, or a job does.
-SETTLING_ATTEMPTS = 100
-SETTLING_PAUSE = 0.02
 
 # The slugs from the root down.
 Path = tuple[str, ...]
@@ -199,11 +196,10 @@ async def find_settled(db: Database, node_id: ObjectId) -> Document | None:
     Waits while the node is being created or deleted. After a crash, such a node counts as missing until a job has
     finished or undone the write.
     """
-    for _ in range(SETTLING_ATTEMPTS):
+    async for _ in settling():
         node = (await find_by_ids(db, [node_id])).get(node_id)
         if node is None or not ("pending" in node or "deleting" in node):
             return node
-        await pause(SETTLING_PAUSE)
     return None
 
 

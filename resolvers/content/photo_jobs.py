@@ -6,13 +6,11 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
 
 from . import assets, photos, thumbnails
 from .nodes import NODES
 
-# A photo names a file before the file is created. An older file that no photo names is not in use.
-STALE_AFTER = timedelta(seconds=5)
 # After this time, nobody can still be writing to a removed file.
 FORGOTTEN_AFTER = timedelta(days=1)
 
@@ -44,6 +42,7 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
     return await in_turn(
         partial(sweep, db, NODES, {"detail.upload.until": {"$lte": now}}, give_up),
         partial(sweep, db, NODES, {"detail.replaced.at": {"$lte": read}}, delete_replaced),
+        # A photo names a file before the file is created. An older file that no photo names is not in use.
         partial(sweep, db, assets.FILES, {"metadata.unsettled": {"$lte": now - STALE_AFTER}}, settle),
         partial(sweep, db, assets.FILES, {"metadata.sweep": {"$lte": now}}, delete_late),
         partial(sweep, db, assets.FILES, {"metadata.removed": {"$lte": forgotten}}, delete_removed, fields=()),

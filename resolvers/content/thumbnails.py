@@ -37,7 +37,7 @@ SUFFIX = "webp"
 WIDTHS = (16, 40, 80, 160, 320, 640, 1280, 1920)
 _NARROW = 80
 # A thumbnail that is unfinished after this time was left by a crash.
-STALE_AFTER = timedelta(minutes=3)
+_STALE_AFTER = timedelta(minutes=3)
 # Seconds to wait for another process that makes the thumbnail, before making it without storing it.
 _PATIENCE = 5.0
 
@@ -123,7 +123,7 @@ async def _make(
 
 async def delete_stale(db: Database, file: Mapping[str, Any], *, now: datetime) -> bool:
     """Deletes a thumbnail that was not finished in time. Its maker can no longer store it."""
-    is_stale = file["metadata"]["unsettled"] <= now - STALE_AFTER
+    is_stale = file["metadata"]["unsettled"] <= now - _STALE_AFTER
     return is_stale and await _give_up(db, file["_id"], file["metadata"]["maker"], now)
 
 

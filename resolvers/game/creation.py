@@ -18,9 +18,9 @@ from portico.resolvers.writes.retries import attempts
 
 from . import characters, presence, start_rooms
 from .characters import CHARACTERS
-from .combining import Rooms, TurnOver
 from .refusals import LimitReached, error_of
 from .room_turns import ENTER
+from .rooms import Rooms, TurnOver
 from .turns import NO_PROOF, finish
 
 MAX_NAME = 80

@@ -12,8 +12,8 @@ from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes import idempotency
 
 from . import room_turns
-from .combining import Rooms
 from .room_turns import STAY
+from .rooms import Rooms
 from .turns import Acting, Plan, act, help_along
 
 

@@ -21,8 +21,8 @@ from portico.resolvers.writes import idempotency
 
 from . import characters, items, start_rooms
 from .characters import CHARACTERS
-from .combining import TurnOver
 from .room_turns import REMOVE, TIDY
+from .rooms import TurnOver
 
 if TYPE_CHECKING:
     from .turns import Acting, _Run

@@ -11,9 +11,9 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import each, sweep
 
-from .combining import Rooms, TurnOver
 from .locations import LOCATIONS, present
 from .room_turns import REST
+from .rooms import Rooms, TurnOver
 from .turns import Acting, Plan, begin, finish, majority_reading
 
 _AT_ONCE = 8

@@ -11,8 +11,8 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes.retries import attempts
 
-from .combining import Rooms
 from .locations import LOCATIONS, copy_of
+from .rooms import Rooms
 
 
 async def rewrite_room(

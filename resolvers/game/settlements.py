@@ -31,7 +31,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -41,13 +41,11 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotEnough
+from portico.resolvers.writes.sweeps import STALE_AFTER
 
 from . import stacks
 from .stacks import DISPLAY, STACKS, Place, Wanted
 from .trade_records import ABANDONED, OFFERED, TRADES, look_at
-
-# A settlement is decided within milliseconds. A note of this age was left by a crash, or by a suspended process.
-STALE_AFTER = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,9 @@ from datetime import datetime
 from functools import partial
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
 
 from . import settlements, trade_edits
-from .settlements import STALE_AFTER
 from .stacks import STACKS
 from .trade_records import TRADES
 

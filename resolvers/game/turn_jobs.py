@@ -13,15 +13,15 @@ from datetime import datetime
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import each, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
 
 from . import presence
 from .characters import CHARACTERS
-from .combining import Rooms, no_turn
 from .gifts import collect
 from .locations import LOCATIONS
 from .room_turns import FORGET, RETURN, TIDY, keeps_outcome
-from .turns import STALE_AFTER, help_along, majority_reading
+from .rooms import Rooms, no_turn
+from .turns import help_along, majority_reading
 
 
 async def finish_turns(db: Database, rooms: Rooms, *, now: datetime) -> int:

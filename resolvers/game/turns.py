@@ -26,7 +26,7 @@ Every interleaving is correct, even if processes stop or are suspended between a
 * An item is in one place at any time: on the floor, with a shopkeeper, among the gifts in a roster, with a character;
   in the slot, if the entry has an earlier turn; or in `took`, if the entry has the turn of the slot. The same holds
   for gold.
-* A step to enter a room needs a proof that the turn is not over; see `combining`.
+* A step to enter a room needs a proof that the turn is not over; see `rooms`.
 
 So a character without a slot is whole: its copy of the room has every turn that its items have, and an item is never
 in both or in neither. An answer is such a state. It shows a later copy only if the character has done nothing in it.
@@ -42,7 +42,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from bson import ObjectId
@@ -56,16 +56,14 @@ from portico.resolvers.writes.retries import attempts
 
 from . import presence, room_turns
 from .characters import CHARACTERS
-from .combining import Rooms, TurnOver
 from .locations import copy_of
 from .presence import WAKE
 from .refusals import InsufficientGold, error_of
 from .room_turns import BUY, ENTER, LEAVE, REMOVE, REST, RETURN, STAY, TIDY
+from .rooms import Rooms, TurnOver
 
 # A turn of two rooms. All other kinds are those of `room_turns`.
 MOVE = "MOVE"
-# A turn takes milliseconds. One that is older was left by a crash or by a suspended process.
-STALE_AFTER = timedelta(seconds=5)
 # A slot that was read proves nothing: a former primary may have answered.
 NO_PROOF = 0
 # What a slot has besides the facts of the step.

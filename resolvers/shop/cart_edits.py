@@ -5,9 +5,7 @@ Each change of a line is a two-phase move (see `moves`): the stock prepares it, 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,8 +17,8 @@ from portico.resolvers.catalog.products import find_by_sku
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import CartInactive, Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.text import trimmed
-from portico.resolvers.waiting import waiting
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.retries import attempts
 
 from . import moves
 from .carts import ACTIVE, CARTS, require_cart, total_of, touched
@@ -30,7 +28,7 @@ MAX_QUANTITY = 1_000
 MAX_TOTAL = 2**53 - 1
 DEFAULT_CURRENCY = "USD"
 # Windows of one buyer, or programs, can change the same cart concurrently.
-_ATTEMPTS = 200
+_ATTEMPTS, _LONGEST_PAUSE = 200, 0.03
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ async def claim_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
     Raises:   NotFound, CartInactive, Conflict (others kept changing the cart).
     Writes:   carts; one guarded update.
     """
-    for _ in range(_ATTEMPTS):
+    async for _ in attempts(_ATTEMPTS, longest=_LONGEST_PAUSE):
         cart = await require_cart(db, cart_id, buyer.viewer)
         if cart["owner"] is not None:
             return cart
@@ -153,7 +151,6 @@ async def claim_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
         claimed = await _update(db, cart, update)
         if claimed is not None:
             return claimed
-        await pause()
     raise Conflict("Other callers are changing the cart. Try again.")
 
 
@@ -196,7 +193,7 @@ def _with_line(cart: Document, line: Document, path: str) -> Change | None:
 async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan) -> Document:
     """Applies the planned change, once for each operation. Plans again if the cart changes in the meantime."""
     move: Document | None = None
-    for _ in range(_ATTEMPTS):
+    async for _ in attempts(_ATTEMPTS, longest=_LONGEST_PAUSE):
         try:
             cart = await require_cart(db, cart_id, buyer.viewer)
             change = _planned(cart, buyer, plan)
@@ -223,7 +220,6 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan) -> Docum
             await moves.finish(db, move, is_taken=True, now=buyer.now)
             await idempotency.trim_marks(db, CARTS, changed)
             return changed
-        await pause()
     await _give_back(db, buyer, move)
     raise Conflict("Other callers are changing the cart. Try again.")
 
@@ -257,8 +253,3 @@ async def _update(db: Database, cart: Document, update: Document) -> Document | 
     """Returns the cart after the update; None if it has changed since it was read."""
     same = {"_id": cart["_id"], "version": cart["version"]}
     return await db[CARTS.name].find_one_and_update(same, update, return_document=ReturnDocument.AFTER)
-
-
-async def pause() -> None:
-    async with waiting():
-        await asyncio.sleep(random.uniform(0.002, 0.05))  # noqa: S311 - spreads writers, guards nothing

@@ -6,11 +6,10 @@ from datetime import datetime, timedelta
 
 from pymongo import ReturnDocument
 
-from portico.resolvers.catalog.category_jobs import STALE_AFTER
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import DomainError, PaymentPending
 from portico.resolvers.payments import Payments
-from portico.resolvers.writes.sweeps import each, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, each, sweep
 from portico.resolvers.writes.timer import Timer
 
 from . import moves

@@ -31,16 +31,16 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, EmptyCart, PaymentDeclined, PaymentPending, error_type
 from portico.resolvers.payments import Charge, Payments, PaymentUnknown
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
 
-from .cart_edits import Buyer, pause, require_active
+from .cart_edits import Buyer, require_active
 from .carts import ACTIVE, CARTS, COMPLETE, PENDING, require_cart, total_of, touched
 from .orders import find_by_ids, order_id, place_order
 from .settlements import settle
 
 # The call that requests a charge needs at most this long. Then a job asks for the outcome, again and again.
 ASKED_AGAIN_AFTER = timedelta(seconds=30)
-_LOCKING_ATTEMPTS = 20
 # A cart keeps at least this many of its latest refusals, and older ones that a call may still ask for.
 _REFUSALS_KEPT = 8
 
@@ -62,7 +62,7 @@ async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: s
               kept changing the cart).
     Writes:   carts, orders, stock; a saga.
     """
-    for _ in range(_LOCKING_ATTEMPTS):
+    async for _ in attempts():
         cart = await require_cart(db, cart_id, buyer.viewer)
         _require_not_refused(cart, buyer)
         if _is_mine(cart, buyer):
@@ -75,7 +75,6 @@ async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: s
         locked = await _lock(db, cart, buyer, payment)
         if locked is not None:
             return await finish(db, payments, locked, now=buyer.now)
-        await pause()
     raise Conflict("Other callers are changing the cart. Try again.")
 
 

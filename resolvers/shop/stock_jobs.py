@@ -6,9 +6,8 @@ from datetime import datetime
 from functools import partial
 
 from portico.resolvers.catalog import product_edits
-from portico.resolvers.catalog.category_jobs import STALE_AFTER
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import each, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
 
 from . import moves
 from .stock import STOCK, notify_product

@@ -7,13 +7,14 @@ event: an import of thousands of them would flood the listeners.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from portico.resolvers.changes import Event, Source
 from portico.resolvers.documents import Database, Document, DocumentId
+from portico.resolvers.kept import Kept
+from portico.resolvers.writes.combining import Combiner, Waiting
 from portico.resolvers.writes.sweeps import DAMAGED
 
 from . import visibility
@@ -69,62 +70,37 @@ SOURCES: Sequence[Source] = (
 Delivery = tuple[str, DocumentId]
 
 
+@dataclass(eq=False, kw_only=True)
+class _Listener(Waiting[Document | None]):
+    """A listener that waits for a delivery."""
+
+    delivery: Delivery
+
+
 class DeliveryReads:
     """Reads posts for many listeners together, and keeps nothing.
 
-    While one read is in flight, the next ones are collected. So a listener waits for at most the read before its own,
-    and each read begins after the events that it is for.
+    A listener waits for at most the read before its own, and each read begins after the events that it is for.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[Database, dict[Delivery, asyncio.Future[Document | None]]] = {}
-        self._running: dict[Database, asyncio.Task[None]] = {}
+        self._listeners: Combiner[Database, _Listener] = Combiner(_read_all)
 
     async def read(self, db: Database, member: str, post_id: DocumentId) -> Document | None:
         """Returns a whole post as the member sees it in the news feed; None if it is not, or no longer, in the feed."""
-        waiting = self._waiting.setdefault(db, {})
-        delivery = (member, post_id)
-        if delivery not in waiting:
-            waiting[delivery] = asyncio.get_running_loop().create_future()
-        if db not in self._running:
-            self._running[db] = asyncio.create_task(self._run(db))
-        # One listener that stops must not cancel the read of another.
-        return await asyncio.shield(waiting[delivery])
-
-    async def _run(self, db: Database) -> None:
-        try:
-            # In this turn of the event loop, other listeners get their events.
-            await asyncio.sleep(0)
-            while self._waiting.get(db):
-                await _answer(db, self._waiting.pop(db))
-        finally:
-            del self._running[db]
-            for future in self._waiting.pop(db, {}).values():
-                future.cancel()
+        listener = _Listener(db=db, delivery=(member, post_id))
+        self._listeners.add(db, listener)
+        return await listener.done
 
 
-async def _answer(db: Database, waiting: Mapping[Delivery, asyncio.Future[Document | None]]) -> None:
-    """Reads what the listeners wait for. If the read fails, all of them get its error."""
-    futures = waiting.values()
-    try:
-        found = await find_delivered(db, list(waiting))
-    except asyncio.CancelledError:
-        for future in futures:
-            future.cancel()
-        raise
-    except Exception as error:  # noqa: BLE001 - an error belongs to the listeners
-        for future in futures:
-            future.set_exception(error)
-            # Retrieved, because the listeners may have stopped.
-            future.exception()
-        return
-    for delivery, future in waiting.items():
-        view = found.get(delivery)
+async def _read_all(db: Database, listeners: list[_Listener]) -> None:
+    found = await find_delivered(db, list(dict.fromkeys(listener.delivery for listener in listeners)))
+    for listener in listeners:
+        view = found.get(listener.delivery)
         if isinstance(view, Exception):
-            future.set_exception(view)
-            future.exception()
+            listener.fail(view)
         else:
-            future.set_result(view)
+            listener.answer(view)
 
 
 async def find_delivered(db: Database, deliveries: Sequence[Delivery]) -> dict[Delivery, Document | Exception]:
@@ -173,10 +149,11 @@ async def _view_of(db: Database, member: str, post: Document, relations: visibil
 class Delivered:
     """What a listener has been shown. A post can be several events, if its author is merged while it is delivered."""
 
-    _numbers: dict[Any, int] = field(default_factory=dict)
+    _numbers: Kept[Any, int] = field(default_factory=lambda: Kept(_REMEMBERED))
 
     def is_repeated(self, event: Event) -> bool:
         """Returns whether another event of the same post came before, and remembers this one."""
-        if len(self._numbers) >= _REMEMBERED:
-            del self._numbers[next(iter(self._numbers))]
-        return self._numbers.setdefault(event.key, event.number) != event.number
+        first = self._numbers.get(event.key)
+        if first is None:
+            self._numbers.put(event.key, event.number)
+        return first not in (None, event.number)

@@ -42,8 +42,10 @@ async def find_page(db: Database, owner: str, *, first: int, after: Key | None) 
         condition |= {"posted": {"$lte": posted}, "$or": [{"posted": {"$lt": posted}}, {"_id": {"$lt": last}}]}
     others = await relations.find_blocks(db, owner)
     places = await walks.find_places(db, walks.by_authors(others, condition), first + 1)
-    found = await walks.find_by_ids(db, [key for _, key in places], _SHOWN)
+    # A post can be deleted after its place was read. So the places say where the page ends, and what follows.
+    end = places[first - 1] if len(places) > first else None
+    found = await walks.find_by_ids(db, [key for _, key in places[:first]], _SHOWN)
     posts = [found[key] for _, key in places if key in found]
     blocking = await relations.find_blocking(db, owner, [post["by"]["id"] for post in posts]) if posts else set()
     shown = [{**post, "by": None if post["by"]["id"] in blocking else post["by"]} for post in posts]
-    return HiddenPostPage(hidden_posts_of(owner), db[POSTS.name], shown[:first], len(shown) > first, after)
+    return HiddenPostPage(hidden_posts_of(owner), db[POSTS.name], shown, end is not None, after, end)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.writes.sweeps import sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, sweep
 
 from . import circles, members, relations
 from .relations import RELATIONS
-
-STALE_AFTER = timedelta(seconds=5)
 
 
 async def finish(db: Database, relation: Document) -> int:
@@ -120,5 +118,5 @@ async def _look(db: Database, changed: Sequence[Document]) -> None:
 async def finish_relations(db: Database, *, now: datetime) -> int:
     """Finishes changes that were interrupted. Returns how many."""
     return await sweep(
-        db, RELATIONS, {"uncopied.at": {"$lt": now - STALE_AFTER}}, lambda relation: finish(db, relation), at_once=8
+        db, RELATIONS, {"uncopied.at": {"$lte": now - STALE_AFTER}}, lambda relation: finish(db, relation), at_once=8
     )

@@ -23,13 +23,15 @@ class attempts:  # noqa: N801 - reads as a function: `async for _ in attempts():
 
     Args:     most: the number of attempts.
               steps: how many attempts run without a pause, because a write needs them even without a collision.
+              longest: the pause, in seconds, beyond which pauses do not grow.
     """
 
-    def __init__(self, most: int = ATTEMPTS, *, steps: int = 1) -> None:
+    def __init__(self, most: int = ATTEMPTS, *, steps: int = 1, longest: float | None = None) -> None:
         self._most = most
         self._steps = steps
         self._made = 0
         self._pause = _FIRST_PAUSE
+        self._longest = _LONGEST_PAUSE if longest is None else longest
 
     def __aiter__(self) -> attempts:
         return self
@@ -39,6 +41,14 @@ class attempts:  # noqa: N801 - reads as a function: `async for _ in attempts():
             raise StopAsyncIteration
         if self._made >= self._steps:
             await pause(self._pause)
-            self._pause = min(self._pause * _GROWTH, _LONGEST_PAUSE)
+            self._pause = min(self._pause * _GROWTH, self._longest)
         self._made += 1
         return self._made - 1
+
+
+def settling() -> attempts:
+    """Returns the attempts of a call that waits for another call's mark: for about two seconds.
+
+    That call settles its mark within milliseconds, or has crashed; then a job does.
+    """
+    return attempts(100, longest=0.02)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -26,13 +26,11 @@ from portico.resolvers.domains import Invariant, Job, Problem, Turn
 from portico.resolvers.errors import Conflict
 
 from .retries import attempts
-from .sweeps import sweep
+from .sweeps import STALE_AFTER, sweep
 
 REVISION, DIRTY = "revision", "dirty"
 # Every source collection needs this index.
 DIRTY_INDEX = IndexModel([(f"{DIRTY}.at", ASCENDING)], sparse=True)
-# A job settles marks that are older than this.
-STALE_AFTER = timedelta(seconds=5)
 
 
 async def _nothing(_db: Database, _document: Document) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from datetime import timedelta
 from typing import Generic, TypeVar
 
 from bson.errors import BSONError
@@ -14,6 +15,9 @@ from portico.resolvers.elections import met_election
 
 Item = TypeVar("Item")
 
+# A call removes its mark within milliseconds. A mark of this age was left by a crash, or belongs to a stalled call. The
+# job and that call can both continue, because every step is guarded. Marks of longer calls have limits of their own.
+STALE_AFTER = timedelta(seconds=5)
 # The errors that a document with a missing or invalid field causes.
 DAMAGED = (
     ArithmeticError,

@@ -16,7 +16,7 @@ from portico.resolvers.ads.ads import (
     require_page_keywords,
 )
 from portico.resolvers.ads.attempts import Call, Means
-from portico.resolvers.ads.combining import Counters
+from portico.resolvers.ads.claiming import Counters
 from portico.resolvers.ads.serving import Served
 from portico.resolvers.ads.tallying import Tally
 from portico.resolvers.ads.zone_reads import Zones

@@ -24,6 +24,7 @@ AD_ZONE = Kind(
     path="_id",
     parse=zones.parse_id,
     read=loaders.by_id,
+    collection=zones.ZONES.name,
     types=("AdZone",),
     type_name=lambda _document: "AdZone",
     visible_to=everybody,

@@ -33,6 +33,7 @@ LOG_EVENT = Kind(
     path="_id",
     parse=document_id,
     read=loaders.by_id,
+    collection=log_events.LOG_EVENTS.name,
     types=("LogEvent",),
     type_name=lambda _document: "LogEvent",
     visible_to=_is_analyst,
@@ -86,8 +87,8 @@ class LogQuery:
 
     @strawberry.field(
         metadata=costs(length=page_counts.MAX_PAGES, extra=500, costly=True),
-        description="Requests by page and day, most first, counted from the log events in the range. "
-        "The range can have a limited number of log events, by default 1,000,000. For an ANALYST.",
+        description="Requests by page and day, most first. Days that are over are counted in advance. The rest of the "
+        "range can have a limited number of log events, by default 1,000,000. For an ANALYST.",
     )
     async def page_counts(
         self,
@@ -99,5 +100,5 @@ class LogQuery:
         context = info.context
         require_role(context, Role.ANALYST)
         most = context.resources.of(AnalyticsSettings).max_page_count_events
-        found: Any = await page_counts.count_pages(context.reading, from_, to, limit=limit, max_events=most)
+        found: Any = await page_counts.count_pages(context.db, from_, to, limit=limit, max_events=most)
         return cast("list[PageCount]", found)

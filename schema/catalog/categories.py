@@ -31,6 +31,7 @@ CATEGORY = Kind(
     path="_id",
     parse=document_id,
     read=loaders.by_id,
+    collection=categories.CATEGORIES.name,
     types=("Category",),
     type_name=lambda _document: "Category",
     visible_to=everybody,

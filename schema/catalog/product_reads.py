@@ -6,8 +6,10 @@ Everybody sees all products, so callers share the figures. A MERCHANT gets curre
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 
+from portico.loaders.batching import BatchRead
 from portico.loaders.catalog import products as loaders
 from portico.resolvers.catalog import product_bounds, product_search, products
 from portico.resolvers.catalog.settings import CatalogSettings
@@ -26,21 +28,35 @@ def _most(context: Context) -> int:
 async def bounded(context: Context, listing: Listing) -> Listing:
     """Returns the listing with its bounds. In a small catalog, and for most listings, that takes no command.
 
-    The filters of one operation share what they may examine. An operation has few searches, which need not share.
+    The listings of one level get their bounds together: otherwise the moments at which their counts arrive would decide
+    which pages share a command.
     """
-    most = _most(context)
-    if product_bounds.is_filtered(listing):
-        share = context.loader("shares of products", lambda: loaders.shares(most))
-        most = await share.load(listing) or most
-    probes = product_bounds.probes_of(listing, most)
-    if not probes:
+    if not product_bounds.may_be_long(listing):
         return listing
+    batch = context.loader("bounds of products", lambda: _bounds(context))
+    return await batch.load(listing) or listing
+
+
+def _bounds(context: Context) -> BatchRead[Listing, Listing]:
+    """The filters of one operation share what they may examine. It has few searches, which need not share."""
+    share_out = loaders.shares(_most(context))
     count = functools.partial(product_bounds.estimate_products, context.reading)
-    if await shared(context, KINDS["Product"], "all", count) <= most:
-        return product_bounds.unbounded(listing)
-    read = functools.partial(product_bounds.count_probes, context.reading, probes)
-    counts = await shared(context, KINDS["Product"], ("probes", repr(probes)), read)
-    return product_bounds.bounded(listing, counts, most)
+
+    async def read(listings: Sequence[Listing]) -> Mapping[Listing, Listing]:
+        shares = share_out(listings)
+        probes = {one: product_bounds.probes_of(one, shares[one]) for one in listings}
+        size = await shared(context, KINDS["Product"], "all", count) if any(probes.values()) else 0
+        found = {one: product_bounds.unbounded(one) if probes[one] else one for one in listings}
+        large = [one for one in listings if probes[one] and size > shares[one]]
+        wanted = [probe for one in large for probe in probes[one]]
+        if wanted:
+            read = functools.partial(product_bounds.count_probes, context.reading, wanted)
+            counts = iter(await shared(context, KINDS["Product"], ("probes", repr(wanted)), read))
+            for one in large:
+                found[one] = product_bounds.bounded(one, list(itertools.islice(counts, len(probes[one]))), shares[one])
+        return found
+
+    return read
 
 
 async def total(context: Context, listing: Listing) -> products.Total:

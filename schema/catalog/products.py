@@ -12,6 +12,7 @@ import strawberry
 from portico.loaders.catalog import products as loaders
 from portico.resolvers.catalog import product_search
 from portico.resolvers.catalog.product_terms import ALBUM, FILM
+from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged, selected_below
 from portico.schema.context import Info, core
@@ -52,6 +53,7 @@ PRODUCT = Kind(
     path="sku",
     parse=_sku,
     read=loaders.by_sku,
+    collection=PRODUCTS.name,
     types=("AudioAlbum", "Film", "GeneralProduct"),
     type_name=_type_name,
     discriminator=("type",),

@@ -36,6 +36,7 @@ DISCUSSION = Kind(
     path="_id",
     parse=document_id,
     read=loaders.by_id,
+    collection=discussions.DISCUSSIONS.name,
     types=("Discussion",),
     type_name=lambda _document: "Discussion",
     discriminator=("subject",),

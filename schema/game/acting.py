@@ -11,7 +11,7 @@ from portico.resolvers.documents import Document, DocumentId, document_id
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game import creation, equipment, room_actions
 from portico.resolvers.game.characters import INTRINSICS
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.turns import Acting
 from portico.schema.access import require_caller

@@ -11,7 +11,7 @@ from portico.resolvers.documents import DocumentId
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game import character_edits, characters, creation
 from portico.resolvers.game.characters import CHARACTERS, INTRINSICS
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.turns import Acting
 from portico.schema import errors

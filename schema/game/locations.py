@@ -26,6 +26,7 @@ LOCATION = Kind(
     path="_id",
     parse=document_id,
     read=by_key(LOCATIONS),
+    collection=LOCATIONS.name,
     types=("Location",),
     type_name=lambda _document: "Location",
     visible_to=everybody,

@@ -39,6 +39,7 @@ CART = Kind(
     path="_id",
     parse=random_key,
     read=loaders.by_id,
+    collection=carts.CARTS.name,
     types=("Cart",),
     type_name=lambda _document: "Cart",
     discriminator=("owner",),

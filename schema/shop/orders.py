@@ -32,6 +32,7 @@ ORDER = Kind(
     path="_id",
     parse=random_key,
     read=loaders.by_id,
+    collection=orders.ORDERS.name,
     types=("Order",),
     type_name=lambda _document: "Order",
     discriminator=("owner",),

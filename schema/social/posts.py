@@ -49,6 +49,7 @@ POST = Kind(
     path="_id",
     parse=document_id,
     read=loaders.by_id,
+    collection=POSTS.name,
     types=tuple(_TYPES.values()),
     type_name=lambda post: _TYPES[post["type"]],
     discriminator=("type", *visibility.DECIDING),

@@ -38,6 +38,7 @@ USER = Kind(
     path="_id",
     parse=str,
     read=loaders.by_id,
+    collection=members.MEMBERS.name,
     types=("User",),
     type_name=lambda _document: "User",
     shown_to=_unless_blocked,

@@ -18,6 +18,7 @@ KIT = Kit(
     },
     leftovers={
         "forget-log-events": (hit_leftovers.old_log_event,),
+        "roll-up-log-days": (hit_leftovers.uncounted_log_event,),
         "settle-hits": (hit_leftovers.sealed_flush,),
         "forget-hit-ids": (hit_leftovers.old_hit_id,),
         "roll-up-sessions": (session_leftovers.pending_session,),

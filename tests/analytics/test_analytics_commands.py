@@ -8,7 +8,8 @@ from typing import Any
 from tests.analytics.kit import KIT
 from tests.analytics.support.hits import HITS, RECORD, asked, hit, record_hits
 from tests.analytics.support.log_events import COUNTS, EVENTS, LOG, NOON, analyst, event, log, service
-from tests.support.harness import GatewayClient
+from tests.analytics.support.page_roll_ups import roll_up
+from tests.support.harness import GatewayClient, SettableClock
 from tests.support.routing import unroutable
 from tests.support.sending import assert_indexed, names, sent
 
@@ -19,6 +20,7 @@ READS: dict[str, tuple[str, dict[str, Any]]] = {
     "log events": (EVENTS, {"filter": {}}),
     "log events of a path in a range": (EVENTS, {"filter": {"path": "/1", **RANGE}}),
     "log events of a host and a path": (EVENTS, {"filter": {"path": "/1", "host": "192.0.2.1"}}),
+    "pages of a part of a day": (COUNTS, {**RANGE, "from": "2026-03-09T10:00:00.000Z"}),
     "pages by day": (COUNTS, RANGE),
     "hits by minute": (HITS, asked("MINUTE", NOON, NOON.replace(hour=13))),
     "hits by day": (HITS, asked("DAY", NOON, MONTH_LATER)),
@@ -34,7 +36,13 @@ ASTRAY = {
     "log events": ["find analytics.log_events "],
     "log events of a path in a range": ["find analytics.log_events path time"],
     "log events of a host and a path": ["find analytics.log_events host path"],
-    "pages by day": ["aggregate analytics.log_events time"],
+    "pages of a part of a day": ["aggregate analytics.log_events time"],
+    "pages by day": ["aggregate analytics.log_events uncounted", "aggregate analytics.log_events time"],
+    "pages by day, rolled up": ["aggregate analytics.log_events uncounted"],
+    "pages by day, with late events": [
+        "aggregate analytics.log_events uncounted",
+        "aggregate analytics.log_events time",
+    ],
 }
 
 
@@ -46,6 +54,42 @@ async def test_every_read_sends_the_indexed_commands_of_its_budget(gateway: Gate
 
         assert names(commands) == BUDGETS[name], name
         assert unroutable(commands) == ASTRAY.get(name, []), name
+        await assert_indexed(gateway, commands)
+
+
+async def test_pages_of_days_that_are_over_are_read_by_the_indexed_commands_of_their_budget(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    await log(gateway, *(event(f"/{number % 3}", 4_000 * number) for number in range(60)))
+    await roll_up(gateway, clock)
+    days = {"from": "2026-03-09T00:00:00.000Z", "to": "2026-03-12T00:00:00.000Z"}
+    for name in ("pages by day, rolled up", "pages by day, with late events"):
+        commands = await sent(gateway, partial(analyst(gateway).data, COUNTS, days))
+
+        assert names(commands) == BUDGETS[name], name
+        assert unroutable(commands) == ASTRAY[name], name
+        await assert_indexed(gateway, commands)
+        await log(gateway, event("/late"))
+
+
+async def test_a_roll_up_of_a_day_sends_the_indexed_commands_of_its_budget(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    await log(gateway, *(event(f"/{number % 3}", number) for number in range(300)))
+    tomorrow = NOON.replace(day=10)
+    clock.advance(seconds=(tomorrow - clock.now()).total_seconds())
+    for name in ("roll up a day", "roll up nothing"):
+        commands = await sent(gateway, partial(roll_up, gateway, clock))
+
+        assert names(commands) == BUDGETS[name], name
+        # A run looks on all shards for marks and counts. So does a roll-up for the events of its day.
+        assert set(unroutable(commands)) <= {
+            "aggregate analytics.log_events time",
+            "aggregate analytics.log_events uncounted",
+            "aggregate analytics.page_days ",
+            "find analytics.log_events time",
+            "find analytics.log_events uncounted",
+        }
         await assert_indexed(gateway, commands)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,25 +13,10 @@ from portico.resolvers.analytics.log_events import LOG_EVENTS
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.schema.scalars import format_instant
 from tests.analytics.support.log_events import COUNTS, NOON, Given, analyst, event, log, page_counts
+from tests.analytics.support.page_roll_ups import DAY, counted
 from tests.support.harness import IS_SOAK, GatewayClient, running, with_settings
 
-DAY = timedelta(days=1)
 MIDNIGHT = NOON.replace(hour=0)
-
-
-def counted(events: Sequence[Given]) -> list[Given]:
-    """The same numbers, by nothing but a `Counter`."""
-    hits: Counter[tuple[str, str]] = Counter()
-    visitors: defaultdict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
-    for one in events:
-        page = (one["path"], one["time"][:10] + "T00:00:00.000Z")
-        hits[page] += 1
-        visitors[page].add(("user", one["user"]) if one.get("user") else ("host", one["host"]))
-    found = [
-        {"path": path, "day": day, "hits": count, "visitors": len(visitors[path, day])}
-        for (path, day), count in hits.items()
-    ]
-    return sorted(found, key=lambda one: (-one["hits"], one["path"], one["day"]))
 
 
 async def test_pages_are_counted_by_day_with_distinct_visitors(gateway: GatewayClient) -> None:
@@ -107,7 +90,7 @@ async def test_a_range_with_too_many_events_is_refused(settings: Settings) -> No
 
     assert (answer.codes, answer.body["errors"][0]["message"]) == (
         ["BAD_USER_INPUT"],
-        "The range has more than 10 log events. Choose a shorter one.",
+        "The range has more than 10 log events that are not rolled up. Choose a shorter one.",
     )
 
 

@@ -16,7 +16,7 @@ from portico.resolvers.configuration import Secret
 from tests.catalog.support.catalog import add_categories, add_products, album, film, mark_in_stock, pricing, product
 from tests.support.databases import database
 from tests.support.explaining import explain
-from tests.support.harness import SECRET, GatewayClient, running, with_settings
+from tests.support.harness import SECRET, Commands, GatewayClient, running, with_settings
 
 MOST = 60
 COUNT = 400
@@ -228,6 +228,21 @@ async def test_a_count_of_exactly_the_bound_is_exact(settings: Settings) -> None
 
     assert (three["totalCount"], three["totalCountIsExact"]) == (3, True)
     assert (four["totalCount"], four["totalCountIsExact"]) == (3, False)
+
+
+async def test_the_filters_of_one_operation_are_counted_together(settings: Settings, commands: Commands) -> None:
+    filters = [
+        f"a{least}: products(first: 1, filter: {{ type: FILM, minPrice: {least} }}) {{ nodes {{ sku }} }}"
+        for least in range(90)
+    ]
+    async with running(with_settings(settings, CatalogSettings, max_counted=MOST), commands=commands) as gateway:
+        await add_products(gateway.db, MADE)
+        commands.clear()
+
+        await gateway.data(f"{{ {' '.join(filters)} }}", token=None)
+
+    # The counts of two conditions of each filter, in commands of a hundred, and one command for the pages.
+    assert commands.names().count("aggregate products") == 3
 
 
 @pytest.mark.parametrize("sort", SORTS)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench.threads import comments_of, put_discussion
+from bench.worst import Operation, examine
 from portico.resolvers.comments.checks import find_wrong_discussions
 from portico.resolvers.comments.comments import (
     CHRONOLOGICAL,
@@ -271,3 +272,23 @@ async def test_discussions_of_several_products_are_read_together(large: Large) -
         "find discussions",
         "find products",
     ]
+
+
+async def test_a_plan_for_a_small_discussion_is_not_taken_for_a_large_one(gateway: GatewayClient) -> None:
+    await add_products(gateway.db, [product(sku="small"), product(sku="large")])
+    ids = {}
+    for key, made in (("small", 600), ("large", 5_000)):
+        discussion, _ = await put_discussion(gateway.db, kind="Product", key=key, storage=PAGES, made=made)
+        ids[key] = encode_id("Discussion", discussion["_id"])
+    part = "node(id: $id) { ... on Discussion { comments(order: CHRONOLOGICAL, first: $first) { nodes { id text } } } }"
+    declared = "$id: ID!, $first: Int!"
+    whole = Operation(part, {"id": ids["small"], "first": 100}, declared)
+    few = Operation(part, {"id": ids["large"], "first": 5}, declared)
+
+    # All pages of a small discussion hold some of a hundred comments, so that MongoDB prefers to read them one by one.
+    for _ in range(3):
+        await examine(gateway, whole, 1)
+    cost = await examine(gateway, few, 1)
+
+    # The discussion, the product, and for each comment its key and its page.
+    assert cost.documents <= 15

@@ -11,7 +11,8 @@ from portico.resolvers.catalog.products import HOST
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.domains import Resources, Turn
 from portico.resolvers.owned import Owned, OwnedDocuments
-from portico.resolvers.writes.roll_ups import STALE_AFTER, RollUp
+from portico.resolvers.writes.roll_ups import RollUp
+from portico.resolvers.writes.sweeps import STALE_AFTER
 from tests.catalog.support.catalog import add_products, product
 from tests.support.harness import SettableClock
 from tests.support.interruptions import interrupted

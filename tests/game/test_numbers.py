@@ -10,9 +10,9 @@ from pymongo.errors import WriteError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game import room_actions
 from portico.resolvers.game.characters import CHARACTERS
-from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.refusals import TurnFailed
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turns import Acting
 from portico.resolvers.writes.idempotency import random_operation_id
 from tests.game.support.doing import do

@@ -10,8 +10,8 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.resting import rest_idle
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.settings import GameSettings
 from portico.schema.roles import Role
 from tests.game.support.scene import action, add_temple, assert_settled, assert_sound

@@ -8,7 +8,7 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.documents import Document
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turn_jobs import settle_rooms
 from portico.schema.nodes import decode_id
 from tests.game.support.machine import MUTATIONS, Machine, State

@@ -13,10 +13,10 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import DomainError
 from portico.resolvers.game import room_actions
 from portico.resolvers.game.characters import INTRINSICS
-from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.creation import create_character
 from portico.resolvers.game.locations import LOCATIONS, MAX_CHARACTERS
 from portico.resolvers.game.refusals import InsufficientGold, ItemGone, LimitReached, WrongItem
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turns import help_along
 from portico.resolvers.writes.idempotency import random_operation_id
 from tests.game.support.players import Players
@@ -307,7 +307,7 @@ async def test_a_cancelled_caller_harms_no_other(db: Database, players: Players)
         for one, thing in zip(characters, things, strict=True)
     ]
     # The room's update is under way.
-    while not any(process._tasks for process in players.processes):  # noqa: ASYNC110 - no event says so
+    while all(process._steps.is_idle(room["_id"]) for process in players.processes):  # noqa: ASYNC110 - no event says so
         await asyncio.sleep(0)
     tasks[0].cancel()
 

@@ -11,8 +11,8 @@ from portico.gateway.domains.game import acting
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game import room_actions
-from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.locations import LOCATIONS
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.game.turns import Acting
 from portico.resolvers.writes.idempotency import random_operation_id

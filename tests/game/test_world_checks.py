@@ -9,7 +9,7 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game import room_actions
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turns import Acting
 from portico.resolvers.writes.idempotency import random_operation_id
 from portico.schema.nodes import split_id

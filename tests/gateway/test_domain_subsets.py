@@ -64,7 +64,7 @@ def test_the_shop_adds_a_stock_to_products_and_comments_add_a_discussion() -> No
 SCHEMA_OF_EACH = """
 import json, sys
 from portico.gateway.domains import load, schema_of, use
-from portico.resolvers.domains import InvalidDomains
+from portico.resolvers.served import InvalidDomains
 from graphql import validate_schema
 for names in json.load(sys.stdin):
     try:

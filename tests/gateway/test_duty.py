@@ -131,3 +131,30 @@ async def test_a_second_worker_sends_nothing_while_idle_and_takes_over_when_the_
     assert (idle, sent) == ({"alone 0", "shared 0"}, [])
     assert woken == {*idle, "shared 1"}
     assert set(ran) == {*woken, "alone 1"}
+
+
+async def test_a_request_in_another_process_wakes_a_job_that_is_not_shared(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    ran: asyncio.Queue[int] = asyncio.Queue()
+    wakeups = [Wakeups(), Wakeups()]
+
+    def worker(number: int) -> Worker:
+        async def run(_: Turn) -> int:
+            ran.put_nowait(number)
+            return 0
+
+        resources = Resources({Wakeups: wakeups[number]})
+        # Long enough that no job runs again by itself.
+        return Worker(gateway.db, clock, 600, resources, [Job("alone", run)], database=gateway.state.settings.database)
+
+    async with asyncio.timeout(30):
+        first = asyncio.create_task(worker(0).run())
+        assert await ran.get() == 0
+        second = asyncio.create_task(worker(1).run())
+        await asyncio.sleep(0.1)
+        wakeups[1].wake("alone")
+        assert await ran.get() == 0
+    for task in (first, second):
+        task.cancel()
+    await asyncio.wait({first, second})

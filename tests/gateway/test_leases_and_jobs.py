@@ -211,6 +211,7 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
         "settle-ad-claims": 0,
         "forget-ad-events": 0,
         "forget-log-events": 0,
+        "roll-up-log-days": 0,
         "settle-hits": 0,
         "forget-hit-ids": 0,
         "roll-up-sessions": 0,

@@ -20,6 +20,9 @@ VALUES: list[Any] = [
     Int64(2**40),
     2.5,
     math.inf,
+    -math.inf,
+    math.nan,
+    Decimal128("NaN"),
     Decimal128("3.25"),
     "",
     "a title",
@@ -83,7 +86,7 @@ async def test_the_rows_before_a_page_have_every_type(db: Database, direction: i
 async def test_the_pages_of_mixed_values_are_walks_along_the_index(db: Database) -> None:
     await fill(db, VALUES * 20)
     listing = Listing({}, Sort((("value", -1),)))
-    for value in ("a title", 2.5, True):
+    for value in ("a title", 2.5, math.nan, True):
         for query, order in listing.ranges((value, "row 3")):
             plan = await db.command(
                 "explain",

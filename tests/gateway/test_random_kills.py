@@ -30,7 +30,7 @@ from tests.game.support.books import auditing
 from tests.shop.support import kills as shop_kills
 from tests.social.support import kills as social_kills
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, run_jobs, running, with_settings
-from tests.support.kills import Clients, Faults, Part, gateways
+from tests.support.kills import LEAST_OPERATIONS, Clients, Faults, Part, gateways
 from tests.support.processes import environment, portico
 from tests.support.replica_sets import replica_set
 
@@ -83,7 +83,7 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
             async with contextlib.aclosing(Clients(served, token)) as clients:
                 crews = [part.actors(clients) for part in parts]
                 acting = [actor.run(SECONDS) for crew in crews for actor in crew]
-                async with auditing(three.uri, "kills", world.items) as auditor:
+                async with auditing(three.uri, "kills", world.items, least=SECONDS / 10) as auditor:
                     await asyncio.gather(faults.run(SECONDS, PAUSE), *acting)
         async with running(own, clock=clock) as gateway:
             await finish_jobs(gateway, clock)
@@ -94,9 +94,8 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
     assert (checked.returncode, checked.stderr) == (0, "")
     report(faults, clients, parts)
     sys.stderr.write(f"snapshots: {auditor.checked:,}, with writes in flight {auditor.in_flight:,}\n")
-    for part, crew in zip(parts, crews, strict=True):
-        assert sum(part.operations.values()) > len(crew)
-    assert auditor.checked > SECONDS / 10
+    assert min(sum(part.operations.values()) for part in parts) >= LEAST_OPERATIONS
+    assert auditor.checked >= SECONDS / 10
 
 
 async def finish_jobs(gateway: GatewayClient, clock: SettableClock) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from itertools import count
 
 import pytest
@@ -21,8 +22,24 @@ PAGE = "{ categories(first: 10) { nodes { slug } } }"
 LIMIT = 120
 
 
+class Time:
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @pytest.fixture
-async def limited(settings: Settings, clock: SettableClock) -> AsyncIterator[GatewayClient]:
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+async def limited(
+    settings: Settings, clock: SettableClock, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[GatewayClient]:
+    """A gateway whose allowances refill only when the test sets the time, however long a request takes."""
+    monkeypatch.setattr("portico.gateway.app.Rates", partial(Rates, clock=time))
     async with running(replace(settings, caller_rate=LIMIT, address_rate=LIMIT), clock=clock) as gateway:
         yield gateway
 
@@ -113,19 +130,7 @@ async def test_without_a_limit_no_header_is_sent(gateway: GatewayClient) -> None
     assert "ratelimit" not in answer.headers
 
 
-# The allowance over time, with a clock that tests set
-
-
-class Time:
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def time() -> Time:
-    return Time()
+# The allowance over time
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from portico.schema.roles import Role
-from tests.support.processes import Served, environment, eventually, is_running, mongods_of, served
+from tests.support.processes import Served, environment, eventually, is_running, mongods_of, served, workers_of
 from tests.support.wire import through_wire
 
 CREATE = 'mutation {{ createCategory(input: {{ name: "A", slug: "{0}", idempotencyKey: "{0}" }}) {{ __typename }} }}'
@@ -235,6 +235,29 @@ def test_a_killed_worker_is_replaced(settings: Settings, tmp_path: Path) -> None
         eventually(lambda: len(set(children_of(gateway.process.pid)) - before) >= 2, 20)
         answered = eventually(lambda: _answer(gateway), 20)
 
+    assert answered == {"data": {"__typename": "Query"}}
+
+
+def test_a_worker_that_dies_in_an_outage_is_replaced_after_it_and_the_others_go_on(
+    settings: Settings, tmp_path: Path
+) -> None:
+    impatient = replace(settings, database_seconds=1)
+    with (
+        through_wire(impatient) as (wire, over_wire),
+        served(tmp_path, environment(over_wire), "--workers", "2", is_new=True) as gateway,
+    ):
+        (first, second) = eventually(lambda: found if len(found := workers_of(gateway.process.pid)) == 2 else None, 30)
+        wire.block()
+        os.kill(first, signal.SIGKILL)
+        (failed,) = eventually(lambda: set(workers_of(gateway.process.pid)) - {first, second}, 20)
+        eventually(lambda: not is_running(failed), 30)
+
+        assert httpx.get(f"{gateway.url}/livez", timeout=20).status_code == 200
+        wire.unblock()
+        eventually(lambda: len([pid for pid in workers_of(gateway.process.pid) if is_running(pid)]) == 2, 30)
+        answered = eventually(lambda: _answer(gateway), 20)
+
+        assert second in workers_of(gateway.process.pid)
     assert answered == {"data": {"__typename": "Query"}}
 
 

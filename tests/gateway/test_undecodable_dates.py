@@ -82,4 +82,4 @@ async def test_the_log_names_each_document_in_one_line(gateway: GatewayClient) -
     assert not any("exc_info" in entry for entry in log)
     if gateway.settings.executor == "compiled":
         stored = gateway.db["products"].find({"sku": {"$regex": "^beyond"}}, sort=[("sku", -1)])
-        assert [entry["document"] for entry in shown] == [f"Product {one['_id']!r}" async for one in stored]
+        assert [entry["document"] for entry in shown] == [f"products {one['_id']!r}" async for one in stored]

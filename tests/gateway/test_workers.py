@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from portico.gateway.work import jobs
+from portico.resolvers.documents import Database
 from portico.resolvers.domains import Job, Resources, Turn
 from portico.resolvers.payments import PaymentMethods, PaymentUnknown
 from portico.resolvers.writes import leases
@@ -48,6 +49,10 @@ async def _asked(provider: Provider, times: int) -> bool:
 
 async def _leased(gateway: GatewayClient, clock: SettableClock, times: int) -> bool:
     return await gateway.db["leases"].count_documents({"until": {"$gt": clock.now()}}) == times
+
+
+async def _no_lease(gateway: GatewayClient) -> bool:
+    return await gateway.db["leases"].count_documents({}) == 0
 
 
 async def status_of(gateway: GatewayClient, cart: str) -> Any:
@@ -149,26 +154,66 @@ async def test_a_job_that_loses_its_lease_stops(gateway: GatewayClient, clock: S
     assert begun == ["begun"]
 
 
-async def test_a_stopping_worker_releases_a_lease_that_it_is_taking(
+class SlowServer:
+    """Carries out the acquisitions of these leases only once `may_go` is set, also if their caller is cancelled."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *slow: str) -> None:
+        self.sent: dict[str, asyncio.Task[bool]] = {}
+        self.may_go = asyncio.Event()
+        self._slow = slow
+        self._acquire = leases.acquire
+        monkeypatch.setattr(leases, "acquire", self.acquire)
+
+    async def acquire(self, db: Database, name: str, **given: Any) -> bool:
+        if name not in self._slow:
+            return await self._acquire(db, name, **given)
+        self.sent[name] = asyncio.create_task(self._later(db, name, **given))
+        return await asyncio.shield(self.sent[name])
+
+    async def _later(self, db: Database, name: str, **given: Any) -> bool:
+        await self.may_go.wait()
+        return await self._acquire(db, name, **given)
+
+    async def got_all(self) -> bool:
+        return set(self.sent) == set(self._slow)
+
+
+async def test_a_stopping_worker_releases_its_leases_and_then_those_that_it_is_acquiring(
     gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    acquire = leases.acquire
-    sent: list[asyncio.Task[bool]] = []
+    slow = [job.name for job in LEASED]
+    server = SlowServer(monkeypatch, *slow)
+    # What is tested is the order. How long a stop waits for it depends on the machine.
+    monkeypatch.setattr(jobs, "RELEASE_SECONDS", None)
+    begun: list[str] = []
+    one = worker(gateway, clock, jobs=[*LEASED, waiting(begun, asyncio.Event())])
+    running = asyncio.create_task(one.run())
+    await eventually(server.got_all)
+    await eventually(lambda: lease_of(gateway))
 
-    async def late(*args: Any, **given: Any) -> bool:
-        await asyncio.sleep(0.05)
-        return await acquire(*args, **given)
+    running.cancel()
+    await eventually(lambda: _no_lease(gateway))
+    assert not running.done()
+    server.may_go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
 
-    async def to_a_slow_server(*args: Any, **given: Any) -> bool:
-        # The server carries out a command even if its caller is cancelled.
-        sent.append(asyncio.create_task(late(*args, **given)))
-        return await asyncio.shield(sent[-1])
-
-    monkeypatch.setattr(leases, "acquire", to_a_slow_server)
-    # A stop waits for two seconds at most; a busy machine may need longer for all leases.
-    monkeypatch.setattr(jobs, "RELEASE_SECONDS", 60.0)
-    async with at_work(worker(gateway, clock)):
-        await asyncio.sleep(0.02)
-
-    assert await asyncio.gather(*sent) == [True] * len(LEASED)
+    assert await asyncio.gather(*server.sent.values()) == [True] * len(slow)
     assert await gateway.db["leases"].count_documents({}) == 0
+
+
+async def test_a_worker_stops_although_the_database_does_not_answer(
+    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = SlowServer(monkeypatch, "wait")
+    monkeypatch.setattr(jobs, "RELEASE_SECONDS", 0.05)
+    running = asyncio.create_task(worker(gateway, clock, jobs=[waiting([], asyncio.Event())]).run())
+    await eventually(server.got_all)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert not server.sent["wait"].done()
+    server.may_go.set()
+    await server.sent["wait"]

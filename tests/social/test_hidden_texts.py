@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
-from portico.resolvers.documents import Database
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.social import walks
 from tests.social.support.post_reads import as_member, comments_of, page_of, post_id, posts_in
 from tests.social.support.posts import call, codes, later, write_comment, write_post
 from tests.social.support.social import block, block_each_other, join, unblock
@@ -69,6 +70,32 @@ async def test_the_owner_of_a_wall_lists_and_deletes_a_hidden_post(gateway: Gate
     assert deleted["__typename"] == "DeletedPayload"
     assert (await hidden_posts(gateway, "ann"))["nodes"] == []
     assert post_id(post) not in await posts_in(gateway, "cem", "wall of ann")
+
+
+@pytest.mark.parametrize("deleted", [0, 1, 2])
+async def test_a_hidden_post_that_is_deleted_during_a_read_does_not_end_the_list(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, deleted: int
+) -> None:
+    await join(gateway.db, "ann", "bob")
+    posts = [await write_post(gateway.db, "bob", to="ann", now=later(number)) for number in range(5)]
+    newest = [post_id(post) for post in reversed(posts)]
+    await block(gateway.db, "ann", "bob")
+    find_by_ids = walks.find_by_ids
+
+    async def delete_before(db: Database, ids: Sequence[Any], shown: Document | None) -> dict[Any, Document]:
+        monkeypatch.setattr(walks, "find_by_ids", find_by_ids)
+        await call(gateway, "ann", "deletePost", postId=newest[deleted])
+        return await find_by_ids(db, ids, shown)
+
+    monkeypatch.setattr(walks, "find_by_ids", delete_before)
+    found, after, has_next = [], None, True
+    while has_next:
+        page = await hidden_posts(gateway, "ann", first=2, after=after)
+        found += [row["postId"] for row in page["nodes"]]
+        after, has_next = page["pageInfo"]["endCursor"], page["pageInfo"]["hasNextPage"]
+
+    assert [one for one in newest if one != newest[deleted]] == [one for one in found if one != newest[deleted]]
+    assert len(found) == len(set(found))
 
 
 async def test_hidden_posts_show_what_each_kind_has(gateway: GatewayClient) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -24,6 +25,8 @@ RETRIED = {"UNAVAILABLE", "TIMEOUT", "OPERATION_UNDER_WAY", "CONFLICT", "OVERLOA
 _ANSWER_SECONDS = 30.0
 # A call that is not answered for so long after the last fault is lost.
 _LOST_SECONDS = 180.0
+# The clients of each part act until they have this many answers, also if that takes longer than planned.
+LEAST_OPERATIONS = 10
 
 
 class Gateways:
@@ -206,11 +209,23 @@ class Clients:
             await client.aclose()
 
 
+def turns(seconds: float, operations: Counter[str]) -> Iterator[int]:
+    """Yields for this time, and until these acknowledged operations are enough, however slow the machine is.
+
+    Args:     operations: of all actors of a part, which count them here.
+    """
+    ends = time.monotonic() + seconds
+    for number in itertools.count():
+        if time.monotonic() > ends and sum(operations.values()) >= LEAST_OPERATIONS:
+            return
+        yield number
+
+
 class Actor(Protocol):
     """One client that acts at random."""
 
     async def run(self, seconds: float) -> None:
-        """Acts for this time. Fails if an answer contradicts an earlier one."""
+        """Acts in `turns`. Fails if an answer contradicts an earlier one."""
 
 
 class Part(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from portico.resolvers.ads import serving_checks, serving_jobs
-from portico.resolvers.ads.combining import Counters
+from portico.resolvers.ads.claiming import Counters
 from portico.resolvers.ads.settings import AdsSettings
 from portico.resolvers.ads.tallying import Tally
 from portico.resolvers.documents import Database
@@ -20,7 +20,7 @@ async def _writer(_settings: Resources, _db: Database) -> AsyncIterator[Counters
     try:
         yield writer
     finally:
-        await writer.settled()
+        await writer.close()
 
 
 @asynccontextmanager

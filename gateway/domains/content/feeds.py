@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +30,7 @@ from portico.gateway.state import State
 from portico.resolvers.content import nodes as content
 from portico.resolvers.content.settings import ContentSettings
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.kept import Kept
 from portico.schema.markdown import page_html
 
 ROUTE = "/feeds/{path:path}"
@@ -101,7 +101,7 @@ class Feeds(Files):
 
     def __init__(self, state: Callable[[], State]) -> None:
         super().__init__(state)
-        self._made: OrderedDict[str, bytes] = OrderedDict()
+        self._made: Kept[str, bytes] = Kept(_KEPT)
 
     async def respond(self, request: Request, state: State) -> Response:
         feed = await _find_feed(state, request)
@@ -123,11 +123,7 @@ class Feeds(Files):
             # If an entry was edited just now, its text does not match the tag, and the feed is not cached.
             is_as_named = [found.get(entry["_id"], {}).get("nonce") == entry["nonce"] for entry in feed.entries]
             if len(body) <= _MAX_KEPT_BYTES and all(is_as_named):
-                self._made[feed.tag] = body
-        else:
-            self._made.move_to_end(feed.tag)
-        while len(self._made) > _KEPT:
-            self._made.popitem(last=False)
+                self._made.put(feed.tag, body)
         return body
 
 

@@ -12,8 +12,8 @@ from portico.resolvers.domains import Domain, Resources, Service
 from portico.resolvers.game import events as sources
 from portico.resolvers.game.blueprints import BLUEPRINTS
 from portico.resolvers.game.characters import CHARACTERS
-from portico.resolvers.game.combining import Rooms
 from portico.resolvers.game.locations import LOCATIONS
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import STACKS
 from portico.resolvers.game.trade_bounds import PAIRS

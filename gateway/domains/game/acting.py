@@ -9,7 +9,7 @@ from typing import Any
 from portico.resolvers.documents import Database, DocumentId
 from portico.resolvers.domains import Invariant, Job, Problem, Turn
 from portico.resolvers.game import turn_checks, turn_jobs
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turns import help_along
 from portico.resolvers.server_time import server_time
 

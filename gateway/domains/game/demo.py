@@ -12,7 +12,7 @@ from portico.gateway.demo import demo_token
 from portico.gateway.demo.loading import OPERATION, Demo
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game import characters, creation
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stack_imports import StackRecord, import_stack
 from portico.resolvers.game.stacks import Place, Viewer, Wanted

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from portico.resolvers.domains import Job, Turn
 from portico.resolvers.game import resting
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.settings import GameSettings
 
 

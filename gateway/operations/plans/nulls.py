@@ -8,7 +8,7 @@ from graphql import GraphQLError, located_error
 
 from portico.loaders.batching import Siblings
 from portico.resolvers.answer_bounds import Size
-from portico.schema.nodes import kind_of_type
+from portico.schema.nodes import collection_of_type
 
 from .places import Errors, Place, path_of
 from .plan import FieldPlan
@@ -30,7 +30,7 @@ class Nulls:
         _, holder, key, is_nullable, _ = here
         if self._document is not None and not hasattr(error, "__notes__"):
             name, key_of_document = self._document
-            error.add_note(f"{kind_of_type(name)} {key_of_document!r}")
+            error.add_note(f"{collection_of_type(name)} {key_of_document!r}")
         located = located_error(error, field.nodes, path_of(here))
         if not is_nullable:
             raise located

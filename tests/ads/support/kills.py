@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 from collections import Counter
@@ -13,7 +12,7 @@ from portico.resolvers.documents import Database
 from portico.schema.roles import Role
 from tests.ads.support.ads import ad, placement
 from tests.support.harness import MUTATIONS, GatewayClient, new_key
-from tests.support.kills import Client, Clients
+from tests.support.kills import Client, Clients, turns
 
 ZONES = [f"zone-{number}" for number in range(6)]
 UNITS = ("banner", "video")
@@ -40,8 +39,7 @@ class Advertiser:
         self._campaign = f"{name}:0"
 
     async def run(self, seconds: float) -> None:
-        ends = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < ends:
+        for _ in turns(seconds, self._board.operations):
             await (self.deactivate() if self._rng.random() < 0.1 else self.place())
 
     async def place(self) -> None:

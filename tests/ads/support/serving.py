@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from portico.resolvers.ads.ads import ad_key
-from portico.resolvers.ads.combining import Counters
+from portico.resolvers.ads.claiming import Counters
 from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.documents import Document
 from tests.ads.support.ads import SITE, ZONE, Given
@@ -102,7 +102,7 @@ async def counted(gateway: GatewayClient, campaign: str = "acme:spring", unit: s
 async def settled(*gateways: GatewayClient) -> None:
     """Waits for what the gateways do after their answers."""
     for gateway in gateways:
-        await gateway.state.resources.of(Counters).settled()
+        await gateway.state.resources.of(Counters).close()
 
 
 async def settle_old_claims(gateway: GatewayClient, clock: SettableClock, *, seconds: float = 11) -> None:

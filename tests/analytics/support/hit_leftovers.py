@@ -33,6 +33,12 @@ async def old_log_event(gateway: GatewayClient) -> Left:
     return "analytics.log_events", {"time": LONG_AGO}
 
 
+async def uncounted_log_event(gateway: GatewayClient) -> Left:
+    """An event that no roll-up includes."""
+    await log(gateway, event())
+    return "analytics.log_events", {"uncounted": {"$exists": True}}
+
+
 def _keep_for_a_day(gateway: GatewayClient) -> None:
     resources: Any = gateway.state.resources
     resources[AnalyticsSettings] = AnalyticsSettings(log_days=1.0, hit_id_days=1.0)

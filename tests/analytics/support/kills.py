@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 from collections import Counter
@@ -21,7 +20,7 @@ from tests.analytics.support.hits import hit
 from tests.analytics.support.log_events import LOG, NOON, event
 from tests.analytics.support.session_cases import session
 from tests.support.harness import GatewayClient
-from tests.support.kills import Client, Clients
+from tests.support.kills import Client, Clients, turns
 
 PAGES, USERS = ("/", "/a", "/b"), ("ann", "bob")
 _numbers = itertools.count(1)
@@ -47,8 +46,7 @@ class Recorder:
 
     async def run(self, seconds: float) -> None:
         records: list[Callable[[], Awaitable[None]]] = [self.log, self.hit, self.record_sessions]
-        ends = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < ends:
+        for _ in turns(seconds, self._traffic.operations):
             await self._rng.choice(records)()
 
     async def log(self) -> None:

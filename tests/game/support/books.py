@@ -101,16 +101,20 @@ def stacks_out_of_balance(stacks: Iterable[Document], records: Iterable[Document
 
 @dataclass
 class Auditor:
-    """Reads snapshots while others write. Every one must have each item once, all the gold and all the stacks."""
+    """Reads snapshots while others write. Every one must have each item once, all the gold and all the stacks.
+
+    Args:     least: goes on until it has checked this many snapshots, also if that takes longer than the writes.
+    """
 
     items: set[Any]
+    least: float
     checked: int = 0
     unanswered: int = 0
     in_flight: int = 0
     is_over: bool = False
 
     async def run(self, db: Database) -> None:
-        while not self.is_over:
+        while not self.is_over or self.checked < self.least:
             await self.check(db)
             await asyncio.sleep(PAUSE)
 
@@ -130,9 +134,9 @@ class Auditor:
 
 
 @contextlib.asynccontextmanager
-async def auditing(uri: str, database: str, items: set[Any]) -> AsyncIterator[Auditor]:
+async def auditing(uri: str, database: str, items: set[Any], *, least: float) -> AsyncIterator[Auditor]:
     """Audits the database during the block. Fails if a snapshot is wrong."""
-    auditor = Auditor(items)
+    auditor = Auditor(items, least)
     async with AsyncMongoClient[Document](uri, serverSelectionTimeoutMS=5_000, timeoutMS=10_000) as client:
         db = client[database]
         running = asyncio.create_task(auditor.run(db))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +16,7 @@ from portico.schema.roles import Role
 from tests.game.support.model import Thing
 from tests.game.support.worlds import item, keeper, room
 from tests.support.harness import GatewayClient, new_key
-from tests.support.kills import Client, Clients
+from tests.support.kills import Client, Clients, turns
 
 ROOMS = 3
 _KINDS = (
@@ -99,8 +98,7 @@ class Player:
             self.put_in,
             self.take_out,
         ]
-        ends = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < ends:
+        for _ in turns(seconds, self._operations):
             await self._rng.choice(acts)()
 
     async def call(self, mutation: str, given: dict[str, Any]) -> Any:
@@ -273,16 +271,14 @@ async def prepared_world(db: Database) -> Game:
 class Visitors:
     """Short-lived characters of one player after the other."""
 
-    def __init__(self, lives: Sequence[Player], operator: str, rooms: Sequence[str]) -> None:
+    def __init__(self, lives: Sequence[Player], operator: str, game: Game) -> None:
         self._lives = lives
         self._operator = operator
-        self._rooms = rooms
+        self._rooms = game.rooms
+        self._operations = game.operations
 
     async def run(self, seconds: float) -> None:
-        ends = asyncio.get_running_loop().time() + seconds
-        for life in self._lives:
-            if asyncio.get_running_loop().time() > ends:
-                break
+        for life, _ in zip(self._lives, turns(seconds, self._operations), strict=False):
             await life.visit(self._operator, self._rooms)
 
 
@@ -317,7 +313,7 @@ class World:
         ]
         client = clients.connect()
         lives = [self._player(client, name, number, gets_gifts=False) for number, name in enumerate(self._visitors)]
-        return [*players, Visitors(lives, self._operator, self._game.rooms)]
+        return [*players, Visitors(lives, self._operator, self._game)]
 
     def _player(self, client: Client, name: str, number: int, *, gets_gifts: bool) -> Player:
         return Player(client, self._tokens[name], name, self._game, random.Random(number), gets_gifts=gets_gifts)

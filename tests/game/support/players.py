@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game.combining import Rooms
+from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turns import Acting
 from portico.resolvers.writes.idempotency import random_operation_id
 from tests.support.harness import SettableClock

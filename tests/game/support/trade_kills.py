@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,7 +12,7 @@ from portico.resolvers.documents import Database
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
 from tests.support.harness import GatewayClient, new_key
-from tests.support.kills import Client, Clients
+from tests.support.kills import Client, Clients, turns
 
 GOODS = ("gem", "ore", "herb")
 CATEGORY = "goods"
@@ -70,8 +69,7 @@ class Trader:
             self.end,
             self.end,
         ]
-        ends = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < ends:
+        for _ in turns(seconds, self._market.operations):
             await self._rng.choice(acts)(self._rng.choice(self._own))
 
     async def call(self, caller: str, mutation: str, given: dict[str, Any]) -> Any:

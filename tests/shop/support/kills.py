@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 from collections import Counter, defaultdict
@@ -15,7 +14,7 @@ from tests.comments.support.discussions import STORAGES, everything, open_on_pro
 from tests.content.support.site import page_input
 from tests.shop.support.shop import assert_nothing_in_flight, stock_of, stock_up
 from tests.support.harness import MUTATIONS, GatewayClient, category_input, new_key, product_input
-from tests.support.kills import Client, Clients
+from tests.support.kills import Client, Clients, turns
 
 UNITS, MONEY, PRICE = 10_000_000, 1_000_000_000, 100
 _numbers = itertools.count(1)
@@ -59,8 +58,7 @@ class Writer:
             self.write_a_page,
             self.comment,
         ]
-        ends = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < ends:
+        for _ in turns(seconds, self._world.operations):
             await self._rng.choice(writes)()
 
     async def call(self, mutation: str, given: dict[str, Any], expected: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 from collections import Counter, defaultdict
@@ -14,7 +13,7 @@ from portico.resolvers.documents import Database, Document
 from portico.schema.nodes import decode_id, encode_id
 from tests.social.support.social import FRIENDS, circle, join
 from tests.support.harness import GatewayClient, new_key
-from tests.support.kills import Client, Clients
+from tests.support.kills import Client, Clients, turns
 
 EXTRA = "ex.$tra \u2615"
 FOLLOWED = 3
@@ -98,8 +97,7 @@ class SocialWriter:
             self.change_circle,
             self.change_block,
         ]
-        ends = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < ends:
+        for _ in turns(seconds, self._network.operations):
             await self._rng.choice(acts)(self._rng.choice(self._own))
 
     async def call(self, member: str, mutation: str, given: dict[str, Any]) -> Any:

@@ -1,13 +1,11 @@
 """Combines what happens in a room at a time: many steps, one update; many changes, one refresh of the copies.
 
 A room's document is a point of contention, because everything in the room is decided there. If each caller read the
-document, changed it and wrote it back, most of them would have to try again. In a process they cooperate instead:
-
-1. A caller adds its step to the room's queue. If no task works for the room, it starts one.
-2. The task applies all steps of the queue, in memory, to the state that it remembers, and writes the result with one
-   update. The guard is the `revision` of that state. If it misses, another process has written the room: the task
-   reads the room and applies the steps again.
-3. Each caller gets the state that was written, with the outcome of its turn in its entry of the roster.
+document, changed it and wrote it back, most of them would have to try again. In a process they cooperate instead: each
+room has a queue (`writes/combining`). All steps that wait are applied in memory, to the state that the process
+remembers, and one update writes the result. The guard is the `revision` of that state. If it misses, another process
+has written the room: the task reads the room and applies the steps again. Each caller gets the state that was written,
+with the outcome of its turn in its entry of the roster.
 
 A step that cannot be applied fails alone. If that is because of a fault, the room refuses it, so that its turn ends and
 its character can act again. A caller that is cancelled leaves its step in the queue: the step is part of
@@ -21,19 +19,13 @@ enters a room: the entry of a turn that is over may be gone again. So a step to 
 still had the turn under way at a moment after the state was read. Then a process that has finished the turn in the
 meantime has written the room, and the guard misses. Writes of this process keep a chain of states together, for which
 the moment of the first one counts; the turns whose entries were dropped within the chain are remembered.
-
-Source: Hendler, Incze, Shavit and Tzafrir, "Flat Combining and the Synchronization-Parallelism Tradeoff" (2010).
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Coroutine
-from contextlib import nullcontext
+from collections.abc import Callable
 from datetime import datetime
 from itertools import count
-from typing import Any
 
 from bson import ObjectId
 from bson.errors import InvalidDocument
@@ -43,13 +35,14 @@ from pymongo.read_concern import ReadConcern
 from portico.resolvers.documents import Collection, Database, Document
 from portico.resolvers.elections import met_election
 from portico.resolvers.errors import Conflict
-from portico.resolvers.waiting import ASIDE
+from portico.resolvers.kept import Kept
+from portico.resolvers.writes.combining import Combiner, take_first
 from portico.resolvers.writes.retries import attempts
 
 from . import room_turns
 from .characters import AWAKE, CHARACTERS
 from .locations import LOCATIONS, copy_of
-from .room_queues import Reader, RoomQueue, StillOurs, Waiting, answer, fail, has_failed
+from .room_queues import Reader, Room, StillOurs, WaitingStep
 from .room_turns import NotHere, keeps_outcome
 
 # Rooms that a process remembers. A room is usually below 100 kB.
@@ -80,8 +73,9 @@ class Rooms:
 
     def __init__(self, report: Report | None = None) -> None:
         self._report = report
-        self._rooms: OrderedDict[ObjectId, RoomQueue] = OrderedDict()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._rooms: Kept[ObjectId, Room] = Kept(_REMEMBERED)
+        self._steps = Combiner(self._take_steps, take=take_first(_MOST_STEPS))
+        self._readers = Combiner(self._refresh)
         self._moments = count(1)
 
     def moment(self) -> int:
@@ -94,7 +88,7 @@ class Rooms:
         if room.state is None or is_fresh:
             found = await _reading(db).find_one({"_id": room_id})
             is_newer = room.state is None or (found is not None and found["revision"] > room.state["revision"])
-            if is_newer and not room.stepping:
+            if is_newer and self._steps.is_idle(room_id):
                 room.begin_chain(found, self.moment())
             return found
         return room.state
@@ -110,12 +104,8 @@ class Rooms:
                   character's entry is missing).
         Writes:   game.locations; one update for all steps that wait.
         """
-        room = self._of(room_id)
-        waiting = Waiting(db, step, still_ours, checked, asyncio.get_running_loop().create_future())
-        room.steps.append(waiting)
-        if not room.stepping:
-            room.stepping = True
-            self._start(self._step(room_id, room))
+        waiting = WaitingStep(db=db, step=step, still_ours=still_ours, checked=checked)
+        self._steps.add(room_id, waiting)
         return await waiting.done
 
     async def refresh(self, db: Database, room_id: ObjectId, version: int | None = None) -> Document:
@@ -124,12 +114,8 @@ class Rooms:
         Args:     version: what the copies must show at least. None for the state at a moment after this call.
         Writes:   game.characters; one update of many. Then the mark of the room. Both for all callers that wait.
         """
-        room = self._of(room_id)
-        reader = Reader(db, version, asyncio.get_running_loop().create_future())
-        room.readers.append(reader)
-        if not room.refreshing:
-            room.refreshing = True
-            self._start(self._refresh(room_id, room))
+        reader = Reader(db=db, version=version)
+        self._readers.add(room_id, reader)
         return await reader.done
 
     def forget_turn(self, room_id: ObjectId, character: ObjectId, turn: int) -> None:
@@ -138,37 +124,19 @@ class Rooms:
 
     async def close(self) -> None:
         """Waits for the tasks that work for rooms."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._steps.close()
+        await self._readers.close()
 
-    def _of(self, room_id: ObjectId) -> RoomQueue:
-        room = self._rooms.setdefault(room_id, RoomQueue())
-        self._rooms.move_to_end(room_id)
-        if len(self._rooms) > _REMEMBERED:
-            oldest = next((key for key, one in self._rooms.items() if one.is_idle and one is not room), None)
-            if oldest is not None:
-                del self._rooms[oldest]
+    def _of(self, room_id: ObjectId) -> Room:
+        room = self._rooms.get(room_id)
+        if room is None:
+            self._rooms.put(room_id, room := Room())
         return room
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        async def detached() -> None:
-            # The work belongs to all callers, so it waits on behalf of none of them.
-            ASIDE.set(nullcontext)
-            await work
+    async def _take_steps(self, room_id: ObjectId, batch: list[WaitingStep]) -> None:
+        await self._commit_all(room_id, self._of(room_id), batch)
 
-        task = asyncio.create_task(detached())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _step(self, room_id: ObjectId, room: RoomQueue) -> None:
-        try:
-            while room.steps:
-                batch, room.steps = room.steps[:_MOST_STEPS], room.steps[_MOST_STEPS:]
-                await self._commit_all(room_id, room, batch)
-        finally:
-            room.stepping = False
-
-    async def _commit_all(self, room_id: ObjectId, room: RoomQueue, batch: list[Waiting]) -> None:
+    async def _commit_all(self, room_id: ObjectId, room: Room, batch: list[WaitingStep]) -> None:
         try:
             await self._commit(room_id, room, batch)
         except BaseException as error:
@@ -182,43 +150,43 @@ class Rooms:
             if is_own and isinstance(error, Exception) and self._is_refused(batch[0], error):
                 await self._commit_all(room_id, room, batch)
                 return
-            fail(batch, error)
+            for waiting in batch:
+                waiting.fail(error)
             if not isinstance(error, Exception):
                 raise
 
-    async def _commit(self, room_id: ObjectId, room: RoomQueue, batch: list[Waiting]) -> None:
+    async def _commit(self, room_id: ObjectId, room: Room, batch: list[WaitingStep]) -> None:
         """Applies the steps and writes the room. Raises what the database raises; then nothing is remembered."""
         db = batch[0].db
         is_fresh = False
         async for _ in attempts(steps=3):
-            batch = [waiting for waiting in batch if not has_failed(waiting)]
+            batch = [waiting for waiting in batch if not waiting.has_failed]
             if room.state is None:
                 room.begin_chain(await _reading(db).find_one({"_id": room_id}), self.moment())
                 is_fresh = True
             if room.state is None:
-                fail(batch, LookupError(f"the room {room_id} does not exist"))
-                return
+                raise LookupError(f"the room {room_id} does not exist")
             applied = await self._applied(room, batch, is_fresh=is_fresh)
             if applied is not None:
                 state, answered = applied
                 if state is room.state or await self._write(db, room, state, at=max(one.step["at"] for one in batch)):
                     room.state = state
                     for waiting in answered:
-                        answer(waiting, state)
+                        waiting.answer(state)
                     return
             # Another process has written the room, or an entry is missing in a state that may be old.
             room.begin_chain(None, 0)
         raise Conflict("Too much happens in the room at once. Try again.")
 
     async def _applied(
-        self, room: RoomQueue, batch: list[Waiting], *, is_fresh: bool
-    ) -> tuple[Document, list[Waiting]] | None:
+        self, room: Room, batch: list[WaitingStep], *, is_fresh: bool
+    ) -> tuple[Document, list[WaitingStep]] | None:
         """Applies the steps in memory. Returns the new state, and whose steps it has; None if an entry is missing."""
-        state, answered = self._without_took(room), list[Waiting]()
+        state, answered = self._without_took(room), list[WaitingStep]()
         for waiting in batch:
             step = waiting.step
             if step["kind"] == room_turns.ENTER and not await self._may_enter(room, waiting):
-                fail([waiting], TurnOver())
+                waiting.fail(TurnOver())
                 continue
             try:
                 state = self._decided(state, waiting, is_fresh=is_fresh)
@@ -226,19 +194,19 @@ class Rooms:
                 if not is_fresh:
                     return None
                 if not await waiting.still_ours():
-                    fail([waiting], TurnOver())
+                    waiting.fail(TurnOver())
                     continue
                 waiting.looks += 1
                 if waiting.looks < _LOOKS:
                     return None
-                fail([waiting], Conflict("The room does not know the character. Try again."))
+                waiting.fail(Conflict("The room does not know the character. Try again."))
             except Exception as error:  # noqa: BLE001 - one step must not make the others fail
-                fail([waiting], error)
+                waiting.fail(error)
             else:
                 answered.append(waiting)
         return state, answered
 
-    def _decided(self, state: Document, waiting: Waiting, *, is_fresh: bool) -> Document:
+    def _decided(self, state: Document, waiting: WaitingStep, *, is_fresh: bool) -> Document:
         """Returns the state after the step. Raises NotHere, and what a step raises that the room cannot refuse."""
         try:
             return room_turns.decide(state, waiting.step)
@@ -252,7 +220,7 @@ class Rooms:
                 raise
             return room_turns.decide(state, waiting.step)
 
-    def _is_refused(self, waiting: Waiting, error: Exception) -> bool:
+    def _is_refused(self, waiting: WaitingStep, error: Exception) -> bool:
         """Lets the room refuse a step that failed by a fault, so that its turn ends. Returns whether it can."""
         step = waiting.step
         if step["kind"] not in room_turns.REFUSABLE or "failed" in step:
@@ -262,7 +230,7 @@ class Rooms:
             self._report(error, step)
         return True
 
-    def _without_took(self, room: RoomQueue) -> Document:
+    def _without_took(self, room: Room) -> Document:
         """Returns the state without what turns that are over have given to their characters."""
         state = room.state
         assert state is not None
@@ -270,7 +238,7 @@ class Rooms:
             state = room_turns.forget(state, character, turn)
         return state
 
-    async def _may_enter(self, room: RoomQueue, waiting: Waiting) -> bool:
+    async def _may_enter(self, room: Room, waiting: WaitingStep) -> bool:
         step = waiting.step
         if room.dropped.get(step["character"], -1) >= step["turn"]:
             return False
@@ -279,7 +247,7 @@ class Rooms:
             return await waiting.still_ours()
         return True
 
-    async def _write(self, db: Database, room: RoomQueue, new: Document, *, at: datetime) -> bool:
+    async def _write(self, db: Database, room: Room, new: Document, *, at: datetime) -> bool:
         """Writes the room if it still has the revision of the remembered state. Completes the new state."""
         old = room.state
         assert old is not None
@@ -306,23 +274,12 @@ class Rooms:
             room.begin_chain(new, self.moment())
         return True
 
-    async def _refresh(self, room_id: ObjectId, room: RoomQueue) -> None:
-        try:
-            while room.readers:
-                readers, room.readers = room.readers, []
-                try:
-                    state = await self._refresh_once(room_id, room, readers)
-                except BaseException as error:
-                    fail(readers, error)
-                    if not isinstance(error, Exception):
-                        raise
-                else:
-                    for reader in readers:
-                        answer(reader, state)
-        finally:
-            room.refreshing = False
+    async def _refresh(self, room_id: ObjectId, readers: list[Reader]) -> None:
+        state = await self._refresh_once(room_id, self._of(room_id), readers)
+        for reader in readers:
+            reader.answer(state)
 
-    async def _refresh_once(self, room_id: ObjectId, room: RoomQueue, readers: list[Reader]) -> Document:
+    async def _refresh_once(self, room_id: ObjectId, room: Room, readers: list[Reader]) -> Document:
         db = readers[0].db
         state = room.state
         if any(reader.version is None for reader in readers):

@@ -1,0 +1,160 @@
+"""What a gateway serves: its domains, and what follows from their declarations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
+
+from . import attachments
+from .changes import Source
+from .documents import CollectionSpec, Database, upgrade_batch
+from .domains import Command, Counter, Domain, Gauge, Invariant, Job, Resources, Turn
+from .shared_secrets import SECRETS
+from .writes.idempotency import OPERATIONS
+from .writes.intents import INTENTS
+from .writes.leases import LEASES
+from .writes.sweeps import in_turn
+
+
+class InvalidDomains(Exception):
+    """The domains cannot be served together. The message is one line that names the domain and the cause."""
+
+
+class Domains:
+    """The domains that a process serves, each after the domains that it needs.
+
+    Raises InvalidDomains if a needed domain is missing, or if two domains declare the same name.
+    """
+
+    def __init__(self, domains: Iterable[Domain], *, sources: Mapping[str, str] | None = None) -> None:
+        """Sorts and checks the domains. `sources` has the package of each domain by its name, for messages."""
+        self._sources = sources or {}
+        given = list(domains)
+        self._require_unique("name", ((domain, domain.name) for domain in given))
+        self.all: Sequence[Domain] = self._in_order({domain.name: domain for domain in given})
+        self._require_unique("collection", self._each(lambda domain: [spec.name for spec in domain.collections]))
+        self._require_unique("job", self._each(lambda domain: [job.name for job in domain.jobs]))
+        self._require_unique("metric", self._each(_names_of_metrics))
+        self._require_unique("kind", self._each(lambda domain: [kind.name for kind in domain.kinds]))
+        self._require_unique("importer", self._each(lambda domain: domain.importers))
+        self._require_unique("GraphiQL tab", self._each(lambda domain: [title for title, _ in domain.examples]))
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [domain.name for domain in self.all]
+
+    @property
+    def collections(self) -> Sequence[CollectionSpec]:
+        """The collections of all domains, and the shared ones."""
+        return [*SHARED_COLLECTIONS, *(spec for domain in self.all for spec in domain.collections)]
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        return [*(job for domain in self.all for job in domain.jobs), self._upgrades()]
+
+    @property
+    def invariants(self) -> Sequence[Invariant]:
+        return [invariant for domain in self.all for invariant in domain.invariants]
+
+    @property
+    def gauges(self) -> Sequence[Gauge]:
+        return [gauge for domain in self.all for gauge in domain.gauges]
+
+    @property
+    def counters(self) -> Sequence[Counter]:
+        return [counter for domain in self.all for counter in domain.counters]
+
+    @property
+    def events(self) -> Sequence[Source]:
+        return [source for domain in self.all for source in domain.events]
+
+    @property
+    def commands(self) -> Mapping[str, Command]:
+        return {command.name: command for domain in self.all for command in domain.commands}
+
+    @property
+    def importers(self) -> Mapping[str, Any]:
+        return {name: importer for domain in self.all for name, importer in domain.importers.items()}
+
+    def routes(self, state: Callable[[], Any]) -> Sequence[Any]:
+        """Returns the routes besides GraphQL. `state` returns the state of the running gateway."""
+        return [route for domain in self.all if domain.routes is not None for route in domain.routes(state)]
+
+    def middleware(self, settings: Resources, state: Callable[[], Any]) -> Sequence[Any]:
+        """Returns the ASGI middleware of the domains, the outermost first."""
+        return [
+            one for domain in self.all if domain.middleware is not None for one in domain.middleware(settings, state)
+        ]
+
+    @asynccontextmanager
+    async def opened(self, settings: Resources, db: Database) -> AsyncIterator[Resources]:
+        """Opens the services of the domains. Yields what they have opened, together with the settings."""
+        resources = Resources(settings)
+        async with AsyncExitStack() as stack:
+            for domain in self.all:
+                for service in domain.services:
+                    resources[service.kind] = await stack.enter_async_context(service.open(settings, db))
+            yield resources
+
+    def activate(self) -> None:
+        """Registers the hosts and attachments of these domains for this process."""
+        attachments.register(
+            (host for domain in self.all for host in domain.hosts),
+            (attachment for domain in self.all for attachment in domain.attachments),
+        )
+
+    def source_of(self, name: str) -> str:
+        """Returns the domain with its package, for messages."""
+        source = self._sources.get(name)
+        return f"the domain {name}" if source is None else f"the domain {name} of the package {source}"
+
+    def _in_order(self, by_name: Mapping[str, Domain]) -> list[Domain]:
+        found: dict[str, Domain] = {}
+
+        def put(domain: Domain, way: tuple[str, ...]) -> None:
+            if domain.name in way:
+                raise InvalidDomains(f"{self.source_of(domain.name)} needs itself: {' → '.join((*way, domain.name))}.")
+            for need in domain.needs:
+                if need not in by_name:
+                    raise InvalidDomains(f"{self.source_of(domain.name)} needs {need}, which is not served.")
+                put(by_name[need], (*way, domain.name))
+            found.setdefault(domain.name, domain)
+
+        for domain in by_name.values():
+            put(domain, ())
+        return list(found.values())
+
+    def _each(self, names: Callable[[Domain], Iterable[str]]) -> Iterable[tuple[Domain, str]]:
+        return ((domain, name) for domain in self.all for name in names(domain))
+
+    def _require_unique(self, what: str, named: Iterable[tuple[Domain, str]]) -> None:
+        owners: dict[str, Domain] = {}
+        for domain, name in named:
+            other = owners.get(name)
+            if other is domain:
+                raise InvalidDomains(f"{self.source_of(domain.name)} declares the {what} {name} twice.")
+            owners[name] = domain
+            if other is not None:
+                raise InvalidDomains(
+                    f"{self.source_of(domain.name)} declares the {what} {name}, "
+                    f"which {self.source_of(other.name)} already declares."
+                )
+
+    def _upgrades(self) -> Job:
+        async def upgrade_documents(turn: Turn) -> int:
+            return await in_turn(*(partial(upgrade_batch, turn.db, spec) for spec in self.collections))
+
+        return Job(UPGRADES, upgrade_documents)
+
+
+def _names_of_metrics(domain: Domain) -> Iterable[str]:
+    yield from (gauge.name for gauge in domain.gauges)
+    yield from (counter.name for counter in domain.counters)
+
+
+# The job that upgrades documents of all domains.
+UPGRADES = "upgrade-documents"
+# The collections that the writes of all domains share.
+SHARED_COLLECTIONS: Sequence[CollectionSpec] = (OPERATIONS, INTENTS, LEASES, SECRETS)
