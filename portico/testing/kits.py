@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphql import GraphQLSchema
 
-from portico.gateway.domains import BUILT_IN
+from portico.gateway.domains import BUILT_IN, schema_of
 
 if TYPE_CHECKING:
     from .stages import Stage
@@ -81,6 +81,17 @@ class Kit:
     budgets: Mapping[str, Sequence[str]] = field(default_factory=dict)
     stages: Sequence[type[Stage]] = ()
     seed: Callable[[Any, Known], Awaitable[Known]] | None = None
+
+    def text(self, gateway: Any, name: str) -> str:
+        """Returns the text of an operation that calls a mutation with `$input`."""
+        schema = schema_of(gateway.domains)._schema  # noqa: SLF001 - strawberry has no public attribute for it
+        return mutation_text(schema, name, self.mutations[name])
+
+    async def call(self, gateway: Any, name: str, given: Given) -> Given:
+        """Calls a mutation, which must succeed. Returns its union member."""
+        answered = await gateway.data(self.text(gateway, name), {"input": given})
+        found: Given = answered[name]
+        return found
 
 
 def read_budgets(kit: str) -> dict[str, list[str]]:

@@ -70,6 +70,7 @@ class Turns(Stage):
 
     collections = ("game.characters", "game.locations", "operations")
     cases = ACTIONS
+    next_run = 31
     least = (0, 0)
     every_pause = True
     temple: Temple
