@@ -33,9 +33,9 @@ from bench.threads import put_discussion
 from portico.gateway.auth import Authenticator
 from portico.gateway.domains import use
 from portico.gateway.settings import Settings
-from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
 from portico.resolvers.comments.comments import THREADED, listing_of
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
+from portico.resolvers.comments.embedded_storage import DISCUSSION_DOCUMENTS
 from portico.resolvers.configuration import Secret
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.documents import Document

@@ -29,14 +29,13 @@ TEMPLATES = 90
 # The largest discussions of these storages that a test needs: one document, or few comments on a page.
 EMBEDDED_COMMENTS, PAGED_COMMENTS = 10_000, 100_000
 WORDS_OF_COMMENT = 5
-_BATCH = 500
-_RNG = random.Random(20_260_101)
+_BATCH = 2_000
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-async def store(db: Database, size: int) -> dict[str, str]:
+async def store(db: Database, size: int, seed: int = 20_260_101) -> dict[str, str]:
     """Stores about `size` objects in each domain. Returns the keys that operations need."""
-    category = await _catalog(db, size)
+    category = await _catalog(db, size, random.Random(seed))
     discussions = await _discussions(db, size)
     await _content(db, size)
     await _network(db, size)
@@ -50,15 +49,15 @@ async def _insert(db: Database, name: str, documents: Iterable[Document]) -> Non
         await db[name].insert_many(batch, ordered=False)
 
 
-async def _catalog(db: Database, size: int) -> str:
+async def _catalog(db: Database, size: int, rng: random.Random) -> str:
     """Stores products, and below one category another for each thousand. Returns the id of that category."""
-    lines = generated.category_lines(_RNG)
+    lines = generated.category_lines(rng)
     await import_categories(db, [category_record(line) for line in lines], now=_NOW)
     shelves = [line["slug"] for line in lines if "shelf" in line["slug"]]
     kinds = ("Audio Album", "Film", "Grocery")
     products = [
         {
-            **generated.product(kinds[number % 3], shelves, _RNG),
+            **generated.product(kinds[number % 3], shelves, rng),
             "sku": f"W-{number}",
             "issueDate": f"2020-01-{1 + number % 28:02}",
         }

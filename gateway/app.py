@@ -20,9 +20,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from portico.gateway import domains, production
 from portico.gateway.http.endpoint import GraphQLEndpoint
+from portico.gateway.http.origins import origins_of
 from portico.gateway.http.request_ids import TRACE_HEADERS
 from portico.gateway.http.uploads import PREFLIGHT_HEADERS
-from portico.gateway.http.websocket import SocketEndpoint, origins_of
+from portico.gateway.http.websocket import SocketEndpoint
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.database_clock import clock_of
 from portico.gateway.mongo.driver import Connection, connect

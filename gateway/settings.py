@@ -90,6 +90,11 @@ class Settings:
     max_answer_bytes: int = setting(
         5_000_000, "The most bytes that an operation can read from MongoDB for its answer, and can answer with."
     )
+    max_unread_bytes: int = setting(
+        30_000_000,
+        "The most bytes of answers that a worker holds for clients that have not read them yet. Beyond that, it "
+        "disconnects the client that has read nothing for the longest time.",
+    )
     caller_rate: int | None = setting(
         None, "The cost that all operations of one caller with a token may have in a minute. Unset: no limit."
     )
@@ -128,6 +133,9 @@ class Settings:
     )
     body_seconds: float = setting(
         30.0, "Seconds for a client to send the body of a request. In an upload: the parts before its files."
+    )
+    read_seconds: float = setting(
+        30.0, "Seconds until the gateway disconnects a client that reads nothing of what is sent to it."
     )
     drain_seconds: float = setting(
         1.0, "Seconds from SIGTERM, for which `/readyz` answers 503 and the gateway still accepts requests."

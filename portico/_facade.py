@@ -17,8 +17,8 @@ from portico.gateway.imports.fields import text_at as required_text
 from portico.gateway.imports.runs import Importer
 from portico.gateway.imports.runs import Option as ImportOption
 from portico.loaders.batching import BatchRead
-from portico.loaders.keyed import by_key as read_by_key
-from portico.loaders.keyed import pages as read_pages
+from portico.loaders.declaring import by_key as read_by_key
+from portico.loaders.declaring import pages as read_pages
 from portico.resolvers.attachments import Attachment, Host, Target, is_host
 from portico.resolvers.attachments import close as close_attachments
 from portico.resolvers.attachments import drop as drop_attachments

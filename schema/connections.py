@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import strawberry
 from graphql import GraphQLObjectType
 
-from portico.loaders import keyed
+from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
 from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.paging import Key, Listing, Page, page_size
@@ -57,7 +57,7 @@ class PageInfo:
     @strawberry.field(description="Whether there are rows that you see before the page.")
     async def has_previous_page(self, info: Info) -> bool:
         # A loader, because each alias asks again.
-        return bool(await info.context.loader("previous pages", keyed.have_previous).load(self.page))
+        return bool(await info.context.loader("previous pages", declaring.have_previous).load(self.page))
 
 
 @strawberry.type(description="A row of a connection.")

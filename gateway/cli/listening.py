@@ -8,6 +8,7 @@ import socket
 import time
 from typing import Any
 
+from portico.gateway.http.backlog import Backlog
 from portico.gateway.http.connections import HttpConnection
 from portico.gateway.http.sockets import SocketConnection
 from portico.gateway.settings import Settings
@@ -15,6 +16,8 @@ from portico.gateway.settings import Settings
 _BACKLOG = 2048
 _STUCK_SECONDS = 60
 _POLL_SECONDS = 0.05
+# How many bytes the kernel takes for a client before the client has room for them.
+_KERNEL_BYTES = 256 * 1024
 
 
 class PortTaken(Exception):
@@ -47,6 +50,9 @@ def _bind(host: str, port: int) -> socket.socket:
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         # Connections inherit it: the kernel disconnects a client that reads nothing of what is sent.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STUCK_SECONDS * 1000)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        # Connections inherit it. The kernel would take up to four megabytes, which count as memory of a container.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _KERNEL_BYTES)
     try:
         listening.bind((host, port))
     except (OSError, OverflowError, TypeError) as error:
@@ -78,9 +84,10 @@ def require_free(host: str, first_port: int, count: int, patience_seconds: float
 
 def protocols(settings: Settings) -> dict[str, Any]:
     """Returns uvicorn's options for HTTP and WebSocket."""
+    backlog = Backlog(settings.max_unread_bytes, settings.read_seconds)
     return {
-        "http": functools.partial(HttpConnection, header_seconds=settings.header_seconds),
-        "ws": SocketConnection,
+        "http": functools.partial(HttpConnection, header_seconds=settings.header_seconds, backlog=backlog),
+        "ws": functools.partial(SocketConnection, backlog=backlog),
         "ws_max_size": settings.max_body_bytes,
         "ws_ping_interval": settings.keep_alive_seconds,
         "ws_ping_timeout": settings.keep_alive_seconds,

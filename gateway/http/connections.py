@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 from uvicorn.protocols.http import httptools_impl
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import (
     HEADER_RE,
     HEADER_VALUE_RE,
@@ -19,6 +20,8 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 from uvicorn.server import ServerState
+
+from .backlog import Backlog
 
 MAX_HEADER_BYTES = 16_384
 # What a header has beside its name and its value: `: ` and the end of the line.
@@ -45,8 +48,39 @@ class Connections(ServerState):
         self.is_closing = False
 
 
+def count_unread(app_state: dict[str, Any]) -> None:
+    """Counts a connection that was dropped because its client did not read."""
+    gateway = app_state.get("gateway")
+    if gateway is not None:
+        gateway.state.live.counts.unread += 1
+
+
 class HeadersTooLarge(Exception):
     """Ends the parsing of a request."""
+
+
+class Flow(FlowControl):
+    """The flow of a connection. What its client has left to read counts in the backlog of the process."""
+
+    def __init__(self, connection: HttpConnection, backlog: Backlog) -> None:
+        super().__init__(connection.transport)
+        self._connection = connection
+        self._backlog = backlog
+        # Whatever a part of it is left of, is in memory as a whole, so the transport must pass on everything.
+        connection.transport.set_write_buffer_limits(HIGH_WATER_LIMIT, 0)
+
+    def wrote(self, size: int) -> None:
+        """Counts bytes that were written, and that the kernel has not taken yet."""
+        self._backlog.hold(self._connection, size)
+
+    async def drain_for(self, size: int) -> None:
+        """Waits until everything is passed on. Meanwhile, a message of this size waits to be written."""
+        self._backlog.hold(self._connection, size)
+        await self.drain()
+
+    def resume_writing(self) -> None:
+        self._backlog.forget(self._connection)
+        super().resume_writing()
 
 
 class Exchange(RequestResponseCycle):
@@ -54,26 +88,40 @@ class Exchange(RequestResponseCycle):
 
     uvicorn writes the headers first. Each write takes the kernel about as long as it takes the gateway to parse a
     request, and wakes the client.
+
+    A request begins when the client has read the earlier answers, so a connection has one answer in memory.
     """
 
+    flow: Flow
     _head: bytes | None = None
 
-    async def send(self, message: Any) -> None:
-        if self._head is None:
-            if not self._hold(message):
-                await super().send(message)
-            return
-        head, self._head = self._head, None
-        if self.flow.write_paused and not self.disconnected:
+    async def run_asgi(self, app: Any) -> None:
+        if self.flow.write_paused:
             await self.flow.drain()
-        if self.disconnected:
-            return
+        if not self.disconnected:
+            await super().run_asgi(app)
+
+    async def send(self, message: Any) -> None:
         body = message.get("body", b"")
-        if len(body) != self.expected_content_length or message.get("more_body", False):
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain_for(len(body))
+        head, self._head = self._head, None
+        if head is None:
+            if self._hold(message):
+                return
+            await super().send(message)
+        elif self.disconnected:
+            return
+        elif len(body) != self.expected_content_length or message.get("more_body", False):
             self.transport.write(head)
             await super().send(message)
-            return
-        self.transport.write(head + body)
+        else:
+            self._write_whole(head + body)
+        if self.flow.write_paused:
+            self.flow.wrote(len(body))
+
+    def _write_whole(self, response: bytes) -> None:
+        self.transport.write(response)
         self.response_complete = True
         self.message_event.set()
         if not self.keep_alive:
@@ -111,11 +159,14 @@ class HttpConnection(HttpToolsProtocol):
     """A connection that the gateway closes if the client does not end its headers, or the rest of an unread body.
 
     `header_seconds` is the longest time from the connection, or from the first byte of a later request, to the end of
-    the headers, and from an answer to the end of the body that it did not need.
+    the headers, and from an answer to the end of the body that it did not need. `backlog` counts unread answers.
     """
 
-    def __init__(self, *args: Any, header_seconds: float, **options: Any) -> None:
+    flow: Flow
+
+    def __init__(self, *args: Any, header_seconds: float, backlog: Backlog, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._backlog = backlog
         state = self.server_state
         self._connections = state if isinstance(state, Connections) else Connections()
         self._header_seconds = header_seconds
@@ -129,6 +180,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = Flow(self, self._backlog)
         self._wait_for_client()
         if self._connections.is_closing:
             # The listening socket is closed, so nobody else ends this connection.
@@ -137,6 +189,10 @@ class HttpConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
+
+    def cut_off(self) -> None:
+        """Notes that the client is disconnected because it did not read. The backlog calls it."""
+        count_unread(self.app_state)
 
     def data_received(self, data: bytes) -> None:
         self._packet = len(data)

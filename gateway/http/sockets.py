@@ -10,8 +10,9 @@ in the gateway, where a newer state replaces the one that waits.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 from uvicorn.protocols.utils import ClientDisconnected
@@ -19,6 +20,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import State
+
+from .backlog import Backlog
+from .connections import count_unread
 
 # How many bytes a client may have left to read before the next message waits. One message can exceed it.
 WINDOW = 256 * 1024
@@ -36,10 +40,13 @@ _SHORT, _MEDIUM = 126, 1 << 16
 
 
 class Flow(NamedTuple):
-    """How the application sends texts: `send_now` of the connection, and `wait_for_room` before its own `send`."""
+    """How the application sends texts: `send_now` of the connection, and `wait_for_room` before its own `send`.
+
+    `wait_for_room` takes the size of the text that waits.
+    """
 
     send_now: Callable[[bytes], bool]
-    wait_for_room: Callable[[], Awaitable[None]]
+    wait_for_room: Callable[[int], Awaitable[None]]
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
@@ -49,8 +56,13 @@ class SocketConnection(WebSocketsSansIOProtocol):
     its delivery: several coroutines, and a frame of any kind.
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    transport: asyncio.Transport
+
+    def __init__(self, *args: Any, backlog: Backlog, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._backlog = backlog
+        # The bytes of what was written and what the kernel has not taken as a whole.
+        self._written = 0
         # Counts of bytes since the connection was opened.
         self._sent = self._read = 0
         # The count of bytes before the latest ping that has no pong yet.
@@ -81,22 +93,57 @@ class SocketConnection(WebSocketsSansIOProtocol):
         elif length < _MEDIUM:
             head = struct.pack("!BBH", _TEXT, 126, length)
         else:
-            head = struct.pack("!BBQ", _TEXT, 127, length)
-        self.transport.write(head + text)
+            # Without a copy of a large text.
+            self.transport.write(struct.pack("!BBQ", _TEXT, 127, length))
+            head = b""
+        self.transport.write(head + text if head else text)
+        if not self.writable.is_set():
+            self._hold_written(length)
         self._count(length)
         return True
 
     async def send(self, message: Any) -> None:
+        size = len(message.get("text") or "")
+        while not self.writable.is_set():
+            # The text waits, and so do its bytes.
+            with self._holding(2 * size):
+                await self.writable.wait()
         if self.close_sent and message["type"] in {"websocket.send", "websocket.close"}:
             # The keep-alive has closed the socket. uvicorn would call this an error of the application.
             raise ClientDisconnected
         await super().send(message)
         if message["type"] == "websocket.send":
-            self._count(len(message.get("text") or ""))
+            if not self.writable.is_set():
+                self._hold_written(size)
+            self._count(size)
 
-    async def _wait_for_room(self) -> None:
-        """Waits until the client has read enough for another message, or has gone."""
-        await self._has_room.wait()
+    async def _wait_for_room(self, size: int) -> None:
+        """Waits until the client has read enough for another message of this size, or has gone."""
+        while not (self._has_room.is_set() and self.writable.is_set()):
+            with self._holding(size):
+                await self._has_room.wait()
+                await self.writable.wait()
+
+    @contextlib.contextmanager
+    def _holding(self, size: int) -> Iterator[None]:
+        self._backlog.hold(self, size)
+        try:
+            yield
+        finally:
+            self._backlog.release(self, size)
+
+    def _hold_written(self, size: int) -> None:
+        self._written += size
+        self._backlog.hold(self, size)
+
+    def resume_writing(self) -> None:
+        self._backlog.release(self, self._written)
+        self._written = 0
+        super().resume_writing()
+
+    def cut_off(self) -> None:
+        """Notes that the client is disconnected because it did not read. The backlog calls it."""
+        count_unread(self.app_state)
 
     def _count(self, length: int) -> None:
         self._sent += length
@@ -146,10 +193,11 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._backlog.forget(self)
         self._has_room.set()
 
 
-async def _has_room() -> None:
+async def _has_room(_size: int) -> None:
     """Stands in for `wait_for_room` on another server than the gateway's own."""
 
 

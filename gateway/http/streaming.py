@@ -126,7 +126,10 @@ async def responses(
     """
     opened = await _opened(executor, request, session, context)
     if isinstance(opened, Response):
-        yield EncodedResponse.of(opened)
+        only = EncodedResponse.of(opened)
+        # The answer waits until its client reads. Its data is needed no more.
+        del opened
+        yield only
         return
     running, source = opened
     live.set()

@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 from graphql import OperationType
@@ -24,12 +23,12 @@ from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.execution import FAULTS
 from portico.gateway.operations.json_text import encode
-from portico.gateway.settings import Settings
 from portico.gateway.state import State
 from portico.gateway.telemetry.recording import CLIENT_NAME_HEADERS
 from portico.resolvers.tasks import end
 from portico.schema.context import Context
 
+from .origins import may_connect
 from .requests import Refused, Request, parse_request
 from .sending import within
 from .sockets import flow_of
@@ -41,7 +40,10 @@ PROTOCOL = "graphql-transport-ws"
 _MAX_REASON_BYTES = 123
 # How long a subscription that cannot start, e.g. because the database is down, delays reading the next message.
 _LIVE_SECONDS = 5.0
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+# The most queries of a connection that run, or whose answers wait for the client to read.
+_QUERIES = 4
+_OTHERS = {OperationType.MUTATION, OperationType.SUBSCRIPTION}
 
 # The close codes of the gateway. The protocol defines those from 4400 on, except TOO_SLOW.
 RESTART, TOO_BIG, TRY_LATER = 1012, 1009, 1013
@@ -87,30 +89,6 @@ class SocketEndpoint:
             counts.sockets -= 1
 
 
-def origins_of(settings: Settings) -> list[str]:
-    """Returns the origins, beside the gateway's own, whose web pages may call the gateway."""
-    return [origin.strip() for origin in (settings.cors_origins or "").split(",") if origin.strip()]
-
-
-def may_connect(headers: Headers, settings: Settings) -> bool:
-    """Returns whether the origin of a page lets it open a socket. Browsers send the page's origin, and allow any.
-
-    A page of the gateway itself has the gateway's host and port. The schemes are not compared, because a gateway behind
-    a TLS proxy does not know its own.
-    """
-    origin = headers.get("origin")
-    origins = origins_of(settings)
-    if origin is None or origin in origins or "*" in origins:
-        return True
-    try:
-        page, own = urlsplit(origin), urlsplit(f"//{headers.get('host', '')}")
-        ports = page.port, own.port
-    except ValueError:
-        return False
-    default = _DEFAULT_PORTS.get(page.scheme)
-    return default is not None and (page.hostname, ports[0] or default) == (own.hostname, ports[1] or default)
-
-
 class Connection:
     """One socket, from its acceptance until it closes."""
 
@@ -126,6 +104,7 @@ class Connection:
         # None until the connection is acknowledged.
         self._session: Session | None = None
         self._has_begun = False
+        self.queries = asyncio.Semaphore(_QUERIES)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
 
@@ -155,17 +134,20 @@ class Connection:
         """Sends one message. Closes the connection if the client does not receive it in time. Raises Unsent."""
         await self.send_text(encode(message))
 
-    async def send_text(self, text: bytes, *, is_bounded: bool = False) -> None:
-        """Sends one encoded message, as `send` does. Raises Unsent.
+    async def send_text(self, *parts: bytes, is_bounded: bool = False) -> None:
+        """Sends one encoded message in parts, as `send` does. Raises Unsent.
 
         With `is_bounded`, it waits until the client has read enough of what was sent before. The answers to the
         client's own messages do not wait: while they waited, no pong could arrive.
         """
-        if self._flow.send_now(text):
+        if self._flow.send_now(b"".join(parts)):
             return
         if is_bounded:
             # The keep-alive closes the connection if the client reads nothing.
-            await self._flow.wait_for_room()
+            await self._flow.wait_for_room(sum(map(len, parts)))
+        text = b"".join(parts)
+        if self._flow.send_now(text):
+            return
         try:
             # The server writes a message in one step, so several operations may wait here until the client reads.
             message = {"type": "websocket.send", "text": text.decode()}
@@ -318,14 +300,16 @@ class Operation:
         try:
             self._context = await self._session.context()
             executor = self._session.state.executor
+            kind = executor.kind_of(self._request.query, self._request.operation_name)
+            turn = contextlib.nullcontext() if kind in _OTHERS else self._connection.queries
             answers = responses(executor, self._request, self._session, self._context, self.live)
-            async with aclosing(answers):
+            async with turn, aclosing(answers):
                 async for response in answers:
                     if response.is_last:
                         last = _error(self._key, orjson.loads(response.json)["errors"])
                         break
                     if self._is_wanted:
-                        await self._connection.send_text(b"%b%b}" % (head, response.json), is_bounded=True)
+                        await self._connection.send_text(head, response.json, b"}", is_bounded=True)
         except (Unsent, TooSlow, Stopping, InvalidToken):
             raise
         except Overloaded as overloaded:

@@ -6,7 +6,7 @@ from typing import Annotated, cast
 
 import strawberry
 
-from portico.loaders import keyed
+from portico.loaders import declaring
 from portico.resolvers.documents import DocumentId
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game import character_edits, characters, creation
@@ -29,7 +29,7 @@ from .locations import LOCATION, Location
 from .results import CharacterPayload, LimitReached
 
 DEFAULT_CHARACTERS = 20
-_CHARACTERS = Paged(CHARACTER.name, keyed.pages(CHARACTERS))
+_CHARACTERS = Paged(CHARACTER.name, declaring.pages(CHARACTERS))
 
 
 @strawberry.input(description="A move of a character by a GAME_MASTER.")

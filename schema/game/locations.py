@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 import strawberry
 
-from portico.loaders.keyed import by_key
+from portico.loaders.declaring import by_key
 from portico.resolvers import errors
 from portico.resolvers.documents import Document, document_id
 from portico.resolvers.game import locations

@@ -25,6 +25,9 @@ KIT = Kit(
     },
     budgets=read_budgets(__file__),
     scattered={
+        "aggregate analytics.log_events uncounted",
+        "aggregate analytics.page_days ",
+        "find analytics.log_events time",
         "aggregate analytics.session_roll_ups level parents",
         "aggregate analytics.sessions ",
         "find analytics.hit_days ",

@@ -13,7 +13,7 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.gateway.settings import Settings
 from portico.resolvers.comments import buckets as comment_buckets
-from portico.resolvers.comments import by_page as comment_pages
+from portico.resolvers.comments import page_storage as comment_pages
 from portico.resolvers.comments.buckets import FULL, finish_split
 from portico.resolvers.comments.discussions import PAGES
 from portico.resolvers.documents import Document

@@ -60,6 +60,8 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_METRICS": ("false", False),
     "PORTICO_HEADER_SECONDS": ("3", 3.0),
     "PORTICO_BODY_SECONDS": ("4.5", 4.5),
+    "PORTICO_READ_SECONDS": ("4.5", 4.5),
+    "PORTICO_MAX_UNREAD_BYTES": ("1000", 1000),
     "PORTICO_DRAIN_SECONDS": ("5", 5.0),
     "PORTICO_STOP_SECONDS": ("3", 3),
     "PORTICO_KEY_HOURS": ("48", 48),

@@ -17,7 +17,7 @@ from websockets.exceptions import InvalidStatus
 
 from portico.gateway.auth import Authenticator, KeysUnavailable
 from portico.gateway.clock import SystemClock
-from portico.gateway.http.websocket import may_connect
+from portico.gateway.http.origins import may_connect
 from portico.gateway.settings import Settings
 from tests.support.harness import GatewayClient, running
 from tests.support.sockets import Socket, opened, subscribe

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from portico.resolvers.comments import checks, discussion_checks, events, jobs
 from portico.resolvers.comments.buckets import BUCKETS
-from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
-from portico.resolvers.comments.by_document import COMMENTS
-from portico.resolvers.comments.by_page import KEYS
 from portico.resolvers.comments.discussions import DISCUSSIONS, DiscussionAttachment
+from portico.resolvers.comments.document_storage import COMMENTS
+from portico.resolvers.comments.embedded_storage import DISCUSSION_DOCUMENTS
+from portico.resolvers.comments.page_storage import KEYS
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Invariant, Job, Problem, Turn, mend_now
 from portico.resolvers.writes.sweeps import in_turn

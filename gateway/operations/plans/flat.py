@@ -139,25 +139,24 @@ def _answer(
     embedded: dict[str, str] = {}
     items = []
     for field in plan.fields:
-        value = (
-            "None"
-            if not field.is_flat
-            else _value(source, field.shape, _read(source, field, document, body, embedded), _counted_in(field, texts))
-        )
+        if field.name == "__typename":
+            value = repr(field.parent.name)
+        elif field.is_flat:
+            read = _read(source, field, document, body, embedded)
+            value = _value(source, field.shape, read, _counted_in(field, texts))
+        else:
+            value = "None"
         items.append(f"{field.response_name!r}: {value}")
     return "{" + ", ".join(items) + "}"
 
 
 def _counted_in(field: FieldPlan, texts: dict[str, bool] | None) -> dict[str, bool] | None:
     """Returns where the length of a field's text is counted. A value without a path is computed, and counts at once."""
-    is_computed = field.path is None and field.name != "__typename"
-    return None if is_computed and isinstance(named_shape(field.shape), Leaf) else texts
+    return None if field.path is None and isinstance(named_shape(field.shape), Leaf) else texts
 
 
 def _read(source: _Source, field: FieldPlan, document: str, body: list[str] | None, embedded: dict[str, str]) -> str:
     """Returns the expression of a field's stored value."""
-    if field.name == "__typename":
-        return repr(field.parent.name)
     parts = () if field.path is None else tuple(field.path.split("."))
     if len(parts) == 1:
         found = f"{document}.get({parts[0]!r})"
@@ -208,7 +207,7 @@ def _leaf(
     if leaf is GraphQLString and texts is None:
         return f"n.added({value} if ({value} := {read}).__class__ is str else {slow}({value}))"
     if leaf in _TEXTS:
-        if leaf is GraphQLString and texts is not None and not read.startswith(("'", '"')):
+        if leaf is GraphQLString and texts is not None:
             texts[value] = is_required
         return f"({value} if ({value} := {read}).__class__ is str else {slow}({value}))"
     if leaf is GraphQLBoolean:
@@ -219,7 +218,8 @@ def _leaf(
     if bounds is not None:
         fits = f"({value} := {read}).__class__ is int and {bounds[0]} <= {value} <= {bounds[1]}"
         return f"({value} if {fits} else {slow}({value}))"
-    if is_short(leaf):
+    is_shown_once = texts is not None and not source.is_counted
+    if is_short(leaf) or (leaf.name == "JSON" and is_shown_once):
         return f"{slow}({read})"
     return f"n.added({slow}({read}))"
 
@@ -273,12 +273,16 @@ def _item(item: Shape) -> Callable[[Any, Size], Any]:
     source = _Source()
     match inner:
         case Object(plan=plan) if is_required:
-            # If the selection reads nothing of the document, the function accepts null, which is not allowed here.
-            return _required(completer(plan))
+            return completer(plan) if _refuses_null(plan) else _required(completer(plan))
         case _:
             name = source.new("item")
             source.lines += [f"def {name}(d, n):", f"    return {_value(source, item, 'd', None)}"]
             return source.function(name)
+
+
+def _refuses_null(plan: ObjectPlan) -> bool:
+    """Returns whether the function of an object fails for null. It does not if it reads nothing of the document."""
+    return any(field.is_flat and field.path is not None and field.path.count(".") <= 1 for field in plan.fields)
 
 
 def _required(complete: Complete) -> Complete:

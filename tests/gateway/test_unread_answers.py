@@ -1,0 +1,175 @@
+"""Clients that do not read their answers use a bounded amount of memory, and not for long."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import httpx
+import pytest
+from websockets.sync.client import ClientConnection, connect
+
+from portico.gateway.http.websocket import PROTOCOL
+from portico.gateway.settings import Settings
+from tests.support.harness import IS_SOAK
+from tests.support.memory import (
+    LARGE,
+    LARGE_BYTES,
+    MB,
+    MOST,
+    forget_peak,
+    memory,
+    request,
+    store_large_products,
+    unbuffered,
+)
+from tests.support.processes import Served, environment, eventually, own_database, served
+from tests.support.sockets import subscribe
+
+CLIENTS = 200 if IS_SOAK else 60
+REQUESTS = {
+    "answers": request(LARGE),
+    "answers to pipelined requests": request(LARGE) * 3,
+    "answers that end their connection": request(LARGE, Connection="close"),
+    "events": request(LARGE, Accept="text/event-stream"),
+}
+READ_SECONDS = 2.0
+# What a worker uses at most when its clients are gone. At rest, it uses 110 MB.
+SETTLED = 180 * MB
+
+
+@pytest.fixture(scope="module")
+def filled(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    with own_database(mongodb_uri, tmp_path_factory.mktemp("settings")) as settings:
+        store_large_products(settings)
+        yield settings
+
+
+@pytest.fixture(scope="module")
+def gateway(filled: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A gateway with the default limits."""
+    with served(tmp_path_factory.mktemp("served"), environment(filled), is_new=True) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def strict(filled: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A gateway that holds two large answers, and waits two seconds for clients that do not read."""
+    chosen = replace(filled, max_unread_bytes=10 * MB, read_seconds=READ_SECONDS)
+    with served(tmp_path_factory.mktemp("served"), environment(chosen)) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def socket_of(gateway: Served) -> Iterator[ClientConnection]:
+    url = gateway.graphql.replace("http://", "ws://")
+    with connect(url, subprotocols=[PROTOCOL], max_size=None, proxy=None, max_queue=1) as client:  # type: ignore[list-item]
+        client.send('{"type": "connection_init"}')
+        assert json.loads(client.recv(timeout=20)) == {"type": "connection_ack"}
+        yield client
+
+
+def dropped(gateway: Served) -> float:
+    """The number of connections that were closed because their clients did not read."""
+    text = httpx.get(f"{gateway.url}/metrics", timeout=20).text
+    return float(text.partition("\nportico_connections_unread_total ")[2].split()[0])
+
+
+def received(client: socket.socket, seconds: float = 0.0) -> int:
+    """Reads until the connection is closed, and waits after each 64 kB. Returns the number of the bytes."""
+    count = 0
+    with contextlib.suppress(ConnectionError):
+        while part := client.recv(65_536):
+            count += len(part)
+            time.sleep(seconds)
+    return count
+
+
+# Memory
+
+
+def begin_to_measure(gateway: Served) -> None:
+    """Forgets the peak as soon as the clients of earlier tests hold nothing any more."""
+    eventually(lambda: memory(gateway.process.pid) < SETTLED)
+    forget_peak(gateway.process.pid)
+
+
+def assert_served(gateway: Served) -> None:
+    """Asserts that others get small and large answers."""
+    assert gateway.ask("{ __typename }").json() == {"data": {"__typename": "Query"}}
+    assert len(gateway.ask(LARGE).content) > LARGE_BYTES
+
+
+@pytest.mark.parametrize("sent", REQUESTS.values(), ids=REQUESTS)
+def test_clients_that_do_not_read_use_a_bounded_amount_of_memory(gateway: Served, sent: bytes) -> None:
+    begin_to_measure(gateway)
+    with contextlib.ExitStack() as stack:
+        for _ in range(CLIENTS):
+            stack.enter_context(unbuffered(gateway)).sendall(sent)
+        assert_served(gateway)
+        eventually(lambda: gateway.ask("{ __typename }").elapsed.total_seconds() < 0.1, 30)
+
+    assert memory(gateway.process.pid, "VmHWM") < MOST
+    eventually(lambda: memory(gateway.process.pid) < SETTLED)
+
+
+def test_a_socket_gets_the_answers_to_many_large_queries_at_once(gateway: Served) -> None:
+    with socket_of(gateway) as client:
+        for number in range(30):
+            client.send(json.dumps(subscribe(str(number), LARGE)))
+        ended: set[str] = set()
+        while len(ended) < 30:
+            message = json.loads(client.recv(timeout=30))
+            if message["type"] == "complete":
+                ended.add(message["id"])
+            else:
+                assert len(message["payload"]["data"]["products"]["nodes"]) == 100
+
+
+# Time
+
+
+@pytest.mark.parametrize("sent", REQUESTS.values(), ids=REQUESTS)
+def test_a_client_that_reads_nothing_is_disconnected(strict: Served, sent: bytes) -> None:
+    before = dropped(strict)
+    with unbuffered(strict) as client:
+        client.sendall(sent)
+        eventually(lambda: dropped(strict) == before + 1)
+
+        assert received(client) < LARGE_BYTES
+
+
+@pytest.mark.parametrize("name", ["answers that end their connection", "events"])
+def test_a_client_that_reads_slowly_gets_its_answer(strict: Served, name: str) -> None:
+    sent = REQUESTS[name].replace(b"Host: a", b"Host: a\r\nConnection: close")
+    with unbuffered(strict) as client:
+        client.sendall(sent)
+        begun = time.monotonic()
+
+        assert received(client, 0.08) > LARGE_BYTES
+        assert time.monotonic() - begun > READ_SECONDS
+
+
+def test_clients_that_do_not_read_do_not_disconnect_one_that_reads_slowly(strict: Served) -> None:
+    before = dropped(strict)
+    with unbuffered(strict) as reader, contextlib.ExitStack() as stack:
+        reader.sendall(REQUESTS["answers that end their connection"])
+        count = len(reader.recv(65_536))
+        for _ in range(10):
+            stack.enter_context(unbuffered(strict)).sendall(REQUESTS["answers"])
+        count += received(reader, 0.05)
+
+        assert count > LARGE_BYTES
+        eventually(lambda: dropped(strict) == before + 10)
+
+
+def test_a_client_that_does_not_read_keeps_its_next_requests_waiting(strict: Served) -> None:
+    with unbuffered(strict) as client:
+        client.sendall(request(LARGE) + request("{ __typename }", Connection="close"))
+        begun = received(client)
+
+    assert begun > LARGE_BYTES
