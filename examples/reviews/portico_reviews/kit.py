@@ -51,5 +51,5 @@ KIT = Kit(
         ("moderateReview", "AlreadyReviewed"),
     },
     leftovers={"finish-reviews": (unfinished_review,)},
-    scattered={"find reviews dirty.at", "aggregate reviews ", "aggregate ratings "},
+    scattered={"find reviews dirty.at", "aggregate reviews "},
 )
