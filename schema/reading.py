@@ -13,7 +13,7 @@ from . import nodes
 from .connections import Paged
 from .context import Context, Info, core
 from .fields import Source
-from .nodes import KINDS, BatchRule, Kind, Rule
+from .nodes import BatchRule, Kind, Rule
 
 
 def document_kind(
@@ -83,8 +83,8 @@ async def load_related(info: Info, spec: CollectionSpec, key: Any, *, path: str 
 
 async def find_visible(context: Context, kind: str, global_id: str) -> Document:
     """Returns the whole object of this kind and id. Raises NotFound if there is none that the caller may see."""
-    key = nodes.key_in(kind, global_id)
-    found = KINDS[kind]
+    key = nodes.key_in(context, kind, global_id)
+    found: Kind = context.served.kinds[kind]
     document = (await found.read(context.db, None)([key])).get(key)
     view = None if document is None else await nodes.shown(context, found, document)
     if view is None:

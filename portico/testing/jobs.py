@@ -37,7 +37,7 @@ async def assert_invariants(gateway: Gateway, *, in_flight: bool = False) -> Non
     empty = await _without_documents(gateway)
     for domain in gateway.domains.all:
         if domain not in empty:
-            for invariant in domain.invariants:
+            for invariant in gateway.domains.invariants_of(domain):
                 found = [one async for one in invariant.check(gateway.db) if not (in_flight and one.is_open)]
                 assert found == [], invariant.name
 

@@ -36,7 +36,7 @@ CATEGORY = Kind(
     type_name=lambda _document: "Category",
     visible_to=everybody,
 )
-_PAGED = Paged("Category", loaders.pages)
+PAGES = Paged("Category", loaders.pages)
 
 
 @strawberry.type(description="An ancestor, stored in the category's document: reading it needs no additional query.")
@@ -93,7 +93,7 @@ class Category(Node):
 
 
 async def _category_page(info: Info, listing: Listing, first: int | None, after: str | None) -> Connection[Category]:
-    return Connection(page=await _PAGED.page(info, listing, first=first, default=DEFAULT_CATEGORIES, after=after))
+    return Connection(page=await PAGES.page(info, listing, first=first, default=DEFAULT_CATEGORIES, after=after))
 
 
 @strawberry.type
@@ -180,8 +180,8 @@ DeleteCategoryResult = Annotated[
 ]
 
 
-def _parent_key(global_id: str | None) -> DocumentId | None:
-    return None if global_id is None else key_in("Category", global_id)
+def _parent_key(info: Info, global_id: str | None) -> DocumentId | None:
+    return None if global_id is None else key_in(info.context, "Category", global_id)
 
 
 @strawberry.type
@@ -192,7 +192,7 @@ class CategoryMutation:
             info.context.db,
             name=input.name,
             slug=input.slug,
-            parent_id=_parent_key(input.parent_id),
+            parent_id=_parent_key(info, input.parent_id),
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
@@ -202,7 +202,7 @@ class CategoryMutation:
     async def rename_category(self, info: Info, input: RenameCategoryInput) -> RenameCategoryResult | None:
         renamed = await category_edits.rename_category(
             info.context.db,
-            category_id=key_in("Category", input.id),
+            category_id=key_in(info.context, "Category", input.id),
             name=input.name,
             slug=input.slug,
             now=info.context.now,
@@ -214,8 +214,8 @@ class CategoryMutation:
     async def move_category(self, info: Info, input: MoveCategoryInput) -> MoveCategoryResult | None:
         moved = await category_edits.move_category(
             info.context.db,
-            category_id=key_in("Category", input.id),
-            new_parent_id=_parent_key(input.new_parent_id),
+            category_id=key_in(info.context, "Category", input.id),
+            new_parent_id=_parent_key(info, input.new_parent_id),
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
@@ -225,7 +225,7 @@ class CategoryMutation:
     async def delete_category(self, info: Info, input: DeleteCategoryInput) -> DeleteCategoryResult | None:
         await category_edits.delete_category(
             info.context.db,
-            category_id=key_in("Category", input.id),
+            category_id=key_in(info.context, "Category", input.id),
             now=info.context.now,
             operation_id=info.context.operation_id,
         )

@@ -59,7 +59,7 @@ PRODUCT = Kind(
     discriminator=("type",),
     visible_to=everybody,
 )
-_PAGED = Paged("Product", loaders.pages)
+PAGES = Paged("Product", loaders.pages)
 
 
 def _money(name: str, description: str) -> Any:
@@ -282,7 +282,7 @@ async def product_page(
     query = product_search.ProductQuery() if given is None else given.query()
     name = cast("product_search.SortName", (sort or ProductSort.NEWEST).name)
     listing = await product_reads.bounded(info.context, product_search.listing_of(query, name, within))
-    page = await _PAGED.page(info, listing, first=first, default=DEFAULT_PRODUCTS, after=after)
+    page = await PAGES.page(info, listing, first=first, default=DEFAULT_PRODUCTS, after=after)
     return ProductConnection(page=page)
 
 

@@ -10,11 +10,12 @@ from portico.resolvers.content import edits as content_edits
 from portico.resolvers.content.edits import Edit
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import EditConflict, NotFound
-from portico.schema.nodes import encode_id, key_in
+from portico.schema.nodes import encode_id
 from portico.testing.kits import Given
 from tests.content.support.site import page_input
 from tests.content.support.stages import Site, changed
 from tests.support.harness import GatewayClient, SettableClock, stops
+from tests.support.ids import key_in
 from tests.support.interruptions import database_of, interrupted
 
 

@@ -13,9 +13,9 @@ from bson import ObjectId
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.trade_bounds import MAX_OPEN
-from portico.schema.nodes import key_in
 from tests.game.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed, offer
 from tests.support.harness import GatewayClient, SettableClock, run_jobs, stops
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing
 
 Given = dict[str, Any]

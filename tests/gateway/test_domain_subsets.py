@@ -63,18 +63,18 @@ def test_the_shop_adds_a_stock_to_products_and_comments_add_a_discussion() -> No
 
 SCHEMA_OF_EACH = """
 import json, sys
-from portico.gateway.domains import load, schema_of, use
+from portico.gateway.domains import load, load_once, schema_of
 from portico.resolvers.served import InvalidDomains
 from graphql import validate_schema
 for names in json.load(sys.stdin):
     try:
-        domains = use(names)
+        domains = load(names)
     except InvalidDomains as error:
         print("refused", *names, "|", error)
         continue
     assert validate_schema(schema_of(domains)._schema) == []
     print("served", *names)
-    load.cache_clear()
+    load_once.cache_clear()
     schema_of.cache_clear()
 """
 # How many subsets of a middling size are tried, of the many that there are.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portico.resolvers.payments import PaymentMethods
-from portico.schema.nodes import encode_id, key_in
+from portico.schema.nodes import encode_id
 from portico.testing.stages import Case, Stage
 from tests.shop.support.shop import (
     SHOP_JOBS,
@@ -16,6 +16,7 @@ from tests.shop.support.shop import (
     stock_up,
     update_input,
 )
+from tests.support.ids import key_in
 
 # The counters of `plenty` and `last`, the status and the lines of the cart, and the number of orders.
 State = tuple[tuple[int, int, int], tuple[int, int, int], str, dict[str, int], int]
