@@ -10,6 +10,7 @@ BATCHES = ("logEvents", "recordHits", "recordSessions")
 
 
 KIT = Kit(
+    adds=("pageCounts", "LogEvent"),
     untried=BATCHES,
     unfailed={
         # Batches have no key.

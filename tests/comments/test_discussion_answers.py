@@ -12,6 +12,7 @@ from portico.resolvers.comments import discussions
 from portico.resolvers.comments import jobs as comment_jobs
 from portico.resolvers.comments.discussion_removal import remove_comments
 from portico.resolvers.comments.discussions import settle_closed
+from portico.testing.snapshots import Snapshot
 from tests.comments.support.discussions import (
     ON_EACH,
     count,
@@ -26,7 +27,6 @@ from tests.support.domains import DOMAINS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants
 from tests.support.ids import key_in
 from tests.support.interruptions import database_of, interrupted
-from tests.support.scenes import Snapshot
 
 Given = dict[str, Any]
 # The collections that the calls write.

@@ -25,10 +25,10 @@ from portico.resolvers.comments.storages import STORAGES, count_comments, find_c
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import idempotency
+from portico.testing.snapshots import Snapshot
 from tests.comments.support.discussions import ON_EACH, stops_on
 from tests.support.harness import IS_SOAK, stops
 from tests.support.interruptions import interrupted
-from tests.support.scenes import Snapshot
 
 COLLECTIONS = ("discussions", "comments", "comment_discussions", "comment_pages", "comment_keys", "operations")
 AUTHOR = {"id": "poster", "name": "Poster"}
