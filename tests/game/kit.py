@@ -66,7 +66,7 @@ KIT = Kit(
         "find game.locations took_since",
         "find game.locations stale_since",
         "find game.locations characters.since",
-        "find game.trades created_at state",
+        "find game.trades created_at no_room_at state",
         "find game.trades concluded_at created_at state",
         "find game.stacks notes.at",
         "find game.stacks ",
