@@ -68,6 +68,7 @@ KIT = Kit(
         "find game.locations characters.since",
         "find game.trades created_at no_room_at state",
         "find game.trades concluded_at created_at state",
+        "find game.trades no_room_at state",
         "find game.stacks notes.at",
         "find game.stacks ",
         "aggregate game.stacks $expr",
