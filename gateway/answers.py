@@ -13,6 +13,10 @@ depends on the event, on the time, and on what the run reads of its caller. A ru
    and the run moves to the view that now says more of its caller.
 
 Anonymous callers always share, and never with a caller who is signed in.
+
+A function that a resolver creates for each call, such as a closure over its caller, equals no other, so its subscribers
+do not share. `newsFeedPosted` has such a function: an answer that is kept could be older than a block. A run is
+cancelled only if all who wait for it have disconnected.
 """
 
 from __future__ import annotations

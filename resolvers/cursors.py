@@ -6,6 +6,11 @@ others, or was altered, is refused.
 Cursors are encrypted and authenticated with a key of the deployment. A position can be that of a row that the caller
 may not see: the last one that a bounded list considered. Without the key, nobody can read such a position. Nobody can
 make a cursor of their own either, and search a list for hidden rows by asking what follows it.
+
+The next page is everything behind the position, as ranges, nearest first: for each key of the sort, the values of the
+same type, the types that sort beyond them, and null (`behind`). Each range is one walk along the index, and they run
+one after the other until the page is full. A list within a category is bound to the category and not to its
+descendants, so a cursor stays valid when somebody adds a category there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,20 @@
-"""Global ids, and the kinds of objects that have one."""
+"""Global ids, and the kinds of objects that have one.
+
+The rule of visibility of a kind runs where documents are read, and not in each field:
+
+* Reads by key check it: relations, `node`, `nodes`, and methods that call `load`, `load_one` or `require`. Both
+  executors use the same loaders (`loader_of`), which leave out hidden documents.
+* `Paged.page` checks each row. A list still filters in its query, so that MongoDB reads no hidden rows. If a list does
+  not filter, the page reads on until it has one visible row more than a page. After about 2,000 rows it ends early:
+  `hasNextPage` is true, and `endCursor` is the place of the last row that it has read.
+* A method that finds a document in another way calls `is_visible`, or `shown` if the kind has a rule `shown_to`.
+* A repeated mutation and each event of a subscription check the rule again.
+
+Where documents belong to others, one read checks all of a level, and the context remembers the objects that the caller
+has been shown (`context.seen`). A mutation forgets what it remembers when its turn comes. If a field cannot be null and
+its object is hidden or gone, the error is `NOT_FOUND`. This is no fault, and the log has no entry: another request may
+delete an object between two reads.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 Processes compare times that other processes have written: the expiry of a cart, the end of a lease, the time from which
 a node is visible. Because all use one clock, the clocks of their machines need not agree.
+
+In its answer to `hello`, the server sends its time. That time was true at some moment between the request and the
+answer. If the clock of the process is outside of this range, it is corrected; otherwise it stays. Between two answers,
+the process uses a monotonic clock, so a change of the machine's clock has no effect.
 """
 
 from __future__ import annotations

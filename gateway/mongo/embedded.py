@@ -4,6 +4,8 @@
    the process ends, even after a crash.
 2. A keeper process (`keeper`) is the parent of the `mongod`. When the keeper gets an exclusive lock on the file, no
    process uses the `mongod` any more, and the keeper stops it.
+
+If the keeper is killed, the Linux kernel stops the `mongod`.
 """
 
 from __future__ import annotations

@@ -19,6 +19,9 @@ length of the queue, but take turns like everything else.
 Few slots keep the turns of the event loop short, and a write needs many turns: about ten for each command. But an
 operation that waits for a slow command of MongoDB uses no turns. So while others wait, an operation that has had its
 slot for SLOW_SECONDS gives it up and runs on. At most as many operations as there are slots run in this way.
+
+With six queries at a time, a worker is busy, and a write beside any number of readers waits for less than twice its
+share. Mutations have slots of their own, because they mostly wait for MongoDB to replicate.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 A lease on each job lets one worker at a time run it, unless the job is shared. A lease can expire during a run, so jobs
 must be safe to repeat.
+
+A lease lasts ten seconds, and a running job renews it every third of that time. A job that loses its lease stops. So
+after a worker is killed, its jobs wait for at most ten seconds. Shared jobs take no lease, because each of their runs
+claims what it works on. Each job has its own interval, so a job that waits for a service does not delay the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Finishes or rolls back interrupted transfers, and checks the balance of every account."""
+"""Finishes or rolls back interrupted transfers, and checks the balance of every account.
+
+Portico never deletes accounts. If somebody else has deleted one, its open transfers stay open, and the job logs them.
+The source still gets its money back from a transfer that was rolled back. For a committed transfer, the source records
+that its destination cannot be credited.
+"""
 
 from __future__ import annotations
 

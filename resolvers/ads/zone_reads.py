@@ -1,4 +1,9 @@
-"""Zones as choices read them: parsed once for each change, and kept in the process."""
+"""Zones as choices read them: parsed once for each change, and kept in the process.
+
+A process keeps the zones that it has read, prepared for choices: ads by price, and an index of keywords. MongoDB sends
+the ads only if the nonce of the zone has changed. The server draws the nonce with each update, so a process that read a
+zone during a failover cannot take another state for the one that it knows.
+"""
 
 from __future__ import annotations
 

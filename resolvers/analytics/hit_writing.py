@@ -2,6 +2,10 @@
 
 Calls hand over their hits and wait. One flush at a time takes everything that waits, so the number of commands does not
 grow with the number of calls. `hit_slots` describes what a flush does.
+
+If the outcome of a seal is unknown, its callers get an error, and the gateway looks at its slot by a write before the
+next flush. If a counter is damaged, the gateway leaves its slot to the job, and counts in another one. If a gateway
+dies, the job `settle-hits` applies its flush when the lease of 30 seconds has ended.
 """
 
 from __future__ import annotations

@@ -11,6 +11,10 @@ marked as uncounted. All other events of the range are counted and grouped now, 
    deleted meanwhile, and it repeats everything.
 
 So each acknowledged event is counted once: in a roll-up, or from the log. All reads are from the primary.
+
+MongoDB merges the walks of up to 200 days along an index in the order of the answer, so a command reads about as many
+keys as it returns rows. A range with more than `PORTICO_MAX_PAGE_COUNT_EVENTS` events to count is refused, because the
+numbers are exact.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ reads the tokens before the days: a token is registered before its first counts 
 
 When events of a day expire, its document is deleted first. A build of the day can then no longer become valid, and
 readers count what is left of the day from the log.
+
+Days of an older database have no roll-up: a run builds up to 31 days, the latest first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Reads the roll-ups of a user, and the time until which they are complete."""
+"""Reads the roll-ups of a user, and the time until which they are complete.
+
+It reads the user's oldest mark first, and then the roll-ups, both from the primary. The time is as exact as the clocks
+of the gateways, and can go back between two reads. A deposed primary that still answers can promise too much for as
+long as an election takes.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,15 @@ Two writers that could conflict each write first and check afterwards:
 * A writer that deletes a category marks it, then checks whether something is below it.
 
 So at least one of the two sees the other. If a crash leaves a mark, `category_jobs` settles it.
+
+A writer that sees a mark whose outcome is open waits for up to two seconds. The operation that left it settles it
+within milliseconds; after a crash, a job does.
+
+**Moves** must not form a cycle. A move marks its category `moving` with the new parent. Then it reads the path from
+that parent to the root, by parents and not by the stored ancestors. If the path contains the category itself, the move
+answers `CategoryCycle`. If it contains another moving category, the move removes its mark, waits a random time and
+retries, up to eight times in all; then it answers `Conflict`. If several moves would form a cycle together, the last
+one to leave its mark sees all the others, as marks or as new parents.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ A write that changes a category's name, slug or parent updates everything below 
 
 So the last of two concurrent changes prevails. A child that is inserted at the same time is either seen by the update,
 or its own writer sees the change.
+
+The update that renames or moves a category also adds the mark `refresh`, which is removed at the end. After a crash the
+mark remains, and a job starts again: every step can be repeated.
 """
 
 from __future__ import annotations

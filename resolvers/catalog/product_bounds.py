@@ -9,6 +9,14 @@ bound is half of the products that a read may examine: the other half is for the
 * **Searches.** Each word may find an equal share of it. If no word finds more, the list is as it would be
   without bounds. If some words do, only the others find products. If all words do, the list has the best matches of
   each word, as many as its share.
+
+In a small collection nothing changes: MongoDB keeps its size, so this takes one cheap command. Otherwise one command
+counts the conditions, from index keys only. `Listing.rest` holds the conditions that no index checks: a page considers
+the next `window` rows along one index. If it is not full, the same rows are read again together with the key of the
+last, so that both are of one moment, and this key becomes the `endCursor`. For a search whose words are all common,
+`Listing.sources` reads the first keys of each word. The text index is in descending order of weight, so these are the
+best matches. The score of MongoDB would need all keys of the word, so `RELEVANCE` counts the words in the title
+instead. It depends on the document alone, and gives stable cursors.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Products and categories stay consistent as `category_edits` describes. The writer of a product inserts or marks it, then
 checks whether the categories exist. The deletion of a category marks it, then checks for products.
+
+A product without categories is one insert. A product with categories takes three steps: a record in `intents`, the
+insert, and the confirmation. The confirmation checks that the categories still exist; if one does not, the product is
+deleted again. An edit is one update, guarded by the nonce. If it adds categories, the product is first marked
+`incoming` with their ids.
 """
 
 from __future__ import annotations

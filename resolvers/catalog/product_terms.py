@@ -6,6 +6,10 @@ pairs under one index for the same reason ("index all the things"). Here the oth
 Many products share a term (type, genre, category). Terms are indexed in every sort order, so a page is one index scan,
 however many products match. Few products share a keyword (words of the title, people, properties). Keywords are indexed
 once, because every index entry costs a write, and a few matches are sorted quickly.
+
+Every product has the term `*`. For several genres, or a category with its descendants, the server merges several scans
+in order. A value ignores case, width and spaces. No input of a caller becomes part of a field path, an operator or a
+regular expression.
 """
 
 from __future__ import annotations

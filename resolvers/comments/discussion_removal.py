@@ -2,6 +2,9 @@
 
 The `_id` of such a discussion is never reused. Therefore, its comments can be removed at any time, and a writer whose
 comment arrives late removes it again.
+
+A closed discussion accepts no comments. A post that was in flight finds that its entry is missing, and deletes its
+comment.
 """
 
 from __future__ import annotations

@@ -28,6 +28,9 @@ This module does not use the driver's GridFS bucket, for three reasons. The buck
 writes. It does not work with the wrappers of the database (`gateway.mongo.driver`, `gateway.mongo.faults`). And it
 writes the document of a file last, so that finding the chunks that a crash left would require a scan of all chunks.
 
+After an upload was given up, a job deletes chunks that were written since: after five seconds, and then at intervals
+that double, for a day.
+
 Source: MongoDB Applied Design Patterns, ch. 6; the specification of GridFS.
 """
 

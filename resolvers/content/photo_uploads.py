@@ -3,6 +3,11 @@
 While a photo is replaced, the old bytes stay until the new ones are complete. An upload renews its lock every few
 seconds. If the lock expires, the upload was left by a crash. Then a job, or the next upload to the photo, aborts it. An
 upload that resumes after that can no longer finish or undo anything.
+
+A photo counts as created when its bytes are complete. If an upload is abandoned before that, a call with the same key
+starts again; the key does not keep a `NotFound`. Before a stored file becomes current, the gateway reads it back and
+decodes it in a process with limited memory and time, so the check covers the bytes that are served. No temporary file
+is needed, and at most one megabyte of the bytes is in memory.
 """
 
 from __future__ import annotations

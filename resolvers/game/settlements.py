@@ -24,6 +24,14 @@ Every interleaving is correct, even if processes stop or are suspended between a
 
 At every moment, goods are in the quantity of a stack; in the note of a debit whose key is not stored; in the note of a
 credit whose key is stored; or in a trade that is OFFERED. `stack_checks` adds these up.
+
+A settlement has up to 80 stacks. A stack has notes only while a settlement is in flight, so it stays small, however
+many offers its owner has made. A read that decides whether to finish or undo what another process began is itself a
+write: see `look_at`.
+
+If a stack has too little, other attempts may be holding its goods. The writer finishes or undoes notes that are older
+than five seconds, and retries while the goods in flight would be enough. Otherwise it answers `NotEnough`. The check of
+all sums is one aggregation with the read concern `snapshot`.
 """
 
 from __future__ import annotations

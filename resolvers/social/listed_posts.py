@@ -12,6 +12,11 @@ not fill the page, the next ones take the walks that lead past hidden posts:
 
 The walks only say where to look. Whether the viewer sees a post is decided afterwards, for each post: see `visibility`.
 So the walks may be chosen by a relation that has changed since.
+
+The walks of a list run in one command. For a wall without a token, the first read takes the public posts, too, so the
+pages of anonymous readers never end early. Of merged authors, the walk of a news feed takes the public posts, unless
+they have the viewer in a circle. With more than 10,000 members to walk along, the list is read as a whole. The indexes
+of lists leave out deleted posts.
 """
 
 from __future__ import annotations

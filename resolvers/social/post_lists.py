@@ -13,6 +13,10 @@ than requested, and the next page continues behind the last post that was consid
 So a page considers a bounded number of posts, however many are hidden. Where it ends depends on posts that the walks do
 not lead past: public posts by members with a block, posts in a news feed for circles that the viewer has left, and the
 like. The cursor of the end does not show which post it was.
+
+A page takes at most 16 commands. All but the posts of merged authors are small finds by key or along an index, which
+take the direct path. One aggregation with a `$lookup` for each step takes a third more of MongoDB's CPU and slightly
+less of the gateway's.
 """
 
 from __future__ import annotations

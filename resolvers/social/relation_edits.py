@@ -6,6 +6,14 @@ interrupted, a job finishes it.
 
 Everything except `add_to_circle` also works if the other member has blocked the caller, because a block that one could
 not take back would be worse. The answer is then NotFound nevertheless, as if there were no such member.
+
+After the copy, the writer looks at both members (*mark, then look*). If the followed member has become merged, the
+writer marks its relation: see `merging`. If the name of the circle was removed from the member's list of circles
+because the circle was empty, the writer adds it again.
+
+Members do not see who has blocked them. There is one exception: of two who have blocked each other, each finds the
+other in `blocked`, to take the own block back. The block stores the name that its member could see then, `known_as`, so
+the list never shows a newer one.
 """
 
 from __future__ import annotations

@@ -5,6 +5,11 @@ a deletion that is acknowledged before the reader began is then always seen. In 
 new post by an old permission. So nothing here is kept for a later read.
 
 Circles are evaluated when a post is read, and not when it is written.
+
+A post shows its author and the owner of its wall. If one of them has a block with the viewer, the viewer does not see
+the post, with one exception: authors see their own posts on the walls of members who have blocked them. There, `to` is
+null. `tests/social/test_hidden_paths.py` asks for every field of the schema as a blocked member, and compares the
+answers with those of a network in which the blocker never joined.
 """
 
 from __future__ import annotations

@@ -6,6 +6,14 @@
    the next call with the key takes the operation over and repeats its steps with the same operation id.
 3. Every step is idempotent for its operation id.
 4. After the record has expired, the same key starts an operation with another id.
+
+A stored mark of an operation stays as long as a retry of the operation can arrive. Once every 64 writes, one command
+looks up a document's older marks, and the document drops those whose records are complete or missing. It always keeps
+the last 64, for processes that were paused. A comment keeps eight, because it may share its document with many others.
+
+An operation record has the mutation, a fingerprint of its input, the state, and the outcome: references to the objects
+of the answer, or the error and its facts. A repeated call reads the objects again, and leaves out those that the caller
+may no longer see. See `schema.kept`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""Passes over many documents, in which a damaged document does not stop the others."""
+"""Passes over many documents, in which a damaged document does not stop the others.
+
+A damaged document or entry fails alone. The others are processed; then the pass raises `SweepFailed` with the first
+failures and their number, and the next run tries again. A sweep reads the keys first and each document separately,
+because one value that the driver cannot decode would spoil a whole batch. If MongoDB cannot be reached or a command
+times out, the pass ends at once, because the other documents would wait for the same timeout. Failures do not count
+towards a limit, so damaged documents cannot fill it.
+
+Jobs that settle marks use `sweep`, and `each` for a list in a document. Jobs that only delete by age, and
+`upgrade-documents`, work in batches instead. An upgrade that fails marks its document `upgrade_failed`, and later
+batches skip it. If a category below a renamed or moved one is damaged, its job tries again after ten minutes, because
+each attempt reads the whole subtree. The job that asks for payments handles ten carts in parallel.
+"""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 SHOP = ROOT / "docs" / "shop.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
-TEXTS = [*PAGES, ROOT / "CHANGELOG.md"]
+TEXTS = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 ANY = "…"
 
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$|^(?P<heading>#+ [^\n]*)$", re.MULTILINE | re.DOTALL)

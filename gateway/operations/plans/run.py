@@ -8,6 +8,9 @@
 5. If the operation reads or answers with too many bytes, the run stops with one error, and drops everything.
 
 Errors follow the specification, with graphql-core's texts: any difference from graphql-core's executor is a defect.
+
+If a relation is selected under several names, one read fetches what all of them need. When a null spreads to a parent,
+the work in flight below it is cancelled.
 """
 
 from __future__ import annotations
