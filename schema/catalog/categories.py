@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, cast
 
 import strawberry
@@ -10,6 +11,7 @@ from portico.loaders.catalog import categories as loaders
 from portico.resolvers import errors
 from portico.resolvers.catalog import categories, category_edits
 from portico.resolvers.catalog.product_search import Within
+from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import DocumentId, document_id
 from portico.resolvers.paging import Listing
 from portico.resolvers.text import trimmed
@@ -84,10 +86,13 @@ class Category(Node):
         first: First = DEFAULT_PRODUCTS,
         after: After = None,
     ) -> ProductConnection:
-        ids = [root["_id"]]
+        ids: Sequence[DocumentId] = [root["_id"]]
         if include_descendants:
-            below = info.context.loader("descendants", lambda: loaders.descendant_ids(info.context.reading))
-            ids += await below.load(root["_id"]) or []
+            most = info.context.resources.of(CatalogSettings).max_counted
+            below = info.context.loader("subtrees", lambda: loaders.subtrees(info.context.reading, most=most))
+            claim = await below.load(root["_id"])
+            assert claim is not None
+            ids = claim()
         within = Within(root["_id"], include_descendants, ids)
         return await product_page(info, filter, sort, first=first, after=after, within=within)
 
