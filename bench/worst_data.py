@@ -26,9 +26,8 @@ from portico.resolvers.social.relations import RELATIONS
 SITE = "bench"
 AUDIENCES = ("PUBLIC", "CIRCLES")
 TEMPLATES = 90
-# The largest discussions of these storages that a test needs: one document, or few comments on a page.
-EMBEDDED_COMMENTS, PAGED_COMMENTS = 10_000, 100_000
-WORDS_OF_COMMENT = 5
+# The largest discussions of these storages that a test needs: short comments of 1 MiB, or few comments on a page.
+EMBEDDED_COMMENTS, PAGED_COMMENTS = 2_400, 100_000
 _BATCH = 2_000
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -48,8 +48,6 @@ CATEGORIES = CollectionSpec(
 )
 
 BY_NAME = Sort((("name", 1),))
-# The first batch of a subtree. The server's default is about a hundred documents.
-_BELOW_AT_ONCE = 10_000
 
 
 async def find_by_slugs(
@@ -79,11 +77,12 @@ def descendants_of(category_id: ObjectId) -> Listing:
     return Listing({"ancestors._id": category_id}, BY_NAME)
 
 
-async def find_descendant_ids(db: Database, ids: Sequence[ObjectId]) -> dict[ObjectId, list[ObjectId]]:
-    """Returns the ids of all descendants of each category, by one command, from one index."""
+async def find_descendant_ids(db: Database, ids: Sequence[ObjectId], *, most: int) -> dict[ObjectId, list[ObjectId]]:
+    """Returns the ids of the descendants of each category, by one command, from one index. Reads up to `most`."""
     below: dict[ObjectId, list[ObjectId]] = {category_id: [] for category_id in ids}
     query = {"ancestors._id": {"$in": list(ids)}}
-    async for category in db[CATEGORIES.name].find(query, {"ancestors._id": 1}, batch_size=_BELOW_AT_ONCE):
+    found = db[CATEGORIES.name].find(query, {"ancestors._id": 1}, limit=most, batch_size=most + 1)
+    async for category in found:
         for ancestor in category["ancestors"]:
             if ancestor["_id"] in below:
                 below[ancestor["_id"]].append(category["_id"])

@@ -130,7 +130,11 @@ def bounded(listing: Listing, counts: Sequence[int], most: int) -> Listing:
     if search is not None:
         return _bounded_search(listing, conditions, SearchText.parse(search), counts, most)
     if not counts or min(counts) <= _half(most):
-        return replace(listing, is_short=True)
+        named = listing.filter if listing.named is None else listing.named
+        # Without the term of all products, MongoDB cannot walk along these.
+        narrow = [one for one in conditions if one.get("terms") != EVERY]
+        has_terms = any("terms" in one for one in narrow)
+        return replace(listing, filter=together(narrow) if has_terms else listing.filter, named=named, is_short=True)
     driver = _driver(listing, conditions)
     rest = [one for one in conditions if one not in driver]
     named = listing.filter if listing.named is None else listing.named
@@ -158,7 +162,10 @@ def is_compound(listing: Listing) -> bool:
     others = [one for one in _conditions(listing) if one.get("terms") != EVERY and not one.keys() & set(order)]
     if len(others) != 1:
         return len(others) > 1
-    return "terms" not in others[0] and not ("keywords" in others[0] and order == [_DEFAULT_ORDER])
+    if "terms" in others[0]:
+        # Beyond this, the walk along the index of all products skips those of other categories.
+        return _walks(others[0]["terms"]) > MAX_WALKS
+    return not ("keywords" in others[0] and order == [_DEFAULT_ORDER])
 
 
 def _conditions(listing: Listing) -> list[Mapping[str, Any]]:

@@ -11,5 +11,6 @@ from portico.resolvers.configuration import setting
 class CatalogSettings:
     max_counted: int = setting(
         10_000,
-        "The most products that MongoDB reads for one page, one count, or the facets of one list.",
+        "The most products that MongoDB reads for one page, one count, or the facets of one list; also the most "
+        "categories that the lists of one operation cover.",
     )

@@ -6,7 +6,8 @@ A document of `comment_discussions`:
     comments    in the order of insertion; without `discussion` and `replies`
     replies     {_id: count} of the comments that have, or had, direct replies
     count       the number of listed comments
-    size        an upper bound of the bytes that the comments take; it keeps the document below the server's limit
+    size        an upper bound of the bytes that the comments take: it bounds what one read costs. Documents of earlier
+                versions can be larger than posts and edits now allow
     newest      the CommentRef, as text, of the comment that was posted last: see `posted`
 
 Every write is one guarded update. A removed comment keeps its place in the array, without its text: taking it out would
@@ -40,9 +41,9 @@ from .storage import CONTESTED, MARKS_KEPT, Draft, Slug, posted_id
 
 DISCUSSION_DOCUMENTS = CollectionSpec(EMBEDDED_COLLECTION, shard_key={"_id": "hashed"})
 
-# Bytes of comments. The server's limit for a document is 16 MiB. Edits may use a little more than posts.
-MAX_POSTED = 14 * 1024 * 1024
-MAX_EDITED = 15 * 1024 * 1024
+# Bytes of comments. Every read takes the whole document. An edit may still make texts longer when posts are refused.
+MAX_POSTED = 1024 * 1024
+MAX_EDITED = 2 * MAX_POSTED
 # Bytes that a comment takes besides its fields: its place in the array, its reply count, and later marks.
 _OVERHEAD = 100
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import strawberry
 
 from portico.loaders.catalog import categories as loaders
 from portico.resolvers.catalog.product_search import Within
+from portico.resolvers.catalog.settings import CatalogSettings
+from portico.resolvers.documents import DocumentId
 from portico.schema.context import Info
 from portico.schema.fields import Source, reads
 from portico.schema.inputs import After, First, described
@@ -28,9 +31,12 @@ class CategoryProducts:
         first: First = DEFAULT_PRODUCTS,
         after: After = None,
     ) -> ProductConnection:
-        ids = [root["_id"]]
+        ids: Sequence[DocumentId] = [root["_id"]]
         if include_descendants:
-            below = info.context.loader("descendants", lambda: loaders.descendant_ids(info.context.reading))
-            ids += await below.load(root["_id"]) or []
+            most = info.context.resources.of(CatalogSettings).max_counted
+            below = info.context.loader("subtrees", lambda: loaders.subtrees(info.context.reading, most=most))
+            claim = await below.load(root["_id"])
+            assert claim is not None
+            ids = claim()
         within = Within(root["_id"], include_descendants, ids)
         return await product_page(info, filter, sort, first=first, after=after, within=within)

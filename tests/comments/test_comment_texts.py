@@ -173,5 +173,36 @@ async def test_an_embedded_discussion_is_full_before_its_document_is_too_large(
     await assert_invariants(gateway)
 
 
-async def test_the_limits_of_an_embedded_discussion_are_below_the_limit_of_the_server() -> None:
-    assert comment_embedded.MAX_POSTED < comment_embedded.MAX_EDITED < 16 * 1024 * 1024 - 500_000
+async def test_an_embedded_discussion_takes_one_mebibyte_of_posts(gateway: GatewayClient) -> None:
+    discussion = await open_on_product(gateway, EMBEDDED)
+    for number in range(80):
+        await post(gateway, discussion, f"{number}".ljust(LONGEST, "x"))
+    document = await gateway.db["comment_discussions"].find_one({})
+    assert document is not None
+    rest = 1024 * 1024 - document["size"]
+    await gateway.db["comment_discussions"].update_one({}, {"$inc": {"size": rest - LONGEST // 2}})
+
+    refused = await gateway.result("postComment", post_input(discussion, "x" * LONGEST))
+
+    assert rest > LONGEST
+    assert refused == {"__typename": "DiscussionFull", "message": "The discussion is full."}
+    assert (await post(gateway, discussion, "Short."))["text"] == "Short."
+
+
+async def test_a_larger_embedded_discussion_stays_readable_and_can_get_shorter(gateway: GatewayClient) -> None:
+    discussion = await open_on_product(gateway, EMBEDDED)
+    posted = [await post(gateway, discussion, f"Comment {number}. ".ljust(500, "x")) for number in range(3)]
+    await gateway.db["comment_discussions"].update_one({}, {"$set": {"size": 14 * 1024 * 1024}})
+
+    full = await gateway.result("postComment", post_input(discussion, "Late."))
+    longer = await gateway.result("editComment", {"id": posted[0]["id"], "text": "x" * 600})
+    shorter = await gateway.result("editComment", {"id": posted[0]["id"], "text": "Short."})
+    deleted = await gateway.result("deleteComment", {"id": posted[1]["id"]})
+
+    assert (full["__typename"], longer["__typename"]) == ("DiscussionFull", "InvalidInput")
+    assert (shorter["__typename"], deleted["__typename"]) == ("CommentPayload", "CommentPayload")
+    assert [one["text"] for one in await everything(gateway, discussion)] == ["Short.", posted[2]["text"]]
+
+
+async def test_edits_may_use_twice_the_bytes_of_posts() -> None:
+    assert (comment_embedded.MAX_POSTED, comment_embedded.MAX_EDITED) == (1024 * 1024, 2 * 1024 * 1024)

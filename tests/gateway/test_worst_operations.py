@@ -1,9 +1,73 @@
-"""The worst operations of `python -m bench.worst` are as large as the default limits allow."""
+"""The worst operations within the default limits examine a bounded number of documents and index keys.
+
+Each runs on a small database and on one that is several times as large. `python -m bench.worst` measures them on
+300,000 objects a domain.
+"""
 
 from __future__ import annotations
 
-from bench import worst
-from tests.support.harness import GatewayClient
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from bench import worst, worst_data
+from portico.gateway.settings import Settings
+from portico.resolvers.catalog.settings import CatalogSettings
+from tests.support.harness import GatewayClient, running
+
+SMALL, LARGE = 500, 1_500
+# The data of the catalog is random. Each seed makes another catalog.
+SEEDS = (1,)
+# The most documents and index keys that one operation examines, and the most commands that it sends. A row of a page
+# costs at least 2 of the 50,000 that `PORTICO_MAX_COST` allows, and reading it examines a key and a document; a page
+# examines one row more than it has.
+MOST_EXAMINED, MOST_COMMANDS = 60_000, 250
+# These stop at a number of products, which a small database does not reach. An operation has at most two counts. Its
+# filters share the number: they count up to three conditions up to a half of it, and read another half at most twice.
+BOUNDED = {"totals", "facets", *(f"filters {kind}" for kind in ("of two conditions", "that exclude each other"))}
+BOUNDED |= {"filters below categories", "products below one category"}
+MOST_BOUNDED = 4 * CatalogSettings.max_counted
+# The longest thread of the small database does not fill a page.
+SHORT = {"threads, DOCUMENTS"}
+
+
+@asynccontextmanager
+async def filled(
+    settings: Settings, size: int, seed: int
+) -> AsyncIterator[tuple[GatewayClient, dict[str, worst.Operation]]]:
+    """Yields a gateway on a new database of this size, with the worst operations over its data.
+
+    The database of the test cannot serve: if earlier tests have used it, a gateway takes its indexes for granted, and
+    MongoDB keeps the plans that it chose for their data.
+    """
+    database = f"{settings.database}_{size}"
+    async with running(replace(settings, database=database)) as gateway:
+        try:
+            yield gateway, worst.operations(await worst_data.store(gateway.db, size, seed))
+        finally:
+            await gateway.db.client.drop_database(database)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_the_worst_operations_cost_the_same_in_a_database_of_any_size(settings: Settings, seed: int) -> None:
+    async with filled(settings, SMALL, seed) as (gateway, operations):
+        times = {name: worst.most(gateway, operation) for name, operation in operations.items()}
+        small = {name: await worst.examine(gateway, one, times[name]) for name, one in operations.items()}
+    async with filled(settings, LARGE, seed) as (gateway, operations):
+        large = {name: await worst.examine(gateway, one, times[name]) for name, one in operations.items()}
+
+    refused = {name: cost.codes for name, cost in large.items() if set(cost.codes) - {"ANSWER_TOO_LARGE"}}
+    assert refused == {}
+    examined = {name: (small[name].examined, cost.examined) for name, cost in large.items()}
+    grown = {name: counts for name, counts in examined.items() if counts[1] > 1.2 * counts[0] + 1_000}
+    assert set(grown) <= BOUNDED | SHORT, grown
+    assert {name: examined[name] for name in BOUNDED if max(examined[name]) > MOST_BOUNDED} == {}
+    assert {name: counts for name, counts in examined.items() if max(counts) > MOST_EXAMINED} == {}
+    sent = {name: (small[name].commands, cost.commands) for name, cost in large.items()}
+    assert {name: counts for name, counts in sent.items() if max(counts) > MOST_COMMANDS} == {}
 
 
 async def test_an_operation_is_as_large_as_the_limits_allow(gateway: GatewayClient) -> None:
