@@ -21,13 +21,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from weakref import WeakValueDictionary
 
+from portico.gateway.operations.encoding import EncodedResponse
 from portico.resolvers.changes import Event
 from portico.resolvers.flights import Flight, Flights
 from portico.resolvers.kept import Kept
 from portico.schema.context import Caller
 from portico.schema.watching import Fact, Facts, WatchedCaller, agrees, fact_of
 
-from .http.encoding import EncodedResponse
 from .live import Counts
 from .loop_turns import LoopTurns, complete
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from portico.loaders.declaring import batched, in_order
+from portico.loaders import declaring
 from portico.resolvers.catalog import categories
 
-by_id = batched(categories.find_by_ids)
-by_slug = batched(categories.find_by_slugs)
-descendant_ids = batched(categories.find_descendant_ids)
-pages = in_order(categories.find_category_pages)
+by_id = declaring.batched(categories.find_by_ids)
+by_slug = declaring.batched(categories.find_by_slugs)
+descendant_ids = declaring.batched(categories.find_descendant_ids)
+pages = declaring.pages(categories.CATEGORIES)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from portico.loaders.declaring import batched, in_order
+from portico.loaders import declaring
 from portico.resolvers.content import revisions
 
-by_id = batched(revisions.find_by_ids)
-pages = in_order(revisions.find_revision_pages)
+by_id = declaring.batched(revisions.find_by_ids)
+pages = declaring.pages(revisions.REVISIONS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from portico.loaders.declaring import batched, in_order
+from portico.loaders import declaring
 from portico.resolvers.shop import orders
 
-by_id = batched(orders.find_by_ids)
-pages = in_order(orders.find_order_pages)
+by_id = declaring.batched(orders.find_by_ids)
+pages = declaring.pages(orders.ORDERS)

@@ -9,7 +9,6 @@ import strawberry
 from portico.loaders.catalog import categories as loaders
 from portico.resolvers import errors
 from portico.resolvers.catalog import categories, category_edits
-from portico.resolvers.catalog.product_search import Within
 from portico.resolvers.documents import DocumentId, document_id
 from portico.resolvers.paging import Listing
 from portico.resolvers.text import trimmed
@@ -21,8 +20,6 @@ from portico.schema.inputs import After, First, described, idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import Kind, Node, everybody, key_in, node_id, projection_of
 from portico.schema.roles import Role
-
-from .products import DEFAULT_PRODUCTS, Filter, Order, ProductConnection, ProductSort, product_page
 
 DEFAULT_CATEGORIES = 50
 
@@ -72,24 +69,6 @@ class Category(Node):
         root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
     ) -> Connection[Category]:
         return await _category_page(info, categories.descendants_of(root["_id"]), first, after)
-
-    @reads("_id", description="Products in this category and, unless you turn it off, anywhere below it.")
-    @staticmethod
-    async def products(
-        root: strawberry.Parent[Source],
-        info: Info,
-        filter: Filter = None,
-        sort: Order = ProductSort.NEWEST,
-        include_descendants: Annotated[bool, described("Whether to include products of all categories below.")] = True,
-        first: First = DEFAULT_PRODUCTS,
-        after: After = None,
-    ) -> ProductConnection:
-        ids = [root["_id"]]
-        if include_descendants:
-            below = info.context.loader("descendants", lambda: loaders.descendant_ids(info.context.reading))
-            ids += await below.load(root["_id"]) or []
-        within = Within(root["_id"], include_descendants, ids)
-        return await product_page(info, filter, sort, first=first, after=after, within=within)
 
 
 async def _category_page(info: Info, listing: Listing, first: int | None, after: str | None) -> Connection[Category]:

@@ -109,7 +109,8 @@ class Post(Node):
         "comments.by.id",
         "spilled",
         "removing",
-        description="The number of comments that you see.",
+        description="The number of comments that you see. If members with whom you have a block wrote more than 100 "
+        "comments, it can include some of theirs.",
     )
 
     @reads(

@@ -17,7 +17,7 @@ from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Invariant, Job, Problem, Turn, named
 from portico.schema.catalog import categories as category_schema
-from portico.schema.catalog import product_mutations
+from portico.schema.catalog import category_products, product_mutations
 from portico.schema.catalog import products as product_schema
 
 from . import demo
@@ -65,6 +65,7 @@ DOMAIN = Domain(
     types=(product_schema.AudioAlbum, product_schema.Film, product_schema.GeneralProduct),
     queries=(category_schema.CategoryQuery, product_schema.ProductQuery),
     mutations=(category_schema.CategoryMutation, product_mutations.ProductMutation),
+    extensions={"Category": (category_products.CategoryProducts,)},
     importers={
         "categories": Importer(category_record, lambda record: record.slug, import_categories),
         "products": Importer(product_record, lambda record: record.fields.sku, import_products, is_parallel=True),

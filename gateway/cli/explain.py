@@ -8,12 +8,11 @@ from typing import Any
 from rich.tree import Tree
 
 from portico.gateway.domains import load, schema_of
+from portico.gateway.operations.documents import InvalidOperation, Operations
 from portico.gateway.operations.plans.describe import describe, tree
 from portico.gateway.operations.plans.executor import PlanExecutor
 from portico.gateway.operations.plans.plan import InvalidVariables, NotCompiled
 from portico.gateway.settings import Settings
-
-from .documents import InvalidOperation, Operations
 
 
 def plan_of_text(text: str, name: str | None, variables: Mapping[str, Any], settings: Settings) -> Tree:
