@@ -38,6 +38,7 @@ CACHES = {
     ("gateway/operations/limits.py", "_whole_introspection"),
     ("gateway/operations/plans/flat.py", "_code"),  # code by its text
     ("gateway/pages/explorer.py", "_examples"),  # a file of the package
+    ("gateway/rates.py", "_network"),
     ("resolvers/projections.py", "_sorted_projection"),
 }
 CHANGING = {
