@@ -1,7 +1,7 @@
 """Renders Markdown to HTML that is safe in a page: CommonMark, then an allow list of tags and attributes.
 
 The HTML cannot run scripts, and can load nothing but pictures. Its links are `nofollow`. The work is bounded: a text
-that is too long, or a paragraph that is made to be slow to parse, is shown as plain text.
+that is too long or has too many parts, or a paragraph that is made to be slow to parse, is shown as plain text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from markdown_it import MarkdownIt
 from portico.resolvers.text import has_tower, has_unwanted
 
 if TYPE_CHECKING:
+    from markdown_it.rules_block import StateBlock
     from markdown_it.rules_core import StateCore
+    from markdown_it.rules_inline import StateInline
 
 # In characters. A longer text is shown as plain text.
 LONGEST = 500_000
@@ -28,6 +30,8 @@ MAX_PARAGRAPH = 20_000
 MAX_BRACKETS = 500
 # The most levels of nested lists and quotes. Deeper levels are plain text in the deepest.
 MAX_NESTING = 20
+# The most blocks, and the most parts of lines, of a text. Each takes 400 bytes while the text is rendered.
+MAX_PARTS = 60_000
 # Parsing HTML takes time quadratic in the open tags. The HTML of a page with more tags is shown as text.
 MAX_TAGS = 5_000
 
@@ -51,7 +55,13 @@ _TAG = re.compile(r'<(?:[^>"]|"[^"]*")*>')
 # The class with the language of a code fence. No other class is allowed.
 _LANGUAGE = re.compile(r"language-[\w+#.-]{1,40}")
 _NUMBER = re.compile(r"\d{1,5}")
+# Counts, in the environment of a text, what `_count_parts` has seen.
+_PARTS = "parts"
 _NUMBERS = {"colspan", "height", "rowspan", "span", "start", "width"}
+
+
+class _TooManyParts(Exception):
+    """The text has more than `MAX_PARTS`."""
 
 
 def page_html(text: str, base: str | None = None) -> str:
@@ -83,14 +93,32 @@ def _has_unwanted_text(html: str) -> bool:
 def _rendered(parser: MarkdownIt, text: str, cleaner: nh3.Cleaner) -> str:
     if len(text) > LONGEST:
         return f"<pre>{escape(text)}</pre>"
-    html: str = cleaner.clean(parser.render(text))
+    try:
+        html: str = cleaner.clean(parser.render(text, {_PARTS: 0}))
+    except _TooManyParts:
+        return f"<pre>{escape(text)}</pre>"
     return html
 
 
 def _parser(*, html: bool) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": html, "xhtmlOut": False, "maxNesting": MAX_NESTING})
     parser.core.ruler.before("inline", "plain_bombs", _leave_bombs_plain)
+    parser.block.ruler.before("table", "count_blocks", _count_blocks)
+    parser.inline.ruler.before("text", "count_parts", _count_parts)
     return parser
+
+
+def _count_blocks(state: StateBlock, _start: int, _end: int, _silent: bool) -> bool:
+    if len(state.tokens) > MAX_PARTS:
+        raise _TooManyParts
+    return False
+
+
+def _count_parts(state: StateInline, _silent: bool) -> bool:
+    state.env[_PARTS] += 1
+    if state.env[_PARTS] > MAX_PARTS:
+        raise _TooManyParts
+    return False
 
 
 def _leave_bombs_plain(state: StateCore) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 from graphql import GraphQLError
 
@@ -19,8 +21,12 @@ from .context import Context
 
 # In seconds of CPU time. An operation that has rendered for so long renders no further text.
 MOST = 0.3
-# A longer text is rendered in a thread.
+# A longer text is rendered in the thread.
 _SHORT = 2_000
+# One thread renders all long texts, because each can take 40 MB meanwhile.
+_THREAD = ThreadPoolExecutor(1, "markdown")
+
+T = TypeVar("T")
 
 
 async def rendered(context: Context, render: Callable[[str], str], text: str) -> str:
@@ -45,11 +51,16 @@ def _renderer(render: Callable[[str], str]) -> BatchRead[str, str]:
             if left <= 0:
                 break
             timed = partial(_timed, render, text)
-            found[text], seconds = timed() if len(text) <= _SHORT else await asyncio.to_thread(timed)
+            found[text], seconds = timed() if len(text) <= _SHORT else await in_thread(timed)
             left -= seconds
         return found
 
     return render_all
+
+
+async def in_thread(render: Callable[[], T]) -> T:
+    """Calls the function when no other text is being rendered in the thread."""
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, render)
 
 
 def _timed(render: Callable[[str], str], text: str) -> tuple[str, float]:

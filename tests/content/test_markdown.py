@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
+from html import escape
 
 import pytest
 from hypothesis import given
@@ -111,3 +113,23 @@ def test_text_beyond_the_limits_is_shown_unrendered(render: object) -> None:
 
     assert render(f"*a*\n\n{bomb}") == f"<p><em>a</em></p>\n<p>\n{bomb.replace('<', '&lt;').replace('>', '&gt;')}</p>\n"
     assert render("<" * (LONGEST + 1)) == f"<pre>{'&lt;' * (LONGEST + 1)}</pre>"
+
+
+@pytest.mark.parametrize("part", ["a\n\n", "* a\n", "*a*\n\n", "> > > > a\n\n"])
+def test_a_text_of_too_many_parts_is_shown_unrendered_and_takes_little_memory(part: str) -> None:
+    text = part * (240_000 // len(part))
+    tracemalloc.start()
+
+    html = page_html(text)
+
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert html == f"<pre>{escape(text)}</pre>"
+    assert peak < 60_000_000
+
+
+@BOTH
+def test_a_text_of_many_parts_is_rendered(render: object) -> None:
+    assert callable(render)
+
+    assert render("*a* b\n\n" * 5_000) == "<p><em>a</em> b</p>\n" * 5_000

@@ -9,12 +9,12 @@ latest date may not. A conditional request by date would then wrongly get "not m
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -32,6 +32,7 @@ from portico.resolvers.content.settings import ContentSettings
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.kept import Kept
 from portico.schema.markdown import page_html
+from portico.schema.rendering import in_thread
 
 ROUTE = "/feeds/{path:path}"
 ENTRIES = 20
@@ -119,7 +120,7 @@ class Feeds(Files):
             keys = [entry["_id"] for entry in feed.entries]
             found = await content.find_by_ids(db, keys, {"nonce": 1, "detail.text": 1}) if keys else {}
             texts = {key: node["detail"]["text"] for key, node in found.items()}
-            body = await asyncio.to_thread(_render, feed, texts)
+            body = await in_thread(partial(_render, feed, texts))
             # If an entry was edited just now, its text does not match the tag, and the feed is not cached.
             is_as_named = [found.get(entry["_id"], {}).get("nonce") == entry["nonce"] for entry in feed.entries]
             if len(body) <= _MAX_KEPT_BYTES and all(is_as_named):
