@@ -217,6 +217,17 @@ class Meter:
 METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
+async def hold(size: int) -> None:
+    """Counts bytes that a resolver makes from few that it has read. Waits for a place if the operation needs one.
+
+    Raises AnswerTooLarge.
+    """
+    meter = METER.get()
+    if meter is not None and not meter.admits(size):
+        await meter.enter(size)
+        meter.count(size)
+
+
 @contextlib.contextmanager
 def unmetered() -> Iterator[None]:
     """Does not count what is read meanwhile: the reads of a write, which must be able to finish, and shared reads."""

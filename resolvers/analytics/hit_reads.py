@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from portico.resolvers.answer_bounds import hold
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import InvalidInput
 
@@ -21,6 +22,8 @@ _READ: dict[Granularity, tuple[CollectionSpec, str]] = {
 }
 # All counters come in one reply, up to 16 MB.
 _ONE_REPLY = 1_000_000
+# About the memory of a point, which most periods have without any counter that is read.
+_POINT_BYTES = 300
 
 
 async def read_hits(
@@ -31,11 +34,12 @@ async def read_hits(
     One command, along an index: a counter for each day, or for each month, and slot.
 
     Args:     begin, end: `begin` is included, `end` is not.
-    Raises:   InvalidInput, also for WEEK and YEAR, which have no counters.
+    Raises:   InvalidInput, also for WEEK and YEAR, which have no counters; AnswerTooLarge.
     """
     if granularity not in _READ:
         raise InvalidInput("Hits are counted by MINUTE, HOUR, DAY and MONTH.", "granularity")
     points = starts(granularity, begin, end)
+    await hold(len(points) * _POINT_BYTES)
     spec, numbers = _READ[granularity]
     first = start_of("DAY" if spec is HIT_DAYS else "MONTH", begin)
     chosen = {"series": series.key, "start": {"$gte": first, "$lt": end}}

@@ -176,6 +176,17 @@ async def test_a_year_of_days_is_read_by_one_command(gateway: GatewayClient) -> 
 # Hits that are sent again
 
 
+async def test_one_operation_has_a_bounded_number_of_points(gateway: GatewayClient) -> None:
+    field = HITS[HITS.index("hits(") : HITS.rindex("}")]
+    head = HITS[: HITS.index("hits(")]
+    variables = asked("MINUTE", NOON, NOON + timedelta(minutes=10_000))
+
+    answer = await analyst(gateway).ask(f"{head} one: {field} two: {field} }}", variables)
+
+    assert [error["extensions"]["code"] for error in answer.body["errors"]] == ["ANSWER_TOO_LARGE"]
+    assert len((await analyst(gateway).data(HITS, variables))["hits"]["points"]) == 10_000
+
+
 async def test_a_hit_that_is_sent_twice_counts_once(gateway: GatewayClient) -> None:
     hits = [hit(eventId="one"), hit("/other", eventId="one"), hit(eventId="two"), hit()]
 
